@@ -1,0 +1,208 @@
+"""The settings of every role: one frozen dataclass each, and how they are read.
+
+A setting comes from, in this order: the command-line flag > the environment variable ATF_<NAME> > the file atf.toml >
+the default. In atf.toml a setting stands at the top level or in a table named after its role.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_type_hints
+
+from .errors import ConfigError
+
+FRONTEND_PORT: Final = 7401
+HSC_PORT: Final = 7402
+CONTROLLER_PORT: Final = 7403
+STORE_CONSUMER_PORT: Final = 7404
+
+
+def setting(default: Any, doc: str) -> Any:
+    """A field of a settings class; `doc` states its meaning and unit, for --help and the documentation."""
+    return field(default=default, metadata={"doc": doc})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """The times on which "never twice at the same time" rests. docs/guarantees.md has the argument.
+
+    heartbeat_timeout >= 3 * (heartbeat_interval + rpc_deadline) + kill_time + pause + drift
+    """
+
+    heartbeat_interval: float = setting(2.0, "seconds between two heartbeats of an executor")
+    rpc_deadline: float = setting(1.0, "seconds until a heartbeat without an answer counts as failed")
+    kill_time: float = setting(1.0, "seconds a guard needs at most to kill a process group")
+    pause: float = setting(5.0, "seconds of standstill (scheduling, disk, virtual machine) that must do no harm")
+    drift: float = setting(0.1, "seconds by which two clocks may run apart within heartbeat_timeout")
+    heartbeat_timeout: float = setting(16.0, "seconds a lease lasts; also the claim timeout")
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if not 0 < getattr(self, each.name) < 86_400:
+                raise ConfigError(f"{each.name} = {getattr(self, each.name)}: give seconds, more than 0 and less than a day")
+        if self.heartbeat_timeout < self.start_margin:
+            raise ConfigError(
+                f"heartbeat_timeout = {self.heartbeat_timeout} s is too short: 3 * (heartbeat_interval {self.heartbeat_interval}"
+                f" + rpc_deadline {self.rpc_deadline}) + kill_time {self.kill_time} + pause {self.pause} + drift {self.drift}"
+                f" = {self.start_margin} s. Raise it to at least that, or lower the others"
+            )
+
+    @property
+    def start_margin(self) -> float:
+        """Seconds of its lease a task must have left when its lambda starts."""
+        return 3 * (self.heartbeat_interval + self.rpc_deadline) + self.kill_time + self.pause + self.drift
+
+    @property
+    def heartbeat_timeout_us(self) -> int:
+        return round(self.heartbeat_timeout * 1_000_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSettings:
+    """Where the task store is, and how to speak to it."""
+
+    redis_url: str = setting("redis://127.0.0.1:6379/0", "redis://, rediss:// or unix:// address of the task store")
+    partitions: int = setting(16, "partitions of the store's keys; recorded in the store by the first role that opens it")
+    store_timeout: float = setting(5.0, "seconds until a call of the store without an answer has failed")
+    store_connections: int = setting(16, "connections to the store that one process opens at most")
+    wakeups: bool = setting(True, "whether to sleep until the store says that something is due; off: poll_interval alone")
+    poll_interval: float = setting(1.0, "seconds between two looks when no wake-up comes")
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.partitions <= 16_384:
+            raise ConfigError(f"partitions = {self.partitions}: use 1 to 16384")
+        if not 0.001 <= self.poll_interval <= 60:
+            raise ConfigError(f"poll_interval = {self.poll_interval}: use 0.001 to 60 seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontendSettings:
+    """The frontend."""
+
+    listen: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "host:port to serve on; port 0 takes a free one")
+    max_attempts_cap: int = setting(100, "no task gets more attempts than this, whatever it asks for")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HscSettings:
+    """The heartbeat and status controller."""
+
+    listen: str = setting(f"127.0.0.1:{HSC_PORT}", "host:port to serve on; port 0 takes a free one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreConsumerSettings:
+    """The store consumer."""
+
+    listen: str = setting(f"127.0.0.1:{STORE_CONSUMER_PORT}", "host:port of its health service; port 0 takes a free one")
+    sweep_interval: float = setting(5.0, "seconds between two sweeps of expired records")
+    max_finished: int = setting(1_000_000, "finished tasks kept per lambda, status and partition; the oldest go first")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControllerSettings:
+    """The controller of one worker host."""
+
+    listen: str = setting(f"127.0.0.1:{CONTROLLER_PORT}", "host:port to serve on; port 0 takes a free one")
+    hsc: str = setting(f"127.0.0.1:{HSC_PORT}", "address of the HSC")
+    frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend, for the executors it starts")
+    executors: int = setting(1, "executor processes to start and guard; 0: they are started by hand")
+    ageing: float = setting(1.0, "seconds a queue waits until it counts as one priority higher")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorSettings:
+    """One executor process."""
+
+    controller: str = setting(f"127.0.0.1:{CONTROLLER_PORT}", "address of this host's controller")
+    hsc: str = setting(f"127.0.0.1:{HSC_PORT}", "address of the HSC")
+    frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend: to register lambdas, and for tasks that schedule tasks")
+    threads: int = setting(16, "tasks of `def` lambdas that run at once")
+    async_tasks: int = setting(256, "tasks of `async def` lambdas that run at once")
+    stop_grace: float = setting(5.0, "seconds a `def` may go on after its timeout or cancellation before its process ends")
+    drain_timeout: float = setting(30.0, "seconds a draining executor waits for what it started; then it is killed and its tasks run again")
+    max_rss_mib: int = setting(0, "MiB of memory at which the guard kills the process; 0: no bound")
+
+    def __post_init__(self) -> None:
+        if self.threads < 1 or self.async_tasks < 1:
+            raise ConfigError(f"threads = {self.threads}, async_tasks = {self.async_tasks}: at least 1 each")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """What a process says."""
+
+    log_level: str = setting("info", "debug, info, warning or error; debug has a line per task")
+    log_format: str = setting("auto", "console, json, or auto: console on a terminal, else json")
+
+    def __post_init__(self) -> None:
+        if self.log_level not in {"debug", "info", "warning", "error"}:
+            raise ConfigError(f"log_level = {self.log_level!r}: use debug, info, warning or error")
+        if self.log_format not in {"console", "json", "auto"}:
+            raise ConfigError(f"log_format = {self.log_format!r}: use console, json or auto")
+
+
+S = TypeVar("S")
+
+
+def load(
+    settings: type[S],
+    flags: Mapping[str, object] | None = None,
+    *,
+    table: str = "",
+    env: Mapping[str, str] | None = None,
+    path: Path | None = None,
+) -> S:
+    """Reads one settings class.
+
+    Args:
+        settings: a dataclass of this module.
+        flags: command-line values by field name; None stands for "not given".
+        table: the role's table in atf.toml.
+        env: the environment; default the process's own.
+        path: the file; default ATF_CONFIG or ./atf.toml.
+
+    Raises:
+        ConfigError: a value is malformed or breaks a rule; the message says where it came from.
+    """
+    env = os.environ if env is None else env
+    document = _read(path or Path(env.get("ATF_CONFIG", "atf.toml")))
+    section = document.get(table, {}) if table else {}
+    types = get_type_hints(settings)
+    values: dict[str, Any] = {}
+    for each in fields(settings):  # type: ignore[arg-type]
+        name, variable = each.name, f"ATF_{each.name.upper()}"
+        given = (flags or {}).get(name)
+        if given is not None:
+            values[name] = _convert(given, types[name], f"--{name.replace('_', '-')}")
+        elif variable in env:
+            values[name] = _convert(env[variable], types[name], variable)
+        elif name in section:
+            values[name] = _convert(section[name], types[name], f"atf.toml [{table}] {name}")
+        elif name in document:
+            values[name] = _convert(document[name], types[name], f"atf.toml {name}")
+    return settings(**values)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _convert(value: object, kind: type, source: str) -> object:
+    text = str(value).strip()
+    try:
+        if kind is bool:
+            return {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}[text.lower()]
+        return kind(text)
+    except (KeyError, ValueError):
+        expected = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
+        raise ConfigError(f"{source} = {text!r}: give {expected}") from None

@@ -1,0 +1,146 @@
+"""Every error that ATF raises.
+
+    AtfError
+    ├── InvalidArgument          a field breaks a rule
+    │   └── ConfigError          a setting breaks a rule; the process does not start
+    ├── NotFound
+    │   ├── TaskNotFound         no task of this id, or its record has expired
+    │   └── UnknownLambda        no such lambda is registered
+    ├── AlreadyExists            the id is taken by another request
+    ├── FailedPrecondition       the call does not fit the state of the system
+    ├── ResourceExhausted        the task store is full
+    ├── Unavailable              a role or the task store can't be reached; calling again is safe
+    │   └── StoreSettling        no claims for a while after a restart of the store
+    ├── DeadlineExceeded         no answer in time; whether the call took effect is unknown
+    ├── Internal                 a bug in ATF
+    └── TaskError                raised where a result was asked for
+        ├── TaskFailed           the task is in the dead-letter set
+        └── TaskCancelled        the task was cancelled
+
+A handler raises these two to say how it failed; they are no AtfErrors, since no caller ever sees them:
+
+    Retry                        try again, after a given wait if one is named
+    Fatal                        never try again
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import ClassVar
+
+
+class AtfError(Exception):
+    """Base of all errors; `code` is the name of the gRPC status it travels as."""
+
+    code: ClassVar[str] = "UNKNOWN"
+
+    @property
+    def reason(self) -> str:
+        """The name of the class: what google.rpc.ErrorInfo carries, and what brings the class back at the caller."""
+        return type(self).__name__
+
+
+class InvalidArgument(AtfError):
+    """A field breaks a rule; the message names the field, the rule and what was given."""
+
+    code = "INVALID_ARGUMENT"
+
+
+class ConfigError(InvalidArgument):
+    """A setting breaks a rule; the process does not start."""
+
+
+class NotFound(AtfError):
+    """What was asked for does not exist."""
+
+    code = "NOT_FOUND"
+
+
+class TaskNotFound(NotFound):
+    """No task of this id, or its record has expired."""
+
+
+class UnknownLambda(NotFound):
+    """No such lambda is registered; the message names the nearest ones."""
+
+
+class AlreadyExists(AtfError):
+    """The id is taken by another request."""
+
+    code = "ALREADY_EXISTS"
+
+
+class FailedPrecondition(AtfError):
+    """The call does not fit the state of the system."""
+
+    code = "FAILED_PRECONDITION"
+
+
+class ResourceExhausted(AtfError):
+    """The task store is full; nothing was stored."""
+
+    code = "RESOURCE_EXHAUSTED"
+
+
+class Unavailable(AtfError):
+    """A role or the task store can't be reached, or takes no writes; calling again is safe."""
+
+    code = "UNAVAILABLE"
+
+
+class StoreSettling(Unavailable):
+    """The store restarted and may have forgotten claims; none are given until their executors must have ended."""
+
+
+class DeadlineExceeded(AtfError):
+    """No answer in time; whether the call took effect is unknown."""
+
+    code = "DEADLINE_EXCEEDED"
+
+
+class Internal(AtfError):
+    """A bug in ATF."""
+
+    code = "INTERNAL"
+
+
+class TaskError(AtfError):
+    """A result was asked for of a task that has none."""
+
+    code = "FAILED_PRECONDITION"
+
+
+class TaskFailed(TaskError):
+    """The task failed for good; the message is its last error."""
+
+
+class TaskCancelled(TaskError):
+    """The task was cancelled."""
+
+
+class Retry(Exception):
+    """Raised by a handler: this attempt failed, try again.
+
+    Args:
+        message: the error to record.
+        after: the wait before the next attempt, in seconds or as a timedelta; None: the task's backoff.
+    """
+
+    def __init__(self, message: str = "", *, after: float | timedelta | None = None) -> None:
+        super().__init__(message)
+        self.after_s: float | None = after.total_seconds() if isinstance(after, timedelta) else after
+
+
+class Fatal(Exception):
+    """Raised by a handler: this task can never succeed."""
+
+
+def _tree(root: type[AtfError]) -> dict[str, type[AtfError]]:
+    found = {root.__name__: root}
+    for child in root.__subclasses__():
+        found |= _tree(child)
+    return found
+
+
+BY_REASON: dict[str, type[AtfError]] = _tree(AtfError)
+"""Class by name: how an error that came over the wire becomes itself again."""

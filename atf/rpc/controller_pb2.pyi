@@ -1,0 +1,36 @@
+from atf.rpc import task_pb2 as _task_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class NextWorkRequest(_message.Message):
+    __slots__ = ("executor_id", "ack", "max_tasks", "wait_us", "lambdas", "boot_id")
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    MAX_TASKS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_US_FIELD_NUMBER: _ClassVar[int]
+    LAMBDAS_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    executor_id: str
+    ack: int
+    max_tasks: int
+    wait_us: int
+    lambdas: _containers.RepeatedScalarFieldContainer[str]
+    boot_id: str
+    def __init__(self, executor_id: _Optional[str] = ..., ack: _Optional[int] = ..., max_tasks: _Optional[int] = ..., wait_us: _Optional[int] = ..., lambdas: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ...) -> None: ...
+
+class NextWorkReply(_message.Message):
+    __slots__ = ("number", "claims", "claim_sent_us", "draining")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_SENT_US_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    claims: _containers.RepeatedCompositeFieldContainer[_task_pb2.Claim]
+    claim_sent_us: int
+    draining: bool
+    def __init__(self, number: _Optional[int] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., claim_sent_us: _Optional[int] = ..., draining: bool = ...) -> None: ...

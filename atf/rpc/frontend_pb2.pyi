@@ -1,0 +1,263 @@
+from atf.rpc import task_pb2 as _task_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ScheduleRequest(_message.Message):
+    __slots__ = ("id", "spec", "at_us", "delay_us")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    DELAY_US_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    spec: _task_pb2.TaskSpec
+    at_us: int
+    delay_us: int
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_task_pb2.TaskSpec, _Mapping]] = ..., at_us: _Optional[int] = ..., delay_us: _Optional[int] = ...) -> None: ...
+
+class ScheduleReply(_message.Message):
+    __slots__ = ("id", "existed", "scheduled_at_us")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    EXISTED_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    existed: bool
+    scheduled_at_us: int
+    def __init__(self, id: _Optional[str] = ..., existed: bool = ..., scheduled_at_us: _Optional[int] = ...) -> None: ...
+
+class ScheduleManyRequest(_message.Message):
+    __slots__ = ("requests",)
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    requests: _containers.RepeatedCompositeFieldContainer[ScheduleRequest]
+    def __init__(self, requests: _Optional[_Iterable[_Union[ScheduleRequest, _Mapping]]] = ...) -> None: ...
+
+class ScheduleManyReply(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ScheduleResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[ScheduleResult, _Mapping]]] = ...) -> None: ...
+
+class ScheduleResult(_message.Message):
+    __slots__ = ("reply", "error")
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    reply: ScheduleReply
+    error: Error
+    def __init__(self, reply: _Optional[_Union[ScheduleReply, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
+class Error(_message.Message):
+    __slots__ = ("code", "message", "reason")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    reason: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class GetTaskRequest(_message.Message):
+    __slots__ = ("id", "with_spec")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    WITH_SPEC_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    with_spec: bool
+    def __init__(self, id: _Optional[str] = ..., with_spec: bool = ...) -> None: ...
+
+class ListTasksRequest(_message.Message):
+    __slots__ = ("status", "page_size", "page_token")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    status: _task_pb2.Status
+    page_size: int
+    page_token: str
+    def __init__(self, status: _Optional[_Union[_task_pb2.Status, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., **kwargs) -> None: ...
+
+class ListTasksReply(_message.Message):
+    __slots__ = ("tasks", "next_page_token")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[_task_pb2.Task]
+    next_page_token: str
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_task_pb2.Task, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class WaitTasksRequest(_message.Message):
+    __slots__ = ("ids", "timeout_us", "all")
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    timeout_us: int
+    all: bool
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., timeout_us: _Optional[int] = ..., all: bool = ...) -> None: ...
+
+class WaitTasksReply(_message.Message):
+    __slots__ = ("tasks",)
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[_task_pb2.Task]
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_task_pb2.Task, _Mapping]]] = ...) -> None: ...
+
+class CancelTasksRequest(_message.Message):
+    __slots__ = ("ids",)
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CancelTasksReply(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[CancelResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[CancelResult, _Mapping]]] = ...) -> None: ...
+
+class CancelResult(_message.Message):
+    __slots__ = ("id", "status", "cancelled", "cancel_requested")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    status: _task_pb2.Status
+    cancelled: bool
+    cancel_requested: bool
+    def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., cancelled: bool = ..., cancel_requested: bool = ...) -> None: ...
+
+class RetryTasksRequest(_message.Message):
+    __slots__ = ("ids",)
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RetryTasksReply(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[RetryResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[RetryResult, _Mapping]]] = ...) -> None: ...
+
+class RetryResult(_message.Message):
+    __slots__ = ("id", "status", "retried")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    RETRIED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    status: _task_pb2.Status
+    retried: bool
+    def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., retried: bool = ...) -> None: ...
+
+class LambdaSpec(_message.Message):
+    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    ENQUEUE_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    options: _task_pb2.TaskOptions
+    queue_limit: int
+    enqueue_timeout_us: int
+    signature: str
+    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ...) -> None: ...
+
+class RegisterLambdasRequest(_message.Message):
+    __slots__ = ("lambdas",)
+    LAMBDAS_FIELD_NUMBER: _ClassVar[int]
+    lambdas: _containers.RepeatedCompositeFieldContainer[LambdaSpec]
+    def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaSpec, _Mapping]]] = ...) -> None: ...
+
+class RegisterLambdasReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListLambdasRequest(_message.Message):
+    __slots__ = ()
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    def __init__(self, **kwargs) -> None: ...
+
+class ListLambdasReply(_message.Message):
+    __slots__ = ("lambdas",)
+    LAMBDAS_FIELD_NUMBER: _ClassVar[int]
+    lambdas: _containers.RepeatedCompositeFieldContainer[LambdaInfo]
+    def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaInfo, _Mapping]]] = ...) -> None: ...
+
+class LambdaInfo(_message.Message):
+    __slots__ = ("spec", "paused", "counts", "queues")
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    spec: LambdaSpec
+    paused: bool
+    counts: _containers.ScalarMap[str, int]
+    queues: _containers.RepeatedCompositeFieldContainer[QueueInfo]
+    def __init__(self, spec: _Optional[_Union[LambdaSpec, _Mapping]] = ..., paused: bool = ..., counts: _Optional[_Mapping[str, int]] = ..., queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ...) -> None: ...
+
+class QueueInfo(_message.Message):
+    __slots__ = ("name", "partition", "priority", "depth", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    partition: int
+    priority: int
+    depth: int
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., partition: _Optional[int] = ..., priority: _Optional[int] = ..., depth: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class PauseLambdaRequest(_message.Message):
+    __slots__ = ()
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    def __init__(self, **kwargs) -> None: ...
+
+class PauseLambdaReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResumeLambdaRequest(_message.Message):
+    __slots__ = ()
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    def __init__(self, **kwargs) -> None: ...
+
+class ResumeLambdaReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ExplainTaskRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class ExplainTaskReply(_message.Message):
+    __slots__ = ("task", "reason", "sentence", "until_us", "position", "queue_depth", "queue_limit", "now_us", "behind")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_US_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_DEPTH_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    NOW_US_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    task: _task_pb2.Task
+    reason: str
+    sentence: str
+    until_us: int
+    position: int
+    queue_depth: int
+    queue_limit: int
+    now_us: int
+    behind: str
+    def __init__(self, task: _Optional[_Union[_task_pb2.Task, _Mapping]] = ..., reason: _Optional[str] = ..., sentence: _Optional[str] = ..., until_us: _Optional[int] = ..., position: _Optional[int] = ..., queue_depth: _Optional[int] = ..., queue_limit: _Optional[int] = ..., now_us: _Optional[int] = ..., behind: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,204 @@
+"""What goes into the task store's verbs and what comes out: plain values, neither Redis replies nor messages of the wire."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from atf.task import Status
+
+
+class NewTask(NamedTuple):
+    """A task to schedule; everything in it has been checked."""
+
+    id: str  # as the client made it
+    partition: int
+    lambda_name: str
+    priority: int
+    spec: bytes  # a serialized TaskSpec with every option filled in
+    digest: bytes  # of the request as it was sent
+    at_us: int | None  # the instant asked for; None: delay_us from now
+    delay_us: int
+    max_attempts: int
+    max_losses: int
+    retention_us: int
+    ordering_key: str = ""
+
+
+class Scheduled(NamedTuple):
+    """What became of one NewTask."""
+
+    id: str  # "<partition>-<id>"
+    existed: bool  # the same request had been stored before
+    conflict: bool  # another request holds the id; nothing was stored
+    scheduled_at_us: int
+
+
+class OutboxRecord(NamedTuple):
+    """A change that one partition owes another."""
+
+    partition: int  # that owes it
+    number: int
+    target: int  # that is owed
+    body: bytes
+
+
+class EnqueuePass(NamedTuple):
+    """One pass of the store consumer over one partition."""
+
+    now_us: int  # the store's TIME
+    next_in_us: int | None  # until the next look is due; 0: at once; None: nothing is scheduled
+    enqueued: int
+    enqueued_again: int  # were ENQUEUED, expired, and gone from their queue
+    lost: int  # leases that expired
+    outbox: list[OutboxRecord]
+
+
+class Claimed(NamedTuple):
+    """A task claimed in an executor's name."""
+
+    task_id: str
+    counter: int
+    nonce: str
+    spec: bytes
+    attempt: int
+    run: int
+    losses: int
+    scheduled_at_us: int
+
+
+class ClaimBatch(NamedTuple):
+    """What became of the ids of one ClaimTasks."""
+
+    claims: list[Claimed]
+    lost: list[str]
+    deferred: list[str]
+
+
+class Held(NamedTuple):
+    """A claim somebody says it holds."""
+
+    task_id: str
+    counter: int
+    nonce: str
+
+
+class Beat(NamedTuple):
+    """A claim to renew."""
+
+    held: Held
+    started: bool
+    progress: str = ""
+
+
+class Verdict(enum.IntEnum):
+    """What the store says of a claim; the numbers are those of the wire."""
+
+    OK = 1
+    LOST = 2
+    CANCEL = 3
+
+
+class Outcome(enum.IntEnum):
+    """How a run ended; the numbers are those of the wire."""
+
+    SUCCEEDED = 1
+    FAILED = 2
+    FAILED_FATAL = 3
+    TIMED_OUT = 4
+    STOPPED = 5
+
+
+class RunResult(NamedTuple):
+    """The end of a run."""
+
+    held: Held
+    outcome: Outcome
+    result: bytes = b""
+    encoding: int = 0
+    error: str = ""
+    retry_in_us: int = 0
+    ran_us: int = 0
+    ended_ago_us: int = 0
+
+
+class Run(NamedTuple):
+    """One run that has ended."""
+
+    owner: str
+    started_at_us: int
+    ended_at_us: int
+    why: str
+    attempt: int
+
+
+class TaskRecord(NamedTuple):
+    """A task as it stands in the store."""
+
+    id: str
+    lambda_name: str
+    priority: int
+    status: Status
+    attempts: int
+    losses: int
+    runs: int
+    fence: int
+    scheduled_at_us: int
+    next_at_us: int  # 0: none
+    moved_at_us: dict[Status, int]  # the last move into each state
+    owner: str
+    cancel_requested: bool
+    result: bytes
+    result_encoding: int
+    error: str
+    progress: str
+    ended_runs: list[Run]
+    spec: bytes
+
+
+class CancelResult(NamedTuple):
+    """What became of one id of a cancel."""
+
+    status: Status | None  # after the call; None: no such task
+    cancelled: bool
+    cancel_requested: bool
+
+
+class RetryResult(NamedTuple):
+    """What became of one id of a retry."""
+
+    status: Status | None
+    retried: bool
+
+
+class LambdaRecord(NamedTuple):
+    """A registered lambda."""
+
+    name: str
+    spec: bytes  # a serialized LambdaSpec
+    queue_limit: int
+    enqueue_timeout_us: int
+    paused: bool
+
+
+class QueueDepth(NamedTuple):
+    """One queue as RQ sees it."""
+
+    name: str  # "{partition}namespace/name:priority"
+    partition: int
+    lambda_name: str
+    priority: int
+    depth: int
+
+
+class Explanation(NamedTuple):
+    """Where a task stands, and what it waits for."""
+
+    record: TaskRecord
+    now_us: int
+    paused: bool
+    queue_depth: int
+    queue_limit: int
+    position: int  # in its queue or behind its ordering key; -1: in neither
+    in_queue: bool
+    behind: str  # the task that holds its ordering key; "": none

@@ -1,0 +1,176 @@
+"""What a task is: its states, the moves between them, and the rules for its names and limits. Pure data, no I/O.
+
+`MOVES` is the one table of moves: the store's functions name the rows they carry out, docs/lifecycle.md is drawn from it,
+and the tests walk it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from .errors import InvalidArgument
+
+
+class Status(enum.IntEnum):
+    """The states of a task; the numbers are those of the wire, the names those of the store."""
+
+    NEW = 1
+    ENQUEUED = 2
+    CLAIMED = 3
+    PROCESSING = 4
+    SUCCESS = 5
+    RETRIABLE_FAILURE = 6
+    FATAL_FAILURE = 7
+    CANCELLED = 8
+
+    @property
+    def finished(self) -> bool:
+        """Whether the task is at rest: no process will look at it again."""
+        return self in FINISHED
+
+
+FINISHED: Final = frozenset({Status.SUCCESS, Status.FATAL_FAILURE, Status.CANCELLED})
+LIVE: Final = frozenset(Status) - FINISHED
+
+
+@dataclass(frozen=True)
+class Move:
+    """One way for a task to change.
+
+    Attributes:
+        name: what the move is called everywhere.
+        sources: the states it starts from; None stands for "no record yet".
+        target: the state it ends in; None: the state stays.
+        guard: what else must hold.
+        who: the role that makes it.
+        next_at: the new next_timestamp; None: the task leaves the due index.
+    """
+
+    name: str
+    sources: tuple[Status | None, ...]
+    target: Status | None
+    guard: str
+    who: str
+    next_at: str | None
+
+
+_S = Status
+_HELD = (_S.CLAIMED, _S.PROCESSING)
+
+MOVES: Final[tuple[Move, ...]] = (
+    Move("schedule", (None,), _S.NEW, "the id is free", "frontend", "the instant asked for"),
+    Move("enqueue", (_S.NEW, _S.RETRIABLE_FAILURE), _S.ENQUEUED, "due, queue not full", "store consumer", "now + enqueue_timeout"),
+    Move("enqueue again", (_S.ENQUEUED,), _S.ENQUEUED, "expired and gone from its queue", "store consumer", "now + enqueue_timeout"),
+    Move("claim", (_S.ENQUEUED,), _S.CLAIMED, "gives a new token", "hsc", "now + claim_timeout"),
+    Move("heartbeat", _HELD, None, "same token", "hsc", "now + heartbeat_timeout"),
+    Move("start", (_S.CLAIMED,), _S.PROCESSING, "same token; a heartbeat says it has started", "hsc", "now + heartbeat_timeout"),
+    Move("succeed", _HELD, _S.SUCCESS, "same token", "hsc", None),
+    Move("fail", _HELD, _S.RETRIABLE_FAILURE, "same token, attempts left", "hsc", "now + backoff"),
+    Move("fail for good", _HELD, _S.FATAL_FAILURE, "same token; the lambda says so, or no attempts left", "hsc", None),
+    Move("hand back", (_S.CLAIMED,), _S.ENQUEUED, "same token, never started", "hsc", "now"),
+    Move("return", (_S.ENQUEUED,), _S.ENQUEUED, "popped, never claimed", "hsc", "now"),
+    Move("lose", _HELD, _S.ENQUEUED, "lease expired, or executor dead; losses left", "store consumer, hsc", "now"),
+    Move("lose for good", _HELD, _S.FATAL_FAILURE, "lease expired, or executor dead; no losses left", "store consumer, hsc", None),
+    Move("cancel", (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE), _S.CANCELLED, "", "frontend", None),
+    Move("cancel a running task", _HELD, None, "flags it; the next heartbeat tells", "frontend", "unchanged"),
+    Move("stop", _HELD, _S.CANCELLED, "flagged: any end but success, or lost", "hsc, store consumer", None),
+    Move("retry", (_S.FATAL_FAILURE, _S.CANCELLED), _S.NEW, "attempts and losses start again", "frontend", "now"),
+)
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+US: Final = 1_000_000
+"""Microseconds in a second."""
+
+MAX_PAYLOAD_BYTES: Final = 1 << 20
+MAX_RESULT_BYTES: Final = 64 << 10
+MAX_ERROR_BYTES: Final = 4 << 10
+MAX_PROGRESS_BYTES: Final = 1 << 10
+MAX_BATCH: Final = 256
+"""Items one call of the task store or of the HSC takes."""
+MAX_BATCH_BYTES: Final = 4 << 20
+"""Bytes of one message between roles; gRPC's own default bound."""
+MAX_AHEAD_US: Final = 10 * 366 * 86_400 * US
+"""How far ahead a task may be scheduled: ten years."""
+MAX_LABELS: Final = 16
+ENDED_RUNS_KEPT: Final = 10
+TOMBSTONE_US: Final = 600 * US
+"""How long an id stays taken after its task finished, whatever its retention: a retried Schedule finds its own task."""
+
+MIN_PRIORITY: Final = 0
+MAX_PRIORITY: Final = 9
+PRIORITIES: Final = {"high": 0, "normal": 1, "low": 2}
+
+DEFAULT_MAX_ATTEMPTS: Final = 10
+DEFAULT_MAX_LOSSES: Final = 3
+DEFAULT_PRIORITY: Final = 1
+DEFAULT_RETENTION_US: Final = 86_400 * US
+DEFAULT_QUEUE_LIMIT: Final = 10_000
+DEFAULT_ENQUEUE_TIMEOUT_US: Final = 10 * US
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_STORED_ID = re.compile(r"(\d{1,5})-([A-Za-z0-9_-]{1,64})")
+
+
+def check_name(name: str, what: str) -> str:
+    """A namespace, the name of a lambda within it, or an ordering key.
+
+    Raises:
+        InvalidArgument: it is not 1 to 64 of the characters A-Z a-z 0-9 . _ -
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidArgument(f"{what} {name!r}: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")
+    return name
+
+
+def check_lambda(name: str) -> str:
+    """A lambda's full name, "namespace/name".
+
+    Raises:
+        InvalidArgument: it is not two names with a slash between them.
+    """
+    namespace, slash, rest = name.partition("/")
+    if not slash or not _NAME.fullmatch(namespace) or not _NAME.fullmatch(rest):
+        raise InvalidArgument(f"lambda {name!r}: write namespace/name, each 1 to 64 of the characters A-Z a-z 0-9 . _ -")
+    return name
+
+
+def check_id(task_id: str) -> str:
+    """A task id as a client makes it.
+
+    Raises:
+        InvalidArgument: it is not 1 to 64 of the characters A-Z a-z 0-9 _ -
+    """
+    if not _ID.fullmatch(task_id):
+        raise InvalidArgument(f"task id {task_id!r}: use 1 to 64 of the characters A-Z a-z 0-9 _ -")
+    return task_id
+
+
+def partition_of(stored_id: str, partitions: int) -> int:
+    """The partition that a stored id ("<partition>-<id>") names.
+
+    Raises:
+        InvalidArgument: it has another form, or the partition does not exist.
+    """
+    match = _STORED_ID.fullmatch(stored_id)
+    if match is None:
+        raise InvalidArgument(f"task id {stored_id!r}: give the id that Schedule answered with, <partition>-<id>")
+    partition = int(match[1])
+    if partition >= partitions:
+        raise InvalidArgument(f"task id {stored_id!r}: there is no partition {partition}; the store has {partitions}")
+    return partition
+
+
+def check_priority(priority: int) -> int:
+    """A priority number.
+
+    Raises:
+        InvalidArgument: it is not within 0 to 9.
+    """
+    if not MIN_PRIORITY <= priority <= MAX_PRIORITY:
+        raise InvalidArgument(f"priority {priority}: use 0 (high) to 9, or high, normal, low")
+    return priority
