@@ -1,0 +1,121 @@
+"""What a role says on stderr: one line per event, for people on a terminal, else as JSON.
+
+Every line has the role and the process id. Payloads, results and tokens are never said: raw bytes are replaced by their
+number, whatever a caller passes. structlog formats the lines, but its global set-up is left alone: an executor
+runs its user's code, which may use structlog in its own way.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import MutableMapping
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import FilteringBoundLogger, Processor
+
+from atf.config import LogSettings
+
+_SECRET = frozenset({"payload", "spec", "result", "token", "nonce"})
+
+
+class Logger:
+    """Says events. `event` is a short fixed phrase, what varies goes into `fields`. A level that is off costs a call."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, **fields: object) -> None:
+        self._fields = fields
+
+    def bind(self, **fields: object) -> Logger:
+        """A logger that adds `fields` to every line."""
+        return Logger(**{**self._fields, **fields})
+
+    def debug(self, event: str, **fields: object) -> None:
+        """One task, one decision."""
+        _out.logger.debug(event, **{**self._fields, **fields})
+
+    def info(self, event: str, **fields: object) -> None:
+        """A batch, or a change of state of the process."""
+        _out.logger.info(event, **{**self._fields, **fields})
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Something an operator should know; the process goes on by itself."""
+        _out.logger.warning(event, **{**self._fields, **fields})
+
+    def error(self, event: str, **fields: object) -> None:
+        """Something an operator must act on."""
+        _out.logger.error(event, **{**self._fields, **fields})
+
+    def exception(self, event: str, **fields: object) -> None:
+        """An error nobody expected, with the traceback of the exception being handled."""
+        _out.logger.exception(event, **{**self._fields, **fields})  # noqa: LOG004  called from a handler
+
+
+def get_logger(**fields: object) -> Logger:
+    """A logger; it follows `setup`, whenever that is called. Until then warnings and errors are said."""
+    return Logger(**fields)
+
+
+def setup(settings: LogSettings, role: str, *, stream: TextIO | None = None) -> None:
+    """Decides for the whole process what is said and how.
+
+    Args:
+        settings: level and format.
+        role: the name that every line starts with.
+        stream: where to; default stderr.
+    """
+    stream = stream or sys.stderr
+    console = settings.log_format == "console" or (settings.log_format == "auto" and stream.isatty())
+    level = getattr(logging, settings.log_level.upper())
+    _out.logger = _build(level, console=console, stream=stream, fields={"role": role, "pid": os.getpid()})
+
+
+class _Out:
+    """Where the lines of this process go."""
+
+    def __init__(self) -> None:
+        self.logger = _build(logging.WARNING, console=True, stream=None, fields={})
+
+
+def _build(level: int, *, console: bool, stream: TextIO | None, fields: dict[str, Any]) -> FilteringBoundLogger:
+    wrapper = structlog.make_filtering_bound_logger(level)
+    return wrapper(_Lines(stream), _processors(console, stream), fields)  # type: ignore[call-arg]
+
+
+def _processors(console: bool, stream: TextIO | None) -> list[Processor]:
+    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
+    shared: list[Processor] = [structlog.processors.add_log_level, _hide, stamp]
+    if console:
+        colors = stream is not None and stream.isatty()
+        return [*shared, structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=28, sort_keys=False)]
+    return [*shared, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+
+
+def _hide(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for name, value in event.items():
+        if isinstance(value, bytes | bytearray | memoryview):
+            event[name] = f"<{len(value)} bytes>"
+        elif name in _SECRET:
+            event[name] = "<hidden>"
+    return event
+
+
+class _Lines:
+    """Writes each line with one call, so that lines of several threads and processes do not mix."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def msg(self, line: str) -> None:
+        # sys.stderr is looked up late: a test that captures it replaces it.
+        stream = self._stream or sys.stderr
+        stream.write(line + "\n")
+        stream.flush()
+
+    debug = info = warning = error = critical = exception = msg
+
+
+_out = _Out()

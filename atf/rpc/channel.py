@@ -1,0 +1,245 @@
+"""The calling side of gRPC: connections, and the typed stubs of every service.
+
+A stub implements an interface of api.py. What it raises is an AtfError, never a gRPC type. It does not call again by itself:
+whoever calls knows what may be repeated. Part of the client, so it needs no library of the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar, Final, Protocol, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import Message
+
+from atf.errors import Unavailable
+
+from . import api
+from . import controller_pb2 as c
+from . import frontend_pb2 as f
+from . import hsc_pb2 as h
+from . import task_pb2 as t
+from .failure import MAX_MESSAGE_BYTES, to_error
+
+R = TypeVar("R", bound=Message)
+
+CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # Notices a peer whose host is gone. A server of ours allows pings this often (server.py).
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # A role that restarts is back within a second: gRPC's own backoff of up to two minutes would outlast it by far.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # A proxy of the environment's is for the web; it can't carry calls between roles on one network.
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+class Channel(Protocol):
+    """A connection to one server; it connects at the first call and again whenever it broke."""
+
+    address: str
+
+    async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
+        """One unary call; `path` is "/package.Service/Method", `timeout` in seconds.
+
+        Raises:
+            AtfError: what the server raised; Unavailable, DeadlineExceeded: it was not reached or did not answer.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Ends the connection. Calls that wait, and later ones, raise Unavailable."""
+        ...
+
+
+class AioChannel:
+    """A connection of the event loop that makes the first call."""
+
+    def __init__(self, address: str, options: tuple[tuple[str, int], ...] = CHANNEL_OPTIONS) -> None:
+        self.address = address
+        self._options = options
+        self._channel: Any = None
+        self._methods: dict[str, Any] = {}
+        self._closed = False
+
+    async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
+        self._check_open()
+        method = self._methods.get(path) or self._open(path, type(request), reply)
+        try:
+            answer: R = await method(request, timeout=timeout)
+        except grpc.RpcError as error:
+            raise to_error(error, self.address, path, timeout) from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and task is not None and not task.cancelling():
+                # gRPC cancels what waits on a channel that is closed; nobody has cancelled the caller.
+                raise Unavailable(f"the connection to {self.address} was closed") from None
+            raise
+        return answer
+
+    def _open(self, path: str, request: type[Message], reply: type[Message]) -> Any:
+        if self._channel is None:
+            self._channel = grpc.aio.insecure_channel(self.address, options=self._options)
+        self._methods[path] = method = self._channel.unary_unary(
+            path, request_serializer=request.SerializeToString, response_deserializer=reply.FromString
+        )
+        return method
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Unavailable(f"the connection to {self.address} is closed")
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._channel is not None:
+            await self._channel.close()
+
+
+class BlockingChannel:
+    """A connection of its own for a thread of its own: a call blocks that thread and needs no event loop to turn.
+
+    Heartbeats go through one: neither a busy event loop nor a connection full of payloads delays them.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        # Without its own pool of subchannels it would share the connection that other channels have to this address.
+        options = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+        self._channel: Any = grpc.insecure_channel(address, options=options)
+        self._methods: dict[str, Any] = {}
+        self._closed = False
+
+    async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
+        self._check_open()
+        method = self._methods.get(path)
+        if method is None:
+            self._methods[path] = method = self._channel.unary_unary(
+                path, request_serializer=type(request).SerializeToString, response_deserializer=reply.FromString
+            )
+        try:
+            answer: R = method(request, timeout=timeout)
+        except grpc.RpcError as error:
+            raise to_error(error, self.address, path, timeout) from None
+        return answer
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Unavailable(f"the connection to {self.address} is closed")
+
+    async def close(self) -> None:
+        self._closed = True
+        self._channel.close()
+
+
+def open_channel(address: str) -> Channel:
+    """A connection to the role at `address`, host:port. Any number of stubs may share it."""
+    return AioChannel(address)
+
+
+# --- stubs ------------------------------------------------------------------------------------------------------------
+
+
+class Stub:
+    """One service of the server at the other end of a channel."""
+
+    service: ClassVar[ServiceDescriptor]
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self._paths = {name: f"/{self.service.full_name}/{name}" for name in self.service.methods_by_name}
+
+    async def _call(self, method: str, request: Message, reply: type[R], timeout: float) -> R:
+        return await self.channel.call(self._paths[method], request, reply, timeout)
+
+
+class FrontendStub(Stub):
+    """api.Frontend over gRPC."""
+
+    service = f.DESCRIPTOR.services_by_name["Frontend"]
+
+    async def schedule(self, request: f.ScheduleRequest, *, timeout: float = 10) -> f.ScheduleReply:
+        return await self._call("Schedule", request, f.ScheduleReply, timeout)
+
+    async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
+        return await self._call("ScheduleMany", request, f.ScheduleManyReply, timeout)
+
+    async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
+        return await self._call("GetTask", request, t.Task, timeout)
+
+    async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
+        return await self._call("ListTasks", request, f.ListTasksReply, timeout)
+
+    async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
+        return await self._call("WaitTasks", request, f.WaitTasksReply, timeout)
+
+    async def cancel_tasks(self, request: f.CancelTasksRequest, *, timeout: float = 10) -> f.CancelTasksReply:
+        return await self._call("CancelTasks", request, f.CancelTasksReply, timeout)
+
+    async def retry_tasks(self, request: f.RetryTasksRequest, *, timeout: float = 10) -> f.RetryTasksReply:
+        return await self._call("RetryTasks", request, f.RetryTasksReply, timeout)
+
+    async def register_lambdas(
+        self, request: f.RegisterLambdasRequest, *, timeout: float = 10
+    ) -> f.RegisterLambdasReply:
+        return await self._call("RegisterLambdas", request, f.RegisterLambdasReply, timeout)
+
+    async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
+        return await self._call("ListLambdas", request, f.ListLambdasReply, timeout)
+
+    async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
+        return await self._call("PauseLambda", request, f.PauseLambdaReply, timeout)
+
+    async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
+        return await self._call("ResumeLambda", request, f.ResumeLambdaReply, timeout)
+
+    async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
+        return await self._call("ExplainTask", request, f.ExplainTaskReply, timeout)
+
+
+class ControllerStub(Stub):
+    """api.Controller over gRPC."""
+
+    service = c.DESCRIPTOR.services_by_name["Controller"]
+
+    async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
+        return await self._call("NextWork", request, c.NextWorkReply, timeout)
+
+
+class HSCStub(Stub):
+    """api.HSC over gRPC."""
+
+    service = h.DESCRIPTOR.services_by_name["HSC"]
+
+    async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
+        return await self._call("ClaimTasks", request, h.ClaimTasksReply, timeout)
+
+    async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
+        return await self._call("Heartbeat", request, h.HeartbeatReply, timeout)
+
+    async def set_results(self, request: h.SetResultsRequest, *, timeout: float = 10) -> h.SetResultsReply:
+        return await self._call("SetResults", request, h.SetResultsReply, timeout)
+
+    async def hand_back(self, request: h.HandBackRequest, *, timeout: float = 10) -> h.HandBackReply:
+        return await self._call("HandBack", request, h.HandBackReply, timeout)
+
+    async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
+        return await self._call("ReportLoss", request, h.ReportLossReply, timeout)
+
+
+class BlockingHSCStub(HSCStub):
+    """api.HSC over a connection of its own, for the thread that does nothing but heartbeats."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(BlockingChannel(address))
+
+
+# Holds the stubs and the interfaces together: a type checker refuses a stub that lacks a method.
+_FRONTEND: type[api.Frontend] = FrontendStub
+_CONTROLLER: type[api.Controller] = ControllerStub
+_HSC: type[api.HSC] = HSCStub

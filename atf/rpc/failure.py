@@ -1,0 +1,88 @@
+"""How an error travels back to its caller: as a gRPC status with google.rpc.ErrorInfo in its details.
+
+The reading half, part of the client; the server writes the same form (server.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from atf.errors import (
+    BY_REASON,
+    AlreadyExists,
+    AtfError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    Unavailable,
+)
+from atf.task import MAX_BATCH_BYTES
+
+from . import status_pb2
+
+DETAILS_KEY: Final = "grpc-status-details-bin"
+"""The trailing metadata that holds a google.rpc.Status."""
+ERROR_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
+DOMAIN: Final = "atf"
+
+MAX_MESSAGE_BYTES: Final = MAX_BATCH_BYTES + (1 << 20)
+"""What a message may have on the wire: the bound of a batch, and room for what surrounds its payloads."""
+
+_BY_CODE: Final[dict[grpc.StatusCode, type[AtfError]]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
+    grpc.StatusCode.OUT_OF_RANGE: InvalidArgument,
+    grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.ALREADY_EXISTS: AlreadyExists,
+    grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
+    grpc.StatusCode.ABORTED: Unavailable,
+    grpc.StatusCode.INTERNAL: Internal,
+    grpc.StatusCode.UNKNOWN: Internal,
+    grpc.StatusCode.DATA_LOSS: Internal,
+}
+
+
+def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
+    """The AtfError that a failed call stands for.
+
+    Args:
+        error: what gRPC raised.
+        address: of the server that was called.
+        path: of the method.
+        timeout: seconds the call had.
+    """
+    code, message = error.code(), error.details() or ""
+    known = BY_REASON.get(_reason(error))
+    if known is not None:
+        return known(message)
+    method = path.rpartition("/")[2]
+    match code:
+        case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
+            return Unavailable(f"{method}: can't reach {address} ({message or 'no reason given'})")
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return DeadlineExceeded(f"{method}: no answer from {address} within {timeout:g} s")
+        case grpc.StatusCode.UNIMPLEMENTED:
+            return FailedPrecondition(f"{address} does not know {path[1:]}: is it another role, or an older version?")
+        case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in message:
+            return InvalidArgument(f"{method}: a message is at most {MAX_MESSAGE_BYTES >> 20} MiB; {message}")
+    return _BY_CODE.get(code, Internal)(message or f"{method}: {address} answered {code}")
+
+
+def _reason(error: Any) -> str:
+    """The reason of the ErrorInfo of ours that came with an error; "" if none did."""
+    for key, value in error.trailing_metadata() or ():
+        if key != DETAILS_KEY:
+            continue
+        try:
+            details = status_pb2.RpcStatus.FromString(value).details
+            infos = [status_pb2.ErrorInfo.FromString(each.value) for each in details if each.type_url == ERROR_INFO]
+        except DecodeError:
+            return ""  # not ours; the status code says enough
+        return next((info.reason for info in infos if info.domain == DOMAIN), "")
+    return ""

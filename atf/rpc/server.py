@@ -1,0 +1,191 @@
+"""The answering side of gRPC: one server for any services of ours, with health, reflection and rich errors.
+
+A service is an object with one `async def` per method, named in snake_case, that takes the request and returns the reply
+or raises AtfError. This module is the thin adapter around it; a role's logic never sees a gRPC type. When a caller
+gives up, the method is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from atf.errors import AtfError, ConfigError, Internal
+from atf.log import get_logger
+
+from .failure import DETAILS_KEY, DOMAIN, MAX_MESSAGE_BYTES
+
+SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
+    # Off: with it two processes share a port in silence, and half of the calls go to the one that was forgotten.
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # Allows the callers' keepalive (channel.py); otherwise a quiet long poll is answered with "too many pings".
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+)
+
+MAX_MESSAGE_CHARS: Final = 1_000
+"""Of an error's sentence: it travels twice in HTTP/2 headers, which hold 8 KiB."""
+
+Method = Callable[[Message], Awaitable[Message]]
+
+_log = get_logger()
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service of ours and the object that answers its calls."""
+
+    descriptor: ServiceDescriptor
+    logic: object
+
+
+class Server:
+    """A listening server."""
+
+    def __init__(self, server: Any, health_service: Any, names: Sequence[str], address: str, port: int) -> None:
+        self.address = address
+        """host:port to call it at."""
+        self.port = port
+        self._server = server
+        self._health = health_service
+        self._names = names
+
+    async def set_serving(self, serving: bool) -> None:
+        """What the health service says from now on, of every service and of the server as a whole ("")."""
+        answer = health_pb2.HealthCheckResponse
+        for name in self._names:
+            await self._health.set(name, answer.SERVING if serving else answer.NOT_SERVING)
+
+    async def stop(self, grace: float) -> None:
+        """Says NOT_SERVING, takes no more calls, and gives those that run `grace` seconds until they are cancelled."""
+        await self.set_serving(False)
+        await self._server.stop(grace)
+
+
+async def serve(listen: str, services: Sequence[Service], *, serving: bool = True) -> Server:
+    """Starts a server.
+
+    Args:
+        listen: host:port; port 0 takes a free one.
+        services: what it answers, beside health and reflection.
+        serving: whether health says SERVING at once, or only after `set_serving(True)`.
+
+    Raises:
+        ConfigError: it can't listen there; the message says why and what to change.
+    """
+    host, port = split_address(listen)
+    await _probe(host, port)
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    for service in services:
+        server.add_generic_rpc_handlers((_handlers(service),))
+    health_service = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+    names = [service.descriptor.full_name for service in services]
+    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    try:
+        bound = server.add_insecure_port(listen)
+    except RuntimeError as error:
+        raise ConfigError(f"can't listen on {listen}: {error}") from None
+    await server.start()
+    built = Server(server, health_service, ["", *names], f"{host}:{bound}", bound)
+    await built.set_serving(serving)
+    return built
+
+
+def split_address(listen: str) -> tuple[str, int]:
+    """The host, in brackets if it is of IPv6, and the port.
+
+    Raises:
+        ConfigError: it is not host:port.
+    """
+    host, colon, port = listen.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ConfigError(f"listen = {listen!r}: write host:port, such as 127.0.0.1:7401; port 0 takes a free one")
+    return host, int(port)
+
+
+async def _probe(host: str, port: int) -> None:
+    """Binds the address once, since gRPC says only that it could not, not why."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+        for family, kind, protocol, _, address in found:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+                # Not enough to bind: with SO_REUSEADDR only listening finds out that the port is taken.
+                probe.listen()
+    except OSError as error:
+        why = f"port {port} is in use by another process" if "in use" in str(error) else (error.strerror or str(error))
+        raise ConfigError(
+            f"can't listen on {host}:{port}: {why}. Stop what holds it, or choose another address with"
+            " --listen HOST:PORT (or ATF_LISTEN, or `listen` in atf.toml); port 0 takes a free one"
+        ) from None
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def _handlers(service: Service) -> Any:
+    return grpc.method_handlers_generic_handler(
+        service.descriptor.full_name,
+        {name: _handler(method, service.logic) for name, method in service.descriptor.methods_by_name.items()},
+    )
+
+
+def _handler(method: MethodDescriptor, logic: object) -> Any:
+    answer: Method = getattr(logic, snake_case(method.name))
+
+    async def handle(request: Message, context: Any) -> Message:
+        try:
+            return await answer(request)
+        except AtfError as error:
+            failure = error
+        except Exception as error:  # noqa: BLE001  a bug in one call is its caller's INTERNAL, not the server's end
+            _log.exception("call failed", method=method.full_name, error=type(error).__name__)
+            failure = Internal(f"{method.name} failed inside the server; its log has the details")
+        details = _details(failure)
+        await context.abort(grpc.StatusCode[failure.code], _sentence(failure), ((DETAILS_KEY, details),))
+        raise AssertionError("abort raises")
+
+    return grpc.unary_unary_rpc_method_handler(
+        handle,
+        request_deserializer=GetMessageClass(method.input_type).FromString,
+        response_serializer=GetMessageClass(method.output_type).SerializeToString,
+    )
+
+
+def snake_case(name: str) -> str:
+    """The Python name of an RPC: ScheduleMany is schedule_many."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _details(error: AtfError) -> bytes:
+    detail = AnyMessage()
+    detail.Pack(ErrorInfo(reason=error.reason, domain=DOMAIN))
+    number: int = grpc.StatusCode[error.code].value[0]
+    status = Status(code=number, message=_sentence(error), details=[detail])
+    return bytes(status.SerializeToString())
+
+
+def _sentence(error: AtfError) -> str:
+    text = str(error)
+    return text if len(text) <= MAX_MESSAGE_CHARS else text[:MAX_MESSAGE_CHARS] + "…"

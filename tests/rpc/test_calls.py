@@ -1,0 +1,268 @@
+"""Calls between roles over a real loopback connection: what arrives, and how errors come back as themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_status import rpc_status
+
+from atf import errors
+from atf.rpc import controller_pb2 as c
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
+from atf.rpc.server import Server, Service, serve, snake_case
+
+FRONTEND = f.DESCRIPTOR.services_by_name["Frontend"]
+CONTROLLER = c.DESCRIPTOR.services_by_name["Controller"]
+HSC = h.DESCRIPTOR.services_by_name["HSC"]
+
+
+class Answers:
+    """Stands for a role: every method of every service answers by `answer`."""
+
+    def __init__(self, answer: Callable[[object], Awaitable[object]]) -> None:
+        self.answer = answer
+
+    def __getattr__(self, name: str) -> Callable[[object], Awaitable[object]]:
+        return self.answer
+
+
+@contextlib.asynccontextmanager
+async def running(answer: Callable[[object], Awaitable[object]]) -> AsyncIterator[Server]:
+    logic = Answers(answer)
+    server = await serve("127.0.0.1:0", [Service(each, logic) for each in (FRONTEND, CONTROLLER, HSC)])
+    try:
+        yield server
+    finally:
+        await server.stop(0)
+
+
+def raising(error: Exception) -> Callable[[object], Awaitable[object]]:
+    async def answer(_request: object) -> object:
+        raise error
+
+    return answer
+
+
+async def echo_id(request: object) -> object:
+    assert isinstance(request, f.GetTaskRequest)
+    return t.Task(id=request.id)
+
+
+async def test_a_call_reaches_the_method_of_its_name() -> None:
+    async with running(echo_id) as server:
+        channel = open_channel(server.address)
+        assert (await FrontendStub(channel).get_task(f.GetTaskRequest(id="0-a"))).id == "0-a"
+        await channel.close()
+
+
+def test_every_method_of_every_service_has_a_stub() -> None:
+    for stub in (FrontendStub, ControllerStub, HSCStub):
+        for name in stub.service.methods_by_name:
+            assert asyncio.iscoroutinefunction(getattr(stub, snake_case(name))), name
+
+
+@pytest.mark.parametrize("kind", [kind for _, kind in sorted(errors.BY_REASON.items()) if kind is not errors.AtfError])
+async def test_every_error_comes_back_as_itself(kind: type[errors.AtfError]) -> None:
+    async with running(raising(kind("the sentence, with ünïcode"))) as server:
+        channel = open_channel(server.address)
+        with pytest.raises(kind) as caught:
+            await FrontendStub(channel).get_task(f.GetTaskRequest())
+        assert type(caught.value) is kind
+        assert str(caught.value) == "the sentence, with ünïcode"
+        await channel.close()
+
+
+async def test_other_clients_read_the_details_as_google_rpc() -> None:
+    from google.rpc.error_details_pb2 import ErrorInfo
+
+    async with (
+        running(raising(errors.UnknownLambda("no such"))) as server,
+        grpc.aio.insecure_channel(server.address) as channel,
+    ):
+        call = channel.unary_unary("/atf.v1.Frontend/GetTask")(b"")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        status = await rpc_status.aio.from_call(call)
+        info = ErrorInfo()
+        assert status.details[0].Unpack(info)
+        assert (info.reason, info.domain) == ("UnknownLambda", "atf")
+
+
+async def test_a_bug_is_internal_and_says_nothing_of_the_inside(capsys: pytest.CaptureFixture[str]) -> None:
+    async with running(raising(ZeroDivisionError("secret internals"))) as server:
+        channel = open_channel(server.address)
+        with pytest.raises(errors.Internal, match=r"^GetTask failed inside the server") as caught:
+            await FrontendStub(channel).get_task(f.GetTaskRequest())
+        assert "secret" not in str(caught.value)
+        await channel.close()
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+async def test_a_very_long_sentence_is_cut() -> None:
+    async with running(raising(errors.InvalidArgument("é" * 100_000))) as server:
+        channel = open_channel(server.address)
+        with pytest.raises(errors.InvalidArgument) as caught:
+            await FrontendStub(channel).get_task(f.GetTaskRequest())
+        assert 100 < len(str(caught.value)) < 2_000
+        await channel.close()
+
+
+async def test_a_server_that_is_not_there_is_unavailable_and_named() -> None:
+    async with running(echo_id) as server:
+        address = server.address
+    channel = open_channel(address)
+    with pytest.raises(errors.Unavailable, match=f"GetTask: can't reach {address}"):
+        await FrontendStub(channel).get_task(f.GetTaskRequest())
+    await channel.close()
+
+
+async def test_a_role_that_comes_back_is_found_again() -> None:
+    async with running(echo_id) as server:
+        port, channel = server.port, open_channel(server.address)
+        stub = FrontendStub(channel)
+        await stub.get_task(f.GetTaskRequest())
+    with pytest.raises(errors.Unavailable):
+        await stub.get_task(f.GetTaskRequest())
+    again = await serve(f"127.0.0.1:{port}", [Service(FRONTEND, Answers(echo_id))])
+    async with asyncio.timeout(2.5):
+        while True:
+            try:
+                await stub.get_task(f.GetTaskRequest())
+                break
+            except errors.Unavailable:
+                await asyncio.sleep(0.02)
+    await channel.close()
+    await again.stop(0)
+
+
+async def test_no_answer_in_time_cancels_the_method_and_says_how_long_it_had() -> None:
+    cancelled = asyncio.Event()
+
+    async def hang(_request: object) -> object:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        raise AssertionError("not cancelled")
+
+    async with running(hang) as server:
+        channel = open_channel(server.address)
+        with pytest.raises(errors.DeadlineExceeded, match=r"NextWork: no answer from .* within 0\.05 s"):
+            await ControllerStub(channel).next_work(c.NextWorkRequest(), timeout=0.05)
+        async with asyncio.timeout(2):
+            await cancelled.wait()
+        await channel.close()
+
+
+async def test_a_caller_that_gives_up_cancels_the_method() -> None:
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def hang(_request: object) -> object:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        raise AssertionError("not cancelled")
+
+    async with running(hang) as server:
+        channel = open_channel(server.address)
+        call = asyncio.create_task(ControllerStub(channel).next_work(c.NextWorkRequest()))
+        await started.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        async with asyncio.timeout(2):
+            await cancelled.wait()
+        await channel.close()
+
+
+async def test_closing_a_channel_fails_what_waits_on_it_without_cancelling_the_waiter() -> None:
+    started = asyncio.Event()
+
+    async def hang(_request: object) -> object:
+        started.set()
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async with running(hang) as server:
+        channel = open_channel(server.address)
+        stub = ControllerStub(channel)
+        call = asyncio.create_task(stub.next_work(c.NextWorkRequest()))
+        await started.wait()
+        await channel.close()
+        with pytest.raises(errors.Unavailable, match="was closed"):
+            await call
+        with pytest.raises(errors.Unavailable, match="is closed"):
+            await stub.next_work(c.NextWorkRequest())
+
+
+async def test_a_server_that_stops_makes_its_calls_unavailable() -> None:
+    started = asyncio.Event()
+
+    async def hang(_request: object) -> object:
+        started.set()
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async with running(hang) as server:
+        channel = open_channel(server.address)
+        call = asyncio.create_task(ControllerStub(channel).next_work(c.NextWorkRequest()))
+        await started.wait()
+        await server.stop(0)
+        with pytest.raises(errors.Unavailable):
+            await call
+        await channel.close()
+
+
+async def test_another_role_at_the_address_is_said_to_be_one() -> None:
+    server = await serve("127.0.0.1:0", [Service(HSC, Answers(echo_id))])
+    channel = open_channel(server.address)
+    with pytest.raises(errors.FailedPrecondition, match=r"does not know atf\.v1\.Frontend/GetTask"):
+        await FrontendStub(channel).get_task(f.GetTaskRequest())
+    await channel.close()
+    await server.stop(0)
+
+
+async def test_a_message_that_is_too_large_is_the_callers_fault() -> None:
+    async with running(echo_id) as server:
+        channel = open_channel(server.address)
+        with pytest.raises(errors.InvalidArgument, match="at most 5 MiB"):
+            await FrontendStub(channel).get_task(f.GetTaskRequest(id="x" * (6 << 20)))
+        await channel.close()
+
+
+async def test_a_blocking_stub_answers_and_fails_like_the_others() -> None:
+    async def beat(request: object) -> object:
+        assert isinstance(request, h.HeartbeatRequest)
+        if not request.claims:
+            raise errors.StoreSettling("settling")
+        return h.HeartbeatReply(verdicts=[h.Verdict.OK])
+
+    def from_a_thread(address: str) -> h.HeartbeatReply:
+        async def body() -> h.HeartbeatReply:
+            stub = BlockingHSCStub(address)
+            reply = await stub.heartbeat(h.HeartbeatRequest(claims=[h.HeldClaim()]), timeout=2)
+            with pytest.raises(errors.StoreSettling, match="settling"):
+                await stub.heartbeat(h.HeartbeatRequest(), timeout=2)
+            await stub.channel.close()
+            with pytest.raises(errors.Unavailable, match="is closed"):
+                await stub.heartbeat(h.HeartbeatRequest(), timeout=2)
+            return reply
+
+        return asyncio.run(body())
+
+    async with running(beat) as server:
+        reply = await asyncio.to_thread(from_a_thread, server.address)
+        assert list(reply.verdicts) == [h.Verdict.OK]
