@@ -154,6 +154,9 @@ class TaskRecord(NamedTuple):
     progress: str
     ended_runs: list[Run]
     spec: bytes
+    ordering_key: str = ""
+    digest: bytes = b""
+    limits: str = ""  # as the store keeps them; "": the defaults
 
 
 class CancelResult(NamedTuple):

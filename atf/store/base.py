@@ -1,0 +1,24 @@
+"""What the parts of Store share: calls of functions, and where ids live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from .connection import Arg, Link
+
+
+class Caller(Protocol):
+    """The lower half of Store."""
+
+    partitions: int
+    _link: Link
+    _queues: set[str]
+
+    async def _call(self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False) -> Any:
+        """Calls one function on one partition; its first argument, the instant, is put before `args`."""
+        ...
+
+    def _partition(self, task_id: str) -> int:
+        """The partition a stored id names; InvalidArgument where it names none."""
+        ...

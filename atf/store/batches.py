@@ -1,0 +1,66 @@
+"""Work over many items becomes calls of one partition each, bounded in items and bytes; the answers come back in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from atf.task import MAX_BATCH, MAX_BATCH_BYTES
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def by_partition(
+    items: Sequence[T],
+    partition: Callable[[T], int],
+    call: Callable[[int, list[T]], Awaitable[Sequence[R]]],
+    size: Callable[[T], int] = lambda _: 0,
+) -> list[R]:
+    """Calls `call(partition, some items)` for all items, partitions side by side, one partition's calls in order.
+
+    Args:
+        items: the work.
+        partition: an item's partition.
+        call: answers with one value per item.
+        size: an item's bytes, where they may be many.
+
+    Returns:
+        The answers in the order of `items`.
+
+    Raises:
+        What `call` raises: the first error, after every partition's call has ended.
+    """
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, item in enumerate(items):
+        places[partition(item)].append(place)
+    answers: dict[int, R] = {}
+
+    async def work(number: int, mine: list[int]) -> None:
+        for batch in _split(mine, items, size):
+            answers.update(zip(batch, await call(number, [items[place] for place in batch]), strict=True))
+
+    if len(places) == 1:
+        (only,) = places.items()
+        await work(*only)
+    else:
+        results = await asyncio.gather(*(work(*each) for each in places.items()), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+    return [answers[place] for place in range(len(items))]
+
+
+def _split(places: list[int], items: Sequence[T], size: Callable[[T], int]) -> list[list[int]]:
+    batches: list[list[int]] = [[]]
+    weight = 0
+    for place in places:
+        more = size(items[place])
+        if batches[-1] and (len(batches[-1]) == MAX_BATCH or weight + more > MAX_BATCH_BYTES):
+            batches.append([])
+            weight = 0
+        batches[-1].append(place)
+        weight += more
+    return batches

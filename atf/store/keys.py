@@ -1,0 +1,92 @@
+"""Every key of the task store, with its Redis type, on one page.
+
+A partition's keys share the hash tag {p}, so that on a cluster they share a slot. The Lua functions build them the same
+way (lua/common.lua); a test runs a whole life of tasks and holds every key it finds against `KEYS`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+
+class KeySpec(NamedTuple):
+    """One kind of key."""
+
+    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <key> ordering key
+    type: str
+    meaning: str
+
+
+KEYS: Final = (
+    KeySpec("atf:{p}", "hash", "the partition's record: number of partitions, server last seen, versions; KEYS[1] of every function"),
+    KeySpec("atf:{p}:t:<id>", "hash", "a task: see FIELDS; or the tombstone of its id"),
+    KeySpec("atf:{p}:due", "zset", "queue -> the instant at which a store consumer must visit it: the due index, upper level"),
+    KeySpec("atf:{p}:s:<queue>:<STATUS>", "zset", "live task -> next_timestamp: the due index, lower level, and the list by status"),
+    KeySpec("atf:{p}:f:<lambda>:<STATUS>", "zset", "finished task -> expiry; with FATAL_FAILURE the lambda's dead-letter set"),
+    KeySpec("atf:{p}:q:<queue>", "hash", "what a queue was ever pushed, and whether it was full at its last visit"),
+    KeySpec("atf:{p}:l:<lambda>", "hash", "a lambda: spec, queue limit, enqueue timeout, paused, versions of both"),
+    KeySpec("atf:{p}:lambdas", "set", "names of the lambdas"),
+    KeySpec("atf:{p}:o:<key>", "list", "the unfinished tasks of an ordering key; the first one may run"),
+    KeySpec("atf:{p}:sweep", "set", "<lambda>:<STATUS> of the finished sets that exist"),
+    KeySpec("atf:{p}:tombs", "zset", "tombstone -> expiry"),
+    KeySpec("atf:{p}:outbox", "hash", "number -> a change owed to another partition"),
+    KeySpec("atf:{p}:outbox:due", "zset", "number -> when it is delivered (again)"),
+    KeySpec("rq:queue:{p}<queue>", "list", "the queue itself, in RQ's layout: ids of ENQUEUED tasks"),
+    KeySpec("rq:queues", "set", "keys of the queues, RQ's registry; the only key without a tag"),
+)
+
+FIELDS: Final = {
+    "s": "status, by name",
+    "q": "queue: lambda:priority",
+    "at": "scheduled_at, the instant asked for",
+    "spec": "the serialized TaskSpec",
+    "d": "digest of the request",
+    "lim": "max_attempts max_losses retention; absent: the defaults",
+    "k": "ordering key",
+    "c": "counter of the newest token",
+    "n": "nonce of the newest token",
+    "o": "owner: the executor that holds it",
+    "r": "runs: claims so far",
+    "a": "attempts",
+    "l": "losses",
+    "e": "number of its entry in the queue, while ENQUEUED; absent: it has left the queue",
+    "x": "set: its cancellation was asked for while it ran",
+    "w": "set: somebody waits for its end",
+    "f": "counter of the token that finished its last run",
+    "res": "result",
+    "enc": "encoding of the result",
+    "err": "error of the last failure",
+    "p": "progress",
+    "R": "the last ended runs, a line each: owner, start, end, attempt, why",
+    **{f"t{number}": f"instant of the last move into status {number}" for number in range(1, 9)},
+}
+
+
+def record(partition: int) -> str:
+    """The partition's record; its name begins the names of the partition's other keys."""
+    return f"atf:{{{partition}}}"
+
+
+def queue(lambda_name: str, priority: int) -> str:
+    """A queue's name within its partition."""
+    return f"{lambda_name}:{priority}"
+
+
+def rq_name(partition: int, queue_name: str) -> str:
+    """A queue's name for RQ."""
+    return f"{{{partition}}}{queue_name}"
+
+
+def bell(partition: int, kind: str) -> str:
+    """The channel of a partition on which `due`, `ready` or `done` is rung."""
+    return f"{record(partition)}:bell:{kind}"
+
+
+_RQ_NAME = re.compile(r"\{(\d+)\}(.+):(\d)")
+
+
+def parse_rq_name(name: str) -> tuple[int, str, int] | None:
+    """(partition, lambda, priority) of one of our queues; None for a queue of somebody else's."""
+    match = _RQ_NAME.fullmatch(name)
+    return (int(match[1]), match[2], int(match[3])) if match else None

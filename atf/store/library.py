@@ -1,0 +1,63 @@
+"""The Lua function library: put together from lua/*.lua, loaded once per server.
+
+Functions outlive a restart and replicate with the data. Their names are global to the server, so they carry VERSION, and a
+library that a running role may use is never replaced: a change of the Lua files needs a new VERSION.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from atf import task as t
+
+VERSION: Final = 1
+NAME: Final = f"atf_{VERSION}"
+
+VISITS_PER_PASS: Final = 64
+"""Queues that one pass of a store consumer visits at most."""
+FULL_REVISIT_US: Final = t.US
+"""When a full queue is looked at again, should no pop do it sooner."""
+OUTBOX_RETRY_US: Final = 5 * t.US
+CLAIM_OVERHEAD_BYTES: Final = 256
+"""What a claim weighs in an answer beside its spec: id, token, numbers."""
+
+
+def limits(max_attempts: int, max_losses: int, retention_us: int) -> str:
+    """The task field `lim`; empty where all three have their defaults."""
+    text = f"{max_attempts} {max_losses} {retention_us}"
+    return "" if text == _DEFAULT_LIMITS else text
+
+
+_DEFAULT_LIMITS: Final = f"{t.DEFAULT_MAX_ATTEMPTS} {t.DEFAULT_MAX_LOSSES} {t.DEFAULT_RETENTION_US}"
+
+
+@cache
+def source() -> str:
+    """The library's code, as FUNCTION LOAD takes it."""
+    constants = {
+        "DEFAULT_LIMITS": f"'{_DEFAULT_LIMITS}'",
+        "DEFAULT_QUEUE_LIMIT": t.DEFAULT_QUEUE_LIMIT,
+        "DEFAULT_ENQUEUE_TIMEOUT": t.DEFAULT_ENQUEUE_TIMEOUT_US,
+        "MAX_PRIORITY": t.MAX_PRIORITY,
+        "ENDED_RUNS_KEPT": t.ENDED_RUNS_KEPT,
+        "TOMBSTONE": t.TOMBSTONE_US,
+        "VISITS_PER_PASS": VISITS_PER_PASS,
+        "FULL_REVISIT": FULL_REVISIT_US,
+        "OUTBOX_RETRY": OUTBOX_RETRY_US,
+        "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
+    }
+    lua = files(__package__) / "lua"
+    verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name != "common.lua")
+    parts = [f"#!lua name={NAME}"]
+    parts += [f"local {name} = {value}" for name, value in constants.items()]
+    parts.append(
+        "local function register(name, flags, callback)\n"
+        f"  redis.register_function{{function_name = '{NAME}_' .. name, callback = callback, flags = flags}}\n"
+        "end"
+    )
+    parts.append((lua / "common.lua").read_text(encoding="utf-8"))
+    # each verb in a block of its own: Lua allows 200 locals in one, and helpers of one verb stay unseen by the others
+    parts += [f"do\n{(lua / name).read_text(encoding='utf-8')}end" for name in verbs]
+    return "\n".join(parts) + "\n"

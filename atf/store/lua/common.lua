@@ -1,0 +1,135 @@
+-- What every function of the library shares. store/library.py puts this file first and the verbs behind it.
+--
+-- A verb is called with KEYS[1] = the partition's record, "atf:{p}", and ARGV[1] = "" or, in tests, the instant to take for
+-- the server's TIME. It reads everything it needs and checks it before it writes: Lua has no way back.
+-- Instants and durations are integer microseconds; scores hold them exactly (2^53 µs is the year 2255).
+
+local LIVE = {'NEW', 'RETRIABLE_FAILURE', 'ENQUEUED', 'CLAIMED', 'PROCESSING'}
+local FINISHED = {SUCCESS = true, FATAL_FAILURE = true, CANCELLED = true}
+local MOVED = {  -- the field that holds the time of the last move into a state
+  NEW = 't1', ENQUEUED = 't2', CLAIMED = 't3', PROCESSING = 't4', SUCCESS = 't5', RETRIABLE_FAILURE = 't6',
+  FATAL_FAILURE = 't7', CANCELLED = 't8',
+}
+local OUTBOX = '>'  -- the outbox's member in the due index; no queue can have this name
+
+local function fmt(number)
+  return string.format('%.0f', number)  -- tostring and %d differ between servers for large numbers
+end
+
+local function instant(given)
+  if given ~= '' then return tonumber(given) end
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
+-- keys; atf/store/keys.py documents each ---------------------------------------------------------------------------------
+
+local function task_key(P, id) return P .. ':t:' .. id end
+local function live_key(P, queue, status) return P .. ':s:' .. queue .. ':' .. status end
+local function done_key(P, name, status) return P .. ':f:' .. name .. ':' .. status end
+local function queue_key(P, queue) return P .. ':q:' .. queue end
+local function lambda_key(P, name) return P .. ':l:' .. name end
+local function order_key(P, key) return P .. ':o:' .. key end
+local function list_key(P, queue) return 'rq:queue:' .. string.sub(P, 5) .. queue end  -- "atf:{0}" -> "{0}"
+local function lambda_of(queue) return string.sub(queue, 1, -3) end                    -- "ns/name:1" -> "ns/name"
+
+-- the due index ------------------------------------------------------------------------------------------------------------
+
+-- Makes sure that a queue is visited at `at` or before, and wakes the store consumers where that is earlier than anything
+-- else they wait for.
+local function visit_by(P, queue, at)
+  local first = redis.call('ZRANGE', P .. ':due', 0, 0, 'WITHSCORES')
+  redis.call('ZADD', P .. ':due', 'LT', fmt(at), queue)
+  if not first[2] or at < tonumber(first[2]) then redis.call('PUBLISH', P .. ':bell:due', queue) end
+end
+
+-- moves --------------------------------------------------------------------------------------------------------------------
+
+-- Moves a live task between two live states. `fields` are more fields to set.
+local function move(P, id, queue, from, to, score, now, ...)
+  if from ~= to then redis.call('ZREM', live_key(P, queue, from), id) end
+  redis.call('ZADD', live_key(P, queue, to), fmt(score), id)
+  redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
+end
+
+-- The task at the head of an ordering key has finished: the next one may become due.
+local function release(P, key, id, now)
+  local list = order_key(P, key)
+  local head = redis.call('LINDEX', list, 0)
+  redis.call('LREM', list, 1, id)
+  if head ~= id then return end
+  local next_id = redis.call('LINDEX', list, 0)
+  if not next_id then return end
+  local task = redis.call('HMGET', task_key(P, next_id), 's', 'q', 'at')
+  if task[1] ~= 'NEW' then return end
+  local at = math.max(tonumber(task[3]), now)
+  redis.call('ZADD', live_key(P, task[2], 'NEW'), fmt(at), next_id)
+  visit_by(P, task[2], at)
+end
+
+-- Ends a task: out of the due index, into the set of its lambda and status until its retention is over.
+local function rest(P, id, queue, from, to, now, limits, ordering, watched)
+  local name = lambda_of(queue)
+  local retention = tonumber(string.match(limits or DEFAULT_LIMITS, '(%d+)$'))
+  redis.call('ZREM', live_key(P, queue, from), id)
+  redis.call('ZADD', done_key(P, name, to), fmt(now + retention), id)
+  redis.call('SADD', P .. ':sweep', name .. ':' .. to)
+  redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now))
+  redis.call('HDEL', task_key(P, id), 'e', 'x', 'w', 'o')
+  if ordering then release(P, ordering, id, now) end
+  if watched then redis.call('PUBLISH', P .. ':bell:done', id) end
+end
+
+-- Writes down a run that has ended: owner, start, end, attempt, why. The last ones are kept.
+local function end_run(P, id, runs, owner, started, ended, attempt, why)
+  local line = table.concat({owner, fmt(started), fmt(ended), fmt(attempt), why}, '\t') .. '\n'
+  local _, count = string.gsub(runs or '', '\n', '')
+  if count >= ENDED_RUNS_KEPT then runs = string.match(runs, '^[^\n]*\n(.*)$') end
+  redis.call('HSET', task_key(P, id), 'R', (runs or '') .. line)
+end
+
+-- A run has ended with its executor, or its lease has run out: CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
+-- FATAL_FAILURE where it has been lost too often; CANCELLED where that was asked for.
+local function lose_task(P, id, now, why)
+  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'a', 'l', 'lim', 'R', 'o', 't4', 'x', 'k', 'w', 't3')
+  local status, queue = task[1], task[2]
+  local losses = tonumber(task[4] or 0) + 1
+  local started = tonumber(status == 'PROCESSING' and task[8] or 0)
+  end_run(P, id, task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why)
+  redis.call('HSET', task_key(P, id), 'l', losses)
+  if task[9] then
+    rest(P, id, queue, status, 'CANCELLED', now, task[5], task[10] or nil, task[11])
+  elseif losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then
+    redis.call('HSET', task_key(P, id), 'err', 'lost with its executor ' .. losses .. ' times; last: ' .. why)
+    rest(P, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10] or nil, task[11])
+  else
+    redis.call('HDEL', task_key(P, id), 'e', 'o')
+    move(P, id, queue, status, 'ENQUEUED', now, now)
+    visit_by(P, queue, now)
+  end
+end
+
+-- Whether the caller's token is the task's, and the task is held: the condition of every move out of a claim.
+local function holds(status, counter, nonce, task_counter, task_nonce)
+  return (status == 'CLAIMED' or status == 'PROCESSING') and task_counter == counter and task_nonce == nonce
+end
+
+-- A change that this partition owes another one. It lies in the due index until it has been delivered.
+local function owe(P, target, body, now)
+  local number = fmt(redis.call('HINCRBY', P, 'outbox', 1))
+  redis.call('HSET', P .. ':outbox', number, target .. '\n' .. body)
+  redis.call('ZADD', P .. ':outbox:due', fmt(now), number)
+  visit_by(P, OUTBOX, now)
+end
+
+-- Pauses or resumes a lambda within one partition, and has what waits for it looked at.
+local function set_paused(P, name, paused, version, now)
+  redis.call('HSET', lambda_key(P, name), 'paused', paused, 'pv', version)
+  for priority = 0, MAX_PRIORITY do
+    local queue = name .. ':' .. priority
+    local waits = false
+    for _, status in ipairs(LIVE) do waits = waits or redis.call('EXISTS', live_key(P, queue, status)) == 1 end
+    if waits then visit_by(P, queue, now) end
+    if paused == '0' then redis.call('PUBLISH', P .. ':bell:ready', queue) end
+  end
+end

@@ -1,0 +1,128 @@
+-- enqueue: NEW, RETRIABLE_FAILURE (due) -> ENQUEUED; ENQUEUED (expired, gone from its queue) -> ENQUEUED;
+--          CLAIMED, PROCESSING (lease expired) -> what `lose` makes of them
+-- KEYS[1]  the partition's record
+-- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most
+-- RETURNS  now, µs until the next visit is due (-1 = none), enqueued, enqueued again, lost,
+--          {queues that got entries}, {number, target, body, ... of the outbox records to deliver}
+--
+-- One pass visits the queues that the due index names, earliest first. Each visit scores its queue anew, so that the order
+-- rotates: more to push = now; full = a long wait that `pop` cuts short; paused = the first of its leases; else its first instant.
+
+local function first_score(P, queue, status)
+  local first = redis.call('ZRANGE', live_key(P, queue, status), 0, 0, 'WITHSCORES')
+  local score = first[2] and tonumber(first[2])
+  if score and score < math.huge then return score end
+end
+
+local function due_ids(P, queue, status, now, limit)
+  if limit <= 0 then return {} end
+  return redis.call('ZRANGE', live_key(P, queue, status), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(limit))
+end
+
+-- What one visit knows and counts; `pushed` and `length` follow the queue as it changes.
+local function visit(P, queue, now, lease_now, budget)
+  local config = redis.call('HMGET', lambda_key(P, lambda_of(queue)), 'limit', 'timeout', 'paused')
+  local limit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT)
+  local expires = now + tonumber(config[2] or DEFAULT_ENQUEUE_TIMEOUT)
+  local paused = config[3] == '1'
+  local list = list_key(P, queue)
+  local length = redis.call('LLEN', list)
+  local pushed = tonumber(redis.call('HGET', queue_key(P, queue), 'pushed') or 0)
+  local count = {enqueued = 0, again = 0, lost = 0, looked = 0}
+
+  for _, status in ipairs({'CLAIMED', 'PROCESSING'}) do
+    for _, id in ipairs(due_ids(P, queue, status, lease_now, budget - count.looked)) do
+      lose_task(P, id, now, 'lease expired')
+      count.lost = count.lost + 1
+      count.looked = count.looked + 1
+    end
+  end
+
+  -- ENQUEUED and expired: what still stands in the queue only gets a new instant, so that a backlog grows no duplicates.
+  -- The rest was popped and never claimed, handed back, or lost; it waited before, so it goes to the front.
+  local front = {}
+  for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', now, budget - count.looked)) do
+    local entry = tonumber(redis.call('HGET', task_key(P, id), 'e') or nil)
+    count.looked = count.looked + 1
+    if (entry and entry > pushed - length) or paused then
+      redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(expires), id)
+    elseif length + #front < limit then
+      front[#front + 1] = id
+    end
+  end
+  for i = #front, 1, -1 do
+    move(P, front[i], queue, 'ENQUEUED', 'ENQUEUED', expires, now, 'e', fmt(pushed - length))
+    length = redis.call('LPUSH', list, front[i])
+    count.again = count.again + 1
+  end
+
+  if not paused then
+    for _, status in ipairs({'RETRIABLE_FAILURE', 'NEW'}) do
+      local ids = due_ids(P, queue, status, now, math.min(budget - count.looked, limit - length))
+      if #ids > 0 then
+        local scores = {}
+        for i, id in ipairs(ids) do
+          scores[2 * i - 1], scores[2 * i] = fmt(expires), id
+          redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', fmt(pushed + i))
+        end
+        redis.call('ZREM', live_key(P, queue, status), unpack(ids))
+        redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), unpack(scores))
+        length = redis.call('RPUSH', list, unpack(ids))
+        pushed = pushed + #ids
+        count.enqueued = count.enqueued + #ids
+        count.looked = count.looked + #ids
+      end
+    end
+    if count.enqueued > 0 then redis.call('HSET', queue_key(P, queue), 'pushed', fmt(pushed)) end
+  end
+
+  local next_at
+  for _, status in ipairs(paused and {'CLAIMED', 'PROCESSING'} or LIVE) do
+    local score = first_score(P, queue, status)
+    if score and (status == 'CLAIMED' or status == 'PROCESSING') and score <= now then
+      score = score + now - lease_now  -- overdue by a clock that is not believed yet
+    end
+    if score and (not next_at or score < next_at) then next_at = score end
+  end
+  if next_at and next_at <= now and length >= limit and count.looked < budget then
+    redis.call('HSET', queue_key(P, queue), 'full', '1')
+    next_at = now + FULL_REVISIT
+  end
+  if next_at then
+    redis.call('ZADD', P .. ':due', fmt(math.max(next_at, now)), queue)
+  else
+    redis.call('ZREM', P .. ':due', queue)
+  end
+  return count
+end
+
+register('enqueue', {'allow-oom'}, function(keys, args)
+  local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
+  local lease_now = believed > 0 and math.min(now, believed) or now
+  local enqueued, again, lost, queues, owed = 0, 0, 0, {}, {}
+  for _, queue in ipairs(redis.call('ZRANGE', P .. ':due', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
+    if queue == OUTBOX then
+      local due = P .. ':outbox:due'
+      for _, number in ipairs(redis.call('ZRANGE', due, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 32)) do
+        local record = redis.call('HGET', P .. ':outbox', number)
+        redis.call('ZADD', due, fmt(now + OUTBOX_RETRY), number)
+        owed[#owed + 1] = number
+        owed[#owed + 1], owed[#owed + 2] = string.match(record, '^(%d+)\n(.*)$')
+      end
+      local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
+      if first[2] then redis.call('ZADD', P .. ':due', first[2], OUTBOX) else redis.call('ZREM', P .. ':due', OUTBOX) end
+    else
+      local count = visit(P, queue, now, lease_now, budget)
+      budget = budget - count.looked
+      enqueued, again, lost = enqueued + count.enqueued, again + count.again, lost + count.lost
+      if count.enqueued + count.again > 0 then
+        queues[#queues + 1] = queue
+        redis.call('PUBLISH', P .. ':bell:ready', queue)
+      end
+    end
+    if budget <= 0 then break end
+  end
+  local first = redis.call('ZRANGE', P .. ':due', 0, 0, 'WITHSCORES')
+  local wait = first[2] and math.max(tonumber(first[2]) - now, 0) or -1
+  return {fmt(now), fmt(wait), enqueued, again, lost, queues, owed}
+end)

@@ -1,0 +1,24 @@
+-- heartbeat: CLAIMED, PROCESSING (same token) -> the same with a new lease; CLAIMED -> PROCESSING where it has started
+-- KEYS[1]  the partition's record
+-- ARGV     now, heartbeat timeout, then per claim: id, counter, nonce, started (1), progress ("" = unchanged)
+-- RETURNS  per claim 1 ok, 2 lost, 3 its cancellation was asked for
+register('heartbeat', {'allow-oom'}, function(keys, args)
+  local P, now, timeout = keys[1], instant(args[1]), tonumber(args[2])
+  local answer = {}
+  for i = 3, #args, 5 do
+    local id = args[i]
+    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'x', 'q')
+    if not holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then
+      answer[#answer + 1] = 2
+    else
+      if task[1] == 'CLAIMED' and args[i + 3] == '1' then
+        move(P, id, task[5], 'CLAIMED', 'PROCESSING', now + timeout, now)
+      else
+        redis.call('ZADD', live_key(P, task[5], task[1]), fmt(now + timeout), id)
+      end
+      if args[i + 4] ~= '' then redis.call('HSET', task_key(P, id), 'p', args[i + 4]) end
+      answer[#answer + 1] = task[4] and 3 or 1
+    end
+  end
+  return answer
+end)

@@ -1,0 +1,40 @@
+-- sweep: SUCCESS, FATAL_FAILURE, CANCELLED whose retention is over, or that are too many -> (no record)
+-- KEYS[1]  the partition's record
+-- ARGV     now, finished tasks kept per lambda and status, records at most
+-- RETURNS  records removed or reduced
+--
+-- An id stays taken for a while after its task finished: its record shrinks to a tombstone that only a retried Schedule sees.
+local function drop(P, id, now)
+  local key = task_key(P, id)
+  local task = redis.call('HMGET', key, 'd', 'at', 't5', 't7', 't8')
+  local finished = math.max(tonumber(task[3] or 0), tonumber(task[4] or 0), tonumber(task[5] or 0))
+  redis.call('DEL', key)
+  if task[1] and finished + TOMBSTONE > now then
+    redis.call('HSET', key, 's', 'TOMBSTONE', 'd', task[1], 'at', task[2])
+    redis.call('ZADD', P .. ':tombs', fmt(finished + TOMBSTONE), id)
+  end
+end
+
+register('sweep', {'allow-oom'}, function(keys, args)
+  local P, now, kept, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
+  local swept = 0
+  for _, member in ipairs(redis.call('SMEMBERS', P .. ':sweep')) do
+    local name, status = string.match(member, '^(.*):([A-Z_]+)$')
+    local set = done_key(P, name, status)
+    local excess = redis.call('ZCARD', set) - kept
+    local ids = {}
+    if excess > 0 then ids = redis.call('ZRANGE', set, 0, fmt(math.min(excess, budget - swept) - 1)) end
+    if #ids == 0 then
+      ids = redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
+    end
+    for _, id in ipairs(ids) do drop(P, id, now) end
+    if #ids > 0 then redis.call('ZREM', set, unpack(ids)) end
+    swept = swept + #ids
+    if redis.call('EXISTS', set) == 0 then redis.call('SREM', P .. ':sweep', member) end
+    if swept >= budget then return swept end
+  end
+  local old = redis.call('ZRANGE', P .. ':tombs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
+  for _, id in ipairs(old) do redis.call('DEL', task_key(P, id)) end
+  if #old > 0 then redis.call('ZREM', P .. ':tombs', unpack(old)) end
+  return swept + #old
+end)

@@ -1,0 +1,134 @@
+"""What the store tells about tasks. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atf.errors import InvalidArgument
+from atf.task import FINISHED, MAX_PRIORITY, MIN_PRIORITY, Status
+
+from . import keys
+from .base import Caller
+from .batches import by_partition
+from .connection import Arg
+from .records import task_record
+from .types import Explanation, TaskRecord
+
+_COUNTED = (
+    Status.NEW,
+    Status.RETRIABLE_FAILURE,
+    Status.ENQUEUED,
+    Status.CLAIMED,
+    Status.PROCESSING,
+    Status.SUCCESS,
+    Status.FATAL_FAILURE,
+    Status.CANCELLED,
+)
+_READ_BATCH = 64
+"""Records read by one call: each may hold a payload and a result."""
+
+
+class Reading(Caller):
+    """The reading verbs of Store."""
+
+    async def get(self, ids: Sequence[str]) -> list[TaskRecord | None]:
+        """Whole records; None for an id that has none."""
+
+        async def call(partition: int, batch: list[str]) -> list[TaskRecord | None]:
+            records: list[TaskRecord | None] = []
+            for start in range(0, len(batch), _READ_BATCH):
+                part = batch[start : start + _READ_BATCH]
+                replies = await self._call("get", partition, part)
+                records += [task_record(task_id, reply) for task_id, reply in zip(part, replies, strict=True)]
+            return records
+
+        return await by_partition(ids, self._partition, call)
+
+    async def counts(self, lambda_name: str) -> dict[Status, int]:
+        """How many tasks of a lambda are in each status. Exact."""
+        total = dict.fromkeys(_COUNTED, 0)
+        for partition in range(self.partitions):
+            (counts,) = await self._call("count", partition, [lambda_name])
+            for status, count in zip(_COUNTED, counts, strict=True):
+                total[status] += count
+        return total
+
+    async def list_tasks(
+        self, lambda_name: str, status: Status | None, size: int, token: str
+    ) -> tuple[list[TaskRecord], str]:
+        """A page of a lambda's tasks: set by set, each in the order of next_timestamp or expiry.
+
+        Args:
+            lambda_name: the lambda.
+            status: one status, or None for all.
+            size: tasks of a page.
+            token: of the page before; "" for the first.
+
+        Returns:
+            The tasks and the next page's token, "" after the last page. A task that moves between two pages may be
+            missed or seen twice.
+
+        Raises:
+            InvalidArgument: the token is not one of ours.
+        """
+        sets = self._sets(lambda_name, status)
+        index, score, last = _parse_token(token, len(sets))
+        ids: list[str] = []
+        while index < len(sets) and len(ids) < size:
+            partition, owner, name = sets[index]
+            args: list[Arg] = [owner, name, score, last, size - len(ids)]
+            reply = await self._call("list", partition, args)
+            found = [each.decode() for each in reply[::2]]
+            ids += found
+            if len(ids) < size:
+                index, score, last = index + 1, "", ""
+            else:
+                score, last = reply[-1].decode(), found[-1]
+        records = [record for record in await self.get(ids) if record is not None]
+        return records, "" if index == len(sets) else f"{index}.{last}.{score}"
+
+    def _sets(self, lambda_name: str, status: Status | None) -> list[tuple[int, str, str]]:
+        found = []
+        for partition in range(self.partitions):
+            for each in (status,) if status else _COUNTED:
+                if each in FINISHED:
+                    found.append((partition, lambda_name, each.name))
+                    continue
+                queues = (keys.queue(lambda_name, priority) for priority in range(MIN_PRIORITY, MAX_PRIORITY + 1))
+                found += [(partition, queue, each.name) for queue in queues]
+        return found
+
+    async def explain(self, task_id: str) -> Explanation | None:
+        """Where a task stands and what surrounds it; None where there is no such task."""
+        (record,) = await self.get([task_id])
+        if record is None:
+            return None
+        reply = await self._call("explain", self._partition(task_id), [task_id])
+        if not reply:
+            return None
+        now, paused, depth, limit, position, in_queue, behind = reply
+        return Explanation(
+            record=record,
+            now_us=int(now),
+            paused=bool(paused),
+            queue_depth=depth,
+            queue_limit=limit,
+            position=position,
+            in_queue=bool(in_queue),
+            behind=behind.decode(),
+        )
+
+
+def _parse_token(token: str, sets: int) -> tuple[int, str, str]:
+    if not token:
+        return 0, "", ""
+    index, _, rest = token.partition(".")
+    last, _, score = rest.partition(".")
+    try:
+        number = int(index)
+        float(score or 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < sets:
+        raise InvalidArgument(f"page token {token!r}: give the next_page_token of the page before, with the same lambda and status")
+    return number, score, last

@@ -1,0 +1,54 @@
+"""From the store's replies to records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atf.task import Status
+
+from .types import Run, TaskRecord
+
+
+def task_record(task_id: str, reply: Sequence[bytes]) -> TaskRecord | None:
+    """One answer of the function `get`; None where there is no such task."""
+    if len(reply) < 2:
+        return None
+    field = {name.decode(): value for name, value in zip(reply[1::2], reply[2::2], strict=True)}
+
+    def number(name: str) -> int:
+        return int(field.get(name, 0))
+
+    def text(name: str) -> str:
+        return field.get(name, b"").decode("utf-8", "replace")
+
+    lambda_name, _, priority = text("q").rpartition(":")
+    score = reply[0].decode()
+    return TaskRecord(
+        id=task_id,
+        lambda_name=lambda_name,
+        priority=int(priority),
+        status=Status[text("s")],
+        attempts=number("a"),
+        losses=number("l"),
+        runs=number("r"),
+        fence=number("c"),
+        scheduled_at_us=number("at"),
+        next_at_us=0 if score in {"", "inf"} else int(float(score)),
+        moved_at_us={status: number(f"t{status.value}") for status in Status if f"t{status.value}" in field},
+        owner=text("o"),
+        cancel_requested="x" in field,
+        result=field.get("res", b""),
+        result_encoding=number("enc"),
+        error=text("err"),
+        progress=text("p"),
+        ended_runs=[_run(line) for line in text("R").splitlines()],
+        spec=field.get("spec", b""),
+        ordering_key=text("k"),
+        digest=field.get("d", b""),
+        limits=text("lim"),
+    )
+
+
+def _run(line: str) -> Run:
+    owner, started, ended, attempt, why = line.split("\t", 4)
+    return Run(owner=owner, started_at_us=int(started), ended_at_us=int(ended), why=why, attempt=int(attempt))

@@ -1,0 +1,93 @@
+"""Lambdas and queues as the store knows them.
+
+A lambda's record is written in its home partition, partition 0, together with outbox records for all others; whoever wrote it
+delivers those at once, and a store consumer does it should the writer die before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from rq import Queue
+
+from . import keys
+from .base import Caller
+from .connection import Arg
+from .types import LambdaRecord, OutboxRecord, QueueDepth
+
+_HOME = 0
+_OWED_AT_ONCE = 256
+
+
+class Registry(Caller):
+    """The verbs of Store about lambdas and queues."""
+
+    async def register(self, records: Sequence[LambdaRecord]) -> int:
+        """Writes lambdas' specs, limits and timeouts; `paused` is left as it stands. Returns how many have changed."""
+        args: list[Arg] = [_HOME, self.partitions]
+        for each in records:
+            spec = base64.b64encode(each.spec).decode()
+            body = msgspec.json.encode(
+                ["register", each.name, spec, str(each.queue_limit), str(each.enqueue_timeout_us)]
+            )
+            args += (each.name, each.spec, each.queue_limit, each.enqueue_timeout_us, body)
+        changed = int(await self._call("register", _HOME, args))
+        await self._deliver_owed()
+        return changed
+
+    async def set_paused(self, name: str, paused: bool) -> bool:
+        """Pauses or resumes a lambda; False where there is none of this name."""
+        body = msgspec.json.encode(["pause", name, "1" if paused else "0"])
+        known = await self._call("pause", _HOME, [_HOME, self.partitions, name, int(paused), body])
+        await self._deliver_owed()
+        return bool(known)
+
+    async def lambdas(self) -> dict[str, LambdaRecord]:
+        """Every registered lambda, by name."""
+        found = {}
+        for name, spec, limit, timeout, paused in await self._call("lambdas", _HOME, []):
+            record = LambdaRecord(name.decode(), spec, int(limit), int(timeout), paused == b"1")
+            found[record.name] = record
+        return found
+
+    async def deliver(self, record: OutboxRecord) -> None:
+        """Applies an owed change in the partition that was owed it, then strikes it off. May be repeated."""
+        version, _, body = record.body.partition(b"\n")
+        kind, name, *rest = msgspec.json.decode(body, type=list[str])
+        args: list[Arg] = [version, kind, name, *rest]
+        if kind == "register":
+            args[3] = base64.b64decode(rest[0])
+        await self._call("apply", record.target, args)
+        await self._call("delivered", record.partition, [record.number])
+
+    async def _deliver_owed(self) -> None:
+        reply = await self._call("owed", _HOME, [_OWED_AT_ONCE])
+        for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
+            await self.deliver(OutboxRecord(_HOME, int(number), int(target), body))
+
+    async def _register_with_rq(self, names: Iterable[str]) -> None:
+        """Makes queues known to RQ's tools. A command of its own: RQ's registry has no hash tag."""
+        new = [name for name in names if name not in self._queues]
+        if new:
+            prefix = Queue.redis_queue_namespace_prefix
+            await self._link.command("SADD", Queue.redis_queues_keys, *(prefix + name for name in new))
+            self._queues.update(new)
+
+    async def queues(self) -> list[QueueDepth]:
+        """Every queue of ours, with its depth, as RQ sees it."""
+        if self._link.in_process:
+            return self._read_queues()
+        return await asyncio.to_thread(self._read_queues)
+
+    def _read_queues(self) -> list[QueueDepth]:
+        found = []
+        with self._link.blocking_client() as client:
+            for queue in Queue.all(connection=client):
+                ours = keys.parse_rq_name(queue.name)
+                if ours is not None:
+                    found.append(QueueDepth(queue.name, *ours, depth=queue.count))
+        return sorted(found)
+

@@ -1,0 +1,280 @@
+"""The task store: a method per verb, each one function of the library over batches within one partition.
+
+Owns every read and write of Redis. Knows nothing of RPCs, payloads or lambdas' code.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from atf.config import StoreSettings, Timing
+from atf.errors import FailedPrecondition, StoreSettling
+from atf.runtime import Runtime
+from atf.task import MAX_BATCH, US, Status, partition_of
+
+from . import keys, library, server
+from .batches import by_partition
+from .bells import Bell, listen
+from .connection import Arg, Link
+from .reading import Reading
+from .registry import Registry
+from .types import (
+    Beat,
+    CancelResult,
+    ClaimBatch,
+    Claimed,
+    EnqueuePass,
+    Held,
+    NewTask,
+    OutboxRecord,
+    RetryResult,
+    RunResult,
+    Scheduled,
+    Verdict,
+)
+
+
+class Store(Reading, Registry):
+    """One process's view of the task store. `open` it, `close` it.
+
+    Attributes:
+        partitions: how many there are.
+        now: in tests, answers the instant (µs) that every function takes for the server's TIME.
+    """
+
+    def __init__(self, link: Link, settings: StoreSettings, timing: Timing, runtime: Runtime) -> None:
+        self.partitions = settings.partitions
+        self.now: Callable[[], int] | None = None
+        self.warnings: list[str] = []
+        self._link = link
+        self._settings = settings
+        self._timing = timing
+        self._runtime = runtime
+        self._queues: set[str] = set()
+
+    @classmethod
+    async def open(cls, settings: StoreSettings, timing: Timing, runtime: Runtime, *, fake: Any = None) -> Store:
+        """Connects, checks the server, loads the function library and the partition record.
+
+        Args:
+            settings: where the store is.
+            timing: the lease's length.
+            runtime: spawns the listeners of bells.
+            fake: a fakeredis.FakeServer to use instead of a real server.
+
+        Raises:
+            Unavailable: the server can't be reached or is loading; trying again makes sense.
+            FailedPrecondition: the server or its data don't fit; trying again does not help.
+        """
+        if fake is not None:
+            from .fake import fake_link
+
+            store = cls(fake_link(fake), settings, timing, runtime)
+        else:
+            store = cls(Link.open(settings), settings, timing, runtime)
+        try:
+            if fake is None:
+                store.warnings = await server.check(store._link)
+            await store._link.load_library()
+            for partition in range(settings.partitions):
+                recorded = int(await store._call("open", partition, [settings.partitions]))
+                if recorded != settings.partitions:
+                    raise FailedPrecondition(
+                        f"the task store at {store._link.where} was made with {recorded} partitions, and this role is set to"
+                        f" {settings.partitions}. Set partitions = {recorded} (ATF_PARTITIONS), or move the tasks to a new"
+                        " store with atf store export and atf store import"
+                    )
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._link.close()
+
+    async def ping(self) -> None:
+        """Raises Unavailable unless the server answers."""
+        await self._link.command("PING")
+
+    def partition_for(self, routing_key: str) -> int:
+        """The partition of an ordering key or a task id as the client made it."""
+        return zlib.crc32(routing_key.encode()) % self.partitions
+
+    def listen(self, kind: str, partitions: Sequence[int]) -> AbstractAsyncContextManager[Bell]:
+        """A bell: `due` for store consumers, `ready` (queue names) for controllers, `done` (task ids) for who waits for ends."""
+        return listen(self._link, self._runtime, kind, partitions, self._settings.wakeups)
+
+    async def _call(self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False) -> Any:
+        now: Arg = self.now() if self.now else ""
+        return await self._link.call(verb, keys.record(partition), [now, *args], server=server)
+
+    def _partition(self, task_id: str) -> int:
+        return partition_of(task_id, self.partitions)
+
+    # --- verbs --------------------------------------------------------------------------------------------------------
+
+    async def schedule(self, items: Sequence[NewTask]) -> list[Scheduled]:
+        """(no record) → NEW. Idempotent by id; see Scheduled.conflict for an id taken by another request."""
+
+        async def call(partition: int, batch: list[NewTask]) -> list[Scheduled]:
+            args: list[Arg] = []
+            for each in batch:
+                limits = library.limits(each.max_attempts, each.max_losses, each.retention_us)
+                at = "" if each.at_us is None else each.at_us
+                queue = keys.queue(each.lambda_name, each.priority)
+                args += (f"{partition}-{each.id}", queue, each.spec, each.digest, at, each.delay_us, limits, each.ordering_key)
+            reply = await self._call("schedule", partition, args)
+            return [
+                Scheduled(f"{partition}-{each.id}", what > 0, what == 2, int(at))
+                for each, (what, at) in zip(batch, reply, strict=True)
+            ]
+
+        return await by_partition(items, lambda each: each.partition, call, size=lambda each: len(each.spec))
+
+    async def enqueue(self, partition: int, believed_us: int) -> EnqueuePass:
+        """NEW, RETRIABLE_FAILURE (due), ENQUEUED (astray) → ENQUEUED; CLAIMED, PROCESSING (lease expired) → as `lose`.
+
+        Args:
+            partition: the one to pass over.
+            believed_us: no lease ends after this instant, whatever the server's clock says; 0: no bound.
+        """
+        now, wait, enqueued, again, lost, queues, owed = await self._call("enqueue", partition, [believed_us, MAX_BATCH])
+        await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
+        records = [
+            OutboxRecord(partition, int(number), int(target), body)
+            for number, target, body in zip(owed[::3], owed[1::3], owed[2::3], strict=True)
+        ]
+        next_in = None if int(wait) < 0 else int(wait)
+        return EnqueuePass(int(now), next_in, enqueued, again, lost, records)
+
+    async def pop(self, partition: int, groups: Sequence[Sequence[str]], want: int) -> list[tuple[str, list[str]]]:
+        """Takes up to `want` ids; the first group's queues first, evenly within a group, none of paused lambdas.
+
+        NOT idempotent, and never repeated by anyone: ids of a lost answer expire and are pushed again.
+        """
+        args: list[Arg] = [want]
+        for group in groups:
+            args += (len(group), *group)
+        reply = await self._call("pop", partition, args)
+        return [
+            (queue.decode(), [each.decode() for each in ids]) for queue, ids in zip(reply[::2], reply[1::2], strict=True)
+        ]
+
+    async def claim(self, owner: str, nonce: str, ids: Sequence[str], max_bytes: int) -> ClaimBatch:
+        """ENQUEUED → CLAIMED. The same owner, nonce and ids again answer the same.
+
+        Raises:
+            StoreSettling: the server restarted and may have forgotten claims.
+        """
+        batch = ClaimBatch([], [], [])
+
+        async def call(partition: int, mine: list[str]) -> list[None]:
+            room = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD_BYTES for each in batch.claims), 0)
+            args: list[Arg] = [owner, nonce, self._timing.heartbeat_timeout_us, room, *mine]
+            reply = await self._call("claim", partition, args, server=True)
+            if reply and reply[0] == b"settling":
+                raise StoreSettling(
+                    f"the task store has restarted; no claims for another {int(reply[1]) / US:.1f} s,"
+                    " until executors whose claims it may have forgotten have ended"
+                )
+            for task_id, (_, *claim) in zip(mine, reply, strict=True):
+                if not claim:
+                    batch.lost.append(task_id)
+                elif claim == [b""]:
+                    batch.deferred.append(task_id)
+                else:
+                    counter, spec, *numbers = claim
+                    batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *(int(number) for number in numbers)))
+            return [None] * len(mine)
+
+        for partition in sorted({self._partition(each) for each in ids}):
+            # one after the other: the bytes of the answer are counted over all of them
+            mine = [each for each in ids if self._partition(each) == partition]
+            await by_partition(mine, lambda _, number=partition: number, call)
+        return batch
+
+    async def heartbeat(self, owner: str, beats: Sequence[Beat]) -> list[Verdict]:
+        """CLAIMED, PROCESSING keep their claim for another heartbeat timeout; CLAIMED → PROCESSING where started."""
+
+        async def call(partition: int, batch: list[Beat]) -> list[Verdict]:
+            args: list[Arg] = [self._timing.heartbeat_timeout_us]
+            for each in batch:
+                args += (*each.held, int(each.started), each.progress)
+            return [Verdict(each) for each in await self._call("heartbeat", partition, args)]
+
+        return await by_partition(beats, lambda each: self._partition(each.held.task_id), call)
+
+    async def finish(self, owner: str, results: Sequence[RunResult]) -> list[Verdict]:
+        """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED. Idempotent by token."""
+
+        async def call(partition: int, batch: list[RunResult]) -> list[Verdict]:
+            args: list[Arg] = []
+            for each in batch:
+                args += (*each.held, int(each.outcome), each.result, each.encoding, each.error)
+                args += (each.retry_in_us, each.ran_us, each.ended_ago_us)
+            return [Verdict(each) for each in await self._call("finish", partition, args)]
+
+        def size(each: RunResult) -> int:
+            return len(each.result) + len(each.error)
+
+        return await by_partition(results, lambda each: self._partition(each.held.task_id), call, size)
+
+    async def hand_back(self, owner: str, claims: Sequence[Held], unclaimed: Sequence[str]) -> list[Verdict]:
+        """CLAIMED (never started) or ENQUEUED (popped, never claimed) → ENQUEUED; counts nothing."""
+
+        async def return_claims(partition: int, batch: list[Held]) -> list[Verdict]:
+            args: list[Arg] = [len(batch), *(part for each in batch for part in each)]
+            return [Verdict(each) for each in await self._call("hand_back", partition, args)]
+
+        async def return_ids(partition: int, batch: list[str]) -> list[Verdict]:
+            return [Verdict(each) for each in await self._call("hand_back", partition, [0, *batch])]
+
+        returned = await by_partition(claims, lambda each: self._partition(each.task_id), return_claims)
+        return returned + await by_partition(unclaimed, self._partition, return_ids)
+
+    async def lose(self, owner: str, claims: Sequence[Held], why: str) -> list[Verdict]:
+        """CLAIMED, PROCESSING of a dead executor → ENQUEUED, losses += 1; FATAL_FAILURE at max_losses."""
+        why = " ".join(why.split())  # it becomes a field of a line
+
+        async def call(partition: int, batch: list[Held]) -> list[Verdict]:
+            args: list[Arg] = [why, *(part for each in batch for part in each)]
+            return [Verdict(each) for each in await self._call("lose", partition, args)]
+
+        return await by_partition(claims, lambda each: self._partition(each.task_id), call)
+
+    async def cancel(self, ids: Sequence[str]) -> list[CancelResult]:
+        """NEW, ENQUEUED, RETRIABLE_FAILURE → CANCELLED; what runs is flagged."""
+
+        async def call(partition: int, batch: list[str]) -> list[CancelResult]:
+            reply = await self._call("cancel", partition, batch)
+            return [CancelResult(_status(name), bool(cancelled), bool(flagged)) for name, cancelled, flagged in reply]
+
+        return await by_partition(ids, self._partition, call)
+
+    async def retry(self, ids: Sequence[str]) -> list[RetryResult]:
+        """FATAL_FAILURE, CANCELLED → NEW, due now."""
+
+        async def call(partition: int, batch: list[str]) -> list[RetryResult]:
+            return [RetryResult(_status(name), bool(done)) for name, done in await self._call("retry", partition, batch)]
+
+        return await by_partition(ids, self._partition, call)
+
+    async def watch(self, ids: Sequence[str]) -> list[Status | None]:
+        """Reads statuses, and has the bell `done` ring at the end of those unfinished."""
+
+        async def call(partition: int, batch: list[str]) -> list[Status | None]:
+            return [_status(name) for name in await self._call("watch", partition, batch)]
+
+        return await by_partition(ids, self._partition, call)
+
+    async def sweep(self, partition: int, max_finished: int) -> int:
+        """Removes a batch of records whose retention is over; returns how many, 0 when none are left."""
+        return int(await self._call("sweep", partition, [max_finished, MAX_BATCH]))
+
+
+def _status(name: bytes) -> Status | None:
+    return Status[name.decode()] if name else None
