@@ -1,0 +1,170 @@
+"""The frame of a role's process: event loop, signals, readiness, exit codes, and how an error ends it.
+
+A role's main.py gives `run_role` a body. The first SIGTERM or SIGINT asks the body to drain, by `Process.stopping`; the second ends
+the process at once. It loads neither gRPC nor Redis by itself: a guard lives in it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from . import log
+from .config import LogSettings, StoreSettings, Timing
+from .errors import AtfError, Internal, InvalidArgument, NotFound, Unavailable
+from .runtime import SystemRuntime
+
+if TYPE_CHECKING:
+    from .store.store import Store
+
+T = TypeVar("T")
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_BAD_INPUT: Final = 2
+EXIT_NOT_FOUND: Final = 3
+EXIT_UNAVAILABLE: Final = 4
+
+READY_FD: Final = "ATF_READY_FD"
+"""Names a file descriptor: once the role serves, one line of JSON is written there, {"role", "address", "pid"}."""
+
+_RETRY_FIRST_S: Final = 0.1
+_RETRY_MOST_S: Final = 2.0
+_SAY_AGAIN_S: Final = 30.0
+
+
+class Stopped(Exception):
+    """The process was asked to end before its body had what it needs."""
+
+
+class Process:
+    """What a role's body knows of its process.
+
+    Attributes:
+        role: the role's name.
+        stopping: set once the process was asked to end; the body then drains and returns.
+        runtime: the real clocks.
+        log: says events in the role's name.
+    """
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.stopping = asyncio.Event()
+        self.runtime = SystemRuntime()
+        self.log = log.get_logger()
+        # Taken out of the environment: a process that this one starts is not the one whose readiness is awaited.
+        self._ready_fd = os.environ.pop(READY_FD, "")
+
+    def ready(self, address: str = "") -> None:
+        """Says that the role serves, at `address` if it listens."""
+        self.log.info("ready", address=address)
+        if self._ready_fd:
+            line = json.dumps({"role": self.role, "address": address, "pid": os.getpid()}) + "\n"
+            descriptor, self._ready_fd = int(self._ready_fd), ""
+            try:
+                os.write(descriptor, line.encode())
+                os.close(descriptor)
+            except OSError as error:
+                self.log.warning("nobody reads that the role is ready", error=str(error))
+
+    def stop(self, why: str) -> None:
+        """Asks the body to drain and return."""
+        self.log.info("stopping", why=why)
+        self.stopping.set()
+
+    async def persist(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
+        """Repeats `attempt` until it no longer raises Unavailable, and says what it waits for.
+
+        Raises:
+            Stopped: the process was asked to end meanwhile; the frame turns it into a clean exit.
+            AtfError: what else `attempt` raised.
+        """
+        wait, said, said_at = _RETRY_FIRST_S, "", 0.0
+        while not self.stopping.is_set():
+            try:
+                return await attempt()
+            except Unavailable as error:
+                now = self.runtime.monotonic()
+                if str(error) != said or now - said_at > _SAY_AGAIN_S:
+                    self.log.warning("waiting", need=what, error=str(error))
+                    said, said_at = str(error), now
+            await self._sleep(wait)
+            wait = min(wait * 2, _RETRY_MOST_S)
+        raise Stopped
+
+    async def open_store(self, settings: StoreSettings, timing: Timing) -> Store:
+        """The task store; waits for one that can't be reached.
+
+        Raises:
+            FailedPrecondition: it is there and does not fit (too old, other partitions); waiting would not help.
+        """
+        from .store.store import Store
+
+        store = await self.persist(lambda: Store.open(settings, timing, self.runtime), "the task store")
+        for warning in store.warnings:
+            self.log.warning("task store", warning=warning)
+        return store
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.stopping.wait()
+        except TimeoutError:
+            pass
+
+    def _signalled(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if self.stopping.is_set():
+            self.log.warning("ending at once", signal=name)
+            os._exit(128 + number)
+        self.stop(name)
+
+
+def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settings: LogSettings) -> int:
+    """Runs one role in this process until it ends.
+
+    Args:
+        role: its name.
+        body: the role itself; what it returns is the exit code, None being 0.
+        settings: what is said, and how.
+
+    Returns:
+        The exit code: 0 clean, 1 a bug, 2 a setting that breaks a rule, 3 not found, 4 something it needs refused it.
+    """
+    log.setup(settings, role)
+
+    async def frame() -> int:
+        process = Process(role)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, process._signalled, number)
+        try:
+            return await body(process) or EXIT_OK
+        except Stopped:
+            return EXIT_OK
+
+    said = log.get_logger()
+    try:
+        return asyncio.run(frame())
+    except AtfError as error:
+        said.error("can't go on", error=str(error), kind=error.reason)
+        return exit_code(error)
+    except Exception as error:  # noqa: BLE001  the last place that can say it
+        said.exception("ended by a bug", error=repr(error))
+        return EXIT_FAILED
+
+
+def exit_code(error: AtfError) -> int:
+    """The exit code that stands for an error."""
+    match error:
+        case InvalidArgument():
+            return EXIT_BAD_INPUT
+        case NotFound():
+            return EXIT_NOT_FOUND
+        case Internal():
+            return EXIT_FAILED
+    return EXIT_UNAVAILABLE
