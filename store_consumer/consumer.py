@@ -1,0 +1,154 @@
+"""The store consumer: looks at every task when its next_timestamp has come.
+
+1. A duty per partition makes passes: due tasks go to their queues, expired leases are lost, expired queue entries return.
+2. It passes again at once while there is more, else sleeps until the next instant, a wake-up, or poll_interval.
+3. What a pass says one partition owes another is delivered (outbox.py).
+4. Finished tasks beyond their retention are swept (sweeper.py).
+
+It decides nothing about tasks: a pass is one function of the store, which any number of peers may call at any time.
+It holds nothing either; all it remembers is what it believes of the store's clock (clock.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from atf.config import StoreConsumerSettings, Timing
+from atf.log import get_logger
+from atf.retry import Pauses, Trouble
+from atf.runtime import Runtime
+from atf.store.bells import where
+from atf.store.store import Store
+from atf.store.types import EnqueuePass
+from atf.task import US
+
+from .clock import StoreClock
+from .outbox import Outbox
+from .sweeper import Sweeper
+
+LISTEN_S: Final = 60.0
+"""Seconds of one wait for a wake-up."""
+
+_log = get_logger(duty="enqueue")
+
+
+class StoreConsumer:
+    """One store consumer for all partitions."""
+
+    def __init__(self, *, store: Store, settings: StoreConsumerSettings, timing: Timing, runtime: Runtime) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._partitions = range(store.partitions)
+        self._clocks = [StoreClock(timing) for _ in self._partitions]
+        self._bells = [asyncio.Event() for _ in self._partitions]
+        self._outbox = Outbox(store=store, runtime=runtime)
+        self._sweeper = Sweeper(store=store, settings=settings, runtime=runtime)
+        self._trouble = Trouble(_log, "store")
+
+    async def run(self) -> None:
+        """Serves all partitions until cancelled. Whatever fails is tried again."""
+        order = self._runtime.random.sample(self._partitions, len(self._partitions))
+        duties = [self._runtime.spawn(self._watch(each), name=f"enqueue {each}") for each in order]
+        duties.append(self._runtime.spawn(self._sweeper.run(), name="sweep"))
+        if self._store.settings.wakeups:
+            duties.append(self._runtime.spawn(self._listen(), name="listen"))
+        try:
+            await asyncio.gather(*duties)
+        finally:
+            for duty in duties:
+                duty.cancel()
+            await asyncio.gather(*duties, return_exceptions=True)
+
+    async def once(self, partition: int) -> EnqueuePass:
+        """One pass over one partition.
+
+        Raises:
+            Unavailable: the store could not be reached, or takes no writes.
+        """
+        clock, asked = self._clocks[partition], self._runtime.monotonic()
+        made = await self._store.enqueue(partition, clock.believed_us(asked))
+        was_settled = clock.settled
+        clock.saw(made.now_us, asked=asked, answered=self._runtime.monotonic(), wall_us=self._runtime.wall_us())
+        if clock.settled != was_settled:
+            self._say_clock(partition, settled=clock.settled)
+        self._outbox.take(made.outbox)
+        say = _log.info if worked(made) else _log.debug
+        say(
+            "enqueue",
+            partition=partition,
+            enqueued=made.enqueued,
+            enqueued_again=made.enqueued_again,
+            lost=made.lost,
+            owed=len(made.outbox),
+        )
+        return made
+
+    # --- duties ------------------------------------------------------------------------------------------------------
+
+    async def _watch(self, partition: int) -> None:
+        after_failure = Pauses(self._runtime.random, first=0.05, most=5.0)
+        fruitless = Pauses(self._runtime.random, first=0.002, most=0.05)
+        while True:
+            self._bells[partition].clear()  # before the pass: what rings during it counts for the next one
+            try:
+                made = await self.once(partition)
+            except Exception as error:
+                self._trouble.failed(partition, error)
+                await asyncio.sleep(after_failure.next())
+                continue
+            self._trouble.ended(partition)
+            after_failure.reset()
+            if worked(made):
+                fruitless.reset()
+            await self._rest(partition, made, fruitless)
+
+    async def _rest(self, partition: int, made: EnqueuePass, fruitless: Pauses) -> None:
+        """Sleeps until the partition should be looked at again."""
+        settings = self._store.settings
+        if made.next_in_us == 0 and worked(made):
+            return
+        wait = settings.poll_interval
+        if settings.wakeups:
+            wait *= 0.8 + 0.2 * self._runtime.random.random()  # peers spread out
+            if made.next_in_us is not None:
+                # Due at once, though this pass found nothing to do: nothing here may spin.
+                wait = min(wait, made.next_in_us / US or fruitless.next())
+        try:
+            async with asyncio.timeout(wait):
+                await self._bells[partition].wait()
+        except TimeoutError:
+            pass
+
+    async def _listen(self) -> None:
+        pauses = Pauses(self._runtime.random, first=0.1, most=5.0)
+        while True:
+            try:
+                async with self._store.listen("due", self._partitions) as bell:
+                    while True:
+                        messages = await bell.wait(LISTEN_S)
+                        pauses.reset()
+                        self._ring(messages)
+                        self._trouble.ended("listen")
+            except Exception as error:
+                self._trouble.failed("listen", error)
+                await asyncio.sleep(pauses.next())
+
+    def _ring(self, messages: set[str]) -> None:
+        # No message: a ring may have been missed.
+        for partition in {where(each)[0] for each in messages} or self._partitions:
+            self._bells[partition].set()
+
+    def _say_clock(self, partition: int, *, settled: bool) -> None:
+        if settled:
+            _log.info("store clock believed", partition=partition)
+        else:
+            _log.warning(
+                "store clock jumped: no lease expires by it until it has stood for heartbeat_timeout",
+                partition=partition,
+            )
+
+
+def worked(made: EnqueuePass) -> bool:
+    """Whether a pass changed anything."""
+    return bool(made.enqueued or made.enqueued_again or made.lost or made.outbox)

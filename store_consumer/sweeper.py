@@ -1,0 +1,49 @@
+"""Removes finished tasks whose retention is over, a small batch at a time, so that no other call of the store waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from atf.config import StoreConsumerSettings
+from atf.log import get_logger
+from atf.retry import Trouble
+from atf.runtime import Runtime
+from atf.store.store import Store
+
+_log = get_logger(duty="sweep")
+
+
+class Sweeper:
+    """Sweeps every partition, again and again. Peers do no harm: what one has removed, the other does not find."""
+
+    def __init__(self, *, store: Store, settings: StoreConsumerSettings, runtime: Runtime) -> None:
+        self._store = store
+        self._settings = settings
+        self._runtime = runtime
+        self._trouble = Trouble(_log, "store")
+
+    async def run(self) -> None:
+        """Sweeps all partitions each sweep_interval, in an order of chance, until cancelled."""
+        while True:
+            await asyncio.sleep(self._settings.sweep_interval * (0.5 + self._runtime.random.random()))
+            for partition in self._runtime.random.sample(range(self._store.partitions), self._store.partitions):
+                try:
+                    await self.once(partition)
+                except Exception as error:
+                    self._trouble.failed(partition, error)
+                else:
+                    self._trouble.ended(partition)
+
+    async def once(self, partition: int) -> int:
+        """Sweeps one partition until nothing is left to remove. Returns the number of records removed or reduced."""
+        total = 0
+        while True:
+            began = self._runtime.monotonic()
+            swept = await self._store.sweep(partition, self._settings.max_finished)
+            if swept == 0:
+                break
+            total += swept
+            await asyncio.sleep(self._runtime.monotonic() - began)  # half of the store's time is for the others
+        if total:
+            _log.info("sweep", partition=partition, records=total)
+        return total
