@@ -43,9 +43,17 @@ class Bell:
         return messages
 
 
+def where(message: str) -> tuple[int, str]:
+    """The partition and the queue that a message of `due` or `ready` names."""
+    tag, _, queue = message[1:].partition("}")
+    return int(tag), queue
+
+
 @contextlib.asynccontextmanager
-async def listen(link: Link, runtime: Runtime, kind: str, partitions: Sequence[int], wakeups: bool) -> AsyncIterator[Bell]:
-    """A bell that rings with the messages of `kind` ("due", "ready", "done") in any of the partitions."""
+async def listen(
+    link: Link, runtime: Runtime, kind: str, partitions: Sequence[int], wakeups: bool
+) -> AsyncIterator[Bell]:
+    """A bell that rings with the messages of `kind` in any of the partitions: `due`, `ready` ("{partition}queue"), `done` (id)."""
     bell = Bell()
     if not wakeups:
         yield bell
@@ -69,9 +77,14 @@ async def _forward(link: Link, channels: list[str], bell: Bell) -> None:
             while True:
                 message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=_WAIT_S)
                 if message is not None:
-                    bell.ring(message["data"].decode())
+                    bell.ring(_placed(message["channel"].decode(), message["data"].decode()))
         except (rx.RedisError, OSError):
             await asyncio.sleep(_RECONNECT_S)
         finally:
             with contextlib.suppress(rx.RedisError, OSError):
                 await pubsub.aclose()  # type: ignore[no-untyped-call]
+
+
+def _placed(channel: str, data: str) -> str:
+    """A queue's name is one within its partition, so the partition's tag goes with it; a task id names its own."""
+    return data if channel.endswith(":done") else channel[channel.index("{") : channel.index("}") + 1] + data

@@ -30,6 +30,7 @@ from .types import (
     Held,
     NewTask,
     OutboxRecord,
+    RestoredTask,
     RetryResult,
     RunResult,
     Scheduled,
@@ -42,6 +43,7 @@ class Store(Reading, Registry):
 
     Attributes:
         partitions: how many there are.
+        settings: as it was opened; whoever waits for something reads its poll_interval there.
         now: in tests, answers the instant (µs) that every function takes for the server's TIME.
     """
 
@@ -50,7 +52,7 @@ class Store(Reading, Registry):
         self.now: Callable[[], int] | None = None
         self.warnings: list[str] = []
         self._link = link
-        self._settings = settings
+        self.settings = settings
         self._timing = timing
         self._runtime = runtime
         self._queues: set[str] = set()
@@ -105,8 +107,8 @@ class Store(Reading, Registry):
         return zlib.crc32(routing_key.encode()) % self.partitions
 
     def listen(self, kind: str, partitions: Sequence[int]) -> AbstractAsyncContextManager[Bell]:
-        """A bell: `due` for store consumers, `ready` (queue names) for controllers, `done` (task ids) for who waits for ends."""
-        return listen(self._link, self._runtime, kind, partitions, self._settings.wakeups)
+        """A bell: `due` for store consumers, `ready` for controllers (queues, as bells.where splits them), `done` (task ids) for who waits for ends."""
+        return listen(self._link, self._runtime, kind, partitions, self.settings.wakeups)
 
     async def _call(self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False) -> Any:
         now: Arg = self.now() if self.now else ""
@@ -126,7 +128,16 @@ class Store(Reading, Registry):
                 limits = library.limits(each.max_attempts, each.max_losses, each.retention_us)
                 at = "" if each.at_us is None else each.at_us
                 queue = keys.queue(each.lambda_name, each.priority)
-                args += (f"{partition}-{each.id}", queue, each.spec, each.digest, at, each.delay_us, limits, each.ordering_key)
+                args += (
+                    f"{partition}-{each.id}",
+                    queue,
+                    each.spec,
+                    each.digest,
+                    at,
+                    each.delay_us,
+                    limits,
+                    each.ordering_key,
+                )
             reply = await self._call("schedule", partition, args)
             return [
                 Scheduled(f"{partition}-{each.id}", what > 0, what == 2, int(at))
@@ -135,6 +146,22 @@ class Store(Reading, Registry):
 
         return await by_partition(items, lambda each: each.partition, call, size=lambda each: len(each.spec))
 
+    async def restore(self, tasks: Sequence[RestoredTask]) -> list[int]:
+        """(no record) → NEW, RETRIABLE_FAILURE, with what the task had been through; per task 1, or 0 where its id is taken."""
+
+        async def call(partition: int, batch: list[RestoredTask]) -> list[int]:
+            args: list[Arg] = []
+            for each in batch:
+                args += (f"{partition}-{each.id}", keys.queue(each.lambda_name, each.priority), each.spec, each.digest)
+                args += (each.scheduled_at_us, each.next_at_us, each.limits, each.ordering_key)
+                args += (each.attempts, each.losses, each.runs, each.fence, each.error)
+            return list(await self._call("restore", partition, args))
+
+        def partition(each: RestoredTask) -> int:
+            return self.partition_for(each.ordering_key or each.id)
+
+        return await by_partition(tasks, partition, call, size=lambda each: len(each.spec))
+
     async def enqueue(self, partition: int, believed_us: int) -> EnqueuePass:
         """NEW, RETRIABLE_FAILURE (due), ENQUEUED (astray) → ENQUEUED; CLAIMED, PROCESSING (lease expired) → as `lose`.
 
@@ -142,7 +169,9 @@ class Store(Reading, Registry):
             partition: the one to pass over.
             believed_us: no lease ends after this instant, whatever the server's clock says; 0: no bound.
         """
-        now, wait, enqueued, again, lost, queues, owed = await self._call("enqueue", partition, [believed_us, MAX_BATCH])
+        now, wait, enqueued, again, lost, queues, owed = await self._call(
+            "enqueue", partition, [believed_us, MAX_BATCH]
+        )
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
         records = [
             OutboxRecord(partition, int(number), int(target), body)
@@ -161,7 +190,8 @@ class Store(Reading, Registry):
             args += (len(group), *group)
         reply = await self._call("pop", partition, args)
         return [
-            (queue.decode(), [each.decode() for each in ids]) for queue, ids in zip(reply[::2], reply[1::2], strict=True)
+            (queue.decode(), [each.decode() for each in ids])
+            for queue, ids in zip(reply[::2], reply[1::2], strict=True)
         ]
 
     async def claim(self, owner: str, nonce: str, ids: Sequence[str], max_bytes: int) -> ClaimBatch:
@@ -188,7 +218,9 @@ class Store(Reading, Registry):
                     batch.deferred.append(task_id)
                 else:
                     counter, spec, *numbers = claim
-                    batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *(int(number) for number in numbers)))
+                    batch.claims.append(
+                        Claimed(task_id, int(counter), nonce, spec, *(int(number) for number in numbers))
+                    )
             return [None] * len(mine)
 
         for partition in sorted({self._partition(each) for each in ids}):
@@ -259,7 +291,9 @@ class Store(Reading, Registry):
         """FATAL_FAILURE, CANCELLED → NEW, due now."""
 
         async def call(partition: int, batch: list[str]) -> list[RetryResult]:
-            return [RetryResult(_status(name), bool(done)) for name, done in await self._call("retry", partition, batch)]
+            return [
+                RetryResult(_status(name), bool(done)) for name, done in await self._call("retry", partition, batch)
+            ]
 
         return await by_partition(ids, self._partition, call)
 
