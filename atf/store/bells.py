@@ -82,7 +82,7 @@ async def _forward(link: Link, channels: list[str], bell: Bell) -> None:
             await asyncio.sleep(_RECONNECT_S)
         finally:
             with contextlib.suppress(rx.RedisError, OSError):
-                await pubsub.aclose()  # type: ignore[no-untyped-call]
+                await pubsub.aclose()
 
 
 def _placed(channel: str, data: str) -> str:

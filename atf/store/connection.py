@@ -22,7 +22,10 @@ from . import library
 
 Arg = str | bytes | int
 _REFUSALS: Final = {
-    "OOM": (ResourceExhausted, "the task store is full (maxmemory); nothing was stored. Wait until tasks drain, or raise maxmemory"),
+    "OOM": (
+        ResourceExhausted,
+        "the task store is full (maxmemory); nothing was stored. Wait until tasks drain, or raise maxmemory",
+    ),
     "READONLY": (Unavailable, "the task store is a read-only replica; point the roles at the primary"),
     "MISCONF": (Unavailable, "the task store refuses writes because it can't save to disk; see the server's log"),
     "LOADING": (Unavailable, "the task store is still loading its data"),

@@ -13,17 +13,35 @@ from typing import Final, NamedTuple
 class KeySpec(NamedTuple):
     """One kind of key."""
 
-    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <key> ordering key
+    pattern: (
+        str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <key> ordering key
+    )
     type: str
     meaning: str
 
 
 KEYS: Final = (
-    KeySpec("atf:{p}", "hash", "the partition's record: number of partitions, server last seen, versions; KEYS[1] of every function"),
+    KeySpec(
+        "atf:{p}",
+        "hash",
+        "the partition's record: number of partitions, server last seen, versions; KEYS[1] of every function",
+    ),
     KeySpec("atf:{p}:t:<id>", "hash", "a task: see FIELDS; or the tombstone of its id"),
-    KeySpec("atf:{p}:due", "zset", "queue -> the instant at which a store consumer must visit it: the due index, upper level"),
-    KeySpec("atf:{p}:s:<queue>:<STATUS>", "zset", "live task -> next_timestamp: the due index, lower level, and the list by status"),
-    KeySpec("atf:{p}:f:<lambda>:<STATUS>", "zset", "finished task -> expiry; with FATAL_FAILURE the lambda's dead-letter set"),
+    KeySpec(
+        "atf:{p}:due",
+        "zset",
+        "queue -> the instant at which a store consumer must visit it: the due index, upper level",
+    ),
+    KeySpec(
+        "atf:{p}:s:<queue>:<STATUS>",
+        "zset",
+        "live task -> next_timestamp: the due index, lower level, and the list by status",
+    ),
+    KeySpec(
+        "atf:{p}:f:<lambda>:<STATUS>",
+        "zset",
+        "finished task -> expiry; with FATAL_FAILURE the lambda's dead-letter set",
+    ),
     KeySpec("atf:{p}:q:<queue>", "hash", "what a queue was ever pushed, and whether it was full at its last visit"),
     KeySpec("atf:{p}:l:<lambda>", "hash", "a lambda: spec, queue limit, enqueue timeout, paused, versions of both"),
     KeySpec("atf:{p}:lambdas", "set", "names of the lambdas"),
@@ -61,6 +79,10 @@ FIELDS: Final = {
     "R": "the last ended runs, a line each: owner, start, end, attempt, why",
     **{f"t{number}": f"instant of the last move into status {number}" for number in range(1, 9)},
 }
+
+
+TASKS: Final = "atf:{*}:t:*"
+"""Matches every task's key, for SCAN."""
 
 
 def record(partition: int) -> str:

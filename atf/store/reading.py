@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atf.errors import InvalidArgument
-from atf.task import FINISHED, MAX_PRIORITY, MIN_PRIORITY, Status
+from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, Status
 
 from . import keys
 from .base import Caller
@@ -26,6 +26,7 @@ _COUNTED = (
 )
 _READ_BATCH = 64
 """Records read by one call: each may hold a payload and a result."""
+_SCAN_COUNT = 512
 
 
 class Reading(Caller):
@@ -98,6 +99,16 @@ class Reading(Caller):
                 found += [(partition, queue, each.name) for queue in queues]
         return found
 
+    async def scan(self, cursor: int) -> tuple[int, list[TaskRecord]]:
+        """The live tasks of a part of the store, in no order: the cursor of the next part (0: that was all), records.
+
+        A task that is there from the first to the last part is seen at least once. Reads every key; not for a hot path.
+        """
+        following, found = await self._link.command("SCAN", cursor, "MATCH", keys.TASKS, "COUNT", _SCAN_COUNT)
+        ids = [each.decode().rpartition(":")[2] for each in found]
+        records = [record for record in await self.get(ids) if record is not None]
+        return int(following), [record for record in records if record.status in LIVE]
+
     async def explain(self, task_id: str) -> Explanation | None:
         """Where a task stands and what surrounds it; None where there is no such task."""
         (record,) = await self.get([task_id])
@@ -130,5 +141,7 @@ def _parse_token(token: str, sets: int) -> tuple[int, str, str]:
     except ValueError:
         number = -1
     if not 0 <= number < sets:
-        raise InvalidArgument(f"page token {token!r}: give the next_page_token of the page before, with the same lambda and status")
+        raise InvalidArgument(
+            f"page token {token!r}: give the next_page_token of the page before, with the same lambda and status"
+        )
     return number, score, last

@@ -80,7 +80,7 @@ class Registry(Caller):
         """Every queue of ours, with its depth, as RQ sees it."""
         if self._link.in_process:
             return self._read_queues()
-        return await asyncio.to_thread(self._read_queues)
+        return await asyncio.to_thread(self._read_queues)  # noqa: TID251  RQ has only a blocking client
 
     def _read_queues(self) -> list[QueueDepth]:
         found = []
@@ -90,4 +90,3 @@ class Registry(Caller):
                 if ours is not None:
                     found.append(QueueDepth(queue.name, *ours, depth=queue.count))
         return sorted(found)
-

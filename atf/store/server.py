@@ -25,7 +25,9 @@ async def check(link: Link) -> list[str]:
         info[name] = value.strip()
     version = info.get("redis_version", "0")
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
-        raise FailedPrecondition(f"the task store at {link.where} is Redis {version}; ATF needs Redis 7.0 or newer, or Valkey")
+        raise FailedPrecondition(
+            f"the task store at {link.where} is Redis {version}; ATF needs Redis 7.0 or newer, or Valkey"
+        )
     if info.get("maxmemory", "0") != "0" and info.get("maxmemory_policy") != "noeviction":
         raise FailedPrecondition(
             f"the task store at {link.where} evicts keys (maxmemory-policy {info.get('maxmemory_policy')}), and would lose tasks."

@@ -202,7 +202,7 @@ class Store(Reading, Registry):
         """
         batch = ClaimBatch([], [], [])
 
-        async def call(partition: int, mine: list[str]) -> list[None]:
+        async def claim(partition: int, mine: list[str]) -> None:
             room = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD_BYTES for each in batch.claims), 0)
             args: list[Arg] = [owner, nonce, self._timing.heartbeat_timeout_us, room, *mine]
             reply = await self._call("claim", partition, args, server=True)
@@ -221,12 +221,14 @@ class Store(Reading, Registry):
                     batch.claims.append(
                         Claimed(task_id, int(counter), nonce, spec, *(int(number) for number in numbers))
                     )
-            return [None] * len(mine)
 
-        for partition in sorted({self._partition(each) for each in ids}):
+        for task_id in ids:
+            self._partition(task_id)  # all are checked before the first is claimed
+        for partition in range(self.partitions):
             # one after the other: the bytes of the answer are counted over all of them
             mine = [each for each in ids if self._partition(each) == partition]
-            await by_partition(mine, lambda _, number=partition: number, call)
+            for start in range(0, len(mine), MAX_BATCH):
+                await claim(partition, mine[start : start + MAX_BATCH])
         return batch
 
     async def heartbeat(self, owner: str, beats: Sequence[Beat]) -> list[Verdict]:

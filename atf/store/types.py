@@ -159,6 +159,25 @@ class TaskRecord(NamedTuple):
     limits: str = ""  # as the store keeps them; "": the defaults
 
 
+class RestoredTask(NamedTuple):
+    """A live task out of an export, with what it had been through."""
+
+    id: str  # as its client made it
+    lambda_name: str
+    priority: int
+    spec: bytes
+    digest: bytes
+    scheduled_at_us: int
+    next_at_us: int  # 0: now
+    limits: str
+    ordering_key: str
+    attempts: int
+    losses: int
+    runs: int
+    fence: int
+    error: str
+
+
 class CancelResult(NamedTuple):
     """What became of one id of a cancel."""
 
