@@ -1,0 +1,65 @@
+"""The command `atf`. It owns exit codes and error sentences; each group of commands is a module of its own.
+
+    0  done            1  the task failed         2  bad input
+    3  not found       4  unavailable: nothing listens there, or the store takes nothing
+
+A command's module is imported when the command is called, and only then: `atf executor` guards a process, and must not carry
+what other commands need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from atf.errors import AtfError, NotFound, TaskError
+
+EXIT_OK, EXIT_TASK_FAILED, EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE = range(5)
+
+_UNAVAILABLE_CODES = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL", "UNKNOWN"})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code; every error is one sentence on stderr."""
+    try:
+        import click
+
+        from .commands import cli
+    except ModuleNotFoundError as error:
+        return _say(f'the command line needs {error.name}: pip install "atf-tasks[server]"', EXIT_BAD_INPUT)
+    try:
+        code = cli.main(args=None if arguments is None else list(arguments), prog_name="atf", standalone_mode=False)
+        return code if isinstance(code, int) else EXIT_OK
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "atf"
+        return _say(f"{error.format_message()} (see {command} --help)", EXIT_BAD_INPUT)
+    except click.ClickException as error:
+        return _say(error.format_message(), EXIT_BAD_INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        return _say("interrupted", 130)
+    except AtfError as error:
+        return _say(str(error), exit_code(error))
+    except ModuleNotFoundError as error:
+        return _say(f'this command needs {error.name}: pip install "atf-tasks[server]"', EXIT_BAD_INPUT)
+    except BrokenPipeError:  # `atf ls | head`: whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except Exception as error:  # noqa: BLE001
+        if os.environ.get("ATF_DEBUG"):
+            raise
+        return _say(f"a bug in atf: {type(error).__name__}: {error} (ATF_DEBUG=1 shows where)", EXIT_UNAVAILABLE)
+
+
+def exit_code(error: AtfError) -> int:
+    """The exit code that an error ends a command with."""
+    if isinstance(error, TaskError):
+        return EXIT_TASK_FAILED
+    if isinstance(error, NotFound):
+        return EXIT_NOT_FOUND
+    return EXIT_UNAVAILABLE if error.code in _UNAVAILABLE_CODES else EXIT_BAD_INPUT
+
+
+def _say(sentence: str, code: int) -> int:
+    print(f"atf: {sentence}", file=sys.stderr)
+    return code

@@ -1,0 +1,244 @@
+"""Every role on this machine, with a task store: what `atf up`, `atf demo` and the process tests run.
+
+It owns the order of start and end, the addresses, and the choice of the store. Keeping a process alive is supervisor.py's part.
+
+    async with Cluster(ClusterSettings(executors=2), ["shop:app"]) as cluster:
+        client = atf.Client(cluster.frontend_address)
+        cluster.kill("hsc")                     # it comes back
+        cluster.executors()                     # [ExecutorPids(guard=…, worker=…), …]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from atf.config import (
+    ControllerSettings,
+    ExecutorSettings,
+    FrontendSettings,
+    HscSettings,
+    StoreConsumerSettings,
+    load,
+    setting,
+)
+from atf.embedded import DataDir, EmbeddedStore, find_binary
+from atf.embedded.server import PARTITIONS
+from atf.errors import AtfError, ConfigError
+
+from .processes import ExecutorPids, executors_of
+from .supervisor import RoleProcess, Say, Supervisor
+
+ROLES: Final[dict[str, type[Any]]] = {
+    "hsc": HscSettings,
+    "frontend": FrontendSettings,
+    "store-consumer": StoreConsumerSettings,
+    "controller": ControllerSettings,
+}
+"""The roles with a server, in the order of their start; the end goes the other way, the store last."""
+
+_STOP_GRACE: Final = 10.0
+"""Seconds a role gets to end in order; a controller gets its executors' drain_timeout more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSettings:
+    """Every role on this machine."""
+
+    redis_url: str = setting("", "a running Redis or Valkey to use as the task store; empty: one of its own")
+    store_bin: str = setting("", "the valkey-server or redis-server to run as the task store; empty: look for one")
+    data_dir: str = setting(".atf", "directory in which the embedded store keeps the tasks")
+    durability: str = setting("always", "always: on disk before it is accepted; relaxed: up to 2 s of tasks may go with the power")
+    maxmemory_mib: int = setting(0, "MiB of tasks at which the embedded store takes no more; 0: half of the memory")
+    partitions: int = setting(0, "partitions of the store's keys; 0: 1 in the embedded store, the roles' setting otherwise")
+    executors: int = setting(1, "executor processes")
+    threads: int = setting(0, "tasks of `def` lambdas that one executor runs at once; 0: the executor's own setting")
+    free_ports: bool = setting(False, "take free ports for every role, whatever is set")
+
+    def __post_init__(self) -> None:
+        if self.executors < 1:
+            raise ConfigError(f"executors = {self.executors}: at least 1")
+        if self.threads < 0:
+            raise ConfigError(f"threads = {self.threads}: at least 1, or 0 for the executor's own setting")
+
+
+class Cluster:
+    """Every role as a process of its own, and the task store if it is embedded.
+
+    Args:
+        settings: what to run.
+        apps: where the lambdas are, "module:app" each.
+        env: the processes' environment; default ours. ATF_* variables and atf.toml apply to every role.
+        say: takes a process's name and a line of it or about it; default: silence.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        apps: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        say: Say = lambda _name, _line: None,
+    ) -> None:
+        self.settings, self.apps, self._say = settings, list(apps), say
+        self._env = {name: value for name, value in (os.environ if env is None else env).items() if name != "ATF_LISTEN"}
+        self._supervisor = Supervisor(say)
+        self._roles: dict[str, RoleProcess] = {}
+        self._data: DataDir | None = None
+        self.redis_url = settings.redis_url
+        self.store = settings.redis_url
+        """The task store that was chosen, for people."""
+
+    async def start(self) -> None:
+        """Starts the store, then the roles, and returns when all are ready.
+
+        Raises:
+            AtfError: one of them can't start; what had started has been ended again.
+        """
+        try:
+            partitions = await self._start_store()
+            shared = ["--redis-url", self.redis_url, *(["--partitions", str(partitions)] if partitions else [])]
+            first = ("hsc", "frontend", "store-consumer")
+            await _all([self._start_role(name, shared) for name in first])
+            await self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
+        except BaseException:
+            await self.stop(grace=1.0)
+            raise
+        if self._data is not None:
+            self._data.announce({"pid": os.getpid(), "redis_url": self.redis_url, "roles": self.addresses})
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Ends everything in order: the controller first, so that executors finish what they have started, the store last.
+
+        Args:
+            grace: seconds each role gets; default: what it needs to drain.
+        """
+        for name in reversed(self._supervisor.names):
+            more = self._drain_timeout() if name == "controller" else 0.0
+            await self._supervisor.stop(name, _STOP_GRACE + more if grace is None else grace)
+        if self._data is not None:
+            self._data.release()
+
+    def kill_all(self) -> None:
+        """Ends everything at once, executors included. A `stop` that waits returns soon after."""
+        for executor in self.executors():
+            for pid in executor:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        self._supervisor.kill_all()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    # --- looking and meddling ---
+
+    @property
+    def names(self) -> list[str]:
+        """The processes kept alive: "store" if it is embedded, and the roles."""
+        return self._supervisor.names
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """host:port by role."""
+        return {name: role.address for name, role in self._roles.items()}
+
+    @property
+    def frontend_address(self) -> str:
+        return self._roles["frontend"].address
+
+    def pid(self, name: str) -> int:
+        """The process of "store" or of a role; 0 while none runs."""
+        return self._supervisor.pid(name)
+
+    def restarts(self, name: str) -> int:
+        """How often a process was started again."""
+        return self._supervisor.restarts[name]
+
+    def executors(self) -> list[ExecutorPids]:
+        """The executors of the controller, each a guard and its worker, that run now."""
+        controller = self._supervisor.pid("controller") if "controller" in self.names else 0
+        return executors_of(controller) if controller else []
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
+        """Signals the process of "store" or of a role, as an accident would; it is started again. Returns the pid."""
+        pid = self.pid(name)
+        self._supervisor.signal(name, number)
+        return pid
+
+    # --- starting ---
+
+    async def _start_store(self) -> int:
+        """Starts the embedded store unless another was named; the number of partitions to ask for, 0: the setting's."""
+        if self.settings.redis_url:
+            return self.settings.partitions
+        binary = find_binary(self.settings.store_bin, search_path=self._env.get("PATH"))
+        data = DataDir(Path(self.settings.data_dir))
+        data.lock()
+        self._data = data
+        store = EmbeddedStore(
+            binary, data, durability=self.settings.durability, maxmemory_mib=self.settings.maxmemory_mib
+        )
+        self.redis_url, self.store = store.url, f"{binary}, data in {data.path}"
+        await self._supervisor.start(store)
+        return self.settings.partitions or PARTITIONS
+
+    async def _start_role(self, name: str, flags: Sequence[str], arguments: Sequence[str] = ()) -> None:
+        listen = self._listen(name)
+        program = [sys.executable, "-P", "-m", "atf.cli", name]
+        command: Callable[[str], list[str]] = lambda before: [*program, "--listen", before or listen, *flags, *arguments]  # noqa: E731
+        self._roles[name] = role = RoleProcess(name, command, self._env, self._say)
+        await self._supervisor.start(role)
+
+    def _controller_flags(self) -> list[str]:
+        threads = ["--threads", str(self.settings.threads)] if self.settings.threads else []
+        addresses = ["--hsc", self._roles["hsc"].address, "--frontend", self._roles["frontend"].address]
+        return ["--executors", str(self.settings.executors), *threads, *addresses]
+
+    def _listen(self, name: str) -> str:
+        settings = ROLES[name]
+        default: str = settings().listen
+        wanted: str = load(settings, table=name.replace("-", "_"), env=self._env).listen
+        host, _, port = wanted.rpartition(":")
+        if self.settings.free_ports:
+            return f"{host}:0"
+        if wanted == default and _taken(host, int(port)):
+            self._say(name, f"port {port} is taken; it will listen on a free one")
+            return f"{host}:0"
+        return wanted
+
+    def _drain_timeout(self) -> float:
+        try:
+            return load(ExecutorSettings, table="executor", env=self._env).drain_timeout
+        except AtfError:
+            return ExecutorSettings().drain_timeout  # the roles have said what is wrong with the settings
+
+
+async def _all(starts: Sequence[Any]) -> None:
+    """Runs them together; when one fails, its error is raised after all the others have come to their end."""
+    results = await asyncio.gather(*starts, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _taken(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen()
+        except OSError:
+            return True
+    return False

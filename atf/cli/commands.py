@@ -1,0 +1,76 @@
+"""The table of commands: what each is for, and where it is. It imports none of them before it is called."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final, NamedTuple
+
+import click
+
+
+class _Entry(NamedTuple):
+    """A command: the module within this package, the object in it, and its line in `atf --help`."""
+
+    module: str
+    name: str
+    help: str
+
+
+SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
+    "Run everything on this machine": {
+        "up": _Entry("up", "up", "Every role and a task store of its own, with your lambdas."),
+    },
+    "Tasks": {
+        "schedule": _Entry("schedule", "schedule", "Schedule a task."),
+        "get": _Entry("tasks", "get", "Show a task."),
+        "ls": _Entry("tasks", "ls", "List the tasks of a lambda."),
+        "wait": _Entry("tasks", "wait", "Wait until tasks have finished."),
+        "cancel": _Entry("tasks", "cancel", "Cancel tasks; what runs is asked to stop."),
+        "retry": _Entry("tasks", "retry", "Start failed or cancelled tasks afresh."),
+        "explain": _Entry("tasks", "explain", "Say why a task has not started."),
+    },
+    "Lambdas and queues": {
+        "lambdas": _Entry("lambdas", "lambdas", "The registered lambdas and how many tasks they have."),
+        "queues": _Entry("lambdas", "queues", "The queues and how long they are."),
+        "pause": _Entry("lambdas", "pause", "Start no more tasks of a lambda."),
+        "resume": _Entry("lambdas", "resume", "Start tasks of a paused lambda again."),
+    },
+    "One role, one process": {
+        "frontend": _Entry("roles", "frontend", "The scheduling service, which clients talk to."),
+        "store-consumer": _Entry("roles", "store_consumer", "Moves due tasks into their queues."),
+        "hsc": _Entry("roles", "hsc", "Grants claims, takes heartbeats and results."),
+        "controller": _Entry("roles", "controller", "Feeds this host's executors; starts and guards them."),
+        "executor": _Entry("roles", "executor", "Runs lambdas, in a guarded process."),
+    },
+    "The task store": {
+        "store": _Entry("store", "store", "Export live tasks to a file, or import them."),
+    },
+}
+_COMMANDS: Final = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = _COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        found: Any = getattr(importlib.import_module(f"{__package__}.{entry.module}"), entry.name)
+        return found if isinstance(found, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, entry.help) for name, entry in commands.items()], col_max=16)
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="atf-tasks", message="atf %(version)s")
+def cli() -> None:
+    """ATF runs callbacks of yours, called lambdas: once, on time, at scale.
+
+    A setting of any command comes from its flag, else from the variable ATF_NAME, else from atf.toml in the current directory.
+    Exit codes: 0 done, 1 the task failed, 2 bad input, 3 not found, 4 unavailable.
+    """

@@ -1,0 +1,126 @@
+"""Commands on lambdas and their queues: lambdas (ls, register, check), queues, pause, resume."""
+
+from __future__ import annotations
+
+import click
+
+from atf.rpc import frontend_pb2 as f
+
+from .options import as_json, frontend_flag
+from .output import lambda_json, print_json, print_table, queue_json
+from .remote import ask
+
+
+@click.group(invoke_without_command=True)
+@frontend_flag
+@as_json
+@click.pass_context
+def lambdas(ctx: click.Context, frontend: str | None, as_json: bool) -> None:
+    """The registered lambdas; without a further word, list them."""
+    if ctx.invoked_subcommand is None:
+        _ls(frontend, as_json)
+
+
+@lambdas.command("ls")
+@frontend_flag
+@as_json
+def ls(frontend: str | None, as_json: bool) -> None:
+    """List the registered lambdas with the numbers of their tasks."""
+    _ls(frontend, as_json)
+
+
+def _ls(frontend: str | None, as_json: bool) -> None:
+    reply = ask(frontend, lambda stub: stub.list_lambdas(f.ListLambdasRequest()))
+    found = sorted(reply.lambdas, key=lambda info: info.spec.name)
+    if as_json:
+        print_json([lambda_json(info) for info in found])
+        return
+    rows = [
+        (
+            info.spec.name,
+            "paused" if info.paused else "",
+            info.counts.get("NEW", 0),
+            info.counts.get("ENQUEUED", 0),
+            info.counts.get("CLAIMED", 0) + info.counts.get("PROCESSING", 0),
+            info.counts.get("RETRIABLE_FAILURE", 0),
+            info.counts.get("SUCCESS", 0),
+            info.counts.get("FATAL_FAILURE", 0),
+            info.counts.get("CANCELLED", 0),
+        )
+        for info in found
+    ]
+    print_table(["lambda", "", "new", "queued", "running", "to retry", "succeeded", "failed", "cancelled"], rows)
+
+
+@lambdas.command()
+@click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
+@frontend_flag
+@as_json
+def register(apps: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
+    """Make the lambdas of an app known, so that tasks can be scheduled before an executor runs."""
+    from .apps import load_specs
+
+    specs = load_specs(apps)
+    ask(frontend, lambda stub: stub.register_lambdas(f.RegisterLambdasRequest(lambdas=specs)))
+    _print_specs(specs, as_json)
+
+
+@lambdas.command()
+@click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
+@as_json
+def check(apps: tuple[str, ...], as_json: bool) -> None:
+    """Import an app as an executor would, and list its lambdas; nothing is registered."""
+    from .apps import load_specs
+
+    _print_specs(load_specs(apps), as_json)
+
+
+def _print_specs(specs: list[f.LambdaSpec], as_json: bool) -> None:
+    if as_json:
+        print_json([{"name": spec.name, "signature": spec.signature} for spec in specs])
+    else:
+        print_table(["lambda", "signature"], [(spec.name, spec.signature) for spec in specs])
+
+
+@click.command()
+@click.argument("lambda_name", metavar="[LAMBDA]", required=False)
+@frontend_flag
+@as_json
+def queues(lambda_name: str | None, frontend: str | None, as_json: bool) -> None:
+    """List the queues of LAMBDA, or of every lambda, with their lengths."""
+    request = f.ListLambdasRequest(**{"lambda": lambda_name or ""})
+    reply = ask(frontend, lambda stub: stub.list_lambdas(request))
+    found = [(info.spec.name, queue) for info in reply.lambdas for queue in info.queues]
+    found.sort(key=lambda pair: (pair[0], pair[1].priority, pair[1].partition))
+    if as_json:
+        print_json([{"lambda": name, **queue_json(queue)} for name, queue in found])
+    else:
+        rows = [(queue.name, name, queue.priority, queue.depth, queue.limit) for name, queue in found]
+        print_table(["queue", "lambda", "priority", "waiting", "limit"], rows)
+
+
+@click.command()
+@click.argument("lambda_name", metavar="LAMBDA")
+@frontend_flag
+@as_json
+def pause(lambda_name: str, frontend: str | None, as_json: bool) -> None:
+    """Start no more tasks of LAMBDA. It goes on accepting tasks, and what runs goes on."""
+    ask(frontend, lambda stub: stub.pause_lambda(f.PauseLambdaRequest(**{"lambda": lambda_name})))
+    _print_paused(lambda_name, True, as_json)
+
+
+@click.command()
+@click.argument("lambda_name", metavar="LAMBDA")
+@frontend_flag
+@as_json
+def resume(lambda_name: str, frontend: str | None, as_json: bool) -> None:
+    """Start tasks of a paused LAMBDA again."""
+    ask(frontend, lambda stub: stub.resume_lambda(f.ResumeLambdaRequest(**{"lambda": lambda_name})))
+    _print_paused(lambda_name, False, as_json)
+
+
+def _print_paused(lambda_name: str, paused: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"lambda": lambda_name, "paused": paused})
+    else:
+        print(f"{lambda_name} is paused" if paused else f"{lambda_name} runs")

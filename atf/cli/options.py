@@ -1,0 +1,73 @@
+"""Flags: those made from a settings class, and those that many commands share. It reads values; it does nothing with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from typing import Any, Final, TypeVar
+
+import click
+
+from atf.config import load
+
+F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S")
+
+_UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
+
+
+def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -> Callable[[F], F]:
+    """Adds a flag for every field of settings classes, once per name; the command gets None where none was given.
+
+    Values stay text here: `load` reads flags, variables and files by one rule, with one kind of error.
+    """
+
+    def add(command: F) -> F:
+        named = {each.name: each for cls in classes for each in fields(cls) if each.name not in without}
+        for name, each in reversed(named.items()):
+            default = each.default if each.default is not MISSING else ""
+            shown = str(default).lower() if isinstance(default, bool) else default
+            text = f"{each.metadata['doc']}  [{f'default {shown}, ' if shown != '' else ''}ATF_{name.upper()}]"
+            command = click.option(f"--{name.replace('_', '-')}", name, metavar=_metavar(default), help=text)(command)
+        return command
+
+    return add
+
+
+def read(settings: type[S], flags: dict[str, Any], table: str = "") -> S:
+    """One settings class from the flags that a command got, the environment and atf.toml.
+
+    Raises:
+        ConfigError: a value is malformed or breaks a rule.
+    """
+    names = {each.name for each in fields(settings)}  # type: ignore[arg-type]
+    return load(settings, {name: value for name, value in flags.items() if name in names}, table=table)
+
+
+def _metavar(default: object) -> str:
+    if isinstance(default, bool):
+        return "true|false"
+    return {int: "N", float: "X"}.get(type(default), "TEXT")
+
+
+class Duration(click.ParamType):
+    """Seconds, or a number with a unit; the value is in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float | int):
+            return float(value)
+        match = _DURATION.fullmatch(str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is no duration: write seconds, or 500ms, 30s, 5m, 2h, 1d", param, ctx)
+        return float(match[1]) * _UNITS[match[2]]
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+frontend_flag = click.option(
+    "--frontend", metavar="HOST:PORT", help="The frontend to talk to.  [default 127.0.0.1:7401, ATF_FRONTEND]"
+)

@@ -1,0 +1,172 @@
+"""What commands print: JSON for programs, tables for people, plain columns where nobody looks. It reads no settings, calls nobody.
+
+The names of JSON fields are those of the .proto files, and stay: an instant ends in _at_us, a status is its name. A result is
+`result` if it is JSON, else `result_base64`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+
+_STYLES = {"SUCCESS": "green", "FATAL_FAILURE": "red", "RETRIABLE_FAILURE": "yellow", "PROCESSING": "cyan", "CLAIMED": "cyan"}
+
+
+def print_json(value: Any) -> None:
+    """One JSON document, on one line."""
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table on a terminal; elsewhere a line per row, its values separated by tabs, with no heading."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            print("\t".join(str(value) for value in row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(value), style=_STYLES.get(str(value), "")) for value in row))
+    Console().print(table)
+
+
+def print_facts(facts: Sequence[tuple[str, object]]) -> None:
+    """Name and value by line, without those that have no value."""
+    shown = [(name, str(value)) for name, value in facts if value not in ("", None)]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        print(f"{name:<{width}}  {value}")
+
+
+# --- tasks ------------------------------------------------------------------------------------------------------------
+
+
+def task_json(task: t.Task) -> dict[str, Any]:
+    """A task for programs."""
+    shown: dict[str, Any] = {
+        "id": task.id,
+        "lambda": getattr(task, "lambda"),
+        "priority": task.priority,
+        "status": status_name(task.status),
+        "attempts": task.attempts,
+        "losses": task.losses,
+        "runs": task.runs,
+        "scheduled_at_us": task.scheduled_at_us,
+        "next_at_us": task.next_at_us,
+        "created_at_us": task.created_at_us,
+        "enqueued_at_us": task.enqueued_at_us,
+        "claimed_at_us": task.claimed_at_us,
+        "started_at_us": task.started_at_us,
+        "failed_at_us": task.failed_at_us,
+        "finished_at_us": task.finished_at_us,
+        "owner": task.owner,
+        "cancel_requested": task.cancel_requested,
+        "progress": task.progress,
+        "error": task.error,
+        "ended_runs": [
+            {
+                "owner": run.owner,
+                "started_at_us": run.started_at_us,
+                "ended_at_us": run.ended_at_us,
+                "why": run.why,
+                "attempt": run.attempt,
+            }
+            for run in task.ended_runs
+        ],
+        **_bytes("result", task.result, task.result_encoding),
+    }
+    if task.HasField("spec"):
+        spec = task.spec
+        shown |= _bytes("payload", spec.payload, spec.encoding)
+        shown |= {"labels": dict(spec.labels), "ordering_key": spec.ordering_key}
+    return shown
+
+
+def print_task(task: t.Task) -> None:
+    """A task for people."""
+    shown = task_json(task)
+    print_facts(
+        [
+            ("id", task.id),
+            ("lambda", shown["lambda"]),
+            ("status", shown["status"] + (", cancellation asked for" if task.cancel_requested else "")),
+            ("priority", task.priority),
+            ("scheduled for", when(task.scheduled_at_us)),
+            ("looked at again", when(task.next_at_us)),
+            ("started", when(task.started_at_us)),
+            ("finished", when(task.finished_at_us)),
+            ("attempts", task.attempts or ""),
+            ("losses", task.losses or ""),
+            ("held by", task.owner),
+            ("progress", task.progress),
+            ("payload", _text(shown, "payload")),
+            ("labels", ", ".join(f"{name}={value}" for name, value in shown.get("labels", {}).items())),
+            ("ordering key", shown.get("ordering_key", "")),
+            ("result", _text(shown, "result")),
+            ("error", task.error),
+        ]
+    )
+    for run in task.ended_runs:
+        print(f"run by {run.owner}, {when(run.started_at_us) or 'never started'} to {when(run.ended_at_us)}: {run.why}")
+
+
+def lambda_json(info: f.LambdaInfo) -> dict[str, Any]:
+    """A registered lambda for programs."""
+    return {
+        "name": info.spec.name,
+        "signature": info.spec.signature,
+        "paused": info.paused,
+        "counts": dict(sorted(info.counts.items())),
+        "queues": [queue_json(queue) for queue in info.queues],
+    }
+
+
+def queue_json(queue: f.QueueInfo) -> dict[str, Any]:
+    """A queue for programs."""
+    return {
+        "name": queue.name,
+        "partition": queue.partition,
+        "priority": queue.priority,
+        "depth": queue.depth,
+        "limit": queue.limit,
+    }
+
+
+def status_name(status: int) -> str:
+    """A status of the wire by its name."""
+    return str(t.Status.Name(status))  # type: ignore[arg-type]
+
+
+def when(at_us: int) -> str:
+    """An instant for people, in local time; empty for none."""
+    return datetime.fromtimestamp(at_us / 1e6, UTC).astimezone().isoformat(" ", "milliseconds") if at_us else ""
+
+
+def _bytes(name: str, value: bytes, encoding: int) -> dict[str, Any]:
+    if not value:
+        return {name: None}
+    if encoding == t.JSON:
+        try:
+            return {name: json.loads(value)}
+        except ValueError:
+            pass  # not what it says it is: show it as it is
+    return {f"{name}_base64": base64.b64encode(value).decode("ascii")}
+
+
+def _text(shown: dict[str, Any], name: str) -> str:
+    if f"{name}_base64" in shown:
+        return f"{len(base64.b64decode(shown[f'{name}_base64']))} bytes"
+    value = shown.get(name)
+    return "" if value is None else json.dumps(value, ensure_ascii=False)

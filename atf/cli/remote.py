@@ -1,0 +1,46 @@
+"""Calls of the frontend from a command: one connection, one question, one answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from atf.config import FRONTEND_PORT, load, setting
+from atf.errors import Unavailable
+from atf.rpc import api
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class _Address:
+    frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend")
+
+
+def ask(frontend: str | None, question: Callable[[api.Frontend], Awaitable[R]]) -> R:
+    """Puts a question to the frontend.
+
+    Args:
+        frontend: its address by flag; None: from ATF_FRONTEND, atf.toml, or the default.
+        question: what to do with the connection.
+
+    Raises:
+        AtfError: what the frontend answered; Unavailable: it was not reached.
+    """
+    return asyncio.run(_ask(load(_Address, {"frontend": frontend}).frontend, question))
+
+
+async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -> R:
+    from atf.rpc.channel import FrontendStub, open_channel
+
+    channel = open_channel(address)
+    try:
+        return await question(FrontendStub(channel))
+    except Unavailable as error:
+        if "can't reach" not in str(error):
+            raise
+        raise Unavailable(f"no frontend answers at {address}: is `atf up` running? Give its address by --frontend or ATF_FRONTEND") from None
+    finally:
+        await channel.close()

@@ -1,0 +1,163 @@
+"""`atf schedule`: a task from the words of a command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from atf.errors import InvalidArgument
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.runtime import SystemRuntime, new_id
+from atf.task import PRIORITIES, US, check_id, check_lambda, check_name, check_priority
+
+from .options import Duration, as_json, frontend_flag
+from .output import print_json
+from .remote import ask
+from .tasks import report_finished, wait_for
+
+
+@click.command()
+@click.argument("lambda_name", metavar="LAMBDA")
+@click.option(
+    "-a", "--json-args", "arguments", multiple=True, metavar="NAME=VALUE",
+    help="An argument of the lambda; the value is JSON, or else the text itself. May be given again.",
+)  # fmt: skip
+@click.option("--payload", metavar="JSON", help="All arguments by name, as one JSON object; - reads it from stdin.")
+@click.option("--raw", metavar="FILE", help="Send the bytes of a file as they are; - reads stdin.")
+@click.option("--delay", type=Duration(), help="Run after this long: seconds, or 500ms, 30s, 5m, 2h, 1d.")
+@click.option("--at", metavar="TIME", help="Run at this instant, such as 2030-01-31T08:00 (local time) or ...08:00Z.")
+@click.option("--priority", metavar="P", help="high, normal, low, or 0 (first) to 9.  [default: the lambda's]")
+@click.option("--key", metavar="ID", help="The task's id: scheduling the same again with it does nothing.")
+@click.option("--ordering-key", metavar="NAME", help="Tasks of one key run one after the other, in the order they were accepted.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A note on the task. May be given again.")
+@click.option("--max-attempts", type=int, metavar="N", help="Give up after this many attempts.  [default: the lambda's]")
+@click.option("--timeout", type=Duration(), help="Stop a run after this long; 0: never.  [default: the lambda's]")
+@click.option("--wait", is_flag=True, help="Wait for the end, and print the result.")
+@click.option("--wait-timeout", type=Duration(), help="Wait at most this long, then exit with 4.")
+@frontend_flag
+@as_json
+def schedule(lambda_name: str, wait: bool, wait_timeout: float | None, frontend: str | None, as_json: bool, **given: Any) -> int:
+    """Schedule a task of LAMBDA (namespace/name) and print its id.
+
+    \b
+    atf schedule photos/thumbnail -a path=cat.jpg -a size=128
+    atf schedule photos/thumbnail --payload '{"path": "cat.jpg"}' --delay 5m --priority low
+    atf schedule photos/import --raw album.zip --wait
+    """
+    request = build_request(lambda_name, **given)
+    reply = ask(frontend, lambda stub: stub.schedule(request))
+    if not wait:
+        if as_json:
+            print_json({"id": reply.id, "existed": reply.existed, "scheduled_at_us": reply.scheduled_at_us})
+        else:
+            print(reply.id)
+        return 0
+    if not as_json:
+        print(reply.id, file=sys.stderr)
+    return report_finished(wait_for(frontend, [reply.id], wait_timeout), as_json=as_json, alone=True)
+
+
+def build_request(
+    lambda_name: str,
+    *,
+    arguments: Sequence[str] = (),
+    payload: str | None = None,
+    raw: str | None = None,
+    delay: float | None = None,
+    at: str | None = None,
+    priority: str | None = None,
+    key: str | None = None,
+    ordering_key: str | None = None,
+    labels: Sequence[str] = (),
+    max_attempts: int | None = None,
+    timeout: float | None = None,
+) -> f.ScheduleRequest:
+    """The request that the flags describe.
+
+    Raises:
+        InvalidArgument: a flag breaks a rule, or two do not go together.
+    """
+    body, encoding = _payload(arguments, payload, raw)
+    spec = t.TaskSpec(payload=body, encoding=encoding, labels=_pairs(labels, "--label"), **{"lambda": check_lambda(lambda_name)})
+    if ordering_key:
+        spec.ordering_key = check_name(ordering_key, "--ordering-key")
+    if priority is not None:
+        spec.options.priority = _priority(priority)
+    if max_attempts is not None:
+        spec.options.max_attempts = max_attempts
+    if timeout is not None:
+        spec.options.timeout_us = round(timeout * US)
+    request = f.ScheduleRequest(id=check_id(key) if key else new_id(SystemRuntime().random), spec=spec)
+    if at is not None and delay is not None:
+        raise InvalidArgument("--at and --delay: give one of them")
+    if at is not None:
+        request.at_us = _instant(at)
+    elif delay is not None:
+        request.delay_us = round(delay * US)
+    return request
+
+
+def _payload(arguments: Sequence[str], payload: str | None, raw: str | None) -> tuple[bytes, t.Encoding]:
+    if sum([bool(arguments), payload is not None, raw is not None]) > 1:
+        raise InvalidArgument("-a, --payload and --raw: give one of them")
+    if raw is not None:
+        try:
+            return sys.stdin.buffer.read() if raw == "-" else Path(raw).read_bytes(), t.RAW
+        except OSError as error:
+            raise InvalidArgument(f"--raw {raw}: {error.strerror}") from None
+    if payload is None:
+        return json.dumps({name: _value(text) for name, text in _pairs(arguments, "-a").items()}).encode(), t.JSON
+    text = sys.stdin.read() if payload == "-" else payload
+    try:
+        values = json.loads(text, parse_constant=_no_constant)
+    except ValueError as error:
+        raise InvalidArgument(f"--payload is no JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise InvalidArgument('--payload: give a JSON object of the arguments by name, such as {"path": "cat.jpg"}')
+    return json.dumps(values).encode(), t.JSON
+
+
+def _pairs(words: Sequence[str], flag: str) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise InvalidArgument(f"{flag} {word!r}: write NAME=VALUE")
+        if name in pairs:
+            raise InvalidArgument(f"{flag} {name}: given twice")
+        pairs[name] = value
+    return pairs
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError:
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _priority(text: str) -> int:
+    if text in PRIORITIES:
+        return PRIORITIES[text]
+    if not text.isascii() or not text.isdigit():
+        raise InvalidArgument(f"--priority {text!r}: use high, normal, low, or 0 to 9")
+    return check_priority(int(text))
+
+
+def _instant(text: str) -> int:
+    try:
+        at = datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise InvalidArgument(f"--at {text!r}: write an instant such as 2030-01-31T08:00 or 2030-01-31T08:00:00Z") from None
+    return max(1, round(at.timestamp() * US))

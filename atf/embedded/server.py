@@ -1,0 +1,186 @@
+"""The embedded task store: one store server on a private Unix socket, its data in a data directory.
+
+It owns the server's settings, its start (until everything is loaded), and its end. Which server to run is binary.py's matter,
+who may use the directory is lock.py's. Of the Redis protocol it speaks PING alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import Final, Self
+
+from atf.errors import ConfigError, Unavailable
+
+from .binary import ServerBinary
+from .child import Child
+from .lock import DataDir
+
+PARTITIONS: Final = 1
+"""One server with one thread gains nothing from more."""
+
+_MAX_SOCKET_PATH: Final = 100
+"""Bytes; the kernel takes 108, macOS 104, each with a final zero."""
+_STOP_GRACE: Final = 20.0
+"""Seconds the server gets to write what it holds and end."""
+_LISTPACK_BYTES: Final = 1024
+"""A record is kept in one compact block while no field is longer than this. The default of 64 bytes would turn nearly every
+record into a hash table, at about three times the memory, since the field with the task's spec is longer. A record has few
+fields, so walking the block stays cheap, and moving 1 KiB within it is a matter of nanoseconds."""
+_LOG_BYTES: Final = 4 << 20
+"""A server log longer than this is put aside as server.log.old at the next start."""
+DURABILITY: Final = {"always": "always", "relaxed": "everysec"}
+
+
+class EmbeddedStore:
+    """One store server, which may be started again after it ended.
+
+    Args:
+        binary: the server to run.
+        data: the data directory; the caller has locked it.
+        durability: "always": an accepted task is on disk before its acceptance is answered. "relaxed": written to disk once a
+            second; a power cut or crash of the machine may cost the last two seconds. A crash of the server alone costs nothing.
+        maxmemory_mib: MiB of records at which the store refuses new tasks; 0: half of the machine's memory.
+
+    Raises:
+        ConfigError: a setting breaks a rule.
+    """
+
+    name = "store"
+
+    def __init__(
+        self, binary: ServerBinary, data: DataDir, *, durability: str = "always", maxmemory_mib: int = 0
+    ) -> None:
+        if durability not in DURABILITY:
+            raise ConfigError(f"durability = {durability!r}: use {' or '.join(DURABILITY)}")
+        if maxmemory_mib < 0:
+            raise ConfigError(f"maxmemory_mib = {maxmemory_mib}: give MiB, or 0 for half of the machine's memory")
+        self.binary, self.data, self.durability = binary, data, durability
+        self.maxmemory_mib = maxmemory_mib or _half_of_memory_mib()
+        self._child: Child | None = None
+        self._short_dir = ""
+        self._socket = data.path / "store.sock"
+        if len(os.fsencode(self._socket)) > _MAX_SOCKET_PATH:
+            self._short_dir = tempfile.mkdtemp(prefix="atf-")
+            self._socket = Path(self._short_dir, "store.sock")
+
+    @property
+    def url(self) -> str:
+        """The address for redis_url."""
+        return f"unix://{self._socket}"
+
+    @property
+    def log(self) -> Path:
+        """The server's own log."""
+        return self.data.path / "store.log"
+
+    @property
+    def pid(self) -> int:
+        """The server's process; 0: none runs."""
+        return self._child.pid if self._child and self._child.running else 0
+
+    async def start(self) -> None:
+        """Starts the server and returns when it has loaded its data, however long that takes.
+
+        Raises:
+            Unavailable: it ended instead; the message has its last words.
+        """
+        if self.log.exists() and self.log.stat().st_size > _LOG_BYTES:
+            self.log.replace(self.log.with_suffix(".log.old"))
+        self._socket.unlink(missing_ok=True)
+        lock = await asyncio.to_thread(self.data.lock_server)
+        try:
+            self._child = Child(self._command(), keep_fds=[lock], death_signal=signal.SIGTERM)
+            self.data.note_server(lock, self._child.pid)
+        finally:
+            os.close(lock)  # the server has its own copy
+        try:
+            await self._loaded(self._child)
+        except BaseException:
+            self._child.kill_group()
+            raise
+
+    async def wait(self) -> int:
+        """Waits for the server's end; its exit code, or minus the signal that ended it."""
+        if self._child is None:
+            return 0
+        code = await self._child.wait()
+        self._child.kill_group()  # a child that rewrites the append-only file must not outlive it
+        return code
+
+    async def stop(self, grace: float = _STOP_GRACE) -> None:
+        """Ends the server in order. Calling it twice does no harm."""
+        if self._child is not None:
+            await self._child.stop(grace)
+        self._socket.unlink(missing_ok=True)
+        if self._short_dir:
+            shutil.rmtree(self._short_dir, ignore_errors=True)
+
+    def kill(self) -> None:
+        """Ends the server at once."""
+        if self._child is not None:
+            self._child.kill_group()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def _command(self) -> list[str]:
+        settings = {
+            "port": "0",
+            "unixsocket": str(self._socket),
+            "unixsocketperm": "700",
+            "dir": str(self.data.store),
+            "logfile": str(self.log),
+            "daemonize": "no",
+            "databases": "1",
+            "appendonly": "yes",
+            "appendfsync": DURABILITY[self.durability],
+            "save": "",  # the append-only file is everything; snapshots beside it would only cost
+            "maxmemory": f"{self.maxmemory_mib}mb",
+            "maxmemory-policy": "noeviction",
+            "hash-max-listpack-value": str(_LISTPACK_BYTES),
+        }
+        return [str(self.binary.path), *(word for name, value in settings.items() for word in (f"--{name}", value))]
+
+    async def _loaded(self, child: Child) -> None:
+        delay = 0.005
+        while not await self._answers():
+            if not child.running:
+                raise Unavailable(f"the store server {self.binary} ended while it started: {self._last_words()}")
+            await asyncio.sleep(delay)
+            delay = min(delay * 1.5, 0.2)
+
+    async def _answers(self) -> bool:
+        """Whether the server answers PING with anything but LOADING."""
+        try:
+            reader, writer = await asyncio.open_unix_connection(str(self._socket))
+        except OSError:
+            return False
+        try:
+            writer.write(b"PING\r\n")
+            return (await reader.readline()).startswith(b"+PONG")
+        except OSError:
+            return False
+        finally:
+            writer.close()
+
+    def _last_words(self) -> str:
+        try:
+            lines = [
+                line for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()
+            ]
+        except OSError:
+            lines = []
+        return f"{lines[-1].strip()} (all of it: {self.log})" if lines else "it said nothing"
+
+
+def _half_of_memory_mib() -> int:
+    return max(64, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 >> 20)
