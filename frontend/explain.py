@@ -1,0 +1,173 @@
+"""Why a task has not started, in one word for programs and one sentence for an engineer who was just woken."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from atf.rpc import frontend_pb2 as f
+from atf.store.types import Explanation
+from atf.task import US, Status
+
+from . import view
+
+
+class Answer(NamedTuple):
+    """The reason, its sentence, and the instant at which it ends by itself (0: unknown)."""
+
+    reason: str
+    sentence: str
+    until_us: int = 0
+
+
+def explain(found: Explanation) -> f.ExplainTaskReply:
+    """The answer of ExplainTask."""
+    answer = _answer(found)
+    return f.ExplainTaskReply(
+        task=view.task(found.record),
+        reason=answer.reason,
+        sentence=answer.sentence,
+        until_us=answer.until_us,
+        position=found.position,
+        queue_depth=found.queue_depth,
+        queue_limit=found.queue_limit,
+        now_us=found.now_us,
+        behind=found.behind,
+    )
+
+
+def _answer(found: Explanation) -> Answer:
+    match found.record.status:
+        case Status.NEW | Status.RETRIABLE_FAILURE:
+            return _waiting(found)
+        case Status.ENQUEUED:
+            return _enqueued(found)
+        case Status.CLAIMED | Status.PROCESSING:
+            return _held(found)
+        case _:
+            return _finished(found)
+
+
+def _waiting(found: Explanation) -> Answer:
+    """Not yet on its queue."""
+    record, left = found.record, found.record.next_at_us - found.now_us
+    if found.behind:
+        return Answer(
+            "behind",
+            f"Task {found.behind} has the same ordering key and was accepted earlier; this one waits until that one has"
+            f" finished. {_count(found.position, 'task')} of this key {_is(found.position)} before it.",
+        )
+    if left > 0 and record.status is Status.RETRIABLE_FAILURE:
+        return Answer(
+            "backing_off",
+            f"Attempt {record.attempts} failed ({_short(record.error)}). The next one is due in {duration(left)}.",
+            record.next_at_us,
+        )
+    if left > 0:
+        return Answer(
+            "not_due", f"It is not due yet: it was scheduled for {duration(left)} from now.", record.next_at_us
+        )
+    if found.paused:
+        return Answer("paused", f"It is due, but {_paused(found)}")
+    if found.queue_depth >= found.queue_limit:
+        return Answer(
+            "queue_full",
+            f"It is due, but its queue is full ({found.queue_depth} of {found.queue_limit}). It is pushed as soon as"
+            " executors have made room. If the depth does not fall, look for executors that run"
+            f" {record.lambda_name}.",
+        )
+    return Answer(
+        "due",
+        f"It became due {duration(-left)} ago and is about to be pushed onto its queue. If this stays so, no store"
+        " consumer is running, or it can't reach the task store.",
+    )
+
+
+def _enqueued(found: Explanation) -> Answer:
+    record = found.record
+    if not found.in_queue:
+        return Answer(
+            "between",
+            "A controller has taken it from its queue and is about to claim it for an executor. If nobody claims it, it is"
+            f" pushed again in {duration(record.next_at_us - found.now_us)}.",
+            record.next_at_us,
+        )
+    place = f"at position {found.position} of {found.queue_depth} in its queue (0 is the front)"
+    if found.paused:
+        return Answer("paused", f"It is {place}, but {_paused(found)}")
+    return Answer(
+        "queued",
+        f"It is due and {place}. Executors take it in its turn; if the position does not change, none that runs"
+        f" {record.lambda_name} is free, or none is there.",
+    )
+
+
+def _held(found: Explanation) -> Answer:
+    record, now = found.record, found.now_us
+    if record.status is Status.PROCESSING:
+        since = duration(now - record.moved_at_us.get(Status.PROCESSING, now))
+        answer = Answer("running", f"Executor {record.owner} has been running it for {since}.")
+    else:
+        since = duration(now - record.moved_at_us.get(Status.CLAIMED, now))
+        answer = Answer(
+            "claimed", f"Executor {record.owner} claimed it {since} ago and has not said yet that it started."
+        )
+    sentence = answer.sentence + _lease(record.next_at_us - now)
+    if record.cancel_requested:
+        sentence += " Its cancellation was asked for; the executor is told with its next heartbeat."
+    return Answer(answer.reason, sentence, record.next_at_us)
+
+
+def _lease(left_us: int) -> str:
+    if left_us <= 0:
+        return " Its lease has expired: it is about to be queued again."
+    return f" Unless the executor renews it, its lease ends in {duration(left_us)}, and the task runs again."
+
+
+def _finished(found: Explanation) -> Answer:
+    record = found.record
+    ago = f"{duration(found.now_us - record.moved_at_us.get(record.status, found.now_us))} ago"
+    match record.status:
+        case Status.SUCCESS:
+            sentence = f"It succeeded {ago}, at attempt {record.attempts}."
+        case Status.CANCELLED:
+            sentence = f"It was cancelled {ago}. atf retry {record.id} starts it afresh."
+        case _:
+            sentence = (
+                f"It failed for good {ago}, after {_count(record.attempts, 'attempt')} and"
+                f" {_count(record.losses, 'lost run')}: {_short(record.error) or 'no error was recorded'}."
+                f" atf retry {record.id} starts it afresh."
+            )
+    return Answer("finished", sentence)
+
+
+def _paused(found: Explanation) -> str:
+    name = found.record.lambda_name
+    return f"its lambda is paused: nothing of {name} starts until somebody runs atf resume {name}."
+
+
+def _short(text: str) -> str:
+    line = text.strip().rpartition("\n")[2]
+    return line if len(line) <= 200 else line[:200] + "…"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def duration(us: int) -> str:
+    """A length of time for people: 340 ms, 12.5 s, 3 min 20 s, 5 h 10 min, 2 d 3 h."""
+    us = max(us, 0)
+    if us < US:
+        return f"{us // 1000} ms"
+    if us < 60 * US:
+        return f"{us / US:.1f} s"
+    minutes, seconds = divmod(us // US, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    units = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s")]
+    first = next(place for place, (number, _) in enumerate(units) if number)
+    return " ".join(f"{number} {unit}" for number, unit in units[first : first + 2] if number)

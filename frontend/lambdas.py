@@ -1,0 +1,92 @@
+"""What a frontend knows of the registered lambdas: a copy of the store's registry, at most a second old.
+
+A lambda that the copy lacks is looked for in the store before it is called unknown, since another frontend may have
+registered it a moment ago.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from atf.errors import UnknownLambda
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime
+from atf.store.store import Store
+from atf.store.types import LambdaRecord
+
+from .validate import filled_in
+
+_FRESH_S: Final = 1.0
+_NEAREST: Final = 3
+
+
+class Known(NamedTuple):
+    """A registered lambda."""
+
+    record: LambdaRecord
+    spec: f.LambdaSpec
+    options: t.TaskOptions  # every field set: its own, else the system's default
+
+
+class Lambdas:
+    """The copy of the registry."""
+
+    def __init__(self, store: Store, runtime: Runtime) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._known: dict[str, Known] = {}
+        self._read_at = float("-inf")
+        self._reads = 0
+        self._reading = asyncio.Lock()
+
+    async def load(self, names: Iterable[str]) -> None:
+        """Makes sure that the copy is fresh, and that a name it lacks was not registered by now."""
+        stale = self._runtime.monotonic() - self._read_at > _FRESH_S
+        if stale or any(name not in self._known for name in names):
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Reads the registry. Calls that come while it is being read share the next reading."""
+        seen = self._reads
+        async with self._reading:
+            if self._reads > seen:
+                return  # begun after this call: it has all that this call may ask for
+            self._reads += 1
+            at = self._runtime.monotonic()
+            records = await self._store.lambdas()
+            self._known = {name: self._parsed(record) for name, record in records.items()}
+            self._read_at = at
+
+    def get(self, name: str) -> Known:
+        """A lambda of the copy.
+
+        Raises:
+            UnknownLambda: there is none of this name; the message names the nearest.
+        """
+        known = self._known.get(name)
+        if known is None:
+            raise UnknownLambda(f"no lambda {name!r} is registered{self._hint(name)}")
+        return known
+
+    def all(self) -> list[Known]:
+        """Every lambda of the copy, by name."""
+        return [self._known[name] for name in sorted(self._known)]
+
+    def _parsed(self, record: LambdaRecord) -> Known:
+        known = self._known.get(record.name)
+        if known is not None and known.record == record:
+            return known
+        spec = f.LambdaSpec.FromString(record.spec)
+        return Known(record, spec, filled_in(spec.options))
+
+    def _hint(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self._known, n=_NEAREST, cutoff=0.6)
+        if near:
+            return f". Did you mean {' or '.join(near)}?"
+        if not self._known:
+            return "; there are none yet: start an executor with your app, or run atf lambdas register MODULE:APP"
+        return "; atf lambdas lists those that are"

@@ -1,0 +1,230 @@
+"""The frontend: checks what callers send, then calls one verb of the task store, then words the answer.
+
+It keeps nothing that another frontend would need. Implements atf.rpc.api.Frontend; `timeout` is the transport's matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from atf.config import FrontendSettings
+from atf.errors import InvalidArgument, TaskNotFound
+from atf.log import get_logger
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime
+from atf.store.store import Store
+from atf.store.types import LambdaRecord, QueueDepth
+from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, US, Status, check_lambda
+
+from . import view
+from .explain import explain
+from .lambdas import Known, Lambdas
+from .scheduling import Scheduling
+from .validate import MAX_REGISTERED_AT_ONCE, check_ids, check_lambda_spec, check_stored_id, shown
+from .waiting import Waiting
+
+DEFAULT_PAGE: Final = 100
+MAX_WAIT_S: Final = 60.0
+_READ_TOGETHER: Final = 32
+_ANSWER_BYTES: Final = 3 << 19
+"""Where an answer stops to grow: with the records read last, of 64 KiB of result each, it stays below 4 MiB."""
+
+_log = get_logger()
+
+
+class FrontendService:
+    """The scheduling service."""
+
+    def __init__(
+        self, *, store: Store, settings: FrontendSettings, runtime: Runtime, poll_interval: float = 1.0
+    ) -> None:
+        """Takes what it needs.
+
+        Args:
+            store: the task store.
+            settings: its own settings.
+            runtime: clocks, chance, spawning.
+            poll_interval: seconds between two looks at tasks somebody waits for, should a wake-up be lost.
+        """
+        self._store = store
+        self._lambdas = Lambdas(store, runtime)
+        self._scheduling = Scheduling(store, self._lambdas, runtime, settings.max_attempts_cap)
+        self._waiting = Waiting(store, runtime, poll_interval)
+
+    def drain(self) -> None:
+        """Ends the long polls: their callers ask again, and reach another frontend."""
+        self._waiting.drain()
+
+    # --- tasks --------------------------------------------------------------------------------------------------------
+
+    async def schedule(self, request: f.ScheduleRequest, *, timeout: float = 10) -> f.ScheduleReply:
+        """Stores a task."""
+        return await self._scheduling.one(request)
+
+    async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
+        """Stores many tasks, at most 1000."""
+        reply = await self._scheduling.many(request.requests)
+        refused = sum(result.HasField("error") for result in reply.results)
+        _log.debug("scheduled", tasks=len(reply.results) - refused, refused=refused)
+        return reply
+
+    async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
+        """A task's record."""
+        (record,) = await self._store.get([check_stored_id(request.id, self._store.partitions)])
+        if record is None:
+            raise _no_task(request.id)
+        return view.task(record, with_spec=request.with_spec)
+
+    async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
+        """A page of a lambda's tasks. Shorter than asked for where large results would make it more than 4 MiB."""
+        if not 0 <= request.page_size <= MAX_BATCH:
+            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
+        await self._known(getattr(request, "lambda"))
+        status = _status(request.status)
+        reply, token = f.ListTasksReply(), request.page_token
+        left, size = request.page_size or DEFAULT_PAGE, 0
+        while left > 0 and size < _ANSWER_BYTES:
+            some = min(left, _READ_TOGETHER)
+            records, token = await self._store.list_tasks(getattr(request, "lambda"), status, some, token)
+            reply.tasks.extend(view.task(record) for record in records)
+            left -= some
+            size = reply.ByteSize()
+            if not token:
+                break
+        reply.next_page_token = token
+        return reply
+
+    async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
+        """Answers when tasks have finished. At most 4 MiB of them: a caller asks again for those that are missing."""
+        ids = check_ids(request.ids, self._store.partitions)
+        if not ids:
+            raise InvalidArgument("ids: name at least one task")
+        if request.timeout_us < 0:
+            raise InvalidArgument(f"timeout_us {request.timeout_us}: at least 0")
+        seconds = min(request.timeout_us / US, MAX_WAIT_S)
+        done = await self._waiting.finished(ids, seconds=seconds, want_all=request.all)
+        return await self._finished([each for each in dict.fromkeys(ids) if each in done])
+
+    async def _finished(self, ids: Sequence[str]) -> f.WaitTasksReply:
+        reply = f.WaitTasksReply()
+        for start in range(0, len(ids), _READ_TOGETHER):
+            records = await self._store.get(ids[start : start + _READ_TOGETHER])
+            reply.tasks.extend(view.task(each) for each in records if each is not None and each.status.finished)
+            if reply.ByteSize() > _ANSWER_BYTES:
+                break
+        return reply
+
+    async def cancel_tasks(self, request: f.CancelTasksRequest, *, timeout: float = 10) -> f.CancelTasksReply:
+        """Cancels what has not started; asks what runs to stop."""
+        ids = check_ids(request.ids, self._store.partitions)
+        reply = f.CancelTasksReply()
+        for task_id, result in zip(ids, await self._store.cancel(ids), strict=True):
+            reply.results.add(
+                id=task_id,
+                status=view.status(result.status),
+                cancelled=result.cancelled,
+                cancel_requested=result.cancel_requested,
+            )
+        return reply
+
+    async def retry_tasks(self, request: f.RetryTasksRequest, *, timeout: float = 10) -> f.RetryTasksReply:
+        """Starts dead-lettered or cancelled tasks afresh."""
+        ids = check_ids(request.ids, self._store.partitions)
+        reply = f.RetryTasksReply()
+        for task_id, result in zip(ids, await self._store.retry(ids), strict=True):
+            reply.results.add(id=task_id, status=view.status(result.status), retried=result.retried)
+        return reply
+
+    async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
+        """Says why a task has not started."""
+        found = await self._store.explain(check_stored_id(request.id, self._store.partitions))
+        if found is None:
+            raise _no_task(request.id)
+        return explain(found)
+
+    # --- lambdas ------------------------------------------------------------------------------------------------------
+
+    async def register_lambdas(
+        self, request: f.RegisterLambdasRequest, *, timeout: float = 10
+    ) -> f.RegisterLambdasReply:
+        """Makes lambdas known, all or none of them; what is known already is brought up to date."""
+        if len(request.lambdas) > MAX_REGISTERED_AT_ONCE:
+            raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_REGISTERED_AT_ONCE} in one call")
+        for spec in request.lambdas:
+            check_lambda_spec(spec)
+        changed = await self._store.register([_record(spec) for spec in request.lambdas])
+        await self._lambdas.refresh()
+        if changed:
+            _log.info("lambdas registered", lambdas=len(request.lambdas), changed=changed)
+        return f.RegisterLambdasReply()
+
+    async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
+        """Lambdas with their counts and queues."""
+        name = getattr(request, "lambda")
+        await self._lambdas.refresh()
+        chosen = [self._lambdas.get(check_lambda(shown(name)))] if name else self._lambdas.all()
+        counts = await asyncio.gather(*(self._store.counts(known.record.name) for known in chosen))
+        queues: dict[str, list[QueueDepth]] = defaultdict(list)
+        for depth in await self._store.queues():
+            queues[depth.lambda_name].append(depth)
+        infos = [_info(known, count, queues[known.record.name]) for known, count in zip(chosen, counts, strict=True)]
+        return f.ListLambdasReply(lambdas=infos)
+
+    async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
+        """Stops a lambda's tasks from being started."""
+        await self._set_paused(getattr(request, "lambda"), paused=True)
+        return f.PauseLambdaReply()
+
+    async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
+        """Lets a lambda's tasks start again."""
+        await self._set_paused(getattr(request, "lambda"), paused=False)
+        return f.ResumeLambdaReply()
+
+    async def _set_paused(self, name: str, *, paused: bool) -> None:
+        await self._known(name)
+        await self._store.set_paused(name, paused)
+        await self._lambdas.refresh()
+        _log.info("lambda paused" if paused else "lambda resumed", name=name)
+
+    async def _known(self, name: str) -> Known:
+        check_lambda(shown(name))
+        await self._lambdas.load([name])
+        return self._lambdas.get(name)
+
+
+def _no_task(task_id: str) -> TaskNotFound:
+    return TaskNotFound(f"no task {task_id!r}; the records of finished tasks expire after their retention")
+
+
+def _status(asked: int) -> Status | None:
+    try:
+        return Status(asked) if asked else None
+    except ValueError:
+        raise InvalidArgument(f"status {asked}: there is none of this number") from None
+
+
+def _record(spec: f.LambdaSpec) -> LambdaRecord:
+    return LambdaRecord(
+        name=spec.name,
+        spec=spec.SerializeToString(deterministic=True),
+        queue_limit=spec.queue_limit or DEFAULT_QUEUE_LIMIT,
+        enqueue_timeout_us=spec.enqueue_timeout_us or DEFAULT_ENQUEUE_TIMEOUT_US,
+        paused=False,  # the store leaves it as it stands
+    )
+
+
+def _info(known: Known, counts: dict[Status, int], queues: Sequence[QueueDepth]) -> f.LambdaInfo:
+    limit = known.record.queue_limit
+    return f.LambdaInfo(
+        spec=known.spec,
+        paused=known.record.paused,
+        counts={status.name: count for status, count in counts.items()},
+        queues=[
+            f.QueueInfo(name=each.name, partition=each.partition, priority=each.priority, depth=each.depth, limit=limit)
+            for each in queues
+        ],
+    )

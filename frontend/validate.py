@@ -1,0 +1,161 @@
+"""The rules for what callers send. Pure: no I/O, no clock.
+
+Every rule that is broken raises InvalidArgument with the field, the rule and what was given; nothing has been stored then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from atf import task as rules
+from atf.errors import InvalidArgument
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+
+DEFAULT_BACKOFF: Final = t.Backoff(base_us=rules.US, factor=2, max_us=600 * rules.US, jitter=0.1)
+MAX_LABEL_CHARS: Final = 64
+MAX_SIGNATURE_CHARS: Final = 2_000
+MAX_QUEUE_LIMIT: Final = 1_000_000
+MAX_REGISTERED_AT_ONCE: Final = 1_000
+MIN_ENQUEUE_TIMEOUT_US: Final = rules.US // 10
+"""Shorter than a popped id may take to its claim, every task would be pushed twice."""
+_SHOWN_CHARS: Final = 80
+
+
+def check_when(request: f.ScheduleRequest, now_us: int) -> tuple[int | None, int]:
+    """The instant asked for, None if a delay or nothing was; and the delay.
+
+    Args:
+        request: what was sent.
+        now_us: about now. Only "absurdly far ahead" is measured with it; the store decides what is due.
+    """
+    if request.WhichOneof("when") == "at_us":
+        if request.at_us > now_us + rules.MAX_AHEAD_US:
+            raise InvalidArgument(f"at_us {request.at_us}: more than ten years ahead; is it in microseconds?")
+        return max(request.at_us, 0), 0
+    _within("delay_us", request.delay_us, 0, rules.MAX_AHEAD_US, "ten years")
+    return None, request.delay_us
+
+
+def check_spec(spec: t.TaskSpec) -> None:
+    """All of a TaskSpec but whether its lambda exists."""
+    rules.check_lambda(shown(spec_lambda(spec)))
+    if len(spec.payload) > rules.MAX_PAYLOAD_BYTES:
+        raise InvalidArgument(
+            f"payload: {len(spec.payload)} bytes, at most {rules.MAX_PAYLOAD_BYTES} (1 MiB); store large data elsewhere and"
+            " pass where it is"
+        )
+    if spec.encoding not in {t.JSON, t.RAW}:
+        raise InvalidArgument(f"encoding {spec.encoding}: use JSON (0) or RAW (1)")
+    check_options(spec.options)
+    _check_labels(spec)
+    if spec.ordering_key:
+        rules.check_name(shown(spec.ordering_key), "ordering_key")
+
+
+def _check_labels(spec: t.TaskSpec) -> None:
+    if len(spec.labels) > rules.MAX_LABELS:
+        raise InvalidArgument(f"labels: {len(spec.labels)} of them, at most {rules.MAX_LABELS}")
+    for name, value in spec.labels.items():
+        if not 1 <= len(name) <= MAX_LABEL_CHARS or len(value) > MAX_LABEL_CHARS:
+            raise InvalidArgument(
+                f"label {shown(name)!r} = {shown(value)!r}: a name has 1 to {MAX_LABEL_CHARS} characters, a value at most"
+                f" {MAX_LABEL_CHARS}"
+            )
+
+
+def check_options(options: t.TaskOptions) -> None:
+    """The options that are set; of a request or of a lambda."""
+    if options.HasField("priority"):
+        rules.check_priority(options.priority)
+    if options.HasField("max_attempts") and options.max_attempts < 1:
+        raise InvalidArgument(f"max_attempts {options.max_attempts}: at least 1")
+    if options.HasField("max_losses"):
+        _within("max_losses", options.max_losses, 1, 100, "100")
+    _within("timeout_us", options.timeout_us, 0, rules.MAX_AHEAD_US, "ten years")
+    _within("retention_us", options.retention_us, 0, rules.MAX_AHEAD_US, "ten years")
+    if options.HasField("backoff"):
+        _check_backoff(options.backoff)
+
+
+def _check_backoff(backoff: t.Backoff) -> None:
+    _within("backoff.base_us", backoff.base_us, 0, rules.MAX_AHEAD_US, "ten years")
+    _within("backoff.max_us", backoff.max_us, 0, rules.MAX_AHEAD_US, "ten years")
+    if not math.isfinite(backoff.factor) or (backoff.factor != 0 and not 1 <= backoff.factor <= 1000):
+        raise InvalidArgument(f"backoff.factor {backoff.factor}: use a finite number from 1 to 1000")
+    if not math.isfinite(backoff.jitter) or not 0 <= backoff.jitter <= 1:
+        raise InvalidArgument(f"backoff.jitter {backoff.jitter}: use a finite number from 0 to 1")
+
+
+def filled_in(options: t.TaskOptions, base: t.TaskOptions | None = None) -> t.TaskOptions:
+    """Options with every field set: as given, else by `base`, else by the system's defaults."""
+    full = t.TaskOptions()
+    full.CopyFrom(base or _DEFAULTS)
+    full.MergeFrom(options)
+    if options.HasField("backoff"):
+        full.backoff.CopyFrom(options.backoff)  # whole: merged, its zeros would let the base shine through
+        full.backoff.factor = full.backoff.factor or DEFAULT_BACKOFF.factor
+        full.backoff.max_us = full.backoff.max_us or max(DEFAULT_BACKOFF.max_us, full.backoff.base_us)
+    return full
+
+
+def check_lambda_spec(spec: f.LambdaSpec) -> None:
+    """A lambda that somebody registers."""
+    rules.check_lambda(shown(spec.name))
+    try:
+        check_options(spec.options)
+        _within("queue_limit", spec.queue_limit, 0, MAX_QUEUE_LIMIT, str(MAX_QUEUE_LIMIT))
+        if spec.enqueue_timeout_us:
+            _within("enqueue_timeout_us", spec.enqueue_timeout_us, MIN_ENQUEUE_TIMEOUT_US, 86_400 * rules.US, "a day")
+        if len(spec.signature) > MAX_SIGNATURE_CHARS:
+            raise InvalidArgument(f"signature: {len(spec.signature)} characters, at most {MAX_SIGNATURE_CHARS}")
+    except InvalidArgument as error:
+        raise InvalidArgument(f"lambda {spec.name}: {error}") from None
+
+
+def check_ids(ids: Sequence[str], partitions: int) -> list[str]:
+    """Stored ids of one call."""
+    if len(ids) > rules.MAX_BATCH:
+        raise InvalidArgument(f"{len(ids)} ids: at most {rules.MAX_BATCH} in one call")
+    return [check_stored_id(each, partitions) for each in ids]
+
+
+def check_stored_id(task_id: str, partitions: int) -> str:
+    """One id as Schedule answered with it."""
+    rules.partition_of(shown(task_id), partitions)
+    return task_id
+
+
+def spec_lambda(spec: t.TaskSpec) -> str:
+    """The name of a task's lambda; the field's name is a word of Python's."""
+    name: str = getattr(spec, "lambda")
+    return name
+
+
+def spec_lambdas(requests: Iterable[f.ScheduleRequest]) -> set[str]:
+    """The names of all lambdas in some requests."""
+    return {spec_lambda(request.spec) for request in requests}
+
+
+def shown(text: str) -> str:
+    """Text that a caller sent, short enough for a message. What is cut is longer than any rule allows."""
+    return text if len(text) <= 3 * _SHOWN_CHARS else text[: 3 * _SHOWN_CHARS] + "…"
+
+
+def _within(name: str, value: int, least: int, most: int, most_said: str) -> None:
+    if value < least:
+        raise InvalidArgument(f"{name} {value}: at least {least}")
+    if value > most:
+        raise InvalidArgument(f"{name} {value}: at most {most_said}")
+
+
+_DEFAULTS: Final = t.TaskOptions(
+    priority=rules.DEFAULT_PRIORITY,
+    max_attempts=rules.DEFAULT_MAX_ATTEMPTS,
+    max_losses=rules.DEFAULT_MAX_LOSSES,
+    timeout_us=0,
+    backoff=DEFAULT_BACKOFF,
+    retention_us=rules.DEFAULT_RETENTION_US,
+)

@@ -1,0 +1,51 @@
+"""From the store's records to the messages that callers see."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from atf.rpc import task_pb2 as t
+from atf.store.types import Run, TaskRecord
+from atf.task import Status
+
+
+def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
+    """A task as GetTask, ListTasks and WaitTasks show it; its spec, with the payload, only where asked for."""
+    moved = record.moved_at_us
+    return t.Task(
+        id=record.id,
+        **{"lambda": record.lambda_name},
+        priority=record.priority,
+        status=status(record.status),
+        attempts=record.attempts,
+        losses=record.losses,
+        runs=record.runs,
+        scheduled_at_us=record.scheduled_at_us,
+        next_at_us=record.next_at_us,
+        created_at_us=moved.get(Status.NEW, 0),
+        enqueued_at_us=moved.get(Status.ENQUEUED, 0),
+        claimed_at_us=moved.get(Status.CLAIMED, 0),
+        started_at_us=moved.get(Status.PROCESSING, 0),
+        failed_at_us=moved.get(Status.RETRIABLE_FAILURE, 0),
+        finished_at_us=moved.get(record.status, 0) if record.status.finished else 0,
+        owner=record.owner,
+        cancel_requested=record.cancel_requested,
+        result=record.result,
+        result_encoding=cast("t.Encoding", record.result_encoding),
+        error=record.error,
+        ended_runs=[_ended(run) for run in record.ended_runs],
+        spec=t.TaskSpec.FromString(record.spec) if with_spec else None,
+        progress=record.progress,
+        fence=record.fence,
+    )
+
+
+def _ended(run: Run) -> t.EndedRun:
+    return t.EndedRun(
+        owner=run.owner, started_at_us=run.started_at_us, ended_at_us=run.ended_at_us, why=run.why, attempt=run.attempt
+    )
+
+
+def status(value: Status | None) -> t.Status:
+    """A status on the wire; None, for "no such task", is unspecified."""
+    return cast("t.Status", int(value or 0))

@@ -1,0 +1,127 @@
+"""Waiting for tasks to finish: any number of WaitTasks calls share one listener and one look at the store per interval.
+
+The store rings the bell "done" at the end of a task that is watched. A ring may be lost, so what is waited for is also
+looked at once per poll_interval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+
+from atf.errors import AtfError, TaskNotFound
+from atf.log import get_logger
+from atf.runtime import Runtime
+from atf.store.store import Store
+
+_IDLE_LOOKS: Final = 10
+"""Intervals that the listener stays when nobody waits: a subscription per call would cost more than the call."""
+
+_log = get_logger()
+
+
+class _Call:
+    """One WaitTasks: what it still waits for, and what has finished."""
+
+    def __init__(self, ids: Sequence[str], want_all: bool) -> None:
+        self.open = set(ids)
+        self.done: set[str] = set()
+        self.want_all = want_all
+        self.enough = asyncio.Event()
+
+    def finished(self, task_id: str) -> None:
+        self.open.discard(task_id)
+        self.done.add(task_id)
+        if not self.open or not self.want_all:
+            self.enough.set()
+
+
+class Waiting:
+    """Everybody who waits at this frontend."""
+
+    def __init__(self, store: Store, runtime: Runtime, poll_interval: float) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._poll = poll_interval
+        self._calls: dict[str, set[_Call]] = {}
+        self._listener: asyncio.Task[None] | None = None
+        self._draining = False
+
+    async def finished(self, ids: Sequence[str], *, seconds: float, want_all: bool) -> set[str]:
+        """Which of the tasks have finished: as soon as one has (or all have), or after `seconds`.
+
+        Raises:
+            TaskNotFound: one of them does not exist, or its record has expired.
+        """
+        call = _Call(ids, want_all)
+        for each in call.open:
+            self._calls.setdefault(each, set()).add(call)
+        try:
+            if seconds > 0 and not self._draining:
+                self._listen()  # before the first look, so that no end falls between the two
+            gone = await self._look(list(call.open))
+            if gone:
+                raise TaskNotFound(f"no task {min(gone)!r}; the records of finished tasks expire after their retention")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    if not self._draining:
+                        await call.enough.wait()
+            return call.done
+        finally:
+            self._forget(call)
+
+    def drain(self) -> None:
+        """Answers everybody with what has finished, now and from now on: they ask again, elsewhere."""
+        self._draining = True
+        for calls in self._calls.values():
+            for call in calls:
+                call.enough.set()
+        if self._listener is not None:
+            self._listener.cancel()
+
+    def _forget(self, call: _Call) -> None:
+        for each in call.open | call.done:
+            calls = self._calls.get(each, set())
+            calls.discard(call)
+            if not calls:
+                self._calls.pop(each, None)
+
+    def _finished(self, task_id: str) -> None:
+        for call in self._calls.get(task_id, ()):
+            call.finished(task_id)
+
+    async def _look(self, ids: list[str]) -> list[str]:
+        """Asks the store, and has it ring for those that go on. Returns those that don't exist."""
+        statuses = await self._store.watch(ids)
+        for task_id, status in zip(ids, statuses, strict=True):
+            if status is None or status.finished:
+                self._finished(task_id)
+        return [task_id for task_id, status in zip(ids, statuses, strict=True) if status is None]
+
+    # --- the listener -------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        if self._listener is None or self._listener.done():
+            self._listener = self._runtime.spawn(self._listener_loop(), name="wait for ends")
+
+    async def _listener_loop(self) -> None:
+        idle, looked_at = 0, self._runtime.monotonic()
+        async with self._store.listen("done", range(self._store.partitions)) as bell:
+            while idle < _IDLE_LOOKS:
+                rung = await bell.wait(self._poll)
+                for task_id in rung:
+                    self._finished(task_id)
+                now = self._runtime.monotonic()
+                if rung and now - looked_at < self._poll:
+                    continue
+                looked_at = now
+                idle = 0 if self._calls else idle + 1
+                with contextlib.suppress(AtfError):  # the store is away; the next look may find it again
+                    await self._look([task_id for task_id, calls in self._calls.items() if any(map(_is_open, calls))])
+            self._listener = None  # at once, not after the bell has been let go: a call may come in between
+
+
+def _is_open(call: _Call) -> bool:
+    return not call.enough.is_set()

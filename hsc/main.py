@@ -1,0 +1,31 @@
+"""The HSC's process."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from atf.config import HscSettings, LogSettings, StoreSettings, Timing
+from atf.process import Process, run_role
+from atf.rpc import api
+from atf.rpc import hsc_pb2 as h
+from atf.rpc.server import Service, serve
+
+from .service import HscService
+
+DRAIN_S: Final = 5.0
+"""Seconds that calls under way have when the process ends; all of them are short."""
+
+
+def main(settings: HscSettings, store: StoreSettings, timing: Timing, log: LogSettings) -> int:
+    """Runs until it is asked to end; returns the exit code."""
+
+    async def body(process: Process) -> None:
+        tasks = await process.open_store(store, timing)
+        logic: api.HSC = HscService(store=tasks, timing=timing, runtime=process.runtime)
+        server = await serve(settings.listen, [Service(h.DESCRIPTOR.services_by_name["HSC"], logic)])
+        process.ready(server.address)
+        await process.stopping.wait()
+        await server.stop(DRAIN_S)
+        await tasks.close()
+
+    return run_role("hsc", body, log)

@@ -1,0 +1,193 @@
+"""The heartbeat and status controller: decodes a call, calls one verb of the task store, encodes the answer.
+
+It keeps nothing between two calls. A claim that is malformed was never given by anyone, so its verdict is LOST, and the
+others of its batch go on. Implements atf.rpc.api.HSC; `timeout` is the transport's matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, TypeVar, cast
+
+from atf.config import Timing
+from atf.errors import InvalidArgument
+from atf.log import get_logger
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime
+from atf.store.store import Store
+from atf.store.types import Beat, Claimed, Held, Outcome, RunResult, Verdict
+from atf.task import (
+    MAX_AHEAD_US,
+    MAX_BATCH,
+    MAX_BATCH_BYTES,
+    MAX_ERROR_BYTES,
+    MAX_PAYLOAD_BYTES,
+    MAX_PROGRESS_BYTES,
+    MAX_RESULT_BYTES,
+    US,
+    partition_of,
+)
+
+MAX_HELD: Final = 4_096
+"""Claims of one Heartbeat, HandBack or ReportLoss: all that one executor holds."""
+MAX_WHY_CHARS: Final = 256
+MAX_RAN_US: Final = 366 * 86_400 * US
+MAX_CLAIM_BYTES: Final = MAX_BATCH_BYTES - MAX_PAYLOAD_BYTES - (64 << 10)
+"""Of specs in one answer. The store stops after the claim that passes it, which may be the largest there is."""
+_OUTCOMES: Final = frozenset(int(each) for each in Outcome)
+_WORD: Final = re.compile(r"[!-~]{1,128}")
+
+T = TypeVar("T")
+
+_log = get_logger()
+
+
+class HscService:
+    """The door through which claims and outcomes are recorded."""
+
+    def __init__(self, *, store: Store, timing: Timing, runtime: Runtime) -> None:
+        self._store = store
+
+    async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
+        """Claims tasks in an executor's name."""
+        _check_word("executor_id", request.executor_id)
+        _check_word("nonce", request.nonce)
+        _check_count("task_ids", len(request.task_ids), MAX_BATCH)
+        ids = [each for each in dict.fromkeys(request.task_ids) if self._exists(each)]
+        bad = set(request.task_ids).difference(ids)
+        batch = await self._store.claim(request.executor_id, request.nonce, ids, MAX_CLAIM_BYTES)
+        return h.ClaimTasksReply(
+            claims=[_claim(each) for each in batch.claims], lost=[*batch.lost, *sorted(bad)], deferred=batch.deferred
+        )
+
+    async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
+        """Renews leases, and says which runs have started."""
+        _check_word("executor_id", request.executor_id)
+        _check_count("claims", len(request.claims), MAX_HELD)
+        beats = [
+            Beat(_held(each.claim), each.started, _cut(each.progress, MAX_PROGRESS_BYTES)) for each in request.claims
+        ]
+        verdicts = await self._judge(
+            beats, lambda each: each.held.task_id, lambda some: self._store.heartbeat(request.executor_id, some)
+        )
+        return h.HeartbeatReply(verdicts=_encoded(verdicts))
+
+    async def set_results(self, request: h.SetResultsRequest, *, timeout: float = 10) -> h.SetResultsReply:
+        """Records how runs ended."""
+        _check_word("executor_id", request.executor_id)
+        _check_count("results", len(request.results), MAX_BATCH)
+        results = [_result(each) for each in request.results]
+        verdicts = await self._judge(
+            results, lambda each: each.held.task_id, lambda some: self._store.finish(request.executor_id, some)
+        )
+        lost = verdicts.count(Verdict.LOST)
+        _log.debug("results", executor=request.executor_id, runs=len(verdicts) - lost, lost=lost)
+        return h.SetResultsReply(verdicts=_encoded(verdicts))
+
+    async def hand_back(self, request: h.HandBackRequest, *, timeout: float = 10) -> h.HandBackReply:
+        """Returns claims that never started, and ids that were popped but never claimed."""
+        _check_word("executor_id", request.executor_id)
+        _check_count("claims and unclaimed", len(request.claims) + len(request.unclaimed), MAX_HELD)
+        claims = [_held(each) for each in request.claims]
+        returned = await self._judge(
+            claims, lambda each: each.task_id, lambda some: self._store.hand_back(request.executor_id, some, [])
+        )
+        returned += await self._judge(
+            request.unclaimed, lambda each: each, lambda some: self._store.hand_back(request.executor_id, [], some)
+        )
+        _log.info("handed back", executor=request.executor_id, claims=len(claims), unclaimed=len(request.unclaimed))
+        return h.HandBackReply(verdicts=_encoded(returned))
+
+    async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
+        """Takes claims away from an executor that is dead."""
+        _check_word("executor_id", request.executor_id)
+        _check_count("claims", len(request.claims), MAX_HELD)
+        why = request.why[:MAX_WHY_CHARS]
+        claims = [_held(each) for each in request.claims]
+        verdicts = await self._judge(
+            claims, lambda each: each.task_id, lambda some: self._store.lose(request.executor_id, some, why)
+        )
+        lost = verdicts.count(Verdict.OK)
+        _log.info("executor lost", executor=request.executor_id, claims=len(claims), lost=lost, why=why)
+        return h.ReportLossReply(verdicts=_encoded(verdicts))
+
+    async def _judge(
+        self,
+        items: Sequence[T],
+        task_id: Callable[[T], str],
+        verb: Callable[[Sequence[T]], Awaitable[list[Verdict]]],
+    ) -> list[Verdict]:
+        """The store's verdicts on the items whose ids can exist, LOST on the others, in the order of the items."""
+        good = [each for each in items if self._exists(task_id(each))]
+        if len(good) == len(items):
+            return await verb(items) if items else []
+        verdicts = iter(await verb(good) if good else [])
+        return [next(verdicts) if self._exists(task_id(each)) else Verdict.LOST for each in items]
+
+    def _exists(self, task_id: str) -> bool:
+        try:
+            partition_of(task_id, self._store.partitions)
+        except InvalidArgument:
+            return False
+        return True
+
+
+def _check_word(name: str, value: str) -> None:
+    if not _WORD.fullmatch(value):
+        raise InvalidArgument(f"{name} {value[:200]!r}: use 1 to 128 printable characters of ASCII without spaces")
+
+
+def _check_count(name: str, count: int, most: int) -> None:
+    if count > most:
+        raise InvalidArgument(f"{count} {name}: at most {most} in one call")
+
+
+def _held(claim: t.ClaimRef) -> Held:
+    return Held(claim.task_id, claim.token.counter, claim.token.nonce)
+
+
+def _claim(claimed: Claimed) -> t.Claim:
+    return t.Claim(
+        task_id=claimed.task_id,
+        token=t.Token(counter=claimed.counter, nonce=claimed.nonce),
+        spec=claimed.spec,
+        attempt=claimed.attempt,
+        run=claimed.run,
+        losses=claimed.losses,
+        scheduled_at_us=claimed.scheduled_at_us,
+    )
+
+
+def _result(result: h.Result) -> RunResult:
+    task_id = result.claim.task_id
+    if result.outcome not in _OUTCOMES:
+        raise InvalidArgument(f"result of {task_id!r}: outcome {result.outcome} is none of SUCCEEDED to STOPPED")
+    if len(result.result) > MAX_RESULT_BYTES:
+        raise InvalidArgument(f"result of {task_id!r}: {len(result.result)} bytes, at most {MAX_RESULT_BYTES} (64 KiB)")
+    if result.encoding not in {t.JSON, t.RAW}:
+        raise InvalidArgument(f"result of {task_id!r}: encoding {result.encoding}; use JSON (0) or RAW (1)")
+    return RunResult(
+        held=_held(result.claim),
+        outcome=Outcome(result.outcome),
+        result=result.result,
+        encoding=int(result.encoding),
+        error=_cut(result.error, MAX_ERROR_BYTES),
+        retry_in_us=_clamped(result.retry_in_us, MAX_AHEAD_US),
+        ran_us=_clamped(result.ran_us, MAX_RAN_US),
+        ended_ago_us=_clamped(result.ended_ago_us, MAX_RAN_US),
+    )
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    encoded = text.encode()
+    return text if len(encoded) <= most_bytes else encoded[:most_bytes].decode(errors="ignore")
+
+
+def _clamped(us: int, most: int) -> int:
+    return min(max(us, 0), most)
+
+
+def _encoded(verdicts: Iterable[Verdict]) -> list[h.Verdict]:
+    return [cast("h.Verdict", int(each)) for each in verdicts]
