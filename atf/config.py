@@ -43,7 +43,9 @@ class Timing:
     def __post_init__(self) -> None:
         for each in fields(self):
             if not 0 < getattr(self, each.name) < 86_400:
-                raise ConfigError(f"{each.name} = {getattr(self, each.name)}: give seconds, more than 0 and less than a day")
+                raise ConfigError(
+                    f"{each.name} = {getattr(self, each.name)}: give seconds, more than 0 and less than a day"
+                )
         if self.heartbeat_timeout < self.start_margin:
             raise ConfigError(
                 f"heartbeat_timeout = {self.heartbeat_timeout} s is too short: 3 * (heartbeat_interval {self.heartbeat_interval}"
@@ -66,10 +68,14 @@ class StoreSettings:
     """Where the task store is, and how to speak to it."""
 
     redis_url: str = setting("redis://127.0.0.1:6379/0", "redis://, rediss:// or unix:// address of the task store")
-    partitions: int = setting(16, "partitions of the store's keys; recorded in the store by the first role that opens it")
+    partitions: int = setting(
+        16, "partitions of the store's keys; recorded in the store by the first role that opens it"
+    )
     store_timeout: float = setting(5.0, "seconds until a call of the store without an answer has failed")
     store_connections: int = setting(16, "connections to the store that one process opens at most")
-    wakeups: bool = setting(True, "whether to sleep until the store says that something is due; off: poll_interval alone")
+    wakeups: bool = setting(
+        True, "whether to sleep until the store says that something is due; off: poll_interval alone"
+    )
     poll_interval: float = setting(1.0, "seconds between two looks when no wake-up comes")
 
     def __post_init__(self) -> None:
@@ -98,7 +104,9 @@ class HscSettings:
 class StoreConsumerSettings:
     """The store consumer."""
 
-    listen: str = setting(f"127.0.0.1:{STORE_CONSUMER_PORT}", "host:port of its health service; port 0 takes a free one")
+    listen: str = setting(
+        f"127.0.0.1:{STORE_CONSUMER_PORT}", "host:port of its health service; port 0 takes a free one"
+    )
     sweep_interval: float = setting(5.0, "seconds between two sweeps of expired records")
     max_finished: int = setting(1_000_000, "finished tasks kept per lambda, status and partition; the oldest go first")
 
@@ -120,11 +128,17 @@ class ExecutorSettings:
 
     controller: str = setting(f"127.0.0.1:{CONTROLLER_PORT}", "address of this host's controller")
     hsc: str = setting(f"127.0.0.1:{HSC_PORT}", "address of the HSC")
-    frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend: to register lambdas, and for tasks that schedule tasks")
+    frontend: str = setting(
+        f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend: to register lambdas, and for tasks that schedule tasks"
+    )
     threads: int = setting(16, "tasks of `def` lambdas that run at once")
     async_tasks: int = setting(256, "tasks of `async def` lambdas that run at once")
-    stop_grace: float = setting(5.0, "seconds a `def` may go on after its timeout or cancellation before its process ends")
-    drain_timeout: float = setting(30.0, "seconds a draining executor waits for what it started; then it is killed and its tasks run again")
+    stop_grace: float = setting(
+        5.0, "seconds a `def` may go on after its timeout or cancellation before its process ends"
+    )
+    drain_timeout: float = setting(
+        30.0, "seconds a draining executor waits for what it started; then it is killed and its tasks run again"
+    )
     max_rss_mib: int = setting(0, "MiB of memory at which the guard kills the process; 0: no bound")
 
     def __post_init__(self) -> None:
@@ -147,6 +161,8 @@ class LogSettings:
 
 
 S = TypeVar("S")
+
+_BOOLEANS: Final = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
 
 def load(
@@ -201,7 +217,7 @@ def _convert(value: object, kind: type, source: str) -> object:
     text = str(value).strip()
     try:
         if kind is bool:
-            return {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}[text.lower()]
+            return _BOOLEANS[text.lower()]
         return kind(text)
     except (KeyError, ValueError):
         expected = {bool: "true or false", int: "a whole number", float: "a number"}[kind]

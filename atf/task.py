@@ -60,6 +60,7 @@ class Move:
 _S = Status
 _HELD = (_S.CLAIMED, _S.PROCESSING)
 
+# fmt: off
 MOVES: Final[tuple[Move, ...]] = (
     Move("schedule", (None,), _S.NEW, "the id is free", "frontend", "the instant asked for"),
     Move("enqueue", (_S.NEW, _S.RETRIABLE_FAILURE), _S.ENQUEUED, "due, queue not full", "store consumer", "now + enqueue_timeout"),
@@ -79,6 +80,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("stop", _HELD, _S.CANCELLED, "flagged: any end but success, or lost", "hsc, store consumer", None),
     Move("retry", (_S.FATAL_FAILURE, _S.CANCELLED), _S.NEW, "attempts and losses start again", "frontend", "now"),
 )
+# fmt: on
 
 # --- limits -----------------------------------------------------------------------------------------------------------
 
@@ -135,7 +137,9 @@ def check_lambda(name: str) -> str:
     """
     namespace, slash, rest = name.partition("/")
     if not slash or not _NAME.fullmatch(namespace) or not _NAME.fullmatch(rest):
-        raise InvalidArgument(f"lambda {name!r}: write namespace/name, each 1 to 64 of the characters A-Z a-z 0-9 . _ -")
+        raise InvalidArgument(
+            f"lambda {name!r}: write namespace/name, each 1 to 64 of the characters A-Z a-z 0-9 . _ -"
+        )
     return name
 
 
