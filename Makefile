@@ -1,0 +1,48 @@
+# Everything a contributor runs. Needs Python 3.11 or newer with pip, nothing else; `make help` lists the targets.
+# The environment in .venv is made on first use from pins with hashes, and again when these change.
+
+# The interpreter to build on: the first of these that is new enough, or what PYTHON names.
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo "$$python" && exit; done; echo python3)
+# Passed on to the demo: make demo ARGS="--tasks 5000"
+ARGS ?=
+
+# Settings of the caller's shell that would let another environment leak into ours.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV
+
+PYTEST := .venv/bin/python -P -m pytest
+
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+.PHONY: demo
+demo: .venv/.ready ## watch thousands of tasks pass through six processes, one of which is killed
+	.venv/bin/atf demo $(ARGS)
+
+.PHONY: test
+test: .venv/.ready ## run all tests: first those that need no process, then those that start and kill the roles
+	$(PYTEST) tests --ignore=tests/process --durations=5
+	$(PYTEST) tests/process --durations=5
+
+.PHONY: check
+check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current
+	tools/check
+
+.PHONY: proto
+proto: .build/proto/.ready ## generate atf/rpc/*_pb2.py from the .proto files
+	.build/proto/bin/python -P tools/generate_proto.py
+
+.PHONY: venv
+venv: .venv/.ready ## set up .venv, if it is not up to date
+
+.venv/.ready: pyproject.toml requirements/dev.txt tools/make_venv.py
+	@"$(PYTHON)" tools/make_venv.py .venv requirements/dev.txt --project .
+
+.build/proto/.ready: requirements/proto.txt tools/make_venv.py
+	@mkdir -p .build
+	@"$(PYTHON)" tools/make_venv.py .build/proto requirements/proto.txt

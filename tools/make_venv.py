@@ -1,0 +1,86 @@
+"""Makes a virtual environment from a file of pinned requirements, with nothing but Python 3.11 and its pip.
+
+    python3 tools/make_venv.py .venv requirements/dev.txt --project .
+
+Owns the one way environments are made here. The interpreter it is run with is the one that the environment gets. Where
+Python comes without `ensurepip` (Debian without python3-venv) its own pip fills the environment; where it comes without
+pip, `ensurepip` does. Must stay readable to older Pythons: it is what tells their users that they are too old.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+OLDEST = (3, 11)
+OLDEST_PIP = (22, 3)  # the first with --python
+
+
+def main() -> None:
+    if sys.version_info[:2] < OLDEST:
+        sys.exit("ATF needs Python 3.11 or newer; {0} is {1}.{2}. Name another one: make PYTHON=/path/to/python3.11".format(
+            sys.executable, *sys.version_info))  # fmt: skip
+    parser = argparse.ArgumentParser(description="Makes a virtual environment from pinned requirements.")
+    parser.add_argument("venv", type=Path)
+    parser.add_argument("requirements", type=Path)
+    parser.add_argument("--project", type=Path, help="the project to install into it, editable")
+    args = parser.parse_args()
+    make(args.venv, args.requirements, args.project)
+
+
+def make(venv: Path, requirements: Path, project: Path | None) -> None:
+    """Makes `venv` hold `requirements`; one that holds just these already is kept.
+
+    `venv`/.ready is written last, so that an interrupted set-up starts over.
+    """
+    ready = venv / ".ready"
+    wanted = "{}\n{}\n".format(hashlib.sha256(requirements.read_bytes()).hexdigest(), venv.absolute())
+    if not ready.exists() or ready.read_text(encoding="utf-8") != wanted:
+        print("Setting up {} from {} ...".format(venv, requirements), flush=True)
+        ready.unlink(missing_ok=True)
+        pip = create(venv)
+        run([*pip, "install", "--require-hashes", "--requirement", str(requirements)])
+    else:
+        pip = pip_of(venv)
+    if project is not None:
+        # Its requirements and its build backend are in the environment by now, so that nothing unpinned is fetched.
+        run([*pip, "install", "--no-deps", "--no-build-isolation", "--editable", str(project)])
+    ready.write_text(wanted, encoding="utf-8")
+
+
+def create(venv: Path) -> list[str]:
+    """An empty environment in place of what is there, and the pip that installs into it."""
+    lend = own_pip() >= OLDEST_PIP
+    if not lend and importlib.util.find_spec("ensurepip") is None:
+        sys.exit("{} has neither pip 22.3 or newer nor ensurepip. On Debian or Ubuntu: apt install python3-pip".format(sys.executable))
+    run([sys.executable, "-m", "venv", "--clear", *(["--without-pip"] if lend else []), str(venv)])
+    return pip_of(venv)
+
+
+def pip_of(venv: Path) -> list[str]:
+    inner = str(venv / "bin" / "python")
+    if list(venv.glob("lib/python*/site-packages/pip")):
+        return [inner, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    return [sys.executable, "-m", "pip", "--python", inner, "--quiet", "--disable-pip-version-check"]
+
+
+def own_pip() -> tuple[int, ...]:
+    """The version of this interpreter's pip; (0,) if it has none."""
+    answer = subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, text=True, check=False)
+    found = re.match(r"pip (\d+)\.(\d+)", answer.stdout)
+    return (int(found[1]), int(found[2])) if found else (0,)
+
+
+def run(command: list[str]) -> None:
+    code = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+    if code:
+        sys.exit("set-up failed (exit code {}): {}".format(code, " ".join(command)))
+
+
+if __name__ == "__main__":
+    main()
