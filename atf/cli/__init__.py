@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `atf ls | head`: whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         if os.environ.get("ATF_DEBUG"):
             raise
         return _say(f"a bug in atf: {type(error).__name__}: {error} (ATF_DEBUG=1 shows where)", EXIT_UNAVAILABLE)

@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,9 +56,13 @@ class ClusterSettings:
     redis_url: str = setting("", "a running Redis or Valkey to use as the task store; empty: one of its own")
     store_bin: str = setting("", "the valkey-server or redis-server to run as the task store; empty: look for one")
     data_dir: str = setting(".atf", "directory in which the embedded store keeps the tasks")
-    durability: str = setting("always", "always: on disk before it is accepted; relaxed: up to 2 s of tasks may go with the power")
+    durability: str = setting(
+        "always", "always: on disk before it is accepted; relaxed: up to 2 s of tasks may go with the power"
+    )
     maxmemory_mib: int = setting(0, "MiB of tasks at which the embedded store takes no more; 0: half of the memory")
-    partitions: int = setting(0, "partitions of the store's keys; 0: 1 in the embedded store, the roles' setting otherwise")
+    partitions: int = setting(
+        0, "partitions of the store's keys; 0: 1 in the embedded store, the roles' setting otherwise"
+    )
     executors: int = setting(1, "executor processes")
     threads: int = setting(0, "tasks of `def` lambdas that one executor runs at once; 0: the executor's own setting")
     free_ports: bool = setting(False, "take free ports for every role, whatever is set")
@@ -89,10 +93,14 @@ class Cluster:
         say: Say = lambda _name, _line: None,
     ) -> None:
         self.settings, self.apps, self._say = settings, list(apps), say
-        self._env = {name: value for name, value in (os.environ if env is None else env).items() if name != "ATF_LISTEN"}
+        self._env = {
+            name: value for name, value in (os.environ if env is None else env).items() if name != "ATF_LISTEN"
+        }
         self._supervisor = Supervisor(say)
         self._roles: dict[str, RoleProcess] = {}
         self._data: DataDir | None = None
+        self.partitions = settings.partitions
+        """Of the store's keys; 0: as the roles are set."""
         self.redis_url = settings.redis_url
         self.store = settings.redis_url
         """The task store that was chosen, for people."""
@@ -104,8 +112,9 @@ class Cluster:
             AtfError: one of them can't start; what had started has been ended again.
         """
         try:
-            partitions = await self._start_store()
-            shared = ["--redis-url", self.redis_url, *(["--partitions", str(partitions)] if partitions else [])]
+            await self._start_store()
+            partitions = ["--partitions", str(self.partitions)] if self.partitions else []
+            shared = ["--redis-url", self.redis_url, *partitions]
             first = ("hsc", "frontend", "store-consumer")
             await _all([self._start_role(name, shared) for name in first])
             await self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
@@ -113,7 +122,14 @@ class Cluster:
             await self.stop(grace=1.0)
             raise
         if self._data is not None:
-            self._data.announce({"pid": os.getpid(), "redis_url": self.redis_url, "roles": self.addresses})
+            self._data.announce(
+                {
+                    "pid": os.getpid(),
+                    "redis_url": self.redis_url,
+                    "partitions": self.partitions,
+                    "roles": self.addresses,
+                }
+            )
 
     async def stop(self, grace: float | None = None) -> None:
         """Ends everything in order: the controller first, so that executors finish what they have started, the store last.
@@ -179,10 +195,10 @@ class Cluster:
 
     # --- starting ---
 
-    async def _start_store(self) -> int:
-        """Starts the embedded store unless another was named; the number of partitions to ask for, 0: the setting's."""
+    async def _start_store(self) -> None:
+        """Starts the embedded store, unless another one was named."""
         if self.settings.redis_url:
-            return self.settings.partitions
+            return
         binary = find_binary(self.settings.store_bin, search_path=self._env.get("PATH"))
         data = DataDir(Path(self.settings.data_dir))
         data.lock()
@@ -191,13 +207,16 @@ class Cluster:
             binary, data, durability=self.settings.durability, maxmemory_mib=self.settings.maxmemory_mib
         )
         self.redis_url, self.store = store.url, f"{binary}, data in {data.path}"
+        self.partitions = self.partitions or PARTITIONS
         await self._supervisor.start(store)
-        return self.settings.partitions or PARTITIONS
 
     async def _start_role(self, name: str, flags: Sequence[str], arguments: Sequence[str] = ()) -> None:
         listen = self._listen(name)
         program = [sys.executable, "-P", "-m", "atf.cli", name]
-        command: Callable[[str], list[str]] = lambda before: [*program, "--listen", before or listen, *flags, *arguments]  # noqa: E731
+
+        def command(before: str) -> list[str]:
+            return [*program, "--listen", before or listen, *flags, *arguments]
+
         self._roles[name] = role = RoleProcess(name, command, self._env, self._say)
         await self._supervisor.start(role)
 

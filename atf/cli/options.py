@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from typing import Any, Final, TypeVar
 
 import click
@@ -25,7 +25,9 @@ def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -
     """
 
     def add(command: F) -> F:
-        named = {each.name: each for cls in classes for each in fields(cls) if each.name not in without}
+        named: dict[str, Field[Any]] = {}
+        for each in (each for cls in classes for each in fields(cls) if each.name not in without):
+            named.setdefault(each.name, each)  # of two settings with one name, the first class has the word
         for name, each in reversed(named.items()):
             default = each.default if each.default is not MISSING else ""
             shown = str(default).lower() if isinstance(default, bool) else default
@@ -52,18 +54,12 @@ def _metavar(default: object) -> str:
     return {int: "N", float: "X"}.get(type(default), "TEXT")
 
 
-class Duration(click.ParamType):
-    """Seconds, or a number with a unit; the value is in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float | int):
-            return float(value)
-        match = _DURATION.fullmatch(str(value).strip())
-        if match is None:
-            self.fail(f"{value!r} is no duration: write seconds, or 500ms, 30s, 5m, 2h, 1d", param, ctx)
-        return float(match[1]) * _UNITS[match[2]]
+def duration(text: str) -> float:
+    """Seconds from the text of a flag: a number alone, or one with a unit."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise click.BadParameter(f"{text!r} is no duration: write seconds, or 500ms, 30s, 5m, 2h, 1d")
+    return float(match[1]) * _UNITS[match[2]]
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

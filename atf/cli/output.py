@@ -16,7 +16,13 @@ from typing import Any
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 
-_STYLES = {"SUCCESS": "green", "FATAL_FAILURE": "red", "RETRIABLE_FAILURE": "yellow", "PROCESSING": "cyan", "CLAIMED": "cyan"}
+_STYLES = {
+    "SUCCESS": "green",
+    "FATAL_FAILURE": "red",
+    "RETRIABLE_FAILURE": "yellow",
+    "PROCESSING": "cyan",
+    "CLAIMED": "cyan",
+}
 
 
 def print_json(value: Any) -> None:
@@ -146,7 +152,7 @@ def queue_json(queue: f.QueueInfo) -> dict[str, Any]:
 
 def status_name(status: int) -> str:
     """A status of the wire by its name."""
-    return str(t.Status.Name(status))  # type: ignore[arg-type]
+    return str(t.Status.Name(status))
 
 
 def when(at_us: int) -> str:

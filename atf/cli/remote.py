@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -33,14 +34,23 @@ def ask(frontend: str | None, question: Callable[[api.Frontend], Awaitable[R]]) 
 
 
 async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -> R:
+    async with connect(address) as stub:
+        try:
+            return await question(stub)
+        except Unavailable as error:
+            if "can't reach" not in str(error):
+                raise
+            where = "is `atf up` running? Give its address by --frontend or ATF_FRONTEND"
+            raise Unavailable(f"no frontend answers at {address}: {where}") from None
+
+
+@asynccontextmanager
+async def connect(address: str) -> AsyncIterator[api.Frontend]:
+    """The frontend at `address`, host:port."""
     from atf.rpc.channel import FrontendStub, open_channel
 
     channel = open_channel(address)
     try:
-        return await question(FrontendStub(channel))
-    except Unavailable as error:
-        if "can't reach" not in str(error):
-            raise
-        raise Unavailable(f"no frontend answers at {address}: is `atf up` running? Give its address by --frontend or ATF_FRONTEND") from None
+        yield FrontendStub(channel)
     finally:
         await channel.close()

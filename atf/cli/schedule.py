@@ -17,7 +17,7 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
 from atf.task import PRIORITIES, US, check_id, check_lambda, check_name, check_priority
 
-from .options import Duration, as_json, frontend_flag
+from .options import as_json, duration, frontend_flag
 from .output import print_json
 from .remote import ask
 from .tasks import report_finished, wait_for
@@ -31,19 +31,25 @@ from .tasks import report_finished, wait_for
 )  # fmt: skip
 @click.option("--payload", metavar="JSON", help="All arguments by name, as one JSON object; - reads it from stdin.")
 @click.option("--raw", metavar="FILE", help="Send the bytes of a file as they are; - reads stdin.")
-@click.option("--delay", type=Duration(), help="Run after this long: seconds, or 500ms, 30s, 5m, 2h, 1d.")
+@click.option("--delay", type=duration, help="Run after this long: seconds, or 500ms, 30s, 5m, 2h, 1d.")
 @click.option("--at", metavar="TIME", help="Run at this instant, such as 2030-01-31T08:00 (local time) or ...08:00Z.")
 @click.option("--priority", metavar="P", help="high, normal, low, or 0 (first) to 9.  [default: the lambda's]")
 @click.option("--key", metavar="ID", help="The task's id: scheduling the same again with it does nothing.")
-@click.option("--ordering-key", metavar="NAME", help="Tasks of one key run one after the other, in the order they were accepted.")
+@click.option(
+    "--ordering-key", metavar="NAME", help="Tasks of one key run one after the other, in the order they were accepted."
+)
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A note on the task. May be given again.")
-@click.option("--max-attempts", type=int, metavar="N", help="Give up after this many attempts.  [default: the lambda's]")
-@click.option("--timeout", type=Duration(), help="Stop a run after this long; 0: never.  [default: the lambda's]")
+@click.option(
+    "--max-attempts", type=int, metavar="N", help="Give up after this many attempts.  [default: the lambda's]"
+)
+@click.option("--timeout", type=duration, help="Stop a run after this long; 0: never.  [default: the lambda's]")
 @click.option("--wait", is_flag=True, help="Wait for the end, and print the result.")
-@click.option("--wait-timeout", type=Duration(), help="Wait at most this long, then exit with 4.")
+@click.option("--wait-timeout", type=duration, help="Wait at most this long, then exit with 4.")
 @frontend_flag
 @as_json
-def schedule(lambda_name: str, wait: bool, wait_timeout: float | None, frontend: str | None, as_json: bool, **given: Any) -> int:
+def schedule(
+    lambda_name: str, wait: bool, wait_timeout: float | None, frontend: str | None, as_json: bool, **given: Any
+) -> int:
     """Schedule a task of LAMBDA (namespace/name) and print its id.
 
     \b
@@ -85,7 +91,8 @@ def build_request(
         InvalidArgument: a flag breaks a rule, or two do not go together.
     """
     body, encoding = _payload(arguments, payload, raw)
-    spec = t.TaskSpec(payload=body, encoding=encoding, labels=_pairs(labels, "--label"), **{"lambda": check_lambda(lambda_name)})
+    spec = t.TaskSpec(payload=body, encoding=encoding, labels=_pairs(labels, "--label"))
+    setattr(spec, "lambda", check_lambda(lambda_name))
     if ordering_key:
         spec.ordering_key = check_name(ordering_key, "--ordering-key")
     if priority is not None:
@@ -159,5 +166,7 @@ def _instant(text: str) -> int:
     try:
         at = datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
-        raise InvalidArgument(f"--at {text!r}: write an instant such as 2030-01-31T08:00 or 2030-01-31T08:00:00Z") from None
+        raise InvalidArgument(
+            f"--at {text!r}: write an instant such as 2030-01-31T08:00 or 2030-01-31T08:00:00Z"
+        ) from None
     return max(1, round(at.timestamp() * US))

@@ -15,7 +15,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_BATCH, US, Status
 
-from .options import Duration, as_json, frontend_flag
+from .options import as_json, duration, frontend_flag
 from .output import print_json, print_table, print_task, status_name, task_json, when
 from .remote import ask
 
@@ -48,19 +48,26 @@ def get(task_id: str, frontend: str | None, as_json: bool) -> None:
 @as_json
 def ls(lambda_name: str | None, status: str | None, limit: int, frontend: str | None, as_json: bool) -> None:
     """List the tasks of LAMBDA, or of every lambda."""
-    wanted = t.Status.Value(status.upper()) if status else t.STATUS_UNSPECIFIED
+    wanted = status.upper() if status else "STATUS_UNSPECIFIED"
     tasks = ask(frontend, lambda stub: _list(stub, lambda_name, wanted, limit))
     if as_json:
         print_json([task_json(task) for task in tasks])
         return
     rows = [
-        (task.id, getattr(task, "lambda"), status_name(task.status), task.attempts, when(task.scheduled_at_us), task.error.partition("\n")[0])
+        (
+            task.id,
+            getattr(task, "lambda"),
+            status_name(task.status),
+            task.attempts,
+            when(task.scheduled_at_us),
+            task.error.partition("\n")[0],
+        )
         for task in tasks
     ]
     print_table(["task", "lambda", "status", "attempts", "scheduled for", "error"], rows)
 
 
-async def _list(stub: api.Frontend, lambda_name: str | None, status: t.Status, limit: int) -> list[t.Task]:
+async def _list(stub: api.Frontend, lambda_name: str | None, status: str, limit: int) -> list[t.Task]:
     if lambda_name:
         names = [lambda_name]
     else:
@@ -82,7 +89,7 @@ async def _list(stub: api.Frontend, lambda_name: str | None, status: t.Status, l
 
 @click.command()
 @ids_argument
-@click.option("--timeout", type=Duration(), help="Wait at most this long, then exit with 4.  [default: for ever]")
+@click.option("--timeout", type=duration, help="Wait at most this long, then exit with 4.  [default: for ever]")
 @click.option("--any", "any_of", is_flag=True, help="Return when the first has finished, not when all have.")
 @frontend_flag
 @as_json
@@ -109,7 +116,9 @@ async def _wait(stub: api.Frontend, ids: list[str], timeout: float | None, any_o
         pending = [each for each in ids if each not in finished][:MAX_BATCH]
         left = _WAIT_AT_ONCE if deadline is None else min(_WAIT_AT_ONCE, deadline - time.monotonic())
         if left < 0:
-            raise DeadlineExceeded(f"{len(ids) - len(finished)} of {len(ids)} tasks had not finished after {timeout:g} s")
+            raise DeadlineExceeded(
+                f"{len(ids) - len(finished)} of {len(ids)} tasks had not finished after {timeout:g} s"
+            )
         request = f.WaitTasksRequest(ids=pending, timeout_us=max(1, round(left * US)), all=not any_of)
         reply = await stub.wait_tasks(request, timeout=left + 10)
         finished |= {task.id: task for task in reply.tasks}
@@ -126,7 +135,10 @@ def report_finished(tasks: Sequence[t.Task], *, as_json: bool, alone: bool = Fal
     else:
         print_table(
             ["task", "status", "finished", "error"],
-            [(task.id, status_name(task.status), when(task.finished_at_us), task.error.partition("\n")[0]) for task in tasks],
+            [
+                (task.id, status_name(task.status), when(task.finished_at_us), task.error.partition("\n")[0])
+                for task in tasks
+            ],
         )
     return 0 if all(task.status == t.SUCCESS for task in tasks) else 1
 
@@ -204,7 +216,11 @@ def _print_results(results: Sequence[Any], flags: Sequence[str], word: Callable[
     if as_json:
         print_json(
             [
-                {"id": r.id, "status": status_name(r.status) if r.status else None, **{flag: getattr(r, flag) for flag in flags}}
+                {
+                    "id": r.id,
+                    "status": status_name(r.status) if r.status else None,
+                    **{flag: getattr(r, flag) for flag in flags},
+                }
                 for r in results
             ]
         )

@@ -34,7 +34,10 @@ _WIDTH: Final = max(map(len, _COLORS))
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
 @settings_flags(ClusterSettings, without=frozenset({"free_ports"}))
 @click.option(
-    "--store", "store", type=click.Choice(["memory"]), help="memory: keep tasks in this process; nothing survives its end."
+    "--store",
+    "store",
+    type=click.Choice(["memory"]),
+    help="memory: keep tasks in this process; nothing survives its end.",
 )
 @as_json
 def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) -> int:

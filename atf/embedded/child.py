@@ -8,6 +8,7 @@ started the child, so start children from a thread that lives as long as the pro
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -86,10 +87,10 @@ class Child:
 
     def kill_group(self) -> None:
         """Kills the process and every descendant that stayed in its process group."""
-        try:
+        with contextlib.suppress(
+            ProcessLookupError, PermissionError
+        ):  # all gone; macOS says EPERM of a group of zombies
             os.killpg(self.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass  # all gone; macOS says EPERM of a group of zombies
 
     async def stop(self, grace: float) -> int:
         """SIGTERM, then SIGKILL to its group after `grace` seconds. Returns the exit code."""
@@ -102,10 +103,8 @@ class Child:
 
     def _reap(self, loop: asyncio.AbstractEventLoop) -> None:
         code = self._process.wait()
-        try:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(self._finish, code)
-        except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
 
     def _finish(self, code: int) -> None:
         if not self._ended.done():

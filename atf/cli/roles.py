@@ -1,0 +1,92 @@
+"""One command per role: its flags are the fields of its settings classes, and its work is the role package's `main`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from atf.config import (
+    ControllerSettings,
+    ExecutorSettings,
+    FrontendSettings,
+    HscSettings,
+    LogSettings,
+    StoreConsumerSettings,
+    StoreSettings,
+    Timing,
+)
+
+from .options import read, settings_flags
+
+_SHARED = (StoreSettings, Timing, LogSettings)
+
+
+def _run(role: str, classes: tuple[type[Any], ...], flags: dict[str, Any], *more: Any) -> int:
+    """Reads the settings classes and hands them, in their order, to the `main` of a role's package."""
+    settings = [read(cls, flags, role) for cls in classes]
+    return main_of(role)(*settings, *more)
+
+
+def main_of(role: str) -> Callable[..., int]:
+    """The `main` of a role's package, loaded only now: a guard must not carry what other roles need."""
+    main: Callable[..., int] = importlib.import_module(f"atf.{role}.main").main
+    return main
+
+
+@click.command()
+@settings_flags(FrontendSettings, *_SHARED)
+def frontend(**flags: Any) -> int:
+    """Run the scheduling service: it checks tasks and puts them into the task store.
+
+    Clients, services and the other commands of `atf` talk to it. Any number may run.
+    """
+    return _run("frontend", (FrontendSettings, *_SHARED), flags)
+
+
+@click.command("store-consumer")
+@settings_flags(StoreConsumerSettings, *_SHARED)
+def store_consumer(**flags: Any) -> int:
+    """Run the process that moves due tasks into their queues, and tasks whose executor was lost too.
+
+    Any number may run. They share the work, and none of them leads.
+    """
+    return _run("store_consumer", (StoreConsumerSettings, *_SHARED), flags)
+
+
+@click.command()
+@settings_flags(HscSettings, *_SHARED)
+def hsc(**flags: Any) -> int:
+    """Run the heartbeat and status controller: it grants claims, renews them, and records results.
+
+    Controllers and executors talk to it. Any number may run.
+    """
+    return _run("hsc", (HscSettings, *_SHARED), flags)
+
+
+@click.command()
+@click.argument("apps", metavar="[MODULE:APP]...", nargs=-1)
+@settings_flags(ControllerSettings, ExecutorSettings, *_SHARED, without=frozenset({"controller"}))
+def controller(apps: tuple[str, ...], **flags: Any) -> int:
+    """Run the controller of this host: it takes work from the queues and gives it to this host's executors.
+
+    With MODULE:APP it starts --executors processes for these apps, guards them, and starts them again when they die.
+    """
+    return _run("controller", (ControllerSettings, *_SHARED), flags, apps)
+
+
+@click.command()
+@click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
+@click.option(
+    "--events-fd", type=int, metavar="N", help="Write what happens to the worker, as JSON lines, to this descriptor."
+)
+@settings_flags(ExecutorSettings, Timing, LogSettings)
+def executor(apps: tuple[str, ...], events_fd: int | None, **flags: Any) -> int:
+    """Run one executor for the lambdas of MODULE:APP, in a worker process that this one guards.
+
+    It asks the controller of this host for work. Usually the controller starts it; start it by hand for a controller with
+    --executors 0. It ends when the controller is gone, and with the worker's exit code.
+    """
+    return _run("executor", (ExecutorSettings, Timing, LogSettings), flags, apps, events_fd)

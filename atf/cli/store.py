@@ -1,0 +1,119 @@
+"""`atf store export|import`: finds the store, opens it, shows how far it is. What a file holds is atf/store/transfer.py's matter."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from atf.config import StoreSettings, Timing, setting
+from atf.embedded import DataDir, EmbeddedStore, find_binary
+from atf.embedded.server import PARTITIONS
+from atf.errors import ConfigError, InvalidArgument
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+from atf.store.transfer import Progress, export_tasks, import_tasks
+
+from .options import as_json, read, settings_flags
+from .output import print_json
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Where:
+    """Which store is meant."""
+
+    redis_url: str = setting("", "a running Redis or Valkey; empty: the embedded store of --data-dir")
+    data_dir: str = setting(".atf", "data directory of an `atf up`, whether it runs or not")
+    store_bin: str = setting("", "the server to run for it if no `atf up` does; empty: look for one")
+    partitions: int = setting(0, "partitions of the store's keys; 0: 1 in the embedded store, 16 otherwise")
+
+
+@click.group()
+def store() -> None:
+    """Move live tasks between a task store and a file: for a backup, another store, another number of partitions."""
+
+
+@store.command("export")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@settings_flags(_Where)
+@as_json
+def export_command(file: Path, as_json: bool, **flags: Any) -> None:
+    """Write every task that has not finished to FILE.
+
+    An export that was interrupted goes on where it stopped when it is given the same file. Tasks that run meanwhile are written
+    as due, and run again after an import: pause their lambdas first where that matters.
+    """
+    count = _with_store(flags, False, lambda opened, progress: export_tasks(opened, file, progress))
+    if as_json:
+        print_json({"file": str(file), "tasks": count})
+    else:
+        print(f"{count} tasks in {file}")
+
+
+@store.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@settings_flags(_Where)
+@as_json
+def import_command(file: Path, as_json: bool, **flags: Any) -> None:
+    """Store every task of FILE that is not there yet.
+
+    An import that was interrupted may simply be run again.
+    """
+    stored, present = _with_store(flags, True, lambda opened, progress: import_tasks(opened, file, progress))
+    if as_json:
+        print_json({"file": str(file), "stored": stored, "present": present})
+    else:
+        print(f"{stored} tasks stored, {present} were there before")
+
+
+def _with_store(flags: dict[str, Any], create: bool, work: Callable[[Store, Progress], Awaitable[R]]) -> R:
+    where = read(_Where, flags)
+    settings = read(StoreSettings, {"redis_url": where.redis_url or None, "partitions": where.partitions or None})
+    if not create and not where.redis_url and not Path(where.data_dir, "store").exists():
+        raise ConfigError(f"no task store in {where.data_dir}: give --redis-url, or the --data-dir of an `atf up`")
+
+    async def run() -> R:
+        async with _address(where) as (url, partitions):
+            chosen = replace(settings, redis_url=url, partitions=partitions or settings.partitions)
+            opened = await Store.open(chosen, read(Timing, {}), SystemRuntime())
+            try:
+                return await work(opened, _show)
+            except OSError as error:
+                raise InvalidArgument(f"{error.filename}: {error.strerror}") from error
+            finally:
+                await opened.close()
+                if sys.stderr.isatty():
+                    print(file=sys.stderr)
+
+    return asyncio.run(run())
+
+
+@asynccontextmanager
+async def _address(where: _Where) -> AsyncIterator[tuple[str, int]]:
+    """URL and partitions (0: as set) of the store that is meant; runs the embedded one if nobody else does."""
+    if where.redis_url:
+        yield where.redis_url, where.partitions
+        return
+    data = DataDir(Path(where.data_dir))
+    if (running := data.announced()) is not None:
+        yield running["redis_url"], running["partitions"]
+        return
+    data.lock()
+    try:
+        async with EmbeddedStore(find_binary(where.store_bin), data) as embedded:
+            yield embedded.url, where.partitions or PARTITIONS
+    finally:
+        data.release()
+
+
+def _show(tasks: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{tasks} tasks", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,145 @@
+"""The command as a user calls it, against a frontend that is a Python object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from atf.cli import main, remote
+from atf.errors import AtfError, TaskNotFound
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.out.count("\n") == 1, "one document on one line"
+        return json.loads(self.out)
+
+
+class FakeFrontend:
+    """Remembers what was asked; knows the tasks and lambdas it is given."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, t.Task] = {}
+        self.lambdas: list[f.LambdaInfo] = []
+        self.asked: list[Any] = []
+        self.addresses: list[str] = []
+        self.fails: AtfError | None = None
+
+    def add(self, task_id: str, status: t.Status, **fields: Any) -> t.Task:
+        self.tasks[task_id] = task = t.Task(id=task_id, status=status, **fields)
+        setattr(task, "lambda", "shop/mail")
+        return task
+
+    def _note(self, request: Any) -> None:
+        self.asked.append(request)
+        if self.fails:
+            raise self.fails
+
+    async def schedule(self, request: f.ScheduleRequest, *, timeout: float = 10) -> f.ScheduleReply:
+        self._note(request)
+        self.add(f"0-{request.id}", t.SUCCESS, result=b'{"sent":true}')
+        return f.ScheduleReply(id=f"0-{request.id}", scheduled_at_us=5)
+
+    async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
+        self._note(request)
+        if request.id not in self.tasks:
+            raise TaskNotFound(f"no task {request.id}")
+        return self.tasks[request.id]
+
+    async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
+        self._note(request)
+        found = [task for task in self.tasks.values() if request.status in {0, task.status}]
+        start = int(request.page_token or 0)
+        end = start + min(request.page_size, 2)  # small pages, so that paging is seen
+        return f.ListTasksReply(tasks=found[start:end], next_page_token=str(end) if end < len(found) else "")
+
+    async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
+        self._note(request)
+        finished = {t.SUCCESS, t.FATAL_FAILURE, t.CANCELLED}
+        return f.WaitTasksReply(tasks=[self.tasks[i] for i in request.ids if self.tasks[i].status in finished])
+
+    async def cancel_tasks(self, request: f.CancelTasksRequest, *, timeout: float = 10) -> f.CancelTasksReply:
+        self._note(request)
+        results = []
+        for each in request.ids:
+            status = self.tasks[each].status if each in self.tasks else t.STATUS_UNSPECIFIED
+            cancelled, runs = status == t.NEW, status == t.PROCESSING
+            after = t.CANCELLED if cancelled else status
+            results.append(f.CancelResult(id=each, status=after, cancelled=cancelled, cancel_requested=runs))
+        return f.CancelTasksReply(results=results)
+
+    async def retry_tasks(self, request: f.RetryTasksRequest, *, timeout: float = 10) -> f.RetryTasksReply:
+        self._note(request)
+        results = []
+        for each in request.ids:
+            status = self.tasks[each].status if each in self.tasks else t.STATUS_UNSPECIFIED
+            retried = status == t.FATAL_FAILURE
+            results.append(f.RetryResult(id=each, status=t.NEW if retried else status, retried=retried))
+        return f.RetryTasksReply(results=results)
+
+    async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
+        self._note(request)
+        return f.ListLambdasReply(lambdas=self.lambdas)
+
+    async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
+        self._note(request)
+        return f.PauseLambdaReply()
+
+    async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
+        self._note(request)
+        return f.ResumeLambdaReply()
+
+    async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
+        self._note(request)
+        task = await self.get_task(f.GetTaskRequest(id=request.id))
+        return f.ExplainTaskReply(task=task, reason="not_due", sentence="It is due in 30 s.", until_us=7, position=-1)
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No atf.toml and no setting of whoever runs the tests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ATF_CONFIG", str(tmp_path / "atf.toml"))
+    for name in ("ATF_FRONTEND", "ATF_REDIS_URL", "ATF_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def frontend(monkeypatch: pytest.MonkeyPatch) -> FakeFrontend:
+    fake = FakeFrontend()
+
+    @asynccontextmanager
+    async def connect(address: str) -> AsyncIterator[FakeFrontend]:
+        fake.addresses.append(address)
+        yield fake
+
+    monkeypatch.setattr(remote, "connect", connect)
+    return fake
+
+
+class Atf:
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> Ran:
+        self._capsys.readouterr()
+        code = main(arguments)
+        captured = self._capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+
+@pytest.fixture
+def atf(capsys: pytest.CaptureFixture[str]) -> Atf:
+    return Atf(capsys)

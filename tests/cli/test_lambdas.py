@@ -1,0 +1,38 @@
+"""Commands on lambdas and queues."""
+
+from __future__ import annotations
+
+from atf.rpc import frontend_pb2 as f
+
+from .conftest import Atf, FakeFrontend
+
+
+def info(name: str, **counts: int) -> f.LambdaInfo:
+    queue = f.QueueInfo(name=f"{{0}}{name}:1", priority=1, depth=7, limit=10_000)
+    return f.LambdaInfo(spec=f.LambdaSpec(name=name, signature="(to: str)"), counts=counts, queues=[queue])
+
+
+def test_lambdas_with_their_counts_by_name(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.lambdas = [info("shop/mail", NEW=1, CLAIMED=2, PROCESSING=3), info("shop/bill")]
+
+    lines = [line.split("\t") for line in atf("lambdas").out.splitlines()]
+
+    assert [line[0] for line in lines] == ["shop/bill", "shop/mail"]
+    assert lines[1][2:5] == ["1", "0", "5"]
+    assert atf("lambdas", "ls").out == atf("lambdas").out
+    assert atf("lambdas", "ls", "--json").json[1]["counts"] == {"CLAIMED": 2, "NEW": 1, "PROCESSING": 3}
+
+
+def test_queues(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.lambdas = [info("shop/mail")]
+
+    assert atf("queues").out == "{0}shop/mail:1\tshop/mail\t1\t7\t10000\n"
+    assert atf("queues", "shop/mail", "--json").json[0]["depth"] == 7
+    assert getattr(frontend.asked[-1], "lambda") == "shop/mail"
+
+
+def test_pause_and_resume(atf: Atf, frontend: FakeFrontend) -> None:
+    assert atf("pause", "shop/mail").out == "shop/mail is paused\n"
+    assert isinstance(frontend.asked[-1], f.PauseLambdaRequest)
+    assert atf("resume", "shop/mail", "--json").json == {"lambda": "shop/mail", "paused": False}
+    assert isinstance(frontend.asked[-1], f.ResumeLambdaRequest)

@@ -1,0 +1,106 @@
+"""The role commands: their flags are their settings, and they load no more than they need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from atf import config
+from atf.cli import commands, main, roles
+
+from .conftest import Atf
+
+
+@pytest.mark.parametrize(
+    ("command", "settings"),
+    [
+        ("frontend", config.FrontendSettings),
+        ("store-consumer", config.StoreConsumerSettings),
+        ("hsc", config.HscSettings),
+        ("controller", config.ControllerSettings),
+        ("executor", config.ExecutorSettings),
+    ],
+)
+def test_help_has_every_setting_with_its_variable(command: str, settings: Any, atf: Atf) -> None:
+    said = " ".join(atf(command, "--help").out.split())
+
+    for each in fields(settings):
+        assert f"--{each.name.replace('_', '-')} " in said
+        assert f"ATF_{each.name.upper()}]" in said
+        assert " ".join(each.metadata["doc"].split()) in said
+
+
+def test_settings_reach_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[Any] = []
+
+    def main_of(role: str) -> Callable[..., int]:
+        def role_main(*settings: Any) -> int:
+            got.extend([role, *settings])
+            return 7
+
+        return role_main
+
+    monkeypatch.setattr(roles, "main_of", main_of)
+    monkeypatch.setenv("ATF_PARTITIONS", "4")
+
+    code = main(["frontend", "--listen", "127.0.0.1:0", "--max-attempts-cap", "9"])
+
+    assert code == 7
+    assert got == [
+        "frontend",
+        config.FrontendSettings(listen="127.0.0.1:0", max_attempts_cap=9),
+        config.StoreSettings(partitions=4),
+        config.Timing(),
+        config.LogSettings(),
+    ]
+
+
+def test_a_setting_that_breaks_a_rule_is_one_sentence(atf: Atf) -> None:
+    ran = atf("frontend", "--partitions", "none")
+
+    assert (ran.code, ran.err) == (2, "atf: --partitions = 'none': give a whole number\n")
+
+
+def test_a_guard_carries_neither_grpc_nor_redis() -> None:
+    program = (
+        "import sys; from atf.cli import main; main(['executor', '--help'])\n"
+        "print([m for m in ('grpc', 'redis', 'rich', 'google.protobuf', 'msgspec') if m in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert said.splitlines()[-1] == "[]"
+
+
+def test_without_the_server_extra_the_command_says_what_to_install() -> None:
+    program = "import sys; sys.modules['click'] = None\nfrom atf.cli import main; sys.exit(main(['ls']))"
+    ran = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stderr) == (2, 'atf: the command line needs click: pip install "atf-tasks[server]"\n')
+
+
+@pytest.mark.parametrize("command", [name for section in commands.SECTIONS.values() for name in section])
+def test_every_command_has_a_help_text(command: str, atf: Atf) -> None:
+    ran = atf(command, "--help")
+
+    assert ran.code == 0
+    assert f"Usage: atf {command}" in ran.out
+
+
+def test_the_list_of_commands(atf: Atf) -> None:
+    said = atf("--help").out
+
+    for section, names in commands.SECTIONS.items():
+        assert section in said
+        assert all(f"  {name}  " in said for name in names)
+
+
+def test_an_unknown_command(atf: Atf) -> None:
+    ran = atf("nosuch")
+
+    assert ran.code == 2
+    assert "No such command 'nosuch'" in ran.err

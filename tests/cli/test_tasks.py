@@ -1,0 +1,205 @@
+"""Commands on tasks: what they print, and the exit codes on which scripts rely."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from atf.errors import (
+    AlreadyExists,
+    AtfError,
+    DeadlineExceeded,
+    Internal,
+    ResourceExhausted,
+    Unavailable,
+    UnknownLambda,
+)
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+
+from .conftest import Atf, FakeFrontend
+
+
+def test_get_for_people_leaves_out_what_is_not_there(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.FATAL_FAILURE, error="no such file", attempts=3)
+
+    ran = atf("get", "0-a")
+
+    assert "no such file" in ran.out
+    assert "FATAL_FAILURE" in ran.out
+    assert "losses" not in ran.out
+
+
+def test_get_for_programs(atf: Atf, frontend: FakeFrontend) -> None:
+    task = frontend.add("0-a", t.SUCCESS, result=b"[1]", finished_at_us=9)
+    task.spec.payload = b"\xff"
+    task.spec.encoding = t.RAW
+
+    shown = atf("get", "0-a", "--json").json
+
+    assert shown["result"] == [1]
+    assert shown["payload_base64"] == "/w=="
+    assert shown["finished_at_us"] == 9
+    assert shown["lambda"] == "shop/mail"
+
+
+def test_get_of_an_unknown_task(atf: Atf, frontend: FakeFrontend) -> None:
+    ran = atf("get", "0-none")
+
+    assert (ran.code, ran.err, ran.out) == (3, "atf: no task 0-none\n", "")
+
+
+def test_ls_reads_page_after_page_up_to_the_limit(atf: Atf, frontend: FakeFrontend) -> None:
+    for number in range(5):
+        frontend.add(f"0-{number}", t.NEW)
+
+    every = atf("ls", "shop/mail", "--json").json
+    some = atf("ls", "shop/mail", "--limit", "3").out.splitlines()
+
+    assert [task["id"] for task in every] == [f"0-{number}" for number in range(5)]
+    assert [line.split("\t")[0] for line in some] == ["0-0", "0-1", "0-2"]
+
+
+def test_ls_without_a_lambda_lists_those_of_all(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.NEW)
+    frontend.lambdas = [f.LambdaInfo(spec=f.LambdaSpec(name="shop/mail"))]
+
+    assert [task["id"] for task in atf("ls", "--json").json] == ["0-a"]
+
+
+def test_ls_by_status(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.NEW)
+    frontend.add("0-b", t.FATAL_FAILURE)
+
+    assert [task["id"] for task in atf("ls", "shop/mail", "--status", "fatal_failure", "--json").json] == ["0-b"]
+    assert atf("ls", "shop/mail", "--status", "broken").code == 2
+
+
+@pytest.mark.parametrize(("status", "code"), [(t.SUCCESS, 0), (t.FATAL_FAILURE, 1), (t.CANCELLED, 1)])
+def test_wait_says_by_its_exit_code_how_the_task_ended(
+    status: t.Status, code: int, atf: Atf, frontend: FakeFrontend
+) -> None:
+    frontend.add("0-a", t.SUCCESS)
+    frontend.add("0-b", status)
+
+    ran = atf("wait", "0-b", "0-a", "--json")
+
+    assert ran.code == code
+    assert [task["id"] for task in ran.json] == ["0-b", "0-a"]
+
+
+def test_wait_any_is_content_with_the_first(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.NEW)
+    frontend.add("0-b", t.SUCCESS)
+
+    ran = atf("wait", "--any", "0-a", "0-b", "--json")
+
+    assert [task["id"] for task in ran.json] == ["0-b"]
+    assert frontend.asked[0].all is False
+
+
+def test_wait_gives_up(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.NEW)
+
+    ran = atf("wait", "0-a", "--timeout", "0")
+
+    assert (ran.code, ran.err) == (4, "atf: 1 of 1 tasks had not finished after 0 s\n")
+
+
+def test_cancel_says_what_became_of_each(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.NEW)
+    frontend.add("0-b", t.PROCESSING)
+
+    assert atf("cancel", "0-a", "0-b").out == "0-a\tcancelled\tCANCELLED\n0-b\tasked to stop\tPROCESSING\n"
+
+
+def test_cancel_of_what_has_finished_is_refused(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.SUCCESS)
+
+    ran = atf("cancel", "0-a")
+
+    assert ran.code == 2
+    assert "already finished, not cancelled: 0-a" in ran.err
+
+
+@pytest.mark.parametrize("command", ["cancel", "retry"])
+def test_those_that_exist_are_done_and_the_others_named(command: str, atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.NEW if command == "cancel" else t.FATAL_FAILURE)
+
+    ran = atf(command, "0-a", "0-none", "--json")
+
+    assert ran.code == 3
+    assert ran.err == "atf: no such task: 0-none\n"
+    assert [each["status"] for each in ran.json] == ["CANCELLED" if command == "cancel" else "NEW", None]
+
+
+def test_retry_of_a_task_that_runs_is_refused(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.PROCESSING)
+
+    ran = atf("retry", "0-a")
+
+    assert ran.code == 2
+    assert "0-a is PROCESSING" in ran.err
+
+
+def test_many_ids_go_in_batches(atf: Atf, frontend: FakeFrontend) -> None:
+    ids = [f"0-{number}" for number in range(300)]
+    for each in ids:
+        frontend.add(each, t.NEW)
+
+    assert len(atf("cancel", *ids, "--json").json) == 300
+    assert [len(request.ids) for request in frontend.asked] == [256, 44]
+
+
+def test_explain(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.NEW)
+
+    assert atf("explain", "0-a").out == "It is due in 30 s.\n"
+    shown = atf("explain", "0-a", "--json").json
+    assert (shown["reason"], shown["until_us"], shown["task"]["id"]) == ("not_due", 7, "0-a")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UnknownLambda("no lambda shop/mial; nearest: shop/mail"), 3),
+        (AlreadyExists("the id k1 is taken by another request"), 2),
+        (ResourceExhausted("the task store is full"), 4),
+        (Unavailable("the task store is loading"), 4),
+        (DeadlineExceeded("no answer within 10 s"), 4),
+        (Internal("a bug"), 4),
+    ],
+)
+def test_what_the_frontend_refuses_is_its_sentence(
+    error: AtfError, code: int, atf: Atf, frontend: FakeFrontend
+) -> None:
+    frontend.fails = error
+
+    ran = atf("schedule", "shop/mail")
+
+    assert (ran.code, ran.err, ran.out) == (code, f"atf: {error}\n", "")
+
+
+def test_no_frontend_there(atf: Atf) -> None:
+    ran = atf("get", "0-a", "--frontend", "127.0.0.1:1")
+
+    assert ran.code == 4
+    assert ran.err.startswith("atf: no frontend answers at 127.0.0.1:1: is `atf up` running?")
+    assert ran.err.count("\n") == 1
+
+
+def test_the_frontends_address(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    frontend.add("0-a", t.NEW)
+    atf("get", "0-a")
+    monkeypatch.setenv("ATF_FRONTEND", "variable:1")
+    atf("get", "0-a")
+    atf("get", "0-a", "--frontend", "flag:1")
+
+    assert frontend.addresses == ["127.0.0.1:7401", "variable:1", "flag:1"]
+
+
+def test_a_result_that_is_not_what_it_says_is_shown_as_bytes(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.SUCCESS, result=b"{")
+
+    assert json.loads(atf("get", "0-a", "--json").out)["result_base64"] == "ew=="

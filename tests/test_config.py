@@ -1,0 +1,103 @@
+"""Where a setting comes from, and what is said of one that breaks a rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from atf.config import (
+    ExecutorSettings,
+    FrontendSettings,
+    LogSettings,
+    StoreConsumerSettings,
+    StoreSettings,
+    Timing,
+    load,
+)
+from atf.errors import ConfigError
+
+
+def toml(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "atf.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_flag_beats_variable_beats_file_beats_default(tmp_path: Path) -> None:
+    path = toml(tmp_path, "partitions = 4")
+    env = {"ATF_PARTITIONS": "8"}
+    nowhere = tmp_path / "none.toml"
+
+    assert load(StoreSettings, {"partitions": "2"}, env=env, path=path).partitions == 2
+    assert load(StoreSettings, {"partitions": None}, env=env, path=path).partitions == 8
+    assert load(StoreSettings, {}, env={}, path=path).partitions == 4
+    assert load(StoreSettings, {}, env={}, path=nowhere).partitions == 16
+
+
+def test_a_roles_table_beats_the_top_level(tmp_path: Path) -> None:
+    path = toml(tmp_path, 'listen = "0.0.0.0:1"\n[frontend]\nlisten = "0.0.0.0:2"')
+
+    assert load(FrontendSettings, table="frontend", env={}, path=path).listen == "0.0.0.0:2"
+    assert load(StoreConsumerSettings, table="store_consumer", env={}, path=path).listen == "0.0.0.0:1"
+
+
+def test_the_file_is_named_by_atf_config(tmp_path: Path) -> None:
+    path = toml(tmp_path, "threads = 3")
+
+    assert load(ExecutorSettings, env={"ATF_CONFIG": str(path)}).threads == 3
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("ON", True), ("1", True), ("no", False), ("0", False)])
+def test_truth_is_written_in_many_ways(text: str, value: bool, tmp_path: Path) -> None:
+    assert load(StoreSettings, env={"ATF_WAKEUPS": text}, path=tmp_path / "none").wakeups is value
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({"ATF_PARTITIONS": "many"}, "ATF_PARTITIONS = 'many': give a whole number"),
+        ({"ATF_WAKEUPS": "perhaps"}, "ATF_WAKEUPS = 'perhaps': give true or false"),
+        ({"ATF_POLL_INTERVAL": "soon"}, "ATF_POLL_INTERVAL = 'soon': give a number"),
+        ({"ATF_PARTITIONS": "0"}, "partitions = 0: use 1 to 16384"),
+    ],
+)
+def test_a_bad_value_says_where_it_came_from(env: dict[str, str], says: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(StoreSettings, env=env, path=tmp_path / "none")
+
+    assert says in str(caught.value)
+
+
+def test_a_bad_flag_is_named_as_it_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--store-timeout = 'x': give a number"):
+        load(StoreSettings, {"store_timeout": "x"}, env={}, path=tmp_path / "none")
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    path = toml(tmp_path, "partitions = = 4")
+
+    with pytest.raises(ConfigError, match=str(path)):
+        load(StoreSettings, env={}, path=path)
+
+
+def test_times_that_break_the_lease_arithmetic_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"heartbeat_timeout = 10\.0 s is too short: .* = 15\.1 s"):
+        load(Timing, env={"ATF_HEARTBEAT_TIMEOUT": "10"}, path=tmp_path / "none")
+
+
+def test_the_default_times_keep_the_arithmetic() -> None:
+    timing = Timing()
+
+    assert timing.heartbeat_timeout >= timing.start_margin
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "inf", "nan", "86400"])
+def test_a_time_that_is_none_is_refused(value: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="rpc_deadline"):
+        load(Timing, env={"ATF_RPC_DEADLINE": value}, path=tmp_path / "none")
+
+
+def test_unknown_words_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="use debug, info, warning or error"):
+        load(LogSettings, env={"ATF_LOG_LEVEL": "loud"}, path=tmp_path / "none")
