@@ -12,15 +12,15 @@ from atf.log import Logger
 
 
 class Pauses:
-    """The waits between repeated tries: doubling, each shortened by chance so that peers spread out."""
+    """The waits between repeated tries: doubling, each shortened by chance so that peers spread out.
+
+    Args:
+        chance: the source of the jitter.
+        first: seconds of the first wait, before the jitter.
+        most: seconds that no wait exceeds.
+    """
 
     def __init__(self, chance: random.Random, *, first: float, most: float) -> None:
-        """
-        Args:
-            chance: the source of the jitter.
-            first: seconds of the first wait, before the jitter.
-            most: seconds that no wait exceeds.
-        """
         self._chance = chance
         self._first = self._next = first
         self._most = most
@@ -36,14 +36,14 @@ class Pauses:
 
 
 class Trouble:
-    """Says that calls fail when the first of them does, and that they succeed again when the last one has recovered."""
+    """Says that calls fail when the first of them does, and that they succeed again when the last one has recovered.
+
+    Args:
+        log: where it is said.
+        what: what is called, as the line shall name it: "store", "hsc".
+    """
 
     def __init__(self, log: Logger, what: str) -> None:
-        """
-        Args:
-            log: where it is said.
-            what: what is called, as the line shall name it: "store", "hsc".
-        """
         self._log = log
         self._what = what
         self._failing: set[object] = set()

@@ -93,7 +93,7 @@ class StoreConsumer:
             self._bells[partition].clear()  # before the pass: what rings during it counts for the next one
             try:
                 made = await self.once(partition)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a duty outlives whatever fails in it; Trouble says what
                 self._trouble.failed(partition, error)
                 await asyncio.sleep(after_failure.next())
                 continue
@@ -130,7 +130,7 @@ class StoreConsumer:
                         pauses.reset()
                         self._ring(messages)
                         self._trouble.ended("listen")
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a duty outlives whatever fails in it; Trouble says what
                 self._trouble.failed("listen", error)
                 await asyncio.sleep(pauses.next())
 

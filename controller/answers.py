@@ -1,0 +1,75 @@
+"""Which answers have arrived at which executor, and whose claims therefore have to be handed back.
+
+Pure. An executor acknowledges an answer by its number in the call after it. A call with a lower number says that the
+answer never arrived (it drops answers to calls it gave up), so its claims are free. Silence says nothing: the answer may
+have arrived and its tasks may run, so only the executor's next call or its proven death frees them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from atf.rpc import task_pb2 as t
+
+FORGET_S: Final = 900.0
+"""Seconds after which an executor that does not call any more is forgotten: its leases ended long before."""
+
+
+@dataclass
+class _Executor:
+    seen_at: float
+    call: int = 0  # number of its newest call
+    number: int = 0  # of the last answer
+    unacknowledged: list[t.ClaimRef] = field(default_factory=list)
+    dead: bool = False
+
+
+class Answers:
+    """The last answer to every executor."""
+
+    def __init__(self) -> None:
+        self._executors: dict[str, _Executor] = {}
+
+    def called(self, executor_id: str, call: int, ack: int, now: float) -> list[t.ClaimRef] | None:
+        """An executor calls.
+
+        Args:
+            executor_id: which.
+            call: the call's number; 0: it does not number its calls.
+            ack: number of the last answer that arrived there.
+            now: the monotonic clock.
+
+        Returns:
+            The claims of an answer that did not arrive; None: the call itself is a late copy of an older one, or its
+            executor is dead, and must change nothing.
+        """
+        executor = self._executors.get(executor_id)
+        if executor is None:
+            self._forget_silent(now)
+            executor = self._executors[executor_id] = _Executor(now)
+        if executor.dead or 0 < call <= executor.call:
+            return None
+        executor.seen_at, executor.call = now, call
+        returned = executor.unacknowledged if ack < executor.number else []
+        executor.unacknowledged = []
+        executor.number = max(executor.number, ack)  # numbers go on where another controller left off
+        return returned
+
+    def answer(self, executor_id: str, claims: list[t.ClaimRef]) -> int:
+        """Notes the claims of an answer that is about to be sent, and numbers it."""
+        executor = self._executors[executor_id]
+        executor.number += 1
+        executor.unacknowledged = claims
+        return executor.number
+
+    def died(self, executor_id: str, now: float) -> list[t.ClaimRef]:
+        """An executor is verifiably dead. Returns the claims of its last answer, if that was not acknowledged."""
+        executor = self._executors.setdefault(executor_id, _Executor(now))
+        executor.dead = True
+        returned, executor.unacknowledged = executor.unacknowledged, []
+        return returned
+
+    def _forget_silent(self, now: float) -> None:
+        for each in [name for name, executor in self._executors.items() if executor.seen_at + FORGET_S < now]:
+            del self._executors[each]

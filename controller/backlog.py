@@ -1,0 +1,136 @@
+"""Which queues may hold something, since when each has waited to be served, and where to look next.
+
+Pure: it knows neither the store nor a clock. It belongs to one set of lambdas, that of the calls it serves.
+
+- A queue is *waiting* once it rang or may hold more, and until a pop found it empty. Its clock starts anew when it is served.
+- A waiting queue counts as one priority higher for every `ageing` seconds, so that none starves.
+- Only waiting queues are asked for. As the net for a lost ring, each partition is scanned with all its queues every
+  poll_interval: that is one pop, whatever the number of queues, up to MAX_QUEUES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from atf.task import MAX_PRIORITY, MIN_PRIORITY
+
+MAX_QUEUES: Final = 256
+"""Queues that one pop asks for at most: more would hold up the store's other callers."""
+
+
+class Ask(NamedTuple):
+    """One pop to make."""
+
+    partition: int
+    groups: list[list[str]]  # queues, most urgent first
+    want: int
+    since: dict[str, float]  # for each of the queues
+    scan: bool
+    probe: bool  # a scan while another partition's queues wait: it only looks, since what it finds may be less urgent
+
+
+class Backlog:
+    """The waiting queues of every partition.
+
+    Args:
+        lambdas: whose queues they are.
+        partitions: how many the store has.
+        ageing: seconds of waiting that make a queue count as one priority higher.
+        poll_interval: seconds between two scans of a partition.
+    """
+
+    def __init__(self, lambdas: Iterable[str], *, partitions: int, ageing: float, poll_interval: float) -> None:
+        names = sorted(lambdas)
+        self.lambdas = frozenset(names)
+        self._queues = [f"{name}:{level}" for level in range(MIN_PRIORITY, MAX_PRIORITY + 1) for name in names]
+        self._ageing = ageing
+        self._poll_interval = poll_interval
+        self._waiting: list[dict[str, float]] = [{} for _ in range(partitions)]
+        self._scan_at = [0.0] * partitions
+        self._scanned = [0] * partitions  # queues of the present scan that have been asked for
+        self._shut_until = [0.0] * partitions
+
+    def rang(self, partition: int, queue: str, now: float) -> bool:
+        """Something was pushed onto a queue. Returns whether it is one of ours."""
+        if queue.rpartition(":")[0] not in self.lambdas:
+            return False
+        self._waiting[partition].setdefault(queue, now)
+        return True
+
+    def missed(self) -> None:
+        """Rings may have been missed: every partition is to be scanned."""
+        self._scan_at = [0.0] * len(self._scan_at)
+
+    def choose(self, want: int, now: float) -> Ask | None:
+        """The pop to make now; None: wait until `next_look`. Each Ask must come back through `popped` or `failed`."""
+        open_now = [each for each, until in enumerate(self._shut_until) if until <= now]
+        due = [each for each in open_now if self._scan_at[each] <= now]
+        if due:
+            return self._scan(min(due, key=self._scan_at.__getitem__), want, now)
+        best = [
+            (min((self._rank(queue, since, now), since) for queue, since in self._waiting[each].items()), each)
+            for each in open_now
+            if self._waiting[each]
+        ]
+        return self._serve(min(best)[1], want, now) if best else None
+
+    def next_look(self) -> float:
+        """The instant of the next scan, where no ring comes before."""
+        return min(max(pair) for pair in zip(self._scan_at, self._shut_until, strict=True))
+
+    def popped(self, ask: Ask, found: Sequence[tuple[str, Sequence[str]]], now: float) -> None:
+        """Learns from the answer to a pop which queues are empty."""
+        if ask.scan:
+            self._scan_done(ask, now)
+        served = {queue for queue, ids in found if ids}
+        if sum(len(ids) for _, ids in found) < ask.want:
+            return  # all that were asked for are empty now; what has rung since is back already
+        last = max(level for level, group in enumerate(ask.groups) if served.intersection(group))
+        for queue in served:
+            self._waiting[ask.partition][queue] = now
+        for group in ask.groups[last:]:  # those before were emptied: the next group is looked at only then
+            for queue in group:
+                if queue not in served:
+                    self._restore(ask, queue)
+
+    def failed(self, ask: Ask, until: float) -> None:
+        """The pop failed: the partition is left alone until that instant."""
+        self._shut_until[ask.partition] = until
+        for queue in ask.since:
+            self._restore(ask, queue)
+
+    # --- the two kinds of pop ----------------------------------------------------------------------------------------
+
+    def _scan(self, partition: int, want: int, now: float) -> Ask:
+        first = self._scanned[partition]
+        waiting = self._waiting[partition]
+        probe = any(queues for each, queues in enumerate(self._waiting) if each != partition)
+        since = {queue: waiting.pop(queue, now) for queue in self._queues[first : first + MAX_QUEUES]}
+        return Ask(partition, self._groups(since, now), 1 if probe else want, since, scan=True, probe=probe)
+
+    def _scan_done(self, ask: Ask, now: float) -> None:
+        self._scanned[ask.partition] += len(ask.since)
+        if self._scanned[ask.partition] >= len(self._queues):
+            self._scanned[ask.partition] = 0
+            self._scan_at[ask.partition] = now + self._poll_interval
+
+    def _serve(self, partition: int, want: int, now: float) -> Ask:
+        waiting = self._waiting[partition]
+        order = sorted(waiting, key=lambda queue: (self._rank(queue, waiting[queue], now), waiting[queue]))
+        # Taken out while the pop is under way: a ring that comes in between puts its queue back.
+        since = {queue: waiting.pop(queue) for queue in order[:MAX_QUEUES]}
+        return Ask(partition, self._groups(since, now), want, since, scan=False, probe=False)
+
+    def _groups(self, since: dict[str, float], now: float) -> list[list[str]]:
+        groups: dict[int, list[str]] = {}
+        for queue, waits in sorted(since.items(), key=lambda item: item[1]):
+            groups.setdefault(self._rank(queue, waits, now), []).append(queue)
+        return [groups[rank] for rank in sorted(groups)]
+
+    def _rank(self, queue: str, since: float, now: float) -> int:
+        return max(int(queue[-1]) - int((now - since) / self._ageing), MIN_PRIORITY)
+
+    def _restore(self, ask: Ask, queue: str) -> None:
+        waiting = self._waiting[ask.partition]
+        waiting[queue] = min(ask.since[queue], waiting.get(queue, ask.since[queue]))

@@ -1,0 +1,140 @@
+"""Claims popped ids through the HSC in the name of the executor that asked.
+
+A claim whose outcome is unknown is repeated with the same nonce, which answers the same, until it is known; until then
+nothing more is popped. It runs by itself: if whoever asked goes away meanwhile, what it got is handed back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from atf.config import Timing
+from atf.errors import AtfError, InvalidArgument
+from atf.log import get_logger
+from atf.retry import Pauses, Trouble
+from atf.rpc import api
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime, new_id
+
+from .reports import Reports
+
+PATIENCE_S: Final = 4.0
+"""Seconds that a call of NextWork waits for its claims. Then it is answered without, and what they bring is handed back."""
+
+_log = get_logger(duty="claim")
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a claim brought."""
+
+    claims: list[t.Claim]
+    deferred: list[str]
+    sent_us: int
+    """CLOCK_BOOTTIME of the first sending: the leases count from there, whichever repeat was answered."""
+
+
+@dataclass
+class _Ask:
+    executor_id: str
+    request: h.ClaimTasksRequest
+    sent_us: int
+    wanted: bool = True
+
+
+class Claims:
+    """The claims under way.
+
+    Attributes:
+        possible: cleared while the outcome of some claim is unknown after a failure: nothing more should be popped.
+    """
+
+    def __init__(self, *, hsc: api.HSC, reports: Reports, timing: Timing, runtime: Runtime) -> None:
+        self._hsc = hsc
+        self._reports = reports
+        self._timing = timing
+        self._runtime = runtime
+        self._under_way: set[asyncio.Task[Grant | None]] = set()
+        self._unknown: set[int] = set()
+        self._trouble = Trouble(_log, "hsc")
+        self.possible = asyncio.Event()
+        self.possible.set()
+
+    async def claim(self, executor_id: str, ids: Mapping[str, str]) -> Grant | None:
+        """Claims ids for an executor. None: no answer within PATIENCE_S; what comes later is handed back.
+
+        Args:
+            executor_id: whose claims they become.
+            ids: the queue by the id; at most 256.
+        """
+        request = h.ClaimTasksRequest(executor_id=executor_id, nonce=new_id(self._runtime.random), task_ids=list(ids))
+        ask = _Ask(executor_id, request, self._runtime.boottime_us())
+        work = self._runtime.spawn(self._work(ask), name=f"claim for {executor_id}")
+        self._under_way.add(work)
+        work.add_done_callback(self._under_way.discard)
+        try:
+            done, _ = await asyncio.wait({work}, timeout=PATIENCE_S)
+        except asyncio.CancelledError:
+            ask.wanted = False
+            if work.done():
+                self._return(ask, work.result())
+            raise
+        if done:
+            return work.result()
+        ask.wanted = False
+        return None
+
+    async def flush(self, seconds: float) -> None:
+        """Waits until the outcome of every claim is known, at most so long."""
+        if self._under_way:
+            await asyncio.wait(set(self._under_way), timeout=seconds)
+
+    def cancel(self) -> None:
+        """Gives up on what is not known: those leases end by themselves."""
+        for each in set(self._under_way):
+            each.cancel()
+
+    async def _work(self, ask: _Ask) -> Grant | None:
+        try:
+            grant = await self._ask(ask)
+        finally:
+            self._trouble.ended(id(ask))
+            self._unknown.discard(id(ask))
+            if not self._unknown:
+                self.possible.set()
+        if not ask.wanted:
+            self._return(ask, grant)
+        return grant
+
+    async def _ask(self, ask: _Ask) -> Grant | None:
+        give_up = self._runtime.monotonic() + self._timing.heartbeat_timeout
+        pauses = Pauses(self._runtime.random, first=0.05, most=1.0)
+        while self._runtime.monotonic() < give_up:
+            try:
+                reply = await self._hsc.claim_tasks(ask.request, timeout=2 * self._timing.rpc_deadline)
+            except InvalidArgument:
+                _log.exception("claim refused", tasks=len(ask.request.task_ids))  # repeating it would not help
+                return None
+            except AtfError as error:
+                self._trouble.failed(id(ask), error)
+                self._unknown.add(id(ask))
+                self.possible.clear()
+            else:
+                return Grant(list(reply.claims), list(reply.deferred), ask.sent_us)
+            await asyncio.sleep(pauses.next())
+        _log.warning("claim given up; leases it may have got end by themselves", tasks=len(ask.request.task_ids))
+        return None
+
+    def _return(self, ask: _Ask, grant: Grant | None) -> None:
+        if grant is not None:
+            self._reports.hand_back(ask.executor_id, refs(grant.claims))
+            self._reports.hand_back_unclaimed(grant.deferred)
+
+
+def refs(claims: list[t.Claim]) -> list[t.ClaimRef]:
+    """What proves claims."""
+    return [t.ClaimRef(task_id=each.task_id, token=each.token) for each in claims]

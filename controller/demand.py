@@ -1,0 +1,93 @@
+"""The open calls of NextWork: who wants work, for which lambdas, how much, and how what was found is shared out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+Lambdas = frozenset[str]
+Popped = Sequence[tuple[str, Sequence[str]]]
+"""Ids by the queue they came from, most urgent first."""
+
+
+class Call:
+    """One open NextWork.
+
+    Attributes:
+        executor_id: who asks.
+        lambdas: what it can run.
+        room: how many tasks it takes at most.
+        ids: what it was given: the queue by the id.
+        answered: set once it was given something, or is to go away with nothing.
+        dismissed: set once the executor has opened another call, or is dead: nobody reads the answer to this one.
+    """
+
+    def __init__(self, executor_id: str, lambdas: Lambdas, room: int) -> None:
+        self.executor_id = executor_id
+        self.lambdas = lambdas
+        self.room = room
+        self.ids: dict[str, str] = {}
+        self.answered = asyncio.Event()
+        self.dismissed = asyncio.Event()
+
+    def dismiss(self) -> None:
+        """Nobody reads the answer any more: it goes away with nothing."""
+        self.dismissed.set()
+        self.answered.set()
+
+
+class Demand:
+    """The calls that wait, in the order in which they came, by what they can run."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Lambdas, list[Call]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def open(self, call: Call) -> None:
+        """A call waits from now on."""
+        self._calls.setdefault(call.lambdas, []).append(call)
+
+    def close(self, call: Call) -> None:
+        """A call waits no longer, whether it was given something or not."""
+        waiting = self._calls.get(call.lambdas, [])
+        if call in waiting:
+            waiting.remove(call)
+            if not waiting:
+                del self._calls[call.lambdas]
+
+    def needs(self) -> list[Lambdas]:
+        """The sets of lambdas that some call waits for."""
+        return list(self._calls)
+
+    def wanted(self, lambdas: Lambdas) -> int:
+        """How many tasks the calls for this set of lambdas would take."""
+        return sum(call.room for call in self._calls.get(lambdas, ()))
+
+    def give(self, lambdas: Lambdas, found: Popped) -> list[tuple[str, list[str]]]:
+        """Deals ids out one by one, so that two idle executors get half each. Returns what nobody took."""
+        takers = list(self._calls.get(lambdas, ()))
+        left: dict[str, list[str]] = {}
+        turn = 0
+        for queue, ids in found:
+            for task_id in ids:
+                if not takers:
+                    left.setdefault(queue, []).append(task_id)
+                    continue
+                taker = takers[turn % len(takers)]
+                taker.ids[task_id] = queue
+                turn += 1
+                if len(taker.ids) >= taker.room:
+                    takers.remove(taker)
+        for call in list(self._calls.get(lambdas, ())):
+            if call.ids:
+                call.answered.set()
+                self.close(call)
+        return list(left.items())
+
+    def dismiss_all(self) -> None:
+        """Every call that waits goes away with nothing."""
+        for call in [call for calls in self._calls.values() for call in calls]:
+            call.answered.set()
+            self.close(call)

@@ -1,0 +1,106 @@
+"""Starts the guard processes of executors, and carries their lines.
+
+Each guard gets a pipe as its stdin, which ends with this process: then its executor finishes what it holds and ends. It is
+in a session of its own, so that a terminal's Ctrl-C reaches the controller alone, which ends its executors in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Final
+
+from atf.config import ControllerSettings, ExecutorSettings
+from atf.runtime import Runtime
+
+MAX_LINE_BYTES: Final = 16 << 20
+"""Of one line of a guard: all that an executor held, at about 200 bytes each."""
+LAST_LINES_S: Final = 2.0
+"""Seconds that lines may take to arrive after a guard's end; longer only if a descendant holds its pipe."""
+
+
+def command(
+    apps: Sequence[str], controller: str, settings: ControllerSettings, executor: ExecutorSettings
+) -> list[str]:
+    """The command line of an executor's guard.
+
+    Args:
+        apps: MODULE:APP, whose lambdas it runs.
+        controller: the address at which this controller listens.
+        settings: of the controller: where the other roles are.
+        executor: what each executor is to be like.
+    """
+    given = {"controller": controller, "hsc": settings.hsc, "frontend": settings.frontend}
+    line = [sys.executable, "-P", "-m", "atf.executor.guard", *apps]
+    for each in fields(executor):
+        line += [f"--{each.name.replace('_', '-')}", str(given.get(each.name, getattr(executor, each.name)))]
+    return line
+
+
+class GuardProcess:
+    """A running guard. See pool.Guard."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reading: asyncio.Task[None]) -> None:
+        self.pid = process.pid
+        self._process = process
+        self._reading = reading
+
+    async def wait(self) -> int:
+        """Its exit code, once its last lines have arrived."""
+        code = await self._process.wait()
+        await asyncio.wait({self._reading}, timeout=LAST_LINES_S)
+        self._reading.cancel()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        return code
+
+    def drain(self) -> None:
+        """Sends SIGTERM, which it passes on."""
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            self._process.send_signal(signal.SIGTERM)
+
+
+async def start_guard(line: Sequence[str], on_line: Callable[[str], None], runtime: Runtime) -> GuardProcess:
+    """Starts a guard.
+
+    Args:
+        line: its command line.
+        on_line: takes each line that it writes about its executor.
+        runtime: spawns the reader.
+
+    Raises:
+        OSError: the process can't be started.
+    """
+    read_end, write_end = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *line,
+            "--events-fd",
+            str(write_end),
+            stdin=asyncio.subprocess.PIPE,
+            pass_fds=(write_end,),
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    return GuardProcess(process, runtime.spawn(_read(read_end, on_line), name=f"lines of guard {process.pid}"))
+
+
+async def _read(descriptor: int, on_line: Callable[[str], None]) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    pipe = os.fdopen(descriptor, "rb", buffering=0)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    try:
+        while line := await reader.readline():
+            on_line(line.decode("utf-8", "replace"))
+    finally:
+        transport.close()

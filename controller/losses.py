@@ -1,0 +1,98 @@
+"""What is to be said to the HSC when an executor is verifiably dead.
+
+Its guard read the tables of what it held, after the last process of its group was gone:
+
+    held, never started       hand back: counts nothing
+    started                   a loss
+    timed out, not ended      the timeout is now certain: an attempt
+    stopped, not ended        cancelled
+    in an answer that was not acknowledged, in no table       it never arrived: hand back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from atf.log import get_logger
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+
+from .reports import Reports
+
+_log = get_logger(duty="report")
+
+
+class TimedOut(NamedTuple):
+    """A run that was still going on after its timeout."""
+
+    claim: t.ClaimRef
+    retry_in_us: int
+    error: str
+
+
+class Death(NamedTuple):
+    """The end of an executor, as its guard tells it."""
+
+    executor_id: str
+    code: int
+    why: str
+    held: list[t.ClaimRef]
+    started: list[t.ClaimRef]
+    timed_out: list[TimedOut]
+    stopped: list[t.ClaimRef]
+
+
+def parse_death(event: Mapping[str, Any]) -> Death:
+    """Reads a guard's "dead" event.
+
+    Raises:
+        ValueError, TypeError, KeyError: it has another form.
+    """
+    return Death(
+        executor_id=str(event["executor"]),
+        code=int(event["code"]),
+        why=str(event.get("why") or ""),
+        held=[_claim(each) for each in event.get("held", ())],
+        started=[_claim(each) for each in event.get("started", ())],
+        timed_out=[TimedOut(_claim(each[:3]), int(each[3]), str(each[4])) for each in event.get("timed_out", ())],
+        stopped=[_claim(each) for each in event.get("stopped", ())],
+    )
+
+
+def report_death(death: Death, unacknowledged: Sequence[t.ClaimRef], reports: Reports) -> None:
+    """Sends each claim of a dead executor on the way that its state asks for.
+
+    Args:
+        death: what the guard said.
+        unacknowledged: the claims of the executor's last answer, if it did not acknowledge that.
+        reports: takes what the HSC has to know.
+    """
+    known = {
+        each.task_id
+        for each in (*death.held, *death.started, *(each.claim for each in death.timed_out), *death.stopped)
+    }
+    undelivered = [each for each in unacknowledged if each.task_id not in known]
+    results = [
+        h.Result(claim=each.claim, outcome=t.TIMED_OUT, error=each.error, retry_in_us=each.retry_in_us)
+        for each in death.timed_out
+    ]
+    results += [h.Result(claim=each, outcome=t.STOPPED) for each in death.stopped]
+    reports.hand_back(death.executor_id, [*death.held, *undelivered])
+    reports.report_loss(death.executor_id, death.started, death.why or f"executor ended with code {death.code}")
+    reports.set_results(death.executor_id, results)
+    if known or undelivered:
+        _log.info(
+            "executor dead",
+            executor=death.executor_id,
+            why=death.why,
+            handed_back=len(death.held) + len(undelivered),
+            lost=len(death.started),
+            timed_out=len(death.timed_out),
+            stopped=len(death.stopped),
+        )
+
+
+def _claim(fields: Sequence[Any]) -> t.ClaimRef:
+    task_id, counter, nonce = fields
+    return t.ClaimRef(task_id=str(task_id), token=t.Token(counter=int(counter), nonce=str(nonce)))

@@ -1,0 +1,75 @@
+"""The controller's process: serves NextWork to the executors of its host, and keeps those running that it is to start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from atf.config import ControllerSettings, ExecutorSettings, LogSettings, StoreSettings, Timing
+from atf.process import Process, run_role
+from atf.rpc import controller_pb2 as c
+from atf.rpc.channel import HSCStub, open_channel
+from atf.rpc.server import Service, serve
+
+from .guards import command, start_guard
+from .pool import Pool
+from .service import ControllerService
+
+LAST_REPORTS_S: Final = 5.0
+"""Seconds after its executors' end in which the HSC must have been told the last of it."""
+
+
+def main(
+    settings: ControllerSettings,
+    store: StoreSettings,
+    timing: Timing,
+    logs: LogSettings,
+    apps: Sequence[str] = (),
+    executor: ExecutorSettings | None = None,
+) -> int:
+    """Runs a controller until it is asked to end.
+
+    Args:
+        settings: the controller's.
+        store: where the task store is.
+        timing: how long leases last.
+        logs: what it says.
+        apps: MODULE:APP of the lambdas that its executors run; none: executors are started by hand.
+        executor: what its executors are like.
+
+    Returns:
+        The exit code.
+    """
+
+    async def body(process: Process) -> None:
+        opened = await process.open_store(store, timing)
+        hsc = open_channel(settings.hsc)
+        service = ControllerService(
+            store=opened, hsc=HSCStub(hsc), settings=settings, timing=timing, runtime=process.runtime
+        )
+        server = await serve(settings.listen, [Service(c.DESCRIPTOR.services_by_name["Controller"], service)])
+        line = command(apps, server.address, settings, executor or ExecutorSettings())
+        pool = Pool(
+            start=lambda on_line: start_guard(line, on_line, process.runtime),
+            size=settings.executors if apps else 0,
+            on_death=service.executor_died,
+            runtime=process.runtime,
+        )
+        duty = process.runtime.spawn(service.run(), name="controller")
+        executors = process.runtime.spawn(pool.run(), name="executors")
+        stopping = process.runtime.spawn(process.stopping.wait(), name="stopping")
+        process.ready(server.address)
+        await asyncio.wait({duty, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        pool.drain()
+        await asyncio.gather(service.drain(), executors)
+        await service.flush(LAST_REPORTS_S)
+        duty.cancel()
+        await asyncio.gather(duty, return_exceptions=True)
+        await server.stop(0.5)
+        await hsc.close()
+        await opened.close()
+        if not duty.cancelled():
+            duty.result()  # raises what ended it
+
+    return run_role("controller", body, logs)

@@ -1,0 +1,218 @@
+"""Moves ids from the store's queues to the open calls of NextWork, and nothing beyond what they ask for.
+
+One loop: while a call waits, choose a pop (backlog.py), make it, deal out what it found (demand.py). It sleeps while no
+call waits, while the HSC does not answer claims, and while all queues are empty: then until one rings, or poll_interval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from atf.config import ControllerSettings
+from atf.log import get_logger
+from atf.retry import Pauses, Trouble
+from atf.runtime import Runtime
+from atf.store.bells import where
+from atf.store.store import Store
+from atf.task import MAX_BATCH
+
+from .backlog import Ask, Backlog
+from .buffer import Buffer
+from .demand import Call, Demand, Lambdas
+
+LISTEN_S: Final = 60.0
+"""Seconds of one wait for a wake-up."""
+MIN_WAIT_S: Final = 0.05
+"""Seconds a call waits at least: less is not enough to look into the queues once."""
+FORGET_S: Final = 120.0
+"""Seconds without a call for a set of lambdas until what is known of its queues is forgotten."""
+
+_log = get_logger(duty="pop")
+
+
+class Poller:
+    """The one who pops.
+
+    Args:
+        store: where the queues are.
+        settings: the controller's.
+        runtime: clocks and chance.
+        may_pop: cleared while popped ids could not be claimed.
+        give_back: takes ids that nobody here wants any more.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        settings: ControllerSettings,
+        runtime: Runtime,
+        may_pop: asyncio.Event,
+        give_back: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._runtime = runtime
+        self._may_pop = may_pop
+        self._give_back = give_back
+        self._demand = Demand()
+        self._buffer = Buffer()
+        self._backlogs: dict[Lambdas, Backlog] = {}
+        self._used_at: dict[Lambdas, float] = {}
+        self._stir = asyncio.Event()
+        self._popping = asyncio.Lock()
+        self._closed = False
+        self._turn = 0
+        self._pauses = [Pauses(runtime.random, first=0.1, most=5.0) for _ in range(store.partitions)]
+        self._trouble = Trouble(_log, "store")
+
+    # --- for calls ---------------------------------------------------------------------------------------------------
+
+    async def fill(self, call: Call, until: float) -> None:
+        """Waits until the call was given ids, is dismissed, or the monotonic clock reaches `until`.
+
+        A call that is cancelled meanwhile leaves what it was given to the others.
+        """
+        if self._closed or call.dismissed.is_set():
+            return
+        self._used_at[call.lambdas] = self._runtime.monotonic()
+        self._demand.open(call)
+        self._stir.set()
+        try:
+            async with asyncio.timeout(max(until - self._runtime.monotonic(), MIN_WAIT_S)):
+                await call.answered.wait()
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            self.put_back(call.ids)
+            raise
+        finally:
+            self._demand.close(call)
+            call.answered.clear()
+        if call.dismissed.is_set():
+            self.put_back(call.ids)
+            call.ids = {}
+
+    def put_back(self, ids: dict[str, str]) -> None:
+        """Ids (with their queues) that were popped for a call and not claimed: the next call gets them."""
+        if self._closed:
+            self._give_back(list(ids))
+            return
+        self._buffer.put([(queue, [task_id]) for task_id, queue in ids.items()], self._runtime.monotonic())
+        self._stir.set()
+
+    async def close(self) -> None:
+        """Pops no more, sends all waiting calls away, and gives back what is held."""
+        self._closed = True
+        self._demand.dismiss_all()
+        async with self._popping:  # what a last pop brings goes back too
+            self._give_back(self._buffer.drain())
+
+    # --- the loop ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serves the calls until cancelled."""
+        listener = self._runtime.spawn(self._listen(), name="listen ready") if self._store.settings.wakeups else None
+        try:
+            while True:
+                await self._may_pop.wait()
+                self._stir.clear()
+                if not await self.once():
+                    await self._rest()
+        finally:
+            if listener is not None:
+                listener.cancel()
+                await asyncio.gather(listener, return_exceptions=True)
+
+    async def once(self) -> bool:
+        """Makes one pop for the calls that wait. Returns whether there was a reason to."""
+        stale = self._buffer.stale(self._runtime.monotonic())
+        if stale:
+            self._give_back(stale)
+        needs = self._demand.needs()
+        self._turn += 1
+        for number in range(len(needs)):
+            lambdas = needs[(self._turn + number) % len(needs)]
+            if await self._serve(lambdas):
+                return True
+        return False
+
+    async def _serve(self, lambdas: Lambdas) -> bool:
+        async with self._popping:
+            wanted = self._demand.wanted(lambdas)
+            if self._closed or wanted == 0:
+                return False
+            held = self._buffer.count(lambdas)
+            backlog = self._backlog(lambdas)
+            ask = (
+                backlog.choose(min(max(wanted - held, 0), MAX_BATCH), self._runtime.monotonic())
+                if held < wanted
+                else None
+            )
+            found = await self._pop(backlog, ask) if ask else []
+            if ask and ask.probe:
+                self._buffer.put(found, self._runtime.monotonic())
+                return True
+            found = self._buffer.take(lambdas, wanted) + found
+            if not found:
+                return ask is not None
+            now = self._runtime.monotonic()
+            self._buffer.put(self._demand.give(lambdas, found), now)
+            return True
+
+    async def _pop(self, backlog: Backlog, ask: Ask) -> list[tuple[str, list[str]]]:
+        try:
+            found = await self._store.pop(ask.partition, ask.groups, ask.want)
+        except Exception as error:  # noqa: BLE001 - a duty outlives whatever fails in it; Trouble says what
+            self._trouble.failed(ask.partition, error)
+            backlog.failed(ask, self._runtime.monotonic() + self._pauses[ask.partition].next())
+            return []
+        self._trouble.ended(ask.partition)
+        self._pauses[ask.partition].reset()
+        backlog.popped(ask, found, self._runtime.monotonic())
+        if found:
+            _log.debug("pop", partition=ask.partition, ids=sum(len(ids) for _, ids in found), want=ask.want)
+        return found
+
+    def _backlog(self, lambdas: Lambdas) -> Backlog:
+        backlog = self._backlogs.get(lambdas)
+        if backlog is None:
+            now = self._runtime.monotonic()
+            for each in [each for each, used in self._used_at.items() if used + FORGET_S < now]:
+                self._backlogs.pop(each, None)
+                del self._used_at[each]
+            self._backlogs[lambdas] = backlog = Backlog(
+                lambdas,
+                partitions=self._store.partitions,
+                ageing=self._settings.ageing,
+                poll_interval=self._store.settings.poll_interval,
+            )
+        return backlog
+
+    async def _rest(self) -> None:
+        """Sleeps until a call comes, a queue rings, or the next look is due."""
+        looks = [self._backlogs[each].next_look() for each in self._demand.needs() if each in self._backlogs]
+        stale_at = self._buffer.stale_at()
+        if stale_at is not None:
+            looks.append(stale_at)
+        wait = min(looks) - self._runtime.monotonic() if looks else None
+        try:
+            async with asyncio.timeout(None if wait is None else max(wait, 0.0)):
+                await self._stir.wait()
+        except TimeoutError:
+            pass
+
+    async def _listen(self) -> None:
+        async with self._store.listen("ready", range(self._store.partitions)) as bell:
+            while True:
+                messages = await bell.wait(LISTEN_S)
+                now = self._runtime.monotonic()
+                for backlog in self._backlogs.values():
+                    if not messages:  # one may have been missed
+                        backlog.missed()
+                        self._stir.set()
+                    for message in messages:
+                        if backlog.rang(*where(message), now):
+                            self._stir.set()

@@ -1,0 +1,120 @@
+"""What must reach the HSC, however long that takes: claims to hand back, losses, and results of executors that are dead.
+
+Each report is repeated until it is answered, or until it no longer matters. The HSC's calls are idempotent and prove
+themselves by token, so a repeat, even a late one, does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from atf.config import Timing
+from atf.errors import AtfError, InvalidArgument
+from atf.log import get_logger
+from atf.retry import Pauses, Trouble
+from atf.rpc import api
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime, new_id
+from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, MAX_BATCH, US
+
+CALL_TIMEOUT_S: Final = 5.0
+UNCLAIMED_LIFE_S: Final = DEFAULT_ENQUEUE_TIMEOUT_US / US / 2
+"""Seconds after which the store consumer will soon push popped ids again by itself."""
+MAX_WHY: Final = 256
+
+T = TypeVar("T")
+
+_log = get_logger(duty="report")
+
+
+class Reports:
+    """The reports under way."""
+
+    def __init__(self, *, hsc: api.HSC, timing: Timing, runtime: Runtime) -> None:
+        self._hsc = hsc
+        self._timing = timing
+        self._runtime = runtime
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._trouble = Trouble(_log, "hsc")
+        self._own_id = f"controller-{new_id(runtime.random, 48)}"
+
+    def hand_back(self, executor_id: str, claims: Sequence[t.ClaimRef]) -> None:
+        """Returns claims that never started. After one heartbeat_timeout their leases have ended anyway."""
+        for part in _parts(claims):
+            request = h.HandBackRequest(executor_id=executor_id, claims=part)
+            self._repeat(
+                "hand_back",
+                partial(self._hsc.hand_back, request, timeout=CALL_TIMEOUT_S),
+                len(part),
+                self._timing.heartbeat_timeout,
+            )
+
+    def hand_back_unclaimed(self, ids: Sequence[str]) -> None:
+        """Returns ids that were popped and never claimed."""
+        for part in _parts(ids):
+            request = h.HandBackRequest(executor_id=self._own_id, unclaimed=part)
+            self._repeat(
+                "hand_back",
+                partial(self._hsc.hand_back, request, timeout=CALL_TIMEOUT_S),
+                len(part),
+                UNCLAIMED_LIFE_S,
+            )
+
+    def report_loss(self, executor_id: str, claims: Sequence[t.ClaimRef], why: str) -> None:
+        """Says that these runs ended with their executor."""
+        for part in _parts(claims):
+            request = h.ReportLossRequest(executor_id=executor_id, claims=part, why=why[:MAX_WHY])
+            self._repeat("report_loss", partial(self._hsc.report_loss, request, timeout=CALL_TIMEOUT_S), len(part))
+
+    def set_results(self, executor_id: str, results: Sequence[h.Result]) -> None:
+        """Records how runs ended whose executor can't say it any more."""
+        for part in _parts(results):
+            request = h.SetResultsRequest(executor_id=executor_id, results=part)
+            self._repeat("set_results", partial(self._hsc.set_results, request, timeout=CALL_TIMEOUT_S), len(part))
+
+    async def flush(self, seconds: float) -> int:
+        """Waits until all reports have been answered, at most so long. Returns how many have not."""
+        if self._under_way:
+            await asyncio.wait(set(self._under_way), timeout=seconds)
+        return len(self._under_way)
+
+    def cancel(self) -> None:
+        """Gives up on what has not been answered."""
+        for each in set(self._under_way):
+            each.cancel()
+
+    def _repeat(self, verb: str, call: Callable[[], Awaitable[object]], tasks: int, life: float = float("inf")) -> None:
+        report = self._runtime.spawn(self._work(verb, call, tasks, life), name=verb)
+        self._under_way.add(report)
+        report.add_done_callback(self._under_way.discard)
+
+    async def _work(self, verb: str, call: Callable[[], Awaitable[object]], tasks: int, life: float) -> None:
+        key, until = object(), self._runtime.monotonic() + life
+        pauses = Pauses(self._runtime.random, first=0.1, most=2.0)
+        try:
+            while True:
+                try:
+                    await call()
+                except InvalidArgument:
+                    _log.exception("report refused", verb=verb, tasks=tasks)  # repeating it would not help
+                    return
+                except AtfError as error:
+                    self._trouble.failed(key, error)
+                else:
+                    _log.info(verb, tasks=tasks)
+                    return
+                pause = pauses.next()
+                if self._runtime.monotonic() + pause > until:
+                    _log.warning("report given up; the store consumer takes over", verb=verb, tasks=tasks)
+                    return
+                await asyncio.sleep(pause)
+        finally:
+            self._trouble.ended(key)
+
+
+def _parts(items: Sequence[T]) -> list[Sequence[T]]:
+    return [items[start : start + MAX_BATCH] for start in range(0, len(items), MAX_BATCH)]

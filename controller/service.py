@@ -1,0 +1,152 @@
+"""The controller: gives claimed tasks to the executors of its host, on their asking.
+
+One NextWork:
+1. checks the request, and hands back the claims of an answer that never arrived (answers.py),
+2. waits for popped ids (poller.py),
+3. claims them in the executor's name (claims.py),
+4. numbers the answer, so that the next call can acknowledge it.
+
+All it holds is popped ids and unacknowledged answers; whatever becomes of it, the store consumer finds those tasks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from atf.config import ControllerSettings, Timing
+from atf.errors import FailedPrecondition, InvalidArgument
+from atf.log import get_logger
+from atf.rpc import api
+from atf.rpc import controller_pb2 as c
+from atf.runtime import Runtime
+from atf.store.store import Store
+from atf.task import MAX_BATCH, US, check_lambda, check_name
+
+from .answers import Answers
+from .claims import Claims, refs
+from .demand import Call
+from .losses import Death, report_death
+from .poller import Poller
+from .reports import Reports
+
+MAX_WAIT_US: Final = 60 * US
+
+_log = get_logger(duty="next_work")
+
+
+class ControllerService:
+    """api.Controller."""
+
+    def __init__(
+        self, *, store: Store, hsc: api.HSC, settings: ControllerSettings, timing: Timing, runtime: Runtime
+    ) -> None:
+        self._runtime = runtime
+        self._draining = asyncio.Event()
+        self._open: dict[str, Call] = {}
+        self._answers = Answers()
+        self._reports = Reports(hsc=hsc, timing=timing, runtime=runtime)
+        self._claims = Claims(hsc=hsc, reports=self._reports, timing=timing, runtime=runtime)
+        self._poller = Poller(
+            store=store,
+            settings=settings,
+            runtime=runtime,
+            may_pop=self._claims.possible,
+            give_back=self._reports.hand_back_unclaimed,
+        )
+
+    async def run(self) -> None:
+        """Pops for the open calls until cancelled."""
+        try:
+            await self._poller.run()
+        finally:
+            self._claims.cancel()
+            self._reports.cancel()
+
+    async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
+        """Waits for work for an executor, at most wait_us.
+
+        Raises:
+            InvalidArgument: a field breaks a rule.
+            FailedPrecondition: the executor runs on another host, where CLOCK_BOOTTIME is another clock.
+        """
+        self._check(request)
+        executor_id, now = request.executor_id, self._runtime.monotonic()
+        undelivered = self._answers.called(executor_id, request.call, request.ack, now)
+        if undelivered is None:
+            return c.NextWorkReply(draining=self._draining.is_set())
+        self._reports.hand_back(executor_id, undelivered)
+        call = Call(executor_id, frozenset(request.lambdas), request.max_tasks)
+        earlier = self._open.pop(executor_id, None)
+        if earlier is not None:
+            earlier.dismiss()
+        self._open[executor_id] = call
+        try:
+            return await self._answer(call, now + request.wait_us / US)
+        finally:
+            if self._open.get(executor_id) is call:
+                del self._open[executor_id]
+
+    def executor_died(self, death: Death) -> None:
+        """An executor is verifiably dead: sees to it that all it held runs again, or counts as what it was."""
+        call = self._open.pop(death.executor_id, None)
+        if call is not None:
+            call.dismiss()
+        report_death(death, self._answers.died(death.executor_id, self._runtime.monotonic()), self._reports)
+
+    async def drain(self, seconds: float = 5.0) -> None:
+        """Pops no more, answers all calls with `draining`, and hands back the ids it holds.
+
+        Args:
+            seconds: how long to wait at most until the HSC has taken them; it may be down.
+        """
+        self._draining.set()
+        await self._poller.close()
+        await self.flush(seconds)
+
+    async def flush(self, seconds: float) -> None:
+        """Waits until the HSC knows all it has to know, at most so long."""
+        until = self._runtime.monotonic() + seconds
+        await self._claims.flush(seconds)
+        left = await self._reports.flush(max(until - self._runtime.monotonic(), 0))
+        if left:
+            _log.warning("reports not delivered; the store consumer takes over", reports=left)
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _check(self, request: c.NextWorkRequest) -> None:
+        check_name(request.executor_id, "executor_id")
+        if not 1 <= request.max_tasks <= MAX_BATCH:
+            raise InvalidArgument(f"max_tasks {request.max_tasks}: use 1 to {MAX_BATCH}")
+        if not 0 <= request.wait_us <= MAX_WAIT_US:
+            raise InvalidArgument(f"wait_us {request.wait_us}: use 0 to {MAX_WAIT_US} (60 s)")
+        if not request.lambdas:
+            raise InvalidArgument("lambdas: name at least one that the executor can run")
+        for name in request.lambdas:
+            check_lambda(name)
+        if request.boot_id != self._runtime.boot_id():
+            raise FailedPrecondition(
+                "the executor runs on another host than this controller, or its host has been started anew since; leases are"
+                " dated by the host's own clock, so each host needs a controller of its own: start one there"
+            )
+
+    async def _answer(self, call: Call, until: float) -> c.NextWorkReply:
+        while not call.dismissed.is_set() and not self._draining.is_set():
+            await self._poller.fill(call, until)
+            if not call.ids:
+                break
+            ids, call.ids = call.ids, {}
+            grant = await self._claims.claim(call.executor_id, ids)
+            if grant is None:
+                break
+            claims = refs(grant.claims)
+            self._poller.put_back({task_id: ids[task_id] for task_id in grant.deferred if task_id in ids})
+            if call.dismissed.is_set() or self._draining.is_set():
+                self._reports.hand_back(call.executor_id, claims)
+            elif claims:
+                number = self._answers.answer(call.executor_id, claims)
+                _log.info("next_work", executor=call.executor_id, number=number, tasks=len(claims))
+                return c.NextWorkReply(number=number, claims=grant.claims, claim_sent_us=grant.sent_us)
+            if self._runtime.monotonic() >= until:
+                break
+        return c.NextWorkReply(draining=self._draining.is_set())
