@@ -19,12 +19,16 @@ END = "<!-- end of {name} -->"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Draws docs/lifecycle.md from the table of moves.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not what would be written")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if the page is not what would be written"
+    )
     args = parser.parse_args()
     old = PAGE.read_text(encoding="utf-8")
     new = put(put(old, "states", picture(MOVES)), "moves", table(MOVES))
     if args.check and new != old:
-        sys.exit("docs/lifecycle.md is not what MOVES in atf/task.py says. Run tools/draw_lifecycle.py and commit the page.")
+        sys.exit(
+            "docs/lifecycle.md is not what MOVES in atf/task.py says. Run tools/draw_lifecycle.py and commit the page."
+        )
     if new != old:
         PAGE.write_text(new, encoding="utf-8")
         print(f"wrote {PAGE}")
@@ -48,14 +52,18 @@ def picture(moves: tuple[Move, ...]) -> str:
             target = move.target if move.target is not None else source
             arrows.setdefault((node(source), node(target)), []).append(move.name)
     lines = [f"    {source} --> {target}: {', '.join(names)}" for (source, target), names in arrows.items()]
-    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, *(f"    {node(each)} --> [*]" for each in ends()), "```"])
+    return "\n".join(
+        ["```mermaid", "stateDiagram-v2", *lines, *(f"    {node(each)} --> [*]" for each in ends()), "```"]
+    )
 
 
 def node(status: Status | None) -> str:
+    """A state's name in the picture; "no record" is its start."""
     return "[*]" if status is None else status.name
 
 
 def ends() -> Iterator[Status]:
+    """The states at rest, in the order of their numbers."""
     return (status for status in Status if status in FINISHED)
 
 
@@ -65,7 +73,9 @@ def table(moves: tuple[Move, ...]) -> str:
     for move in moves:
         source = ", ".join("–" if each is None else each.name for each in move.sources)
         target = "unchanged" if move.target is None else move.target.name
-        rows.append(f"| {move.name} | {source} | {target} | {move.guard or '–'} | {move.who} | {move.next_at or 'none'} |")
+        rows.append(
+            f"| {move.name} | {source} | {target} | {move.guard or '–'} | {move.who} | {move.next_at or 'none'} |"
+        )
     return "\n".join(rows)
 
 

@@ -19,7 +19,9 @@ FOLDER = Path("atf/rpc")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Generates the code in atf/rpc from its .proto files.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the code is not what would be written")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if the code is not what would be written"
+    )
     args = parser.parse_args()
     fresh = generate()
     stale = [path for path, text in fresh.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
@@ -45,7 +47,10 @@ def generate() -> dict[Path, str]:
         code = protoc.main(["protoc", *includes, f"--python_out={folder}", f"--pyi_out={folder}", *protos])
         if code:
             sys.exit(f"protoc failed with exit code {code}")
-        return {path.relative_to(folder): path.read_text(encoding="utf-8") for path in sorted(Path(folder).rglob("*_pb2.py*"))}
+        return {
+            path.relative_to(folder): path.read_text(encoding="utf-8")
+            for path in sorted(Path(folder).rglob("*_pb2.py*"))
+        }
 
 
 if __name__ == "__main__":

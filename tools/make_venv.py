@@ -23,8 +23,8 @@ OLDEST_PIP = (22, 3)  # the first with --python
 
 def main() -> None:
     if sys.version_info[:2] < OLDEST:
-        sys.exit("ATF needs Python 3.11 or newer; {0} is {1}.{2}. Name another one: make PYTHON=/path/to/python3.11".format(
-            sys.executable, *sys.version_info))  # fmt: skip
+        found = f"{sys.executable} is {sys.version_info[0]}.{sys.version_info[1]}"
+        sys.exit(f"ATF needs Python 3.11 or newer; {found}. Name another one: make PYTHON=/path/to/python3.11")
     parser = argparse.ArgumentParser(description="Makes a virtual environment from pinned requirements.")
     parser.add_argument("venv", type=Path)
     parser.add_argument("requirements", type=Path)
@@ -39,9 +39,9 @@ def make(venv: Path, requirements: Path, project: Path | None) -> None:
     `venv`/.ready is written last, so that an interrupted set-up starts over.
     """
     ready = venv / ".ready"
-    wanted = "{}\n{}\n".format(hashlib.sha256(requirements.read_bytes()).hexdigest(), venv.absolute())
+    wanted = f"{hashlib.sha256(requirements.read_bytes()).hexdigest()}\n{venv.absolute()}\n"
     if not ready.exists() or ready.read_text(encoding="utf-8") != wanted:
-        print("Setting up {} from {} ...".format(venv, requirements), flush=True)
+        print(f"Setting up {venv} from {requirements} ...", flush=True)
         ready.unlink(missing_ok=True)
         pip = create(venv)
         run([*pip, "install", "--require-hashes", "--requirement", str(requirements)])
@@ -57,12 +57,15 @@ def create(venv: Path) -> list[str]:
     """An empty environment in place of what is there, and the pip that installs into it."""
     lend = own_pip() >= OLDEST_PIP
     if not lend and importlib.util.find_spec("ensurepip") is None:
-        sys.exit("{} has neither pip 22.3 or newer nor ensurepip. On Debian or Ubuntu: apt install python3-pip".format(sys.executable))
+        sys.exit(
+            f"{sys.executable} has neither pip 22.3 or newer nor ensurepip. On Debian or Ubuntu: apt install python3-pip"
+        )
     run([sys.executable, "-m", "venv", "--clear", *(["--without-pip"] if lend else []), str(venv)])
     return pip_of(venv)
 
 
 def pip_of(venv: Path) -> list[str]:
+    """The pip that installs into `venv`: its own if it has one, else this interpreter's."""
     inner = str(venv / "bin" / "python")
     if list(venv.glob("lib/python*/site-packages/pip")):
         return [inner, "-m", "pip", "--quiet", "--disable-pip-version-check"]
@@ -77,9 +80,10 @@ def own_pip() -> tuple[int, ...]:
 
 
 def run(command: list[str]) -> None:
+    """Runs a command with its output let through; a failure of its ends this process too."""
     code = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
     if code:
-        sys.exit("set-up failed (exit code {}): {}".format(code, " ".join(command)))
+        sys.exit(f"set-up failed (exit code {code}): {' '.join(command)}")
 
 
 if __name__ == "__main__":

