@@ -1,0 +1,91 @@
+"""The kill: SIGKILL to one executor's worker that has started tasks, by the lambda's own record.
+
+A worker is stopped first (SIGSTOP), so that what the record says of it still holds when it is killed. If it has started
+nothing it goes on (SIGCONT), and another is tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from .record import Record, Run
+
+_STOP_MS: Final = 1_000
+"""Milliseconds that the threads of a worker may take to stand still."""
+_PAUSE_S: Final = 0.01
+
+
+@dataclass(frozen=True)
+class Kill:
+    """An executor's worker that was killed.
+
+    Attributes:
+        pid: its process.
+        at_ns: when, by CLOCK_MONOTONIC.
+        cut_off: the runs that it had started and not ended.
+    """
+
+    pid: int
+    at_ns: int
+    cut_off: list[tuple[str, Run]]
+
+
+async def kill_one(workers: Callable[[], Iterable[int]], record: Record, *, within: float) -> Kill | None:
+    """Kills a worker that has started tasks; None: none was caught with any in time.
+
+    Args:
+        workers: answers the process ids of the executors' workers that run now.
+        record: the lambda's.
+        within: seconds to go on trying.
+    """
+    until = time.monotonic() + within
+    while time.monotonic() < until:
+        record.poll()
+        for pid in sorted(workers(), key=lambda pid: -len(record.open_runs(pid))):
+            if killed := await _strike(pid, record):
+                return killed
+        await asyncio.sleep(_PAUSE_S)
+    return None
+
+
+async def _strike(pid: int, record: Record) -> Kill | None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+        await _stands_still(pid)
+        record.poll()
+        if record.open_runs(pid):
+            at_ns = time.monotonic_ns()
+            os.kill(pid, signal.SIGKILL)
+            record.poll()
+            return Kill(pid, at_ns, record.close_killed(pid, at_ns))
+        os.kill(pid, signal.SIGCONT)
+    return None
+
+
+async def _stands_still(pid: int) -> None:
+    """Waits until every thread of a stopped process has stopped."""
+    for _ in range(_STOP_MS):
+        if _all_stopped(pid):
+            return
+        await asyncio.sleep(0.001)
+
+
+def _all_stopped(pid: int) -> bool:
+    threads = Path(f"/proc/{pid}/task")
+    if not threads.exists():
+        return False  # no such system: the whole time is waited
+    try:
+        return all(
+            (each / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] in "TZX"
+            for each in threads.iterdir()
+        )
+    except OSError:
+        return False  # a thread has just ended
