@@ -34,23 +34,21 @@ def main() -> None:
 
 
 def make(venv: Path, requirements: Path, project: Path | None) -> None:
-    """Makes `venv` hold `requirements`; one that holds just these already is kept.
+    """Makes `venv` hold `requirements` and `project`; requirements that it holds already are left alone.
 
-    `venv`/.ready is written last, so that an interrupted set-up starts over.
+    `venv`/.pins says which it holds, and is written when all are in; `venv`/.ready, written last, is what make looks at.
     """
-    ready = venv / ".ready"
+    pins, ready = venv / ".pins", venv / ".ready"
     wanted = f"{hashlib.sha256(requirements.read_bytes()).hexdigest()}\n{venv.absolute()}\n"
-    if not ready.exists() or ready.read_text(encoding="utf-8") != wanted:
+    if not pins.exists() or pins.read_text(encoding="utf-8") != wanted:
         print(f"Setting up {venv} from {requirements} ...", flush=True)
-        ready.unlink(missing_ok=True)
         pip = create(venv)
         run([*pip, "install", "--require-hashes", "--requirement", str(requirements)])
-    else:
-        pip = pip_of(venv)
+        pins.write_text(wanted, encoding="utf-8")
     if project is not None:
         # Its requirements and its build backend are in the environment by now, so that nothing unpinned is fetched.
-        run([*pip, "install", "--no-deps", "--no-build-isolation", "--editable", str(project)])
-    ready.write_text(wanted, encoding="utf-8")
+        run([*pip_of(venv), "install", "--no-deps", "--no-build-isolation", "--editable", str(project)])
+    ready.touch()
 
 
 def create(venv: Path) -> list[str]:
