@@ -195,7 +195,13 @@ class Store(Reading, Registry):
         ]
 
     async def claim(self, owner: str, nonce: str, ids: Sequence[str], max_bytes: int) -> ClaimBatch:
-        """ENQUEUED → CLAIMED. The same owner, nonce and ids again answer the same.
+        """ENQUEUED → CLAIMED. The same owner, nonce and ids again answer the same; an id given twice is answered once.
+
+        Args:
+            owner: the executor it is for.
+            nonce: a fresh one per call, the same one for a repetition.
+            ids: what to claim.
+            max_bytes: what the specs and their overhead may come to. A first task that is larger is claimed alone.
 
         Raises:
             StoreSettling: the server restarted and may have forgotten claims.
@@ -204,7 +210,7 @@ class Store(Reading, Registry):
 
         async def claim(partition: int, mine: list[str]) -> None:
             room = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD_BYTES for each in batch.claims), 0)
-            args: list[Arg] = [owner, nonce, self._timing.heartbeat_timeout_us, room, *mine]
+            args: list[Arg] = [owner, nonce, self._timing.heartbeat_timeout_us, room, int(not batch.claims), *mine]
             reply = await self._call("claim", partition, args, server=True)
             if reply and reply[0] == b"settling":
                 raise StoreSettling(
@@ -222,6 +228,8 @@ class Store(Reading, Registry):
                         Claimed(task_id, int(counter), nonce, spec, *(int(number) for number in numbers))
                     )
 
+        # A queue may hold an id twice, and a repetition within one call would be answered as a repetition of the call.
+        ids = list(dict.fromkeys(ids))
         for task_id in ids:
             self._partition(task_id)  # all are checked before the first is claimed
         for partition in range(self.partitions):

@@ -1,9 +1,9 @@
 -- claim: ENQUEUED -> CLAIMED, with a new token
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), durable (1 = the server forgets nothing at a restart), owner, nonce,
---          claim timeout, bytes at most, then the ids
+--          claim timeout, bytes at most, 1 = the first task may be larger than that, then the ids
 -- RETURNS  {"settling", µs} while no claims are given, else per id {id, counter, spec, attempt, run, losses, at};
---          {id} = lost; {id, ""} = not looked at, for the bytes
+--          {id} = lost; {id, ""} = left as it was, for the bytes
 --
 -- A server that restarted or took over may have forgotten claims that their executors still hold. It gives none for one
 -- claim timeout, so that those executors have ended by then.
@@ -20,26 +20,28 @@ register('claim', {'allow-oom'}, function(keys, args)
   end
   if record[2] and now < tonumber(record[2]) then return {'settling', fmt(tonumber(record[2]) - now)} end
 
-  local answer = {}
-  for i = 8, #args do
+  local answer, leased, any_size = {}, {}, args[8] == '1'
+  for i = 9, #args do
     local id = args[i]
-    if bytes <= 0 then
+    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'o', 'q', 'spec', 'a', 'r', 'l', 'at')
+    local again = task[1] == 'CLAIMED' and task[3] == nonce and task[4] == owner  -- this very call, once more
+    if task[1] ~= 'ENQUEUED' and not again then
+      answer[#answer + 1] = {id}
+    elseif #task[6] + CLAIM_OVERHEAD > bytes and not any_size then
       answer[#answer + 1] = {id, ''}
+      bytes = 0  -- what comes after it is not given before it
     else
-      local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'o', 'q', 'spec', 'a', 'r', 'l', 'at')
       local counter, run = tonumber(task[2] or 0), tonumber(task[8] or 0)
-      local claimed = task[1] == 'CLAIMED' and task[3] == nonce and task[4] == owner  -- this very call, once more
-      if task[1] == 'ENQUEUED' then
-        counter, run, claimed = math.max(counter + 1, now), run + 1, true
+      if not again then
+        counter, run = math.max(counter + 1, now), run + 1
         move(P, id, task[5], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
+        leased[task[5]] = true
       end
-      if claimed then
-        answer[#answer + 1] = {id, fmt(counter), task[6], fmt(tonumber(task[7] or 0) + 1), fmt(run), task[9] or '0', task[10]}
-        bytes = bytes - #task[6] - CLAIM_OVERHEAD
-      else
-        answer[#answer + 1] = {id}
-      end
+      answer[#answer + 1] = {id, fmt(counter), task[6], fmt(tonumber(task[7] or 0) + 1), fmt(run), task[9] or '0', task[10]}
+      bytes, any_size = bytes - #task[6] - CLAIM_OVERHEAD, false
     end
   end
+  -- the queue's next visit may be later than the lease's end: its enqueue timeout may be long, its lambda paused
+  for queue in pairs(leased) do visit_by(P, queue, now + timeout) end
   return answer
 end)
