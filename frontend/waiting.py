@@ -12,14 +12,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from atf.errors import AtfError, TaskNotFound
-from atf.log import get_logger
 from atf.runtime import Runtime
 from atf.store.store import Store
 
 _IDLE_LOOKS: Final = 10
 """Intervals that the listener stays when nobody waits: a subscription per call would cost more than the call."""
-
-_log = get_logger()
 
 
 class _Call:

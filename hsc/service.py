@@ -23,7 +23,6 @@ from atf.task import (
     MAX_BATCH,
     MAX_BATCH_BYTES,
     MAX_ERROR_BYTES,
-    MAX_PAYLOAD_BYTES,
     MAX_PROGRESS_BYTES,
     MAX_RESULT_BYTES,
     US,
@@ -34,8 +33,8 @@ MAX_HELD: Final = 4_096
 """Claims of one Heartbeat, HandBack or ReportLoss: all that one executor holds."""
 MAX_WHY_CHARS: Final = 256
 MAX_RAN_US: Final = 366 * 86_400 * US
-MAX_CLAIM_BYTES: Final = MAX_BATCH_BYTES - MAX_PAYLOAD_BYTES - (64 << 10)
-"""Of specs in one answer. The store stops after the claim that passes it, which may be the largest there is."""
+MAX_CLAIM_BYTES: Final = MAX_BATCH_BYTES - (64 << 10)
+"""Of claims in one answer; the ids that are lost or deferred come on top."""
 _OUTCOMES: Final = frozenset(int(each) for each in Outcome)
 _WORD: Final = re.compile(r"[!-~]{1,128}")
 

@@ -1,0 +1,113 @@
+"""A frontend on the real store functions over fakeredis, with an instant that the test sets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import fakeredis
+import pytest
+
+from atf.config import FrontendSettings, StoreSettings, Timing
+from atf.frontend.service import FrontendService
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+from atf.store.types import Claimed, Held, Outcome, RunResult
+from atf.task import US
+
+START_US = 1_800_000_000 * US
+
+
+class Clock(SystemRuntime):
+    """Real spawning, clocks set by the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_us = START_US
+
+    def advance(self, seconds: float) -> None:
+        self.now_us += round(seconds * US)
+
+    def monotonic(self) -> float:
+        return self.now_us / US
+
+    def wall_us(self) -> int:
+        return self.now_us
+
+
+class Bench:
+    """One frontend, its store, and the moves other roles would make."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store = store
+        self.clock = clock
+        self.frontend = self.another_frontend()
+
+    def another_frontend(self, **settings: Any) -> FrontendService:
+        return FrontendService(store=self.store, settings=FrontendSettings(**settings), runtime=self.clock)
+
+    async def register(self, name: str = "photos/thumbnail", **fields: Any) -> None:
+        await self.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=name, **fields)]))
+
+    async def schedule(self, task_id: str = "", **fields: Any) -> str:
+        """Schedules through the frontend; answers the stored id."""
+        return (await self.frontend.schedule(request(task_id, **fields))).id
+
+    async def stored(self, stored_id: str) -> t.Task:
+        return await self.frontend.get_task(f.GetTaskRequest(id=stored_id, with_spec=True))
+
+    async def enqueue(self) -> None:
+        for partition in range(self.store.partitions):
+            await self.store.enqueue(partition, 0)
+
+    async def claim(self, *ids: str, owner: str = "executor-1") -> list[Claimed]:
+        await self.enqueue()
+        for partition in range(self.store.partitions):
+            await self.store.pop(partition, [["photos/thumbnail:1"]], 100)
+        return (await self.store.claim(owner, f"nonce-{self.clock.now_us}", list(ids), 1 << 22)).claims
+
+    async def finish(self, stored_id: str, outcome: Outcome = Outcome.SUCCEEDED, **fields: Any) -> None:
+        (claim,) = await self.claim(stored_id)
+        await self.end(claim, outcome, **fields)
+
+    async def end(self, claim: Claimed, outcome: Outcome = Outcome.SUCCEEDED, **fields: Any) -> None:
+        held = Held(claim.task_id, claim.counter, claim.nonce)
+        await self.store.finish("executor-1", [RunResult(held, outcome, **fields)])
+
+    async def counts(self) -> dict[str, int]:
+        return {status.name: count for status, count in (await self.store.counts("photos/thumbnail")).items() if count}
+
+
+def request(
+    task_id: str = "",
+    name: str = "photos/thumbnail",
+    *,
+    at_us: int | None = None,
+    delay_us: int | None = None,
+    **spec: Any,
+) -> f.ScheduleRequest:
+    made = f.ScheduleRequest(id=task_id, spec=t.TaskSpec(**{"lambda": name, **spec}))
+    if at_us is not None:
+        made.at_us = at_us
+    if delay_us is not None:
+        made.delay_us = delay_us
+    return made
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def bench(clock: Clock) -> AsyncIterator[Bench]:
+    settings = StoreSettings(partitions=2)
+    store = await Store.open(settings, Timing(), clock, fake=fakeredis.FakeServer(version=(7, 4)))
+    store.now = clock.wall_us
+    bench = Bench(store, clock)
+    await bench.register()
+    yield bench
+    bench.frontend.drain()
+    await store.close()

@@ -1,0 +1,143 @@
+"""Why a task has not started: every reason, from a task that is really in that state."""
+
+from __future__ import annotations
+
+import pytest
+
+from atf.frontend.explain import duration
+from atf.rpc import frontend_pb2 as f
+from atf.store.types import Beat, Held, Outcome
+from atf.task import US
+
+from .conftest import START_US, Bench
+
+
+async def explain(bench: Bench, task_id: str) -> f.ExplainTaskReply:
+    return await bench.frontend.explain_task(f.ExplainTaskRequest(id=task_id))
+
+
+async def test_not_due(bench: Bench) -> None:
+    answer = await explain(bench, await bench.schedule("a", delay_us=90 * US))
+    assert (answer.reason, answer.until_us) == ("not_due", START_US + 90 * US)
+    assert "1 min 30 s from now" in answer.sentence
+    assert answer.position == -1
+
+
+async def test_due_but_nobody_has_pushed_it(bench: Bench) -> None:
+    task_id = await bench.schedule("a")
+    bench.clock.advance(5)
+    answer = await explain(bench, task_id)
+    assert answer.reason == "due"
+    assert "5.0 s ago" in answer.sentence
+    assert "no store consumer is running" in answer.sentence
+
+
+async def test_behind_its_ordering_key(bench: Bench) -> None:
+    first, _, third = [await bench.schedule(name, ordering_key="k") for name in ("a", "b", "c")]
+    answer = await explain(bench, third)
+    assert (answer.reason, answer.behind, answer.position) == ("behind", first, 2)
+    assert first in answer.sentence
+    assert "2 tasks of this key are before it" in answer.sentence
+
+
+async def test_paused_before_and_in_its_queue(bench: Bench) -> None:
+    queued = await bench.schedule("a")
+    await bench.enqueue()
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail"}))
+    waiting = await bench.schedule("b")
+    for task_id in (queued, waiting):
+        answer = await explain(bench, task_id)
+        assert answer.reason == "paused"
+        assert "atf resume photos/thumbnail" in answer.sentence
+
+
+async def test_queue_full(bench: Bench) -> None:
+    await bench.register(queue_limit=2)
+    ids = [await bench.schedule(name, ordering_key="") for name in "abcdefgh"]
+    await bench.enqueue()
+    answers = [await explain(bench, task_id) for task_id in ids]
+    full = [answer for answer in answers if answer.reason == "queue_full"]
+    assert len(full) == 4  # two partitions of two entries each
+    assert "full (2 of 2)" in full[0].sentence
+    assert (full[0].queue_depth, full[0].queue_limit) == (2, 2)
+    queued = [answer for answer in answers if answer.reason == "queued"]
+    assert sorted(answer.position for answer in queued) == [0, 0, 1, 1]
+    assert "at position" in queued[0].sentence
+
+
+async def test_between_queue_and_claim(bench: Bench) -> None:
+    task_id = await bench.schedule("a")
+    await bench.enqueue()
+    for partition in range(bench.store.partitions):
+        await bench.store.pop(partition, [["photos/thumbnail:1"]], 10)
+    answer = await explain(bench, task_id)
+    assert (answer.reason, answer.until_us) == ("between", START_US + 10 * US)
+    assert "pushed again in 10.0 s" in answer.sentence
+
+
+async def test_claimed_then_running_then_asked_to_stop(bench: Bench) -> None:
+    task_id = await bench.schedule("a")
+    (claim,) = await bench.claim(task_id, owner="executor-9")
+    bench.clock.advance(0.5)
+    answer = await explain(bench, task_id)
+    assert (answer.reason, answer.until_us) == ("claimed", START_US + 16 * US)
+    assert "Executor executor-9 claimed it 500 ms ago" in answer.sentence
+    assert "lease ends in 15.5 s" in answer.sentence
+    await bench.store.heartbeat("executor-9", [Beat(Held(task_id, claim.counter, claim.nonce), True)])
+    bench.clock.advance(2)
+    answer = await explain(bench, task_id)
+    assert answer.reason == "running"
+    assert "Executor executor-9 has been running it for 2.0 s" in answer.sentence
+    await bench.frontend.cancel_tasks(f.CancelTasksRequest(ids=[task_id]))
+    assert "cancellation was asked for" in (await explain(bench, task_id)).sentence
+    bench.clock.advance(60)
+    assert "Its lease has expired" in (await explain(bench, task_id)).sentence
+
+
+async def test_backing_off_says_why_and_until_when(bench: Bench) -> None:
+    task_id = await bench.schedule("a")
+    await bench.finish(task_id, Outcome.FAILED, error="Traceback\nValueError: no such size", retry_in_us=8 * US)
+    answer = await explain(bench, task_id)
+    assert (answer.reason, answer.until_us) == ("backing_off", START_US + 8 * US)
+    assert answer.sentence == "Attempt 1 failed (ValueError: no such size). The next one is due in 8.0 s."
+
+
+@pytest.mark.parametrize(
+    ("outcome", "sentence"),
+    [
+        (Outcome.SUCCEEDED, "It succeeded 3.0 s ago, at attempt 1."),
+        (Outcome.FAILED_FATAL, "It failed for good 3.0 s ago, after 1 attempt and 0 lost runs: bad file. atf retry "),
+    ],
+)
+async def test_finished(bench: Bench, outcome: Outcome, sentence: str) -> None:
+    task_id = await bench.schedule("a")
+    await bench.finish(task_id, outcome, error="bad file" if outcome is Outcome.FAILED_FATAL else "")
+    bench.clock.advance(3)
+    answer = await explain(bench, task_id)
+    assert (answer.reason, answer.until_us) == ("finished", 0)
+    assert answer.sentence.startswith(sentence)
+
+
+async def test_cancelled_says_how_to_start_it_afresh(bench: Bench) -> None:
+    task_id = await bench.schedule("a", delay_us=US)
+    await bench.frontend.cancel_tasks(f.CancelTasksRequest(ids=[task_id]))
+    assert (
+        await explain(bench, task_id)
+    ).sentence == f"It was cancelled 0 ms ago. atf retry {task_id} starts it afresh."
+
+
+@pytest.mark.parametrize(
+    ("us", "said"),
+    [
+        (-5, "0 ms"),
+        (340_999, "340 ms"),
+        (12_500_000, "12.5 s"),
+        (200 * US, "3 min 20 s"),
+        (3_600 * US, "1 h"),
+        (18_600 * US, "5 h 10 min"),
+        (183_600 * US, "2 d 3 h"),
+        (172_860 * US, "2 d"),
+    ],
+)
+def test_durations_are_said_as_people_do(us: int, said: str) -> None:
+    assert duration(us) == said

@@ -1,0 +1,274 @@
+"""The HSC on the real store functions: what each call decides, and that one bad item never fails its batch."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import fakeredis
+import pytest
+
+from atf.config import StoreSettings, Timing
+from atf.errors import InvalidArgument
+from atf.hsc.service import MAX_HELD, HscService
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+from atf.store.types import NewTask, TaskRecord
+from atf.task import MAX_BATCH_BYTES, US, Status
+
+START_US = 1_800_000_000 * US
+OK, LOST, CANCEL = h.OK, h.LOST, h.CANCEL
+MALFORMED = ["", "a", "7-a", "0-a/b", "x" * 5_000, "0-" + "a" * 65, "0-ä"]
+
+
+class Bench:
+    """An HSC, its store, and tasks that are ready to be claimed."""
+
+    def __init__(self, store: Store, runtime: SystemRuntime) -> None:
+        self.store = store
+        self.now_us = START_US
+        store.now = lambda: self.now_us
+        self.hsc = HscService(store=store, timing=Timing(), runtime=runtime)
+
+    async def enqueued(self, count: int, spec: bytes = b"spec") -> list[str]:
+        items = [
+            NewTask(f"t{n}", n % 2, "photos/thumbnail", 1, spec, b"d", None, 0, 3, 3, 60 * US) for n in range(count)
+        ]
+        ids = [each.id for each in await self.store.schedule(items)]
+        for partition in (0, 1):
+            while (await self.store.enqueue(partition, 0)).enqueued:
+                pass
+        return ids
+
+    async def claimed(self, count: int) -> list[t.Claim]:
+        return list((await self.claim(await self.enqueued(count))).claims)
+
+    async def claim(self, ids: list[str], nonce: str = "n1") -> h.ClaimTasksReply:
+        return await self.hsc.claim_tasks(h.ClaimTasksRequest(executor_id="e1", nonce=nonce, task_ids=ids))
+
+    async def record(self, task_id: str) -> TaskRecord:
+        (record,) = await self.store.get([task_id])
+        assert record is not None
+        return record
+
+
+def ref(claim: t.Claim, **token: Any) -> t.ClaimRef:
+    return t.ClaimRef(
+        task_id=claim.task_id,
+        token=t.Token(**{"counter": claim.token.counter, "nonce": claim.token.nonce, **token}),
+    )
+
+
+def malformed() -> list[t.ClaimRef]:
+    return [t.ClaimRef(task_id=each, token=t.Token(counter=1, nonce="n1")) for each in MALFORMED]
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    runtime = SystemRuntime()
+    fake = fakeredis.FakeServer(version=(7, 4))
+    store = await Store.open(StoreSettings(partitions=2), Timing(), runtime, fake=fake)
+    yield Bench(store, runtime)
+    await store.close()
+
+
+async def test_claims_come_with_all_that_an_executor_needs(bench: Bench) -> None:
+    (task_id,) = await bench.enqueued(1, b"the spec")
+    reply = await bench.claim([task_id])
+    (claim,) = reply.claims
+    assert (claim.task_id, claim.spec, claim.attempt, claim.run, claim.losses) == (task_id, b"the spec", 1, 1, 0)
+    assert (claim.token.nonce, claim.scheduled_at_us) == ("n1", START_US)
+    assert claim.token.counter > 0
+    assert (await bench.record(task_id)).owner == "e1"
+
+
+async def test_a_repeated_claim_answers_the_same_and_another_nonce_loses(bench: Bench) -> None:
+    ids = await bench.enqueued(3)
+    first = await bench.claim(ids)
+    assert (await bench.claim(ids)) == first
+    other = await bench.claim(ids, nonce="n2")
+    assert (list(other.claims), sorted(other.lost)) == ([], sorted(ids))
+
+
+async def test_a_malformed_id_is_lost_and_the_others_are_claimed(bench: Bench) -> None:
+    ids = await bench.enqueued(2)
+    reply = await bench.claim([*MALFORMED, *ids])
+    assert sorted(claim.task_id for claim in reply.claims) == ids
+    assert sorted(reply.lost) == sorted(MALFORMED)
+
+
+async def test_an_answer_never_grows_beyond_a_messages_bound(bench: Bench) -> None:
+    ids = await bench.enqueued(8, b"x" * ((1 << 20) + 8_000))
+    reply = await bench.claim(ids)
+    assert 2 <= len(reply.claims) < 8
+    assert reply.ByteSize() <= MAX_BATCH_BYTES
+    assert {*(claim.task_id for claim in reply.claims), *reply.deferred} == set(ids)
+    rest = await bench.claim(list(reply.deferred), nonce="n2")
+    assert rest.claims
+
+
+async def test_heartbeats_renew_start_and_tell_of_cancellation(bench: Bench) -> None:
+    claims = await bench.claimed(3)
+    await bench.store.cancel([claims[1].task_id])
+    bench.now_us += 10 * US
+    beats = [h.HeldClaim(claim=ref(claim), started=True, progress="é" * 600) for claim in claims]
+    beats[2].claim.token.counter -= 1
+    reply = await bench.hsc.heartbeat(h.HeartbeatRequest(executor_id="e1", claims=beats))
+    assert list(reply.verdicts) == [OK, CANCEL, LOST]
+    record = await bench.record(claims[0].task_id)
+    assert record.status is Status.PROCESSING
+    assert record.next_at_us == START_US + 26 * US
+    assert record.progress == "é" * 512  # cut to 1 KiB, between characters
+
+
+async def test_one_heartbeat_lists_all_that_an_executor_holds(bench: Bench) -> None:
+    ids = await bench.enqueued(600)
+    claims = [claim for start in range(0, 600, 256) for claim in (await bench.claim(ids[start : start + 256])).claims]
+    assert len(claims) == 600
+    beats = [h.HeldClaim(claim=ref(claim)) for claim in claims]
+    reply = await bench.hsc.heartbeat(h.HeartbeatRequest(executor_id="e1", claims=beats))
+    assert list(reply.verdicts) == [OK] * 600
+
+
+async def test_results_are_recorded_once_and_the_old_token_changes_nothing(bench: Bench) -> None:
+    one, two = await bench.claimed(2)
+    results = [
+        h.Result(claim=ref(one), outcome=t.SUCCEEDED, result=b"42", ran_us=5),
+        h.Result(claim=ref(two, counter=two.token.counter - 1), outcome=t.SUCCEEDED, result=b"no"),
+    ]
+    for _ in range(2):  # repeated after a lost answer, it answers the same
+        reply = await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=results))
+        assert list(reply.verdicts) == [OK, LOST]
+    assert (await bench.record(one.task_id)).result == b"42"
+    assert len((await bench.record(one.task_id)).ended_runs) == 1
+    assert (await bench.record(two.task_id)).status is Status.CLAIMED
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "why"),
+    [
+        (t.FAILED, Status.RETRIABLE_FAILURE, "failed"),
+        (t.TIMED_OUT, Status.RETRIABLE_FAILURE, "timed_out"),
+        (t.FAILED_FATAL, Status.FATAL_FAILURE, "failed_fatal"),
+    ],
+)
+async def test_each_outcome_has_its_move(bench: Bench, outcome: t.Outcome, status: Status, why: str) -> None:
+    (claim,) = await bench.claimed(1)
+    result = h.Result(claim=ref(claim), outcome=outcome, error="é" * 3_000, retry_in_us=7 * US)
+    await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=[result]))
+    record = await bench.record(claim.task_id)
+    assert (record.status, record.ended_runs[0].why) == (status, why)
+    assert record.error == "é" * 2_048  # cut to 4 KiB, between characters
+    assert record.next_at_us == (START_US + 7 * US if status is Status.RETRIABLE_FAILURE else 0)
+
+
+async def test_a_stopped_run_ends_cancelled_where_that_was_asked_for(bench: Bench) -> None:
+    (claim,) = await bench.claimed(1)
+    await bench.store.cancel([claim.task_id])
+    result = h.Result(claim=ref(claim), outcome=t.STOPPED)
+    await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=[result]))
+    assert (await bench.record(claim.task_id)).status is Status.CANCELLED
+
+
+async def test_durations_out_of_bounds_do_no_harm(bench: Bench) -> None:
+    (claim,) = await bench.claimed(1)
+    result = h.Result(claim=ref(claim), outcome=t.FAILED, retry_in_us=-5, ran_us=-(1 << 60), ended_ago_us=-(1 << 60))
+    await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=[result]))
+    record = await bench.record(claim.task_id)
+    assert record.next_at_us == START_US
+    assert record.ended_runs[0].ended_at_us == START_US
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"outcome": t.OUTCOME_UNSPECIFIED}, "outcome 0 is none of"),
+        ({"outcome": 99}, "outcome 99 is none of"),
+        ({"outcome": t.SUCCEEDED, "result": b"x" * 65_537}, "65537 bytes, at most 65536"),
+        ({"outcome": t.SUCCEEDED, "encoding": 9}, "encoding 9"),
+    ],
+)
+async def test_a_result_that_breaks_a_rule_is_refused(bench: Bench, fields: dict[str, Any], message: str) -> None:
+    (claim,) = await bench.claimed(1)
+    with pytest.raises(InvalidArgument, match=message):
+        await bench.hsc.set_results(
+            h.SetResultsRequest(executor_id="e1", results=[h.Result(claim=ref(claim), **fields)])
+        )
+    assert (await bench.record(claim.task_id)).status is Status.CLAIMED
+
+
+async def test_what_never_started_is_handed_back_and_counts_nothing(bench: Bench) -> None:
+    claims = await bench.claimed(2)
+    await bench.hsc.heartbeat(
+        h.HeartbeatRequest(executor_id="e1", claims=[h.HeldClaim(claim=ref(claims[1]), started=True)])
+    )
+    reply = await bench.hsc.hand_back(
+        h.HandBackRequest(executor_id="e1", claims=[ref(each) for each in claims], unclaimed=["1-nobody"])
+    )
+    assert list(reply.verdicts) == [OK, LOST, LOST]
+    record = await bench.record(claims[0].task_id)
+    assert (record.status, record.attempts, record.losses) == (Status.ENQUEUED, 0, 0)
+
+
+async def test_ids_that_were_popped_and_never_claimed_are_taken_back(bench: Bench) -> None:
+    ids = await bench.enqueued(4)
+    for partition in (0, 1):
+        await bench.store.pop(partition, [["photos/thumbnail:1"]], 10)
+    reply = await bench.hsc.hand_back(h.HandBackRequest(executor_id="c1", unclaimed=ids))
+    assert list(reply.verdicts) == [OK] * 4
+    assert len((await bench.claim(ids)).claims) == 4
+
+
+async def test_a_loss_counts_apart_from_attempts_and_says_why(bench: Bench) -> None:
+    (claim,) = await bench.claimed(1)
+    request = h.ReportLossRequest(executor_id="e1", claims=[ref(claim)], why="killed by signal 9\tnow\n" + "x" * 999)
+    assert list((await bench.hsc.report_loss(request)).verdicts) == [OK]
+    record = await bench.record(claim.task_id)
+    assert (record.status, record.attempts, record.losses) == (Status.ENQUEUED, 0, 1)
+    assert record.ended_runs[0].why.startswith("lost: killed by signal 9 now x")
+    assert len(record.ended_runs[0].why) < 300
+    assert list((await bench.hsc.report_loss(request)).verdicts) == [LOST]
+
+
+async def test_malformed_ids_are_lost_in_every_call_and_the_good_ones_go_on(bench: Bench) -> None:
+    one, two, three, four = await bench.claimed(4)
+    bad = malformed()
+    lost = [LOST] * len(bad)
+
+    beats = [h.HeldClaim(claim=each) for each in [*bad, ref(one)]]
+    assert list((await bench.hsc.heartbeat(h.HeartbeatRequest(executor_id="e1", claims=beats))).verdicts) == [*lost, OK]
+
+    results = [h.Result(claim=each, outcome=t.SUCCEEDED) for each in [ref(two), *bad]]
+    reply = await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=results))
+    assert list(reply.verdicts) == [OK, *lost]
+
+    back = h.HandBackRequest(executor_id="e1", claims=[*bad, ref(three)], unclaimed=MALFORMED)
+    assert list((await bench.hsc.hand_back(back)).verdicts) == [*lost, OK, *lost]
+
+    loss = h.ReportLossRequest(executor_id="e1", claims=[bad[0], ref(four), *bad[1:]])
+    assert list((await bench.hsc.report_loss(loss)).verdicts) == [LOST, OK, *lost[1:]]
+
+
+async def test_nothing_to_do_is_fine(bench: Bench) -> None:
+    assert not (await bench.claim([])).claims
+    assert not (await bench.hsc.heartbeat(h.HeartbeatRequest(executor_id="e1"))).verdicts
+    assert not (await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1"))).verdicts
+    assert not (await bench.hsc.hand_back(h.HandBackRequest(executor_id="e1"))).verdicts
+    assert not (await bench.hsc.report_loss(h.ReportLossRequest(executor_id="e1"))).verdicts
+
+
+async def test_calls_that_are_too_large_or_nameless_are_refused(bench: Bench) -> None:
+    hsc, claim = bench.hsc, t.ClaimRef(task_id="0-a")
+    with pytest.raises(InvalidArgument, match="257 task_ids: at most 256"):
+        await bench.claim(["0-a"] * 257)
+    with pytest.raises(InvalidArgument, match="257 results: at most 256"):
+        await hsc.set_results(h.SetResultsRequest(executor_id="e1", results=[h.Result(claim=claim)] * 257))
+    with pytest.raises(InvalidArgument, match="4097 claims: at most 4096"):
+        await hsc.heartbeat(h.HeartbeatRequest(executor_id="e1", claims=[h.HeldClaim(claim=claim)] * (MAX_HELD + 1)))
+    for bad in ("", "two words", "tab\there", "x" * 129):
+        with pytest.raises(InvalidArgument, match="executor_id"):
+            await hsc.heartbeat(h.HeartbeatRequest(executor_id=bad))
+    with pytest.raises(InvalidArgument, match="nonce"):
+        await bench.claim(["0-a"], nonce="")
