@@ -31,11 +31,12 @@ from atf.config import (
     setting,
 )
 from atf.embedded import DataDir, EmbeddedStore, find_binary
+from atf.embedded.child import Child
 from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, ConfigError
 
 from .processes import ExecutorPids, executors_of
-from .supervisor import RoleProcess, Say, Supervisor
+from .supervisor import RoleProcess, Say, Supervisor, how_it_ended
 
 ROLES: Final[dict[str, type[Any]]] = {
     "hsc": HscSettings,
@@ -116,7 +117,7 @@ class Cluster:
             partitions = ["--partitions", str(self.partitions)] if self.partitions else []
             shared = ["--redis-url", self.redis_url, *partitions]
             first = ("hsc", "frontend", "store-consumer")
-            await _all([self._start_role(name, shared) for name in first])
+            await _all([*(self._start_role(name, shared) for name in first), self._check_apps()])
             await self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
         except BaseException:
             await self.stop(grace=1.0)
@@ -219,6 +220,21 @@ class Cluster:
 
         self._roles[name] = role = RoleProcess(name, command, self._env, self._say)
         await self._supervisor.start(role)
+
+    async def _check_apps(self) -> None:
+        """Imports the apps in a process of its own, so that a typing error is one sentence and not a row of dead executors."""
+        lines: list[str] = []
+        command = [sys.executable, "-P", "-m", "atf.cli", "lambdas", "check", *self.apps]
+        check = Child(command, env=self._env, on_line=lines.append)
+        try:
+            code = await check.wait()
+            await check.last_lines(1)
+        finally:
+            check.kill_group()
+        if code:
+            raise ConfigError(
+                lines[-1].removeprefix("atf: ") if lines else f"{self.apps}: importing them {how_it_ended(code)}"
+            )
 
     def _controller_flags(self) -> list[str]:
         threads = ["--threads", str(self.settings.threads)] if self.settings.threads else []

@@ -74,7 +74,7 @@ def controller(apps: tuple[str, ...], **flags: Any) -> int:
 
     With MODULE:APP it starts --executors processes for these apps, guards them, and starts them again when they die.
     """
-    return _run("controller", (ControllerSettings, *_SHARED), flags, apps)
+    return _run("controller", (ControllerSettings, *_SHARED), flags, apps, read(ExecutorSettings, flags, "executor"))
 
 
 @click.command()

@@ -12,11 +12,11 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from atf.embedded.child import Child
-from atf.errors import Unavailable
+from atf.errors import AtfError, Unavailable
 
 READY_TIMEOUT: Final = 60.0
 """Seconds a role gets to say that it is ready."""
@@ -99,7 +99,9 @@ class RoleProcess:
             self._child.kill_group()
             raise
         if not said:
-            raise EndedEarly(self.name, await self._child.stop(1))
+            code = await self._child.stop(1)
+            await self._child.last_lines(1)
+            raise EndedEarly(self.name, code)
         self.address = str(json.loads(said).get("address") or self.address)
 
     async def wait(self) -> int:
@@ -127,10 +129,18 @@ class Supervisor:
 
     Args:
         say: takes a member's name and a sentence about it.
+        clock: seconds, for how long a member lived.
+        sleep: waits so many seconds.
     """
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
+    def __init__(
+        self,
+        say: Say,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._say, self._clock, self._sleep = say, clock, sleep
         self._members: dict[str, Member] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self.restarts: dict[str, int] = {}
@@ -179,9 +189,9 @@ class Supervisor:
     async def _watch(self, member: Member) -> None:
         delay = _FIRST_DELAY
         while True:
-            since = time.monotonic()
+            since = self._clock()
             code = await member.wait()
-            if time.monotonic() - since > STEADY_AFTER:
+            if self._clock() - since > STEADY_AFTER:
                 delay = _FIRST_DELAY
             self._say(member.name, f"{how_it_ended(code)}; starting it again in {delay:.1f} s")
             delay = await self._start_again(member, delay)
@@ -189,12 +199,12 @@ class Supervisor:
     async def _start_again(self, member: Member, delay: float) -> float:
         """Starts a member until it is ready; the wait before its next restart."""
         while True:
-            await asyncio.sleep(delay)
+            await self._sleep(delay)
             delay = min(delay * 2, _MAX_DELAY)
             self.restarts[member.name] += 1
             try:
                 await member.start()
-            except (Unavailable, OSError) as error:
+            except (AtfError, OSError) as error:
                 self._say(member.name, f"{error}; starting it again in {delay:.1f} s")
             else:
                 self._say(member.name, f"runs again, pid {member.pid}")

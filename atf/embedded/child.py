@@ -65,8 +65,7 @@ class Child:
         finally:
             if on_line:
                 os.close(writer)
-        if on_line:
-            _Lines(reader, on_line)
+        self._lines = _Lines(reader, on_line) if on_line else None
         threading.Thread(target=self._reap, args=(loop,), name=f"wait-{self.pid}", daemon=True).start()
 
     @property
@@ -80,6 +79,11 @@ class Child:
     async def wait(self) -> int:
         """Its exit code; the negative number of the signal that ended it."""
         return await asyncio.shield(self._ended)
+
+    async def last_lines(self, timeout: float) -> None:
+        """Waits until all that it wrote has been handed on; at most `timeout` seconds, since a descendant may hold its output."""
+        if self._lines is not None:
+            await asyncio.wait({self._lines.ended}, timeout=timeout)
 
     def send(self, number: signal.Signals) -> None:
         """Signals the process; does nothing once it has ended."""
@@ -117,6 +121,7 @@ class _Lines:
     def __init__(self, reader: int, on_line: LineSink) -> None:
         self._reader, self._on_line, self._rest = reader, on_line, b""
         self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
         os.set_blocking(reader, False)
         self._loop.add_reader(reader, self._read)
 
@@ -134,3 +139,5 @@ class _Lines:
         for line in lines:
             if line.strip():
                 self._on_line(line.decode("utf-8", "replace").rstrip("\r"))
+        if not chunk and not self.ended.done():
+            self.ended.set_result(None)

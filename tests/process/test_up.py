@@ -1,0 +1,314 @@
+"""`atf up` as a user runs it: every role a process, killed one by one and all at once, stopped and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.remote import connect
+from atf.errors import Unavailable
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+
+pytestmark = pytest.mark.timeout(120)
+
+APP = """
+import os, time
+import atf
+
+app = atf.App("shop")
+
+@app.task()
+def add(a: int, b: int) -> int:
+    return a + b
+
+@app.task()
+def slow(seconds: float, path: str) -> int:
+    with open(path, "a") as file:
+        file.write("started\\n")
+    time.sleep(seconds)
+    return os.getpid()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the user stands: an app, and nothing else."""
+    (tmp_path / "shop.py").write_text(APP, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def env(folder: Path) -> dict[str, str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("ATF_")}
+    return {**ours, "ATF_FREE_PORTS": "true", "ATF_CONFIG": str(folder / "atf.toml")}
+
+
+class Up:
+    """A running `atf up`."""
+
+    def __init__(self, folder: Path, env: dict[str, str], *arguments: str) -> None:
+        command = [sys.executable, "-P", "-m", "atf.cli", "up", *arguments]
+        self.log = folder / "up.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+
+    def where(self) -> dict[str, Any]:
+        """Where everything listens, once it is up."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.log.read_text("utf-8")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def ups() -> Iterator[list[Up]]:
+    ups: list[Up] = []
+    yield ups
+    for each in ups:
+        each.process.kill()
+        each.process.wait()
+        assert each.process.stdout is not None
+        each.process.stdout.close()
+
+
+async def schedule(address: str, name: str, payload: dict[str, Any], delay: float = 0) -> str:
+    request = f.ScheduleRequest(id=os.urandom(8).hex(), spec=t.TaskSpec(payload=json.dumps(payload).encode()))
+    setattr(request.spec, "lambda", name)
+    if delay:
+        request.delay_us = round(delay * 1e6)
+    async with connect(address) as stub:
+        for _ in range(150):
+            try:
+                return (await stub.schedule(request)).id
+            except Unavailable:
+                await asyncio.sleep(0.1)  # a role is on its way back; the id makes the repetition harmless
+    raise AssertionError(f"no frontend at {address}")
+
+
+async def results(address: str, ids: list[str], within: float) -> list[Any]:
+    """The results of tasks, all of which succeed in time."""
+    deadline = time.monotonic() + within
+    finished: dict[str, t.Task] = {}
+    async with connect(address) as stub:
+        while len(finished) < len(ids):
+            left = deadline - time.monotonic()
+            assert left > 0, f"{len(ids) - len(finished)} of {len(ids)} tasks not finished in {within} s"
+            waiting = [each for each in ids if each not in finished]
+            try:
+                reply = await stub.wait_tasks(
+                    f.WaitTasksRequest(ids=waiting, timeout_us=round(left * 1e6), all=True), timeout=left + 5
+                )
+            except Unavailable:
+                await asyncio.sleep(0.1)
+                continue
+            finished |= {task.id: task for task in reply.tasks}
+    assert all(finished[each].status == t.SUCCESS for each in ids)
+    return [json.loads(finished[each].result) for each in ids]
+
+
+@asynccontextmanager
+async def running(folder: Path, env: dict[str, str], **settings: Any) -> AsyncIterator[Cluster]:
+    said: list[str] = []
+    chosen = ClusterSettings(data_dir=str(folder / "data"), free_ports=True, **settings)
+    path = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(folder)]))
+    cluster = Cluster(
+        chosen, ["shop:app"], env={**env, "PYTHONPATH": path}, say=lambda name, line: said.append(f"{name} | {line}")
+    )
+    try:
+        async with cluster:
+            yield cluster
+    except BaseException:
+        print("\n".join(said))
+        raise
+
+
+def descendants(root: int) -> set[int]:
+    """A process and everything below it, zombies left out."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, parent = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            if state != "Z":
+                parents[int(entry.name)] = int(parent)
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def alive(pids: set[int]) -> set[int]:
+    def state(pid: int) -> str:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        except OSError:
+            return "gone"
+
+    return {pid for pid in pids if state(pid) not in {"gone", "Z"}}
+
+
+async def gone(pids: set[int], within: float) -> None:
+    async with asyncio.timeout(within):
+        while alive(pids):  # noqa: ASYNC110  only the system knows
+            await asyncio.sleep(0.05)
+
+
+async def test_a_task_runs_ctrl_c_ends_everything_and_the_next_start_goes_on(
+    folder: Path, env: dict[str, str], ups: list[Up]
+) -> None:
+    ups.append(Up(folder, env, "shop:app", "--executors", "2", "--json"))
+    where = ups[0].where()
+    address = where["roles"]["frontend"]
+    assert await results(address, [await schedule(address, "shop/add", {"a": 2, "b": 3})], 15) == [5]
+    later = await schedule(address, "shop/add", {"a": 1, "b": 1}, delay=3)
+    begun = await schedule(address, "shop/slow", {"seconds": 1, "path": str(folder / "runs")})
+    async with asyncio.timeout(15):
+        while not (folder / "runs").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    family = descendants(ups[0].process.pid)
+
+    assert await asyncio.to_thread(ups[0].end, signal.SIGINT) == 0
+
+    assert not alive(family)
+    ups.append(Up(folder, env, "shop:app", "--json"))
+    address = ups[1].where()["roles"]["frontend"]
+    assert (await results(address, [later], 20)) == [2]
+    await results(address, [begun], 20)
+    assert (folder / "runs").read_text("utf-8") == "started\n"  # it was let to its end: it ran once
+    assert await asyncio.to_thread(ups[1].end, signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("role", ["store", "hsc", "frontend", "store-consumer", "controller"])
+async def test_a_role_that_is_killed_comes_back_and_work_goes_on(role: str, folder: Path, env: dict[str, str]) -> None:
+    async with running(folder, env) as cluster:
+        address = cluster.frontend_address
+        before = [await schedule(address, "shop/add", {"a": n, "b": 0}) for n in range(20)]
+        killed = cluster.kill(role)
+        after = [await schedule(address, "shop/add", {"a": n, "b": 0}) for n in range(20)]
+
+        assert await results(address, before + after, 40) == [*range(20), *range(20)]
+
+        assert cluster.pid(role) not in {0, killed}
+        assert cluster.restarts(role) == 1
+        assert cluster.frontend_address == address
+
+
+async def test_the_executors_can_be_seen_and_killed(folder: Path, env: dict[str, str]) -> None:
+    async with running(folder, env, executors=2) as cluster:
+        address = cluster.frontend_address
+        pids = set(
+            await results(address, [await schedule(address, "shop/slow", {"seconds": 0, "path": "/dev/null"})], 15)
+        )
+        executors = cluster.executors()
+        assert len(executors) == 2
+        assert pids < {each.worker for each in executors}
+
+        os.kill(executors[0].worker, signal.SIGKILL)
+        os.kill(executors[1].guard, signal.SIGKILL)
+
+        assert await results(address, [await schedule(address, "shop/add", {"a": 2, "b": 3})], 40) == [5]
+
+
+async def test_nothing_is_left_behind_when_everything_is_killed(
+    folder: Path, env: dict[str, str], ups: list[Up]
+) -> None:
+    ups.append(Up(folder, env, "shop:app", "--json"))
+    address = ups[0].where()["roles"]["frontend"]
+    await results(address, [await schedule(address, "shop/add", {"a": 2, "b": 3})], 15)
+    waiting = await schedule(address, "shop/add", {"a": 1, "b": 1}, delay=1)
+    family = descendants(ups[0].process.pid)
+    assert len(family) >= 8  # itself, the store, four roles, a guard, a worker
+
+    await asyncio.to_thread(ups[0].end, signal.SIGKILL)
+
+    await gone(family, 30)
+    ups.append(Up(folder, env, "shop:app", "--json"))
+    assert await results(ups[1].where()["roles"]["frontend"], [waiting], 20) == [2]
+    assert await asyncio.to_thread(ups[1].end, signal.SIGTERM) == 0
+
+
+async def test_a_second_ctrl_c_ends_everything_at_once(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
+    ups.append(Up(folder, env, "shop:app", "--json"))
+    address = ups[0].where()["roles"]["frontend"]
+    await schedule(address, "shop/slow", {"seconds": 60, "path": str(folder / "runs")})
+    async with asyncio.timeout(15):
+        while not (folder / "runs").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    family = descendants(ups[0].process.pid)
+
+    ups[0].process.send_signal(signal.SIGINT)
+    await asyncio.sleep(0.5)
+    since = time.monotonic()
+    await asyncio.to_thread(ups[0].end, signal.SIGINT)
+
+    assert time.monotonic() - since < 10
+    await gone(family, 5)
+
+
+def test_a_directory_in_use_is_refused(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
+    ups.append(Up(folder, env, "shop:app", "--json"))
+    pid = ups[0].where()["pid"]
+
+    command = [sys.executable, "-P", "-m", "atf.cli", "up", "shop:app"]
+    second = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    assert second.returncode == 2
+    assert f"is in use by another `atf up` (pid {pid})" in second.stderr.splitlines()[-1]
+    assert ups[0].end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize(
+    ("app", "says"),
+    [
+        ("nosuch:app", "nosuch"),
+        ("shop:nosuch", "nosuch"),
+        ("shop", "module:app"),
+    ],
+)
+def test_an_app_that_is_not_there_is_one_sentence(app: str, says: str, folder: Path, env: dict[str, str]) -> None:
+    command = [sys.executable, "-P", "-m", "atf.cli", "up", app]
+
+    ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1].startswith("atf: ")
+    assert says in ran.stderr.splitlines()[-1].lower()
+
+
+def test_a_taken_port_is_named_and_another_one_used(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", 7401))
+            taken.listen()
+        except OSError:
+            pass  # somebody else has it, which is as good
+        ups.append(Up(folder, {**env, "ATF_FREE_PORTS": "false"}, "shop:app", "--json"))
+        where = ups[0].where()
+
+    assert "port 7401 is taken" in ups[0].log.read_text("utf-8")
+    assert not where["roles"]["frontend"].endswith(":7401")
+    assert ups[0].end(signal.SIGTERM) == 0
