@@ -33,6 +33,8 @@ record into a hash table, at about three times the memory, since the field with 
 fields, so walking the block stays cheap, and moving 1 KiB within it is a matter of nanoseconds."""
 _LOG_BYTES: Final = 4 << 20
 """A server log longer than this is put aside as server.log.old at the next start."""
+_CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
+"""What a container may use at most."""
 DURABILITY: Final = {"always": "always", "relaxed": "everysec"}
 
 
@@ -183,4 +185,9 @@ class EmbeddedStore:
 
 
 def _half_of_memory_mib() -> int:
-    return max(64, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 >> 20)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        memory = min(memory, int(_CGROUP_LIMIT.read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        pass  # no limit ("max"), or a system without one
+    return max(64, memory // 2 >> 20)
