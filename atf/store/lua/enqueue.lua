@@ -40,14 +40,17 @@ local function visit(P, queue, now, lease_now, budget)
 
   -- ENQUEUED and expired: what still stands in the queue only gets a new instant, so that a backlog grows no duplicates.
   -- The rest was popped and never claimed, handed back, or lost; it waited before, so it goes to the front.
-  local front = {}
-  for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', now, budget - count.looked)) do
+  -- While the lambda is paused they all wait as they are, to be looked at as soon as it goes on.
+  local front, stuck = {}, false
+  for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', now, paused and 0 or budget - count.looked)) do
     local entry = tonumber(redis.call('HGET', task_key(P, id), 'e') or nil)
     count.looked = count.looked + 1
-    if (entry and entry > pushed - length) or paused then
+    if entry and entry > pushed - length then
       redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(expires), id)
     elseif length + #front < limit then
       front[#front + 1] = id
+    else
+      stuck = true
     end
   end
   for i = #front, 1, -1 do
@@ -84,7 +87,8 @@ local function visit(P, queue, now, lease_now, budget)
     end
     if score and (not next_at or score < next_at) then next_at = score end
   end
-  if next_at and next_at <= now and length >= limit and count.looked < budget then
+  -- Full, and nothing else is left to do (leases come before what is stuck): looking again would not help before a pop.
+  if next_at and next_at <= now and length >= limit and (stuck or count.looked < budget) then
     redis.call('HSET', queue_key(P, queue), 'full', '1')
     next_at = now + FULL_REVISIT
   end
