@@ -1,0 +1,169 @@
+"""The frame around a role, in real processes: signals, readiness, exit codes, and what an ending says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import textwrap
+from asyncio.subprocess import PIPE, Process
+
+import pytest
+
+PRELUDE = """
+import asyncio
+from atf.config import LogSettings
+from atf.errors import *
+from atf.process import run_role
+
+async def body(process):
+{body}
+
+raise SystemExit(run_role("tester", body, LogSettings(log_format="json")))
+"""
+
+
+async def start(body: str, **environment: str) -> Process:
+    code = PRELUDE.format(body=textwrap.indent(textwrap.dedent(body), "    "))
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-c", code, stderr=PIPE, env={**os.environ, **environment}
+    )
+
+
+async def line(process: Process, event: str) -> dict[str, object]:
+    """The next line about `event`."""
+    assert process.stderr is not None
+    async with asyncio.timeout(20):
+        while raw := await process.stderr.readline():
+            found: dict[str, object] = json.loads(raw)
+            if found["event"] == event:
+                return found
+    raise AssertionError(f"it ended without a line about {event!r}")
+
+
+async def end(process: Process) -> int:
+    async with asyncio.timeout(20):
+        await process.communicate()
+    assert process.returncode is not None
+    return process.returncode
+
+
+WAITS = """
+process.ready("127.0.0.1:1")
+await process.stopping.wait()
+process.log.info("drained")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_drains_and_ends_with_0(number: signal.Signals) -> None:
+    process = await start(WAITS)
+    ready = await line(process, "ready")
+    assert (ready["role"], ready["pid"], ready["address"]) == ("tester", process.pid, "127.0.0.1:1")
+    process.send_signal(number)
+    assert (await line(process, "stopping"))["why"] == number.name
+    await line(process, "drained")
+    assert await end(process) == 0
+
+
+async def test_the_second_signal_ends_at_once() -> None:
+    process = await start(
+        """
+        process.ready()
+        await process.stopping.wait()
+        await asyncio.sleep(600)
+        """
+    )
+    await line(process, "ready")
+    process.send_signal(signal.SIGTERM)
+    await line(process, "stopping")
+    process.send_signal(signal.SIGTERM)
+    await line(process, "ending at once")
+    assert await end(process) == 128 + signal.SIGTERM
+
+
+async def test_readiness_is_written_to_the_descriptor_that_the_environment_names() -> None:
+    reading, writing = os.pipe()
+    code = PRELUDE.format(body=textwrap.indent(WAITS, "    "))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", code),
+        stderr=PIPE,
+        env={**os.environ, "ATF_READY_FD": str(writing)},
+        pass_fds=(writing,),
+    )
+    os.close(writing)
+    await line(process, "ready")
+    written = json.loads(os.read(reading, 4096))
+    assert written == {"role": "tester", "address": "127.0.0.1:1", "pid": process.pid}
+    assert os.read(reading, 1) == b""  # and closed: whoever reads knows that nothing else will come
+    os.close(reading)
+    process.terminate()
+    assert await end(process) == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("ConfigError", 2),
+        ("InvalidArgument", 2),
+        ("TaskNotFound", 3),
+        ("FailedPrecondition", 4),
+        ("Unavailable", 4),
+        ("Internal", 1),
+    ],
+)
+async def test_an_error_of_ours_ends_with_its_code_and_one_sentence(error: str, code: int) -> None:
+    process = await start(f"raise {error}('the sentence')")
+    said = await line(process, "can't go on")
+    assert (said["error"], said["kind"]) == ("the sentence", error)
+    assert "exception" not in said
+    assert await end(process) == code
+
+
+async def test_a_bug_ends_with_1_and_a_traceback() -> None:
+    process = await start("1 / 0")
+    assert "ZeroDivisionError" in str((await line(process, "ended by a bug"))["exception"])
+    assert await end(process) == 1
+
+
+async def test_the_body_may_choose_the_code() -> None:
+    process = await start("return 75")
+    assert await end(process) == 75
+
+
+PERSISTS = """
+tries = 0
+
+async def attempt():
+    nonlocal tries
+    tries += 1
+    if tries < 4:
+        raise Unavailable("away")
+    return tries
+
+assert await process.persist(attempt, "the thing") == 4
+"""
+
+
+async def test_what_is_away_is_waited_for_and_said_once() -> None:
+    process = await start(PERSISTS)
+    _, errors = await process.communicate()
+    said = [json.loads(each) for each in errors.decode().splitlines()]
+    assert [(each["event"], each["need"], each["error"]) for each in said] == [("waiting", "the thing", "away")]
+    assert process.returncode == 0
+
+
+async def test_a_process_that_waits_for_what_is_away_can_be_stopped() -> None:
+    process = await start(
+        """
+        async def attempt():
+            raise Unavailable("away")
+
+        await process.persist(attempt, "the thing")
+        """
+    )
+    await line(process, "waiting")
+    process.terminate()
+    assert await end(process) == 0

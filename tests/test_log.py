@@ -1,0 +1,105 @@
+"""What a process says: level, format, and what is never said."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from atf import log
+from atf.config import LogSettings
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = log._out.logger
+    yield
+    log._out.logger = before
+
+
+def lines(stream: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def said(level: str = "info", format_: str = "json") -> io.StringIO:
+    stream = io.StringIO()
+    log.setup(LogSettings(log_level=level, log_format=format_), "frontend", stream=stream)
+    return stream
+
+
+def test_every_line_has_role_process_level_and_time() -> None:
+    logger = log.get_logger(duty="pop")  # made before the set-up, as modules do
+    stream = said()
+    logger.bind(partition=3).info("popped", ids=17)
+    (line,) = lines(stream)
+    assert line.pop("timestamp")
+    assert line == {
+        "role": "frontend",
+        "pid": os.getpid(),
+        "level": "info",
+        "event": "popped",
+        "duty": "pop",
+        "partition": 3,
+        "ids": 17,
+    }
+
+
+@pytest.mark.parametrize(
+    ("level", "heard"),
+    [
+        ("debug", ["debug", "info", "warning", "error"]),
+        ("info", ["info", "warning", "error"]),
+        ("warning", ["warning", "error"]),
+        ("error", ["error"]),
+    ],
+)
+def test_a_level_hides_what_is_below_it(level: str, heard: list[str]) -> None:
+    stream, logger = said(level), log.get_logger()
+    for name in ("debug", "info", "warning", "error"):
+        getattr(logger, name)("it happened")
+    assert [line["level"] for line in lines(stream)] == heard
+
+
+def test_payloads_and_tokens_are_never_said() -> None:
+    stream = said("debug")
+    log.get_logger().debug(
+        "claimed", task="0-a", data=b"secret", nonce="secret", token={"counter": 1, "nonce": "secret"}
+    )
+    (line,) = lines(stream)
+    assert "secret" not in stream.getvalue()
+    assert (line["task"], line["data"], line["nonce"]) == ("0-a", "<6 bytes>", "<hidden>")
+
+
+@pytest.mark.parametrize("format_", ["json", "console"])
+def test_an_exception_comes_with_its_traceback(format_: str) -> None:
+    stream = said(format_=format_)
+    try:
+        raise ZeroDivisionError("oops")
+    except ZeroDivisionError:
+        log.get_logger().exception("duty failed")
+    assert "ZeroDivisionError: oops" in stream.getvalue()
+    assert "test_log.py" in stream.getvalue()
+
+
+def test_people_get_lines_without_braces_and_machines_json() -> None:
+    stream = said(format_="console")
+    log.get_logger().info("ready", address="127.0.0.1:7401")
+    assert "ready" in stream.getvalue()
+    assert "address=127.0.0.1:7401" in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()  # no colours where it is not a terminal
+    stream = said(format_="auto")
+    log.get_logger().info("ready")
+    assert lines(stream)
+
+
+def test_before_the_set_up_only_warnings_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    log._out.logger = log._Out().logger
+    log.get_logger().info("quiet")
+    log.get_logger().warning("loud")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "loud" in captured.err
+    assert "quiet" not in captured.err
