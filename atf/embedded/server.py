@@ -7,6 +7,7 @@ who may use the directory is lock.py's. Of the Redis protocol it speaks PING alo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -186,8 +187,6 @@ class EmbeddedStore:
 
 def _half_of_memory_mib() -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
+    with contextlib.suppress(OSError, ValueError):  # no limit ("max"), or a system without one
         memory = min(memory, int(_CGROUP_LIMIT.read_text(encoding="ascii")))
-    except (OSError, ValueError):
-        pass  # no limit ("max"), or a system without one
     return max(64, memory // 2 >> 20)
