@@ -2,13 +2,18 @@
 # The environment in .venv is made on first use from pins with hashes, and again when these change.
 
 # The interpreter to build on: the first of these that is new enough, or what PYTHON names.
-PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
-	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo "$$python" && exit; done; echo python3)
+NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+PYTHON ?= $(shell for each in python3.11 python3 python3.12 python3.13; do "$$each" $(NEW_ENOUGH) && echo "$$each" && exit; done; echo python3)
 # Passed on to the demo: make demo ARGS="--tasks 5000"
 ARGS ?=
 
 # Settings of the caller's shell that would let another environment leak into ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV
+
+define SET_UP
+@"$(PYTHON)" $(NEW_ENOUGH) || { echo 'ATF needs Python 3.11 or newer, and $(PYTHON) is not. Name one: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+@"$(PYTHON)" tools/make_venv.py
+endef
 
 PYTEST := .venv/bin/python -P -m pytest
 
@@ -41,8 +46,7 @@ proto: .build/proto/.ready ## generate atf/rpc/*_pb2.py from the .proto files
 venv: .venv/.ready ## set up .venv, if it is not up to date
 
 .venv/.ready: pyproject.toml requirements/dev.txt tools/make_venv.py
-	@"$(PYTHON)" tools/make_venv.py .venv requirements/dev.txt --project .
+	$(SET_UP) .venv requirements/dev.txt --project .
 
 .build/proto/.ready: requirements/proto.txt tools/make_venv.py
-	@mkdir -p .build
-	@"$(PYTHON)" tools/make_venv.py .build/proto requirements/proto.txt
+	$(SET_UP) .build/proto requirements/proto.txt

@@ -4,7 +4,7 @@
 
 Owns the one way environments are made here. The interpreter it is run with is the one that the environment gets. Where
 Python comes without `ensurepip` (Debian without python3-venv) its own pip fills the environment; where it comes without
-pip, `ensurepip` does. Must stay readable to older Pythons: it is what tells their users that they are too old.
+pip, `ensurepip` does.
 """
 
 from __future__ import annotations
@@ -17,14 +17,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-OLDEST = (3, 11)
 OLDEST_PIP = (22, 3)  # the first with --python
 
 
 def main() -> None:
-    if sys.version_info[:2] < OLDEST:
-        found = f"{sys.executable} is {sys.version_info[0]}.{sys.version_info[1]}"
-        sys.exit(f"ATF needs Python 3.11 or newer; {found}. Name another one: make PYTHON=/path/to/python3.11")
     parser = argparse.ArgumentParser(description="Makes a virtual environment from pinned requirements.")
     parser.add_argument("venv", type=Path)
     parser.add_argument("requirements", type=Path)
