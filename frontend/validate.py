@@ -49,7 +49,8 @@ def check_spec(spec: t.TaskSpec) -> None:
         )
     if spec.encoding not in {t.JSON, t.RAW}:
         raise InvalidArgument(f"encoding {spec.encoding}: use JSON (0) or RAW (1)")
-    check_options(spec.options)
+    if spec.HasField("options"):
+        check_options(spec.options)
     _check_labels(spec)
     if spec.ordering_key:
         rules.check_name(shown(spec.ordering_key), "ordering_key")

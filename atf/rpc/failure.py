@@ -64,7 +64,8 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
     method = path.rpartition("/")[2]
     match code:
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
-            return Unavailable(f"{method}: can't reach {address} ({message or 'no reason given'})")
+            # gRPC nests its reasons: "failed to connect to all addresses; last error: ...: Connection refused"
+            return Unavailable(f"{method}: can't reach {address} ({message.rpartition(': ')[2] or 'no reason given'})")
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return DeadlineExceeded(f"{method}: no answer from {address} within {timeout:g} s")
         case grpc.StatusCode.UNIMPLEMENTED:

@@ -8,6 +8,7 @@ gives up, the method is cancelled.
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -125,20 +126,34 @@ async def _probe(host: str, port: int) -> None:
     """Binds the address once, since gRPC says only that it could not, not why."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-        for family, kind, protocol, _, address in found:
-            with socket.socket(family, kind, protocol) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                probe.bind(address)
-                # Not enough to bind: with SO_REUSEADDR only listening finds out that the port is taken.
-                probe.listen()
     except OSError as error:
-        why = f"port {port} is in use by another process" if "in use" in str(error) else (error.strerror or str(error))
-        raise ConfigError(
-            f"can't listen on {host}:{port}: {why}. Stop what holds it, or choose another address with"
-            " --listen HOST:PORT (or ATF_LISTEN, or `listen` in atf.toml); port 0 takes a free one"
-        ) from None
+        raise _refusal(host, port, error) from None
+    errors = [failed for each in found if (failed := _bind_error(*each)) is not None]
+    taken = [error for error in errors if error.errno == errno.EADDRINUSE]
+    if taken or len(errors) == len(found):  # "localhost" may have an address of IPv6 that the machine lacks
+        raise _refusal(host, port, (taken or errors)[0])
+
+
+def _bind_error(family: int, kind: int, protocol: int, _name: str, address: Any) -> OSError | None:
+    try:
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(address)
+            probe.listen()  # with SO_REUSEADDR, two may bind and only one may listen
+    except OSError as error:
+        return error
+    return None
+
+
+def _refusal(host: str, port: int, error: OSError) -> ConfigError:
+    taken = error.errno == errno.EADDRINUSE
+    why = f"port {port} is in use by another process" if taken else (error.strerror or str(error))
+    return ConfigError(
+        f"can't listen on {host}:{port}: {why}. Stop what holds it, or choose another address with"
+        " --listen HOST:PORT (or ATF_LISTEN, or `listen` in atf.toml); port 0 takes a free one"
+    )
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------

@@ -88,6 +88,17 @@ async def test_an_address_of_another_machine_is_refused() -> None:
         await serve("192.0.2.1:0", [])
 
 
+async def test_a_name_without_an_address_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"can't listen on no-such-host\.invalid:0"):
+        await serve("no-such-host.invalid:0", [])
+
+
+async def test_a_name_of_several_addresses_needs_one_that_works() -> None:
+    server = await serve("localhost:0", [])
+    assert server.port > 0
+    await server.stop(0)
+
+
 @pytest.mark.parametrize("listen", ["", "7401", ":7401", "host:", "host:x", "host:70000", "host:-1"])
 def test_an_address_must_be_host_and_port(listen: str) -> None:
     with pytest.raises(ConfigError, match="write host:port"):
