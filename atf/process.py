@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from . import log
 from .config import LogSettings, StoreSettings, Timing
-from .errors import AtfError, Internal, InvalidArgument, NotFound, Unavailable
+from .errors import AtfError, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 from .runtime import SystemRuntime
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Process:
         self.stopping.set()
 
     async def persist(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
-        """Repeats `attempt` until it no longer raises Unavailable, and says what it waits for.
+        """Repeats `attempt` while what it needs is away or full, and says what it waits for.
 
         Raises:
             Stopped: the process was asked to end meanwhile; the frame turns it into a clean exit.
@@ -87,7 +87,7 @@ class Process:
         while not self.stopping.is_set():
             try:
                 return await attempt()
-            except Unavailable as error:
+            except (Unavailable, ResourceExhausted) as error:
                 now = self.runtime.monotonic()
                 if str(error) != said or now - said_at > _SAY_AGAIN_S:
                     self.log.warning("waiting", need=what, error=str(error))

@@ -140,7 +140,7 @@ async def attempt():
     nonlocal tries
     tries += 1
     if tries < 4:
-        raise Unavailable("away")
+        raise (Unavailable, ResourceExhausted)[tries % 2]("away")
     return tries
 
 assert await process.persist(attempt, "the thing") == 4
