@@ -42,24 +42,33 @@ _REFUSALS: Final = {
 }
 
 
+_CODES: Final = {
+    rx.OutOfMemoryError: "OOM",
+    rx.ReadOnlyError: "READONLY",
+    rx.BusyLoadingError: "LOADING",
+    rx.MasterDownError: "MASTERDOWN",
+    rx.ClusterDownError: "CLUSTERDOWN",
+    rx.AskError: "ASK",
+    rx.MovedError: "MOVED",
+    rx.TryAgainError: "TRYAGAIN",
+    rx.NoPermissionError: "NOPERM",
+}
+"""The library gives some refusals a class and takes the code out of their text."""
+
+
 def translate(error: Exception, where: str) -> AtfError:
     """The AtfError that an error of the redis library stands for."""
+    text = str(error)
+    code = _CODES.get(type(error), text.split(" ", 1)[0])  # type: ignore[call-overload]
+    if "OOM command not allowed" in text:
+        code = "OOM"
+    if code in _REFUSALS:
+        kind, sentence = _REFUSALS[code]
+        return kind(f"{sentence} ({where})")
+    if isinstance(error, rx.AuthenticationError) or isinstance(error.__cause__, rx.AuthenticationError):
+        return FailedPrecondition(f"the task store refuses this user: {error}; see the redis URL ({where})")
     if isinstance(error, rx.ResponseError):
-        text = str(error)
-        kind, sentence = _REFUSALS.get(text.split(" ", 1)[0], (None, ""))
-        if isinstance(error, rx.OutOfMemoryError):
-            kind, sentence = _REFUSALS["OOM"]
-        elif isinstance(error, rx.ReadOnlyError):
-            kind, sentence = _REFUSALS["READONLY"]
-        elif "OOM command not allowed" in text:
-            kind, sentence = _REFUSALS["OOM"]
-        if kind is not None:
-            return kind(f"{sentence} ({where})")
         return Internal(f"the task store answered with an error: {text}")
-    if isinstance(error, rx.AuthenticationError | rx.NoPermissionError):
-        return FailedPrecondition(f"the task store refuses this user: {error} ({where})")
-    if isinstance(error, rx.BusyLoadingError):
-        return Unavailable(f"the task store is still loading its data ({where})")
     return Unavailable(f"the task store at {where} can't be reached: {error or type(error).__name__}")
 
 
@@ -116,23 +125,24 @@ class Link:
         Raises:
             Unavailable, ResourceExhausted, FailedPrecondition, Internal: see `translate`.
         """
-        try:
-            connection = await self.pool.get_connection()
-        except (rx.RedisError, OSError) as error:
-            raise translate(error, self.where) from error
+        loaded = False
+        while True:
+            try:
+                return await self._call(verb, partition_record, args, server)
+            except (rx.RedisError, OSError) as error:
+                if loaded or "Function not found" not in str(error):
+                    raise translate(error, self.where) from error
+            # the server lost its library (flushed, or another one took over); the call did nothing, so it may be repeated
+            await self.load_library()
+            loaded = True
+
+    async def _call(self, verb: str, partition_record: str, args: Sequence[Arg], server: bool) -> Any:
+        connection = await self.pool.get_connection()
         try:
             if server:
                 identity = self._server() if self._server else await server_of(connection)
                 args = [args[0], *identity, *args[1:]]
             return await self._send(connection, "FCALL", f"{library.NAME}_{verb}", 1, partition_record, *args)
-        except rx.ResponseError as error:
-            if "Function not found" not in str(error):
-                raise translate(error, self.where) from error
-            # the server lost its library (flushed, or another one took over); the call did nothing, so it may be repeated
-            await self.load_library()
-            return await self.call(verb, partition_record, [args[0], *args[3:]] if server else args, server=server)
-        except (rx.RedisError, OSError) as error:
-            raise translate(error, self.where) from error
         finally:
             await self.pool.release(connection)
 
@@ -191,7 +201,10 @@ class Link:
 
 
 async def server_of(connection: AbstractConnection) -> tuple[str, str]:
-    """(run id, "1" where a restart forgets nothing) of the server behind a connection; asked once per connection made.
+    """(run id, "1" where it forgets no claim) of the server behind a connection; asked once per connection made.
+
+    A server forgets nothing if every write is on disk before it is answered, and if it was never a replica: its primary may
+    have answered what never reached it.
 
     A connection that breaks is made anew with a new reader, so what was learnt over the old one is not carried over.
     """
@@ -199,16 +212,17 @@ async def server_of(connection: AbstractConnection) -> tuple[str, str]:
     known = getattr(connection, "_atf_server", None)
     if known is not None and known[0] is marker:
         return known[1], known[2]
-    await connection.send_command("INFO", "server")
-    info = _text(await connection.read_response())
-    run_id = next((line[7:].strip() for line in info.splitlines() if line.startswith("run_id:")), "")
+    await connection.send_command("INFO", "server", "replication")
+    lines = _text(await connection.read_response()).splitlines()
+    info = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
     await connection.send_command("CONFIG", "GET", "append*")
     answer = await connection.read_response()
     pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
     config = {_text(key): _text(value) for key, value in pairs}
-    durable = "1" if config.get("appendonly") == "yes" and config.get("appendfsync") == "always" else "0"
-    connection._atf_server = (getattr(connection, "_reader", None), run_id, durable)  # type: ignore[attr-defined]
-    return run_id, durable
+    synced = config.get("appendonly") == "yes" and config.get("appendfsync") == "always"
+    durable = "1" if synced and info.get("second_repl_offset") == "-1" else "0"
+    connection._atf_server = (getattr(connection, "_reader", None), info["run_id"], durable)  # type: ignore[attr-defined]
+    return info["run_id"], durable
 
 
 def safe_url(url: str) -> str:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
 from rq import Queue
+
+from atf.errors import ResourceExhausted
 
 from . import keys
 from .base import Caller
@@ -73,8 +76,10 @@ class Registry(Caller):
         new = [name for name in names if name not in self._queues]
         if new:
             prefix = Queue.redis_queue_namespace_prefix
-            await self._link.command("SADD", Queue.redis_queues_keys, *(prefix + name for name in new))
-            self._queues.update(new)
+            # a full store refuses this, and must drain all the same: RQ's tools see the queue once there is room
+            with contextlib.suppress(ResourceExhausted):
+                await self._link.command("SADD", Queue.redis_queues_keys, *(prefix + name for name in new))
+                self._queues.update(new)
 
     async def queues(self) -> list[QueueDepth]:
         """Every queue of ours, with its depth, as RQ sees it."""
