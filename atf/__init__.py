@@ -1,0 +1,71 @@
+"""ATF: an async task framework. What a program that declares or schedules tasks needs; the roles are in subpackages.
+
+Loads neither gRPC nor any server library.
+"""
+
+from __future__ import annotations
+
+from .app import App
+from .client import AsyncClient, Client, Handle, LambdaInfo, TaskInfo
+from .client.default import default_client, use_client
+from .context import Context
+from .errors import (
+    AlreadyExists,
+    AtfError,
+    ConfigError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Fatal,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    Retry,
+    StoreSettling,
+    TaskCancelled,
+    TaskError,
+    TaskFailed,
+    TaskNotFound,
+    Unavailable,
+    UnknownLambda,
+)
+from .lambdas import Lambda, Prepared
+from .options import Backoff
+from .task import Status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AlreadyExists",
+    "App",
+    "AsyncClient",
+    "AtfError",
+    "Backoff",
+    "Client",
+    "ConfigError",
+    "Context",
+    "DeadlineExceeded",
+    "FailedPrecondition",
+    "Fatal",
+    "Handle",
+    "Internal",
+    "InvalidArgument",
+    "Lambda",
+    "LambdaInfo",
+    "NotFound",
+    "Prepared",
+    "ResourceExhausted",
+    "Retry",
+    "Status",
+    "StoreSettling",
+    "TaskCancelled",
+    "TaskError",
+    "TaskFailed",
+    "TaskInfo",
+    "TaskNotFound",
+    "Unavailable",
+    "UnknownLambda",
+    "__version__",
+    "default_client",
+    "use_client",
+]

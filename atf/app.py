@@ -1,0 +1,110 @@
+"""An app: a namespace of lambdas. Collects what `@app.task` decorates; sends nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from .context import Context
+from .errors import InvalidArgument
+from .lambdas import AsyncLambda, DefLambda, Lambda
+from .options import LambdaOptions
+from .task import check_name
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskDecorator(Protocol):
+    """What `@app.task(...)` with options is: it turns a handler into a lambda.
+
+    The overloads overlap on purpose, the narrower one first: any callable has parameters, a context is the special case.
+    A first parameter annotated `object` can't be told from a context by its type; annotate it `Any`.
+    """
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> DefLambda[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> DefLambda[P, R]: ...
+
+
+class App:
+    """A namespace of lambdas.
+
+    Args:
+        namespace: the part of their names before the slash; 1 to 64 of the characters A-Z a-z 0-9 . _ -
+
+    Raises:
+        InvalidArgument: the namespace has other characters.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = check_name(namespace, "namespace")
+        self._lambdas: dict[str, Lambda[..., Any]] = {}
+
+    @property
+    def lambdas(self) -> Mapping[str, Lambda[..., Any]]:
+        """The lambdas by full name, "namespace/name"."""
+        return MappingProxyType(self._lambdas)
+
+    def __repr__(self) -> str:
+        return f"<App {self.namespace}, {len(self._lambdas)} lambdas>"
+
+    @overload
+    def task(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def task(self, fn: Callable[Concatenate[Context, P], R], /) -> DefLambda[P, R]: ...
+    @overload
+    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def task(self, fn: Callable[P, R], /) -> DefLambda[P, R]: ...
+    @overload
+    def task(self, **options: Unpack[LambdaOptions]) -> TaskDecorator: ...
+    def task(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[LambdaOptions]) -> Any:  # type: ignore[misc]  # it does: mypy compares the unpacked names with the positional one
+        """Makes a lambda of a handler: `@app.task`, or `@app.task(max_attempts=5)`.
+
+        The handler is a `def` or an `async def`. If its first parameter is annotated `atf.Context`, it gets the run's
+        context there; callers never give it. Its other parameters travel as JSON by name, in the types of their
+        annotations. It fails for good by raising `atf.Fatal`, and may be tried again after any other exception.
+
+        Args:
+            fn: the handler, where the decorator stands without brackets.
+            name: the lambda's name within the namespace; default the function's.
+            max_attempts: runs that may fail before the task is a dead letter; default 10.
+            max_losses: runs that may end with their executor; default 3.
+            timeout: seconds or a timedelta that one run may take; default no bound.
+            backoff: the waits between attempts; default Backoff(1, factor=2, max=600, jitter=0.1).
+            retention: seconds or a timedelta that the record of a finished task is kept; default a day.
+            priority: "high", "normal", "low", or 0 (high) to 9; default normal.
+            queue_limit: entries that one queue of the lambda holds; the rest waits in the task store. Default 10,000.
+            enqueue_timeout: seconds or a timedelta after which a queued id is looked at again; default 10.
+
+        Raises:
+            TypeError: the signature can't travel (*args, **kwargs, positional-only), or there is no such option.
+            InvalidArgument: an option breaks its rule, or the name is taken.
+        """
+        if unknown := options.keys() - LambdaOptions.__annotations__.keys():
+            raise TypeError(f"@app.task has no option {min(unknown)!r}")
+        if fn is not None and not callable(fn):
+            raise TypeError(f"@app.task takes its options by name, such as @app.task(max_attempts=5); got {fn!r}")
+
+        def decorate(handler: Callable[..., Any], /) -> Lambda[..., Any]:
+            return self._add(handler, options)
+
+        return decorate if fn is None else decorate(fn)
+
+    def _add(self, handler: Callable[..., Any], options: LambdaOptions) -> Lambda[..., Any]:
+        kind = AsyncLambda if inspect.iscoroutinefunction(handler) else DefLambda
+        if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+            raise TypeError(f"{handler.__qualname__} is a generator; a handler returns its result")
+        added: Lambda[..., Any] = kind(handler, self.namespace, options)
+        if added.name in self._lambdas:
+            raise InvalidArgument(f"lambda {added.name} is defined twice; give one of the two another name=")
+        self._lambdas[added.name] = added
+        return added

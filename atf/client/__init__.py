@@ -1,0 +1,10 @@
+"""The SDK's calling side: clients and handles. Loads no gRPC until the first call."""
+
+from __future__ import annotations
+
+from .core import AsyncClient
+from .handle import Handle
+from .info import LambdaInfo, TaskInfo
+from .sync import Client
+
+__all__ = ["AsyncClient", "Client", "Handle", "LambdaInfo", "TaskInfo"]

@@ -1,0 +1,135 @@
+"""How a client's calls get through to the frontend: connected at the first one, repeated while the frontend is away.
+
+Every call may be repeated: a task that is scheduled has its id already, and the other calls say what shall be, not what to
+change. Knows the frontend by its interface; loads gRPC at the first call, and only if it has to connect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from atf.errors import DeadlineExceeded, Unavailable
+from atf.rpc import api
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime
+from atf.task import US
+
+from .coalesce import Coalescer
+from .fork import GATE
+
+if TYPE_CHECKING:
+    from .transport import ForkSafeChannel
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+TRY_TIMEOUT: Final = 10.0
+"""Seconds that one try of a call may take."""
+FIRST_PAUSE: Final = 0.05
+"""Seconds before a call that failed is repeated; doubled each time."""
+LONGEST_PAUSE: Final = 2.0
+
+
+class Calls:
+    """The frontend as a client sees it.
+
+    Args:
+        address: host:port to connect to.
+        timeout: seconds that a call may take, repetitions included.
+        frontend: what to call instead.
+        runtime: clocks and chance.
+    """
+
+    def __init__(self, address: str, timeout: float, frontend: api.Frontend | None, runtime: Runtime) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._frontend = frontend
+        self._runtime = runtime
+        self._channel: ForkSafeChannel | None = None
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._coalescer: Coalescer | None = None
+
+    async def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
+        """Travels with whatever is scheduled at the same time."""
+        loop = asyncio.get_running_loop()
+        if self._coalescer is None or self._loop is not loop:  # the first call, or the first of a forked process
+            self._loop, self._coalescer = loop, Coalescer(self._schedule_many, self._runtime)
+        coalescer = self._coalescer
+        return await self._repeat(lambda timeout: _within(coalescer.schedule(request), timeout))
+
+    async def _schedule_many(self, request: f.ScheduleManyRequest) -> f.ScheduleManyReply:
+        return await self._connected().schedule_many(request, timeout=min(TRY_TIMEOUT, self._timeout))
+
+    async def get_task(self, request: f.GetTaskRequest) -> t.Task:
+        return await self._repeat(lambda timeout: self._connected().get_task(request, timeout=timeout))
+
+    async def list_tasks(self, request: f.ListTasksRequest) -> f.ListTasksReply:
+        return await self._repeat(lambda timeout: self._connected().list_tasks(request, timeout=timeout))
+
+    async def wait_tasks(self, request: f.WaitTasksRequest) -> f.WaitTasksReply:
+        wait = request.timeout_us / US  # by the frontend's will; the network's time comes on top
+        return await self._repeat(lambda timeout: self._connected().wait_tasks(request, timeout=wait + timeout))
+
+    async def cancel_tasks(self, request: f.CancelTasksRequest) -> f.CancelTasksReply:
+        return await self._repeat(lambda timeout: self._connected().cancel_tasks(request, timeout=timeout))
+
+    async def retry_tasks(self, request: f.RetryTasksRequest) -> f.RetryTasksReply:
+        return await self._repeat(lambda timeout: self._connected().retry_tasks(request, timeout=timeout))
+
+    async def explain_task(self, request: f.ExplainTaskRequest) -> f.ExplainTaskReply:
+        return await self._repeat(lambda timeout: self._connected().explain_task(request, timeout=timeout))
+
+    async def list_lambdas(self, request: f.ListLambdasRequest) -> f.ListLambdasReply:
+        return await self._repeat(lambda timeout: self._connected().list_lambdas(request, timeout=timeout))
+
+    async def pause_lambda(self, request: f.PauseLambdaRequest) -> f.PauseLambdaReply:
+        return await self._repeat(lambda timeout: self._connected().pause_lambda(request, timeout=timeout))
+
+    async def resume_lambda(self, request: f.ResumeLambdaRequest) -> f.ResumeLambdaReply:
+        return await self._repeat(lambda timeout: self._connected().resume_lambda(request, timeout=timeout))
+
+    async def close(self) -> None:
+        """Ends the connection. Calls that wait, and later ones, raise Unavailable."""
+        self._closed = True
+        if self._channel is not None:
+            await self._channel.close()
+
+    def _connected(self) -> api.Frontend:
+        if self._closed:
+            raise Unavailable("the client is closed")
+        if self._frontend is None:
+            with GATE.loading():
+                from atf.rpc.channel import FrontendStub
+
+                from .transport import ForkSafeChannel
+
+            self._channel = ForkSafeChannel(self._address)
+            self._frontend = FrontendStub(self._channel)
+        return self._frontend
+
+    async def _repeat(self, call: Callable[[float], Awaitable[Q]]) -> Q:
+        """Calls until it is answered or the time is over; `call` is given the seconds that one try may take."""
+        begun = self._runtime.monotonic()
+        pause = FIRST_PAUSE
+        while True:
+            left = begun + self._timeout - self._runtime.monotonic()
+            try:
+                return await call(max(0.001, min(TRY_TIMEOUT, left)))
+            except (Unavailable, DeadlineExceeded):
+                wait = pause * (0.5 + self._runtime.random.random() / 2)
+                if self._closed or self._runtime.monotonic() + wait >= begun + self._timeout:
+                    raise
+                await asyncio.sleep(wait)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+
+async def _within(work: Awaitable[R], seconds: float) -> R:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise DeadlineExceeded(f"Schedule: no answer within {seconds:g} s") from None

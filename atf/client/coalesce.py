@@ -1,0 +1,107 @@
+"""Gathers the tasks that are scheduled at the same time into one call.
+
+A task waits for no timer: it is sent at once when nothing is under way. Only while a call is does the next one fill.
+Runs on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from atf.errors import BY_REASON, AtfError, Internal
+from atf.rpc import frontend_pb2 as f
+from atf.runtime import Runtime
+from atf.task import MAX_BATCH
+
+MAX_CALL_BYTES: Final = 3 << 20
+"""Of the requests in one call; a message holds 4 MiB."""
+MAX_CALLS: Final = 4
+"""Under way at once; more than one only while full ones wait."""
+
+Send = Callable[[f.ScheduleManyRequest], Awaitable[f.ScheduleManyReply]]
+
+
+class _Waiting(NamedTuple):
+    request: f.ScheduleRequest
+    size: int
+    done: asyncio.Future[f.ScheduleReply]
+
+
+class Coalescer:
+    """The door through which a client schedules."""
+
+    def __init__(self, send: Send, runtime: Runtime) -> None:
+        self._send = send
+        self._runtime = runtime
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
+        self._calls = 0
+
+    async def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
+        """Sends one request, in company if there is any.
+
+        Raises:
+            AtfError: what became of this request, or of the call that it travelled in.
+        """
+        waiting = _Waiting(request, request.ByteSize(), asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._waiting_bytes += waiting.size
+        self._fill_calls()
+        return await waiting.done
+
+    def _fill_calls(self) -> None:
+        while self._waiting and (self._calls == 0 or (self._calls < MAX_CALLS and self._full())):
+            self._calls += 1
+            self._runtime.spawn(self._call(), name="schedule")
+
+    def _full(self) -> bool:
+        return len(self._waiting) >= MAX_BATCH or self._waiting_bytes >= MAX_CALL_BYTES
+
+    async def _call(self) -> None:
+        batch = self._take()  # a turn of the loop later, so that what is scheduled in one turn travels together
+        try:
+            if batch:
+                reply = await self._send(f.ScheduleManyRequest(requests=[each.request for each in batch]))
+                _settle(batch, reply.results)
+        except AtfError as error:
+            for each in batch:
+                if not each.done.done():
+                    each.done.set_exception(type(error)(*error.args))
+        finally:
+            for each in batch:
+                each.done.cancel()  # only if this call was cancelled, or had another answer than there were requests
+            self._calls -= 1
+            self._fill_calls()
+
+    def _take(self) -> list[_Waiting]:
+        batch: list[_Waiting] = []
+        size = 0
+        while self._waiting and len(batch) < MAX_BATCH:
+            if batch and size + self._waiting[0].size > MAX_CALL_BYTES:
+                break
+            each = self._waiting.popleft()
+            self._waiting_bytes -= each.size
+            if not each.done.done():  # else whoever called gave up
+                batch.append(each)
+                size += each.size
+        return batch
+
+
+def _settle(batch: list[_Waiting], results: Sequence[f.ScheduleResult]) -> None:
+    for each, result in zip(batch, results, strict=True):
+        if each.done.done():
+            continue
+        if result.HasField("error"):
+            each.done.set_exception(error_of(result.error))
+        else:
+            each.done.set_result(result.reply)
+
+
+def error_of(error: f.Error) -> AtfError:
+    """The error that one item of a call came back with."""
+    by_code = {kind.code: kind for kind in BY_REASON.values() if kind.__base__ is AtfError}
+    kind = BY_REASON.get(error.reason) or by_code.get(error.code, Internal)
+    return kind(error.message)

@@ -1,0 +1,273 @@
+"""The client: every call as a coroutine. The blocking client and the handles are faces of it.
+
+Turns messages into plain values and back, and gives every task its id; how a call gets through is calls.py's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, Unpack, overload
+
+from atf.config import FRONTEND_PORT
+from atf.errors import InvalidArgument, TaskNotFound
+from atf.lambdas import Prepared, named
+from atf.options import CallOptions
+from atf.rpc import api
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime, SystemRuntime, new_id
+from atf.task import MAX_BATCH, Status
+
+from .calls import Calls
+from .handle import Handle
+from .info import Explanation, LambdaInfo, TaskInfo
+from .portal import OwnLoop, Portal
+
+R = TypeVar("R")
+
+LONG_POLL: Final = 30.0
+"""Seconds that the frontend holds a WaitTasks open at most; after them it is asked again."""
+
+
+class AsyncClient:
+    """Talks to a frontend, on the event loop that uses it: `async with atf.AsyncClient() as client: ...`.
+
+    Calls that find the frontend unreachable are repeated until `timeout` is over; that is safe, as each task has its id.
+
+    Args:
+        address: host:port of the frontend; default ATF_FRONTEND, then localhost:7401.
+        timeout: seconds that a call takes at most, repetitions included.
+        frontend: what to call instead of a connection to `address`; for tests.
+        runtime: clocks and chance; for tests.
+        portal: how handles get at the loop that the client's work runs on; default: they are on it.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        timeout: float = 30.0,
+        frontend: api.Frontend | None = None,
+        runtime: Runtime | None = None,
+        portal: Portal | None = None,
+    ) -> None:
+        self.address = address or os.environ.get("ATF_FRONTEND") or f"localhost:{FRONTEND_PORT}"
+        self._runtime: Runtime = runtime or SystemRuntime()
+        self._portal: Portal = portal or OwnLoop()
+        self._calls = Calls(self.address, timeout, frontend, self._runtime)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        await self._calls.close()
+
+    # --- scheduling ---------------------------------------------------------------------------------------------------
+
+    @overload
+    async def schedule(self, task: Prepared[R], /) -> Handle[R]: ...
+    @overload
+    async def schedule(
+        self, task: str, payload: Mapping[str, Any] | bytes = ..., /, **options: Unpack[CallOptions]
+    ) -> Handle[Any]: ...
+    async def schedule(
+        self,
+        task: Prepared[Any] | str,
+        payload: Mapping[str, Any] | bytes | None = None,
+        /,
+        **options: Unpack[CallOptions],
+    ) -> Handle[Any]:
+        """Stores a task.
+
+        Args:
+            task: what `thumbnail.prepare(...)` made, or a lambda's full name.
+            payload: with a name: its arguments, or raw bytes.
+            options: with a name: as for `thumbnail.options(...)`.
+
+        Raises:
+            InvalidArgument, UnknownLambda: the frontend refused it; nothing was stored.
+            AlreadyExists: another request has taken the `key`.
+            Unavailable, DeadlineExceeded, ResourceExhausted: it could not be stored within the timeout.
+        """
+        prepared = task if isinstance(task, Prepared) else named(task, {} if payload is None else payload, options)
+        reply = await self._calls.schedule(self._with_id(prepared.request))
+        return Handle(self, self._portal, reply.id, prepared.decode)
+
+    async def schedule_many(self, tasks: Iterable[Prepared[R]]) -> builtins.list[Handle[R]]:
+        """Stores tasks, as few calls as they fit in; each succeeds or fails by itself.
+
+        Calling again with the same list, after an error, stores what is missing and makes no task twice.
+
+        Raises:
+            AtfError: the first failure, after all were tried; its notes say how many failed.
+        """
+        prepared = list(tasks)
+        sent = [self._calls.schedule(self._with_id(each.request)) for each in prepared]
+        replies = await asyncio.gather(*sent, return_exceptions=True)
+        failed = [each for each in replies if isinstance(each, BaseException)]
+        if failed:
+            failed[0].add_note(f"{len(failed)} of {len(prepared)} tasks were not scheduled")
+            raise failed[0]
+        stored = [each for each in replies if isinstance(each, f.ScheduleReply)]
+        return [Handle(self, self._portal, reply.id, each.decode) for each, reply in zip(prepared, stored, strict=True)]
+
+    def _with_id(self, request: f.ScheduleRequest) -> f.ScheduleRequest:
+        if not request.id:
+            request.id = new_id(self._runtime.random)
+        return request
+
+    # --- tasks --------------------------------------------------------------------------------------------------------
+
+    def handle(self, task_id: str) -> Handle[Any]:
+        """The handle of a task that was scheduled elsewhere; asks nobody."""
+        return Handle(self, self._portal, task_id, None)
+
+    async def get(self, task_id: str) -> TaskInfo:
+        """A task's record.
+
+        Raises:
+            TaskNotFound: there is no such task, or its record has expired.
+        """
+        return TaskInfo.from_proto(await self.get_task(task_id))
+
+    async def get_task(self, task_id: str) -> t.Task:
+        """A task's record as the frontend sent it."""
+        request = f.GetTaskRequest(id=task_id, with_spec=True)
+        return await self._calls.get_task(request)
+
+    async def list(
+        self, lambda_name: str, status: Status | None = None, *, limit: int = 100
+    ) -> builtins.list[TaskInfo]:
+        """Tasks of one lambda.
+
+        Args:
+            lambda_name: "namespace/name".
+            status: only those; None: all.
+            limit: how many at most.
+        """
+        found: list[TaskInfo] = []
+        token = ""
+        while len(found) < limit:
+            request = f.ListTasksRequest(
+                status=None if status is None else status.name,
+                page_size=min(limit - len(found), MAX_BATCH),
+                page_token=token,
+            )
+            setattr(request, "lambda", lambda_name)
+            reply = await self._calls.list_tasks(request)
+            found += map(TaskInfo.from_proto, reply.tasks)
+            token = reply.next_page_token
+            if not token:
+                break
+        return found
+
+    async def wait(
+        self, tasks: Iterable[str | Handle[Any]], *, timeout: float | None = None, first: bool = False
+    ) -> builtins.list[TaskInfo]:
+        """Waits until all tasks have finished.
+
+        Args:
+            tasks: ids or handles.
+            timeout: seconds; None: for ever.
+            first: wait for one of them only.
+
+        Returns:
+            those that have finished by then; fewer than were asked for if the time ran out.
+        """
+        ids = [each if isinstance(each, str) else each.id for each in tasks]
+        return [TaskInfo.from_proto(each) for each in await self.wait_tasks(ids, timeout=timeout, first=first)]
+
+    async def wait_tasks(
+        self, ids: Sequence[str], *, timeout: float | None, first: bool = False
+    ) -> builtins.list[t.Task]:
+        """Like `wait`, with the records as the frontend sent them."""
+        end = None if timeout is None else self._runtime.monotonic() + timeout
+        finished: dict[str, t.Task] = {}
+        if first and len(ids) > MAX_BATCH:
+            raise InvalidArgument(f"wait for the first of {len(ids)} tasks: at most {MAX_BATCH}")
+        while open_ids := [each for each in dict.fromkeys(ids) if each not in finished]:
+            left = LONG_POLL if end is None else min(LONG_POLL, end - self._runtime.monotonic())
+            request = f.WaitTasksRequest(ids=open_ids[:MAX_BATCH], timeout_us=max(0, round(left * 1e6)), all=not first)
+            reply = await self._calls.wait_tasks(request)
+            finished |= {each.id: each for each in reply.tasks}
+            if (first and finished) or left <= 0:
+                break
+        return list(finished.values())
+
+    async def cancel(self, task_id: str) -> bool:
+        """Cancels a task that has not started, or asks one that runs to stop.
+
+        Returns:
+            whether either was done; False: it has finished before.
+
+        Raises:
+            TaskNotFound: there is no such task.
+        """
+        request = f.CancelTasksRequest(ids=[task_id])
+        reply = await self._calls.cancel_tasks(request)
+        result = reply.results[0]
+        if not result.status:
+            raise TaskNotFound(f"there is no task {task_id}, or its record has expired")
+        return result.cancelled or result.cancel_requested
+
+    async def retry(self, task_id: str) -> bool:
+        """Starts a failed or cancelled task afresh: its attempts count from 0.
+
+        Returns:
+            whether it was; False: it has succeeded, or has not finished yet.
+
+        Raises:
+            TaskNotFound: there is no such task.
+        """
+        request = f.RetryTasksRequest(ids=[task_id])
+        reply = await self._calls.retry_tasks(request)
+        if not reply.results[0].status:
+            raise TaskNotFound(f"there is no task {task_id}, or its record has expired")
+        return reply.results[0].retried
+
+    async def explain(self, task_id: str) -> Explanation:
+        """Why a task has not started.
+
+        Raises:
+            TaskNotFound: there is no such task.
+        """
+        request = f.ExplainTaskRequest(id=task_id)
+        return Explanation.from_proto(await self._calls.explain_task(request))
+
+    # --- lambdas ------------------------------------------------------------------------------------------------------
+
+    async def lambdas(self) -> builtins.list[LambdaInfo]:
+        """The registered lambdas, with the numbers of their tasks."""
+        request = f.ListLambdasRequest()
+        reply = await self._calls.list_lambdas(request)
+        return [LambdaInfo.from_proto(each) for each in reply.lambdas]
+
+    async def pause(self, lambda_name: str) -> None:
+        """Starts no more tasks of a lambda; it goes on accepting them, and what runs goes on.
+
+        Raises:
+            UnknownLambda: no such lambda is registered.
+        """
+        request = f.PauseLambdaRequest()
+        setattr(request, "lambda", lambda_name)
+        await self._calls.pause_lambda(request)
+
+    async def resume(self, lambda_name: str) -> None:
+        """Starts tasks of a paused lambda again.
+
+        Raises:
+            UnknownLambda: no such lambda is registered.
+        """
+        request = f.ResumeLambdaRequest()
+        setattr(request, "lambda", lambda_name)
+        await self._calls.resume_lambda(request)

@@ -1,0 +1,145 @@
+"""What a client tells about tasks and lambdas: plain frozen values, instants as UTC datetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from atf.options import from_us
+from atf.payload import decode_result
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.task import Status
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """One run of a task that has ended."""
+
+    owner: str
+    """The executor."""
+    started_at: datetime | None
+    """None: it never said that it started."""
+    ended_at: datetime | None
+    why: str
+    """succeeded, failed, failed_fatal, timed_out, stopped, or lost: and the cause."""
+    attempt: int
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """A task's record at one instant. The time of each move is None until the task has made it."""
+
+    id: str
+    lambda_name: str
+    priority: int
+    status: Status
+    attempts: int
+    """Runs that ended by the handler's own doing."""
+    losses: int
+    """Runs that ended with their executor."""
+    runs: int
+    scheduled_at: datetime | None
+    """The instant asked for."""
+    next_at: datetime | None
+    """When the store consumer looks at it again; None once it has finished."""
+    created_at: datetime | None
+    enqueued_at: datetime | None
+    claimed_at: datetime | None
+    started_at: datetime | None
+    failed_at: datetime | None
+    finished_at: datetime | None
+    owner: str
+    """The executor that holds it."""
+    cancel_requested: bool
+    result: Any
+    """Of a SUCCESS: what the handler returned, as JSON has it, or bytes."""
+    error: str
+    """Of the last failure."""
+    progress: str
+    ended_runs: tuple[EndedRun, ...]
+    """The last ten."""
+    labels: Mapping[str, str]
+
+    @classmethod
+    def from_proto(cls, task: t.Task) -> TaskInfo:
+        return cls(
+            id=task.id,
+            lambda_name=getattr(task, "lambda"),
+            priority=task.priority,
+            status=Status(task.status),
+            attempts=task.attempts,
+            losses=task.losses,
+            runs=task.runs,
+            scheduled_at=from_us(task.scheduled_at_us),
+            next_at=from_us(task.next_at_us),
+            created_at=from_us(task.created_at_us),
+            enqueued_at=from_us(task.enqueued_at_us),
+            claimed_at=from_us(task.claimed_at_us),
+            started_at=from_us(task.started_at_us),
+            failed_at=from_us(task.failed_at_us),
+            finished_at=from_us(task.finished_at_us),
+            owner=task.owner,
+            cancel_requested=task.cancel_requested,
+            result=decode_result(task.id, task.result, task.result_encoding),
+            error=task.error,
+            progress=task.progress,
+            ended_runs=tuple(
+                EndedRun(each.owner, from_us(each.started_at_us), from_us(each.ended_at_us), each.why, each.attempt)
+                for each in task.ended_runs
+            ),
+            labels=dict(task.spec.labels),
+        )
+
+
+@dataclass(frozen=True)
+class LambdaInfo:
+    """A registered lambda and the state of its tasks."""
+
+    name: str
+    signature: str
+    paused: bool
+    counts: Mapping[Status, int]
+    """Tasks by status."""
+    queue_depths: Mapping[str, int]
+    """Ids waiting, by queue as RQ shows it: "{partition}namespace/name:priority"."""
+
+    @classmethod
+    def from_proto(cls, info: f.LambdaInfo) -> LambdaInfo:
+        return cls(
+            name=info.spec.name,
+            signature=info.spec.signature,
+            paused=info.paused,
+            counts={status: info.counts.get(status.name, 0) for status in Status},
+            queue_depths={queue.name: queue.depth for queue in info.queues},
+        )
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a task has not started, or how far it is."""
+
+    task: TaskInfo
+    reason: str
+    """not_due, behind, paused, queue_full, queued, between, claimed, running, backing_off or finished."""
+    sentence: str
+    """The same for people."""
+    until: datetime | None
+    """When the reason ends by itself; None: unknown."""
+    position: int | None
+    """In its queue, or behind its ordering key; 0 is the front; None: in neither."""
+    behind: str
+    """The task it waits for."""
+
+    @classmethod
+    def from_proto(cls, reply: f.ExplainTaskReply) -> Explanation:
+        return cls(
+            task=TaskInfo.from_proto(reply.task),
+            reason=reply.reason,
+            sentence=reply.sentence,
+            until=from_us(reply.until_us),
+            position=None if reply.position < 0 else reply.position,
+            behind=reply.behind,
+        )

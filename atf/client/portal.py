@@ -1,0 +1,131 @@
+"""Where a client's work runs: how its callers, from threads or other event loops, get it done there.
+
+A client's work belongs to one loop. What asks for it may be a thread that blocks, or a coroutine of any loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from .fork import GATE
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class Portal(Protocol):
+    """The way to the loop that a client's work runs on."""
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Has the work done and blocks until then."""
+        ...
+
+    async def hop(self, work: Coroutine[Any, Any, R]) -> R:
+        """Has the work done while the caller's loop goes on."""
+        ...
+
+    def stop(self) -> None:
+        """Ends what the portal keeps running."""
+        ...
+
+
+class OwnLoop:
+    """The work runs on the loop of whoever asks."""
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        work.close()
+        raise RuntimeError(
+            "an AsyncClient does not block: await the method of this name with _async, or use atf.Client"
+        )
+
+    async def hop(self, work: Coroutine[Any, Any, R]) -> R:
+        return await work
+
+    def stop(self) -> None:
+        pass
+
+
+class BackgroundLoop:
+    """A loop on a thread of its own; it starts with the first work, and anew after a fork."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        GATE.add(self)
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        loop = self._running()
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("this call blocks the very thread that has to do it: await its _async twin instead")
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # of use only if the wait was interrupted, as by Ctrl-C
+            raise
+
+    async def hop(self, work: Coroutine[Any, Any, R]) -> R:
+        loop = self._running()
+        if asyncio.get_running_loop() is loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=_turn, args=(self._loop,), name="atf-client", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def forked(self) -> list[Any]:
+        # The loop's selector is shared with the parent: to close it here, even by collecting it, would deafen the parent.
+        inherited = [self._loop, self._thread]
+        if self._loop is not None:
+            self._loop.set_exception_handler(lambda loop, context: None)
+        self._lock = threading.Lock()
+        self._loop = self._thread = None
+        return inherited
+
+    def stop(self) -> None:
+        """Ends the thread; work that is under way is cancelled."""
+        with self._lock:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+
+def _turn(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.close()
+
+
+class Blocking(Protocol):
+    """Something whose coroutine methods can be run to their end from a thread."""
+
+    def _block(self, work: Callable[..., Coroutine[Any, Any, R]], args: Any, kwargs: Any) -> R: ...
+
+
+def blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
+    """The blocking face of a coroutine method, with the same arguments and documentation."""
+
+    @functools.wraps(method)
+    def call(self: Blocking, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._block(method, args, kwargs)
+
+    return call

@@ -1,0 +1,95 @@
+"""The blocking client: a face of AsyncClient, whose work it has done on a background loop. A line per call, no twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from atf.lambdas import Prepared
+from atf.options import CallOptions
+from atf.rpc import api
+from atf.runtime import Runtime
+
+from .core import AsyncClient
+from .handle import Handle
+from .portal import BackgroundLoop, Portal, blocking
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Client:
+    """Talks to a frontend from any thread: `with atf.Client("localhost:7401") as client: ...`.
+
+    Connects at the first call, and again after a fork. Tasks that threads schedule at the same time share a call.
+
+    Args:
+        address: host:port of the frontend; default ATF_FRONTEND, then localhost:7401.
+        timeout: seconds that a call takes at most, repetitions included.
+        frontend: what to call instead of a connection to `address`; for tests.
+        runtime: clocks and chance; for tests.
+        portal: where the work is done; default a loop on a thread of its own.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        timeout: float = 30.0,
+        frontend: api.Frontend | None = None,
+        runtime: Runtime | None = None,
+        portal: Portal | None = None,
+    ) -> None:
+        self._portal: Portal = portal or BackgroundLoop()
+        self._core = AsyncClient(address, timeout=timeout, frontend=frontend, runtime=runtime, portal=self._portal)
+
+    @property
+    def address(self) -> str:
+        """host:port of the frontend."""
+        return self._core.address
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection and the background thread; calls of other threads that wait fail with Unavailable."""
+        self._portal.run(self._core.close())
+        self._portal.stop()
+
+    @overload
+    def schedule(self, task: Prepared[R], /) -> Handle[R]: ...
+    @overload
+    def schedule(
+        self, task: str, payload: Mapping[str, Any] | bytes = ..., /, **options: Unpack[CallOptions]
+    ) -> Handle[Any]: ...
+    def schedule(
+        self, task: Any, payload: Mapping[str, Any] | bytes | None = None, /, **options: Unpack[CallOptions]
+    ) -> Handle[Any]:
+        """See AsyncClient.schedule."""
+        return self._portal.run(self._core.schedule(task, payload or {}, **options))
+
+    async def schedule_async(self, task: Prepared[R], /) -> Handle[R]:
+        """Like `schedule`, from any event loop."""
+        return await self._portal.hop(self._core.schedule(task))
+
+    schedule_many = blocking(AsyncClient.schedule_many)
+    get = blocking(AsyncClient.get)
+    list = blocking(AsyncClient.list)
+    wait = blocking(AsyncClient.wait)
+    cancel = blocking(AsyncClient.cancel)
+    retry = blocking(AsyncClient.retry)
+    explain = blocking(AsyncClient.explain)
+    lambdas = blocking(AsyncClient.lambdas)
+    pause = blocking(AsyncClient.pause)
+    resume = blocking(AsyncClient.resume)
+
+    def handle(self, task_id: str) -> Handle[Any]:
+        """The handle of a task that was scheduled elsewhere; asks nobody."""
+        return self._core.handle(task_id)
+
+    def _block(self, method: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
+        return self._portal.run(method(self._core, *args, **kwargs))

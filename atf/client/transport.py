@@ -1,0 +1,88 @@
+"""The client's connection: gRPC's blocking API, whose futures are bridged to whatever event loop calls.
+
+So calls need no thread of ours, may come from several loops, and go through the gate that makes forking safe (fork.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from atf.errors import Unavailable
+
+from .fork import GATE
+
+R = TypeVar("R", bound=Message)
+
+
+class ForkSafeChannel:
+    """A rpc.channel.Channel for any loop of any process that descends from the one that made it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel: Any = None
+        self._methods: dict[str, Any] = {}
+        self._closed = False
+        GATE.add(self)
+
+    async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[R] = loop.create_future()
+
+        def ended(call: Any) -> None:  # on a thread of gRPC's
+            with contextlib.suppress(RuntimeError):  # the loop was closed; nobody waits any more
+                loop.call_soon_threadsafe(settle, call)
+
+        def settle(call: Any) -> None:
+            if done.cancelled():
+                return
+            if call.code().value[0] == 0:
+                done.set_result(call.result())
+            else:
+                done.set_exception(self._error(call, path, timeout))
+
+        under_way = GATE.start(lambda: self._method(path, type(request), reply).future(request, timeout=timeout))
+        under_way.add_done_callback(ended)
+        try:
+            return await done
+        finally:
+            under_way.cancel()  # of use only if whoever called gave up
+
+    def _error(self, call: Any, path: str, timeout: float) -> Exception:
+        from atf.rpc.failure import to_error
+
+        if call.cancelled():
+            return Unavailable(f"{path.rpartition('/')[2]}: the call to {self.address} was cut off")
+        return to_error(call, self.address, path, timeout)
+
+    def _method(self, path: str, request: type[Message], reply: type[Message]) -> Any:
+        if self._closed:
+            raise Unavailable(f"the connection to {self.address} is closed")
+        if self._channel is None:
+            import grpc
+
+            from atf.rpc.channel import CHANNEL_OPTIONS
+
+            # A pool of its own, so that no other channel of the process shares the connection.
+            options = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+            self._channel = grpc.insecure_channel(self.address, options=options)
+        method = self._methods.get(path)
+        if method is None:
+            method = self._methods[path] = self._channel.unary_unary(
+                path, request_serializer=request.SerializeToString, response_deserializer=reply.FromString
+            )
+        return method
+
+    def forked(self) -> list[Any]:
+        inherited = [self._channel, self._methods]
+        self._channel, self._methods = None, {}
+        return inherited
+
+    async def close(self) -> None:
+        """Ends the connection. Calls that wait, and later ones, raise Unavailable."""
+        self._closed = True
+        if self._channel is not None:
+            self._channel.close()

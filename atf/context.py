@@ -1,0 +1,116 @@
+"""What a running task knows of itself: the first parameter of a handler that asks for it. Plain values, no I/O."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from .errors import InvalidArgument
+from .task import MAX_PROGRESS_BYTES
+
+_log: Final = logging.getLogger("atf.task")
+
+
+class Flag(Protocol):
+    """What tells that something has happened, such as threading.Event."""
+
+    def is_set(self) -> bool: ...
+
+
+class _Never:
+    """A flag that is never set."""
+
+    def is_set(self) -> bool:
+        return False
+
+
+class Context:
+    """One run of a task, as its handler sees it.
+
+    Attributes:
+        task_id: the task's id, "<partition>-<id>".
+        lambda_name: "namespace/name".
+        attempt: 1 for the first; attempts count runs that ended by the handler's own doing.
+        run: 1 for the first; counts lost runs too.
+        fence: grows with every run of the task. Refuse writes with a smaller one than you have seen, and a run that was
+            given up on can change nothing more.
+        scheduled_at: the instant asked for, in UTC.
+        deadline: the instant at which this run times out, in UTC; None: never.
+        labels: as given when the task was scheduled.
+        log: a logger that adds the task's id to every line.
+    """
+
+    def __init__(
+        self,
+        *,
+        task_id: str,
+        lambda_name: str,
+        attempt: int,
+        run: int,
+        fence: int,
+        scheduled_at: datetime,
+        deadline: datetime | None = None,
+        labels: Mapping[str, str] | None = None,
+        cancelled: Flag | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.task_id = task_id
+        self.lambda_name = lambda_name
+        self.attempt = attempt
+        self.run = run
+        self.fence = fence
+        self.scheduled_at = scheduled_at
+        self.deadline = deadline
+        self.labels: Mapping[str, str] = dict(labels or {})
+        self.log: logging.LoggerAdapter[logging.Logger] = _TaskLog(_log, {"task_id": task_id, "lambda": lambda_name})
+        self._cancelled: Flag = cancelled or _Never()
+        self._progress = progress
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this run should stop: it was cancelled, has timed out, or is not this executor's any more."""
+        return self._cancelled.is_set()
+
+    def progress(self, value: str | float | dict[str, Any]) -> None:
+        """Says how far the run is; the task's record shows it from the next heartbeat on.
+
+        Args:
+            value: a sentence, a number, or what JSON can hold; at most 1 KiB.
+
+        Raises:
+            InvalidArgument: it is longer, or JSON can't hold it.
+        """
+        try:
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            size = len(text.encode())
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidArgument(f"progress of {self.lambda_name}: {error}") from None
+        if size > MAX_PROGRESS_BYTES:
+            raise InvalidArgument(f"progress of {self.lambda_name}: {size} bytes; at most {MAX_PROGRESS_BYTES}")
+        if self._progress is not None:
+            self._progress(text)
+
+
+def local_context(lambda_name: str) -> Context:
+    """The context of a handler that is called as a plain function: a first run that nobody times or cancels."""
+    return Context(
+        task_id="local",
+        lambda_name=lambda_name,
+        attempt=1,
+        run=1,
+        fence=0,
+        scheduled_at=datetime.now(UTC),  # noqa: TID251  a plain call happens now, by the clock of whoever calls
+    )
+
+
+class _TaskLog(logging.LoggerAdapter[logging.Logger]):
+    """Puts the task's id before the message, and its id and lambda into the record for structured output."""
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        extra = self.extra or {}
+        kwargs["extra"] = {**extra, **(kwargs.get("extra") or {})}
+        return f"[{extra['task_id']}] {msg}", kwargs

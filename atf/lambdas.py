@@ -1,0 +1,214 @@
+"""A lambda: a handler under a name, callable as the plain function it is, and schedulable as a task.
+
+Makes requests; the client sends them. `def` and `async def` have a class each, since they differ in what a plain call of
+them gives.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+
+from .context import local_context
+from .options import CallOptions, LambdaOptions, TaskOptionsValues, duration_us, instant_us, run_options
+from .payload import decode_result, encode_named, encode_result
+from .rpc import frontend_pb2 as f
+from .rpc import task_pb2 as t
+from .signature import Codec
+from .task import check_id, check_lambda, check_name
+
+if TYPE_CHECKING:
+    from .client.handle import Handle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Prepared(Generic[R_co]):
+    """A task ready to be scheduled, for `client.schedule_many`. Scheduling it twice makes one task."""
+
+    request: f.ScheduleRequest
+    """The client gives it an id when it sends it first, unless `key` was given."""
+    decode: Callable[[bytes, int], R_co]
+    """Makes the handler's return type of a recorded result."""
+
+
+class Schedulable(Generic[P, R]):
+    """A lambda's own arguments, with the options under which its tasks are made."""
+
+    def __init__(self, name: str, codec: Codec, options: CallOptions) -> None:
+        self._name = name
+        self._codec = codec
+        self._template = request_template(name, options)
+
+    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[R]:
+        """A task to be scheduled later, with others.
+
+        Raises:
+            TypeError: the arguments do not fit the handler; names the argument.
+            InvalidArgument: JSON can't hold a value, or the payload is over 1 MiB.
+        """
+        request = f.ScheduleRequest()
+        request.CopyFrom(self._template)
+        request.spec.payload, request.spec.encoding = self._codec.encode(args, kwargs)
+        return Prepared(request, self._codec.decode_result)
+
+    def schedule(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Schedules a task by the default client (see ATF_FRONTEND), and blocks until it is stored.
+
+        Raises:
+            TypeError, InvalidArgument: as for `prepare`.
+            UnknownLambda: no executor or command has registered the lambda yet.
+            AlreadyExists: another request has taken the `key`.
+            Unavailable, DeadlineExceeded, ResourceExhausted: it could not be stored within the client's timeout.
+        """
+        from .client.default import default_client
+
+        return default_client().schedule(self.prepare(*args, **kwargs))
+
+    async def schedule_async(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Like `schedule`, from any event loop."""
+        from .client.default import default_client
+
+        return await default_client().schedule_async(self.prepare(*args, **kwargs))
+
+
+class Lambda(Schedulable[P, R]):
+    """A handler under a name.
+
+    Attributes:
+        name: "namespace/name".
+        fn: the handler as it was written.
+        is_async: whether it is an `async def`.
+        takes_context: whether its first parameter is the Context.
+        defaults: how its tasks are run, unless a call says otherwise.
+    """
+
+    is_async: bool
+
+    def __init__(self, fn: Callable[..., Any], namespace: str, options: LambdaOptions) -> None:
+        self.name = f"{namespace}/{check_name(options.get('name') or fn.__name__, 'lambda')}"
+        super().__init__(self.name, Codec(fn, self.name), {})
+        self.fn = fn
+        self.takes_context: bool = self._codec.takes_context
+        self.defaults: TaskOptionsValues = run_options(options)
+        self._queue_limit = options.get("queue_limit", 0)
+        self._enqueue_timeout_us = duration_us(options.get("enqueue_timeout", 0), "enqueue_timeout")
+        self.__signature__ = self._codec.signature
+        self.__wrapped__ = fn
+        self.__doc__ = fn.__doc__
+        self.__module__ = fn.__module__
+        self.__name__ = fn.__name__
+        self.__qualname__ = fn.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<lambda {self.name}{self._codec.signature}>"
+
+    def options(self, **options: Unpack[CallOptions]) -> Schedulable[P, R]:
+        """The same lambda under other options: `thumbnail.options(delay=30, priority="high").schedule("cat.jpg")`.
+
+        Args:
+            delay: seconds or a timedelta from now.
+            at: an instant with a time zone, instead of `delay`; in the past means now.
+            priority: "high", "normal", "low", or 0 (high) to 9.
+            key: idempotency key. The same call again finds the task that it made; another call with it fails.
+            ordering_key: tasks of one key run one after another, in the order in which they were accepted.
+            labels: at most 16 names with values, for people.
+            timeout: seconds or a timedelta that one run may take; None: no bound.
+            max_attempts, max_losses, backoff, retention: as for `@app.task`.
+
+        Raises:
+            InvalidArgument: a value breaks its rule.
+        """
+        return Schedulable(self.name, self._codec, options)
+
+    def spec(self) -> f.LambdaSpec:
+        """The lambda as it is registered."""
+        return f.LambdaSpec(
+            name=self.name,
+            options=self.defaults.to_proto(),
+            queue_limit=self._queue_limit,
+            enqueue_timeout_us=self._enqueue_timeout_us,
+            signature=str(self._codec.signature),
+        )
+
+    def decode(self, payload: bytes, encoding: int) -> dict[str, Any]:
+        """The arguments by name; those that were not given are left to the handler's defaults.
+
+        Raises:
+            InvalidArgument: the payload does not fit the handler; the message says where.
+        """
+        return self._codec.decode(payload, encoding)
+
+    def encode_result(self, value: object) -> tuple[bytes, t.Encoding]:
+        """What the handler returned as (bytes, encoding).
+
+        Raises:
+            InvalidArgument: JSON can't hold it, or it is over 64 KiB.
+        """
+        return encode_result(self.name, value)
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        if self.takes_context:
+            return self.fn(local_context(self.name), *args, **kwargs)
+        return self.fn(*args, **kwargs)
+
+
+class DefLambda(Lambda[P, R]):
+    """A lambda whose handler is a `def`."""
+
+    is_async = False
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Runs the handler here and now, as the plain function it is; a context it asks for is a local one."""
+        result: R = self._call(*args, **kwargs)
+        return result
+
+
+class AsyncLambda(Lambda[P, R]):
+    """A lambda whose handler is an `async def`."""
+
+    is_async = True
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Runs the handler here, as the plain coroutine it is; a context it asks for is a local one."""
+        result: Coroutine[Any, Any, R] = self._call(*args, **kwargs)
+        return result
+
+
+def named(name: str, payload: Any, options: CallOptions) -> Prepared[Any]:
+    """A task of a lambda of which only the name is known here.
+
+    Raises:
+        InvalidArgument: the name, the payload or an option breaks a rule.
+    """
+    request = request_template(check_lambda(name), options)
+    request.spec.payload, request.spec.encoding = encode_named(name, payload)
+    return Prepared(request, functools.partial(decode_result, name))
+
+
+def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
+    """A request without its payload.
+
+    Raises:
+        InvalidArgument: an option breaks its rule.
+        TypeError: there is no such option.
+    """
+    if unknown := options.keys() - CallOptions.__annotations__.keys():
+        raise TypeError(f"{name}: there is no option {min(unknown)!r}")
+    if "delay" in options and "at" in options:
+        raise TypeError(f"{name}: give delay or at, not both")
+    spec = t.TaskSpec(options=run_options(options).to_proto(), labels=options.get("labels"))
+    setattr(spec, "lambda", name)  # a keyword of the language
+    if "ordering_key" in options:
+        spec.ordering_key = check_name(options["ordering_key"], "ordering_key")
+    request = f.ScheduleRequest(id=check_id(options["key"]) if "key" in options else "", spec=spec)
+    if "delay" in options:
+        request.delay_us = duration_us(options["delay"], "delay")
+    elif "at" in options:
+        request.at_us = instant_us(options["at"])
+    return request

@@ -1,0 +1,178 @@
+"""How a task is run: what a lambda declares once, and what one call of it may change. Values and their checks, no I/O.
+
+Durations are given in seconds or as a timedelta, and kept in whole microseconds, rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypedDict
+
+from .errors import InvalidArgument
+from .rpc import task_pb2 as t
+from .task import MAX_AHEAD_US, PRIORITIES, US, check_priority
+
+Duration = float | timedelta
+"""Seconds, or a timedelta."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """The wait before attempt n + 1: min(base * factor ** (n - 1), max), times a random number in [1 - jitter, 1 + jitter].
+
+    Raises:
+        InvalidArgument: a value is outside its range.
+    """
+
+    base: Duration = 1.0
+    """The first wait: seconds or a timedelta, more than 0."""
+    factor: float = 2.0
+    """By which each wait is longer than the one before; at least 1."""
+    max: Duration = 600.0
+    """The longest wait: seconds or a timedelta, at least `base`."""
+    jitter: float = 0.1
+    """0 to 1."""
+
+    def __post_init__(self) -> None:
+        base_us, max_us = duration_us(self.base, "backoff base"), duration_us(self.max, "backoff max")
+        if base_us == 0 or max_us < base_us:
+            raise InvalidArgument(f"backoff: base {self.base} must be more than 0 and at most max {self.max}")
+        if not (math.isfinite(self.factor) and self.factor >= 1):
+            raise InvalidArgument(f"backoff factor {self.factor}: give a number of at least 1")
+        if not 0 <= self.jitter <= 1:
+            raise InvalidArgument(f"backoff jitter {self.jitter}: give 0 to 1")
+
+    def to_proto(self) -> t.Backoff:
+        return t.Backoff(
+            base_us=duration_us(self.base, "backoff base"),
+            factor=self.factor,
+            max_us=duration_us(self.max, "backoff max"),
+            jitter=self.jitter,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOptionsValues:
+    """How a lambda's tasks are run unless a call says otherwise. None: the system's default."""
+
+    priority: int | None = None
+    """0 (high) to 9."""
+    max_attempts: int | None = None
+    """Runs that end by the lambda's own doing."""
+    max_losses: int | None = None
+    """Runs that end with their executor."""
+    timeout_us: int | None = None
+    """Of one run; 0: none."""
+    backoff: Backoff | None = None
+    retention_us: int | None = None
+    """How long a finished task's record is kept."""
+
+    def to_proto(self) -> t.TaskOptions:
+        return t.TaskOptions(
+            priority=self.priority,
+            max_attempts=self.max_attempts,
+            max_losses=self.max_losses,
+            timeout_us=self.timeout_us,
+            backoff=self.backoff.to_proto() if self.backoff is not None else None,
+            retention_us=self.retention_us,
+        )
+
+
+class RunOptions(TypedDict, total=False):
+    """How a task is run. What is left out takes the lambda's value, then the system's."""
+
+    priority: int | str  # 0 (high) to 9, or "high", "normal", "low"
+    max_attempts: int
+    max_losses: int
+    timeout: Duration | None  # of one run; None or 0: none
+    backoff: Backoff
+    retention: Duration  # how long the record of the finished task is kept
+
+
+class LambdaOptions(RunOptions, total=False):
+    """What `@app.task(...)` takes."""
+
+    name: str  # default: the function's
+    queue_limit: int  # entries of one queue of this lambda
+    enqueue_timeout: Duration  # how long an id may stay unclaimed outside its queue
+
+
+class CallOptions(RunOptions, total=False):
+    """What `.options(...)` and `client.schedule(name, ...)` take."""
+
+    delay: Duration  # from now
+    at: datetime  # an instant, with a time zone; in the past means now
+    key: str  # idempotency key: the task's id
+    ordering_key: str  # tasks of one key run one after another, in the order they were accepted
+    labels: Mapping[str, str]  # at most 16, of at most 64 characters
+
+
+def run_options(options: RunOptions) -> TaskOptionsValues:
+    """Checks and converts what a user gave.
+
+    Raises:
+        InvalidArgument: a value is outside its range.
+    """
+    for name in ("max_attempts", "max_losses"):
+        given = options.get(name)
+        if given is not None and (not isinstance(given, int) or not 1 <= given < 1 << 31):
+            raise InvalidArgument(f"{name} {given!r}: give a whole number of at least 1")
+    priority, retention = options.get("priority"), options.get("retention")
+    return TaskOptionsValues(
+        priority=None if priority is None else priority_number(priority),
+        max_attempts=options.get("max_attempts"),
+        max_losses=options.get("max_losses"),
+        timeout_us=duration_us(options["timeout"] or 0, "timeout") if "timeout" in options else None,
+        backoff=options.get("backoff"),
+        retention_us=None if retention is None else duration_us(retention, "retention"),
+    )
+
+
+def priority_number(priority: int | str) -> int:
+    """A priority as its number.
+
+    Raises:
+        InvalidArgument: it is none of high, normal, low, 0 to 9.
+    """
+    if isinstance(priority, str):
+        if priority not in PRIORITIES:
+            raise InvalidArgument(f"priority {priority!r}: use 0 (high) to 9, or high, normal, low")
+        return PRIORITIES[priority]
+    return check_priority(priority)
+
+
+def duration_us(duration: Duration, what: str) -> int:
+    """Whole microseconds, rounded up.
+
+    Raises:
+        InvalidArgument: it is negative, not finite, or over ten years.
+    """
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+    if not (math.isfinite(seconds) and 0 <= seconds * US <= MAX_AHEAD_US):
+        raise InvalidArgument(f"{what} {duration!r}: give seconds or a timedelta, from 0 to ten years")
+    if isinstance(duration, timedelta):
+        return duration // _MICROSECOND
+    # 0.1 * 1e6 may come out a hair above the number meant: that hair is not a microsecond more.
+    return math.ceil(round(seconds * US, 3))
+
+
+def instant_us(at: datetime) -> int:
+    """Microseconds since the Unix epoch.
+
+    Raises:
+        InvalidArgument: it has no time zone.
+    """
+    if at.tzinfo is None or at.utcoffset() is None:
+        raise InvalidArgument(f"at {at.isoformat()}: give a time zone, such as datetime.now(UTC) + timedelta(hours=1)")
+    return max(0, (at - _EPOCH) // _MICROSECOND)
+
+
+def from_us(instant: int) -> datetime | None:
+    """The instant in UTC; None for 0, which stands for "never" on the wire."""
+    return _EPOCH + instant * _MICROSECOND if instant else None

@@ -1,0 +1,151 @@
+"""Values as bytes and back: JSON, or raw bytes. Knows nothing of handlers (signature.py does).
+
+JSON has no NaN and no infinity, and a reader would get null in their place: they are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from .errors import InvalidArgument
+from .rpc import task_pb2 as t
+from .task import MAX_PAYLOAD_BYTES, MAX_RESULT_BYTES
+
+FAILS: Final = (TypeError, ValueError, OverflowError, RecursionError)
+"""What msgspec raises on values that JSON can't hold and on bytes it can't read; its own errors are ValueErrors."""
+
+_HINTS: Final = (b"null", b'"nan"', b'inf"')
+"""How msgspec writes numbers that are not finite, as values and as keys. Only output with one of these is searched."""
+
+
+def encode_arguments(name: str, given: Mapping[str, Any]) -> bytes:
+    """Arguments by name as a JSON object.
+
+    Raises:
+        InvalidArgument: JSON can't hold a value; the message names its argument.
+    """
+    try:
+        payload = msgspec.json.encode(given)
+    except FAILS:
+        for argument, value in given.items():
+            try:
+                msgspec.json.encode(value)
+            except FAILS as error:
+                raise InvalidArgument(f"{name}(): argument {argument!r}: {reason(error)}") from None
+        raise
+    for argument, value in given.items() if _may_hide(payload) else ():
+        if found := _not_finite(msgspec.to_builtins(value)):
+            raise InvalidArgument(f"{name}(): argument {argument!r}: JSON can't hold {found}")
+    return payload
+
+
+def check_size(name: str, payload: bytes) -> None:
+    """Refuses what no store would take.
+
+    Raises:
+        InvalidArgument: the payload is over 1 MiB.
+    """
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise InvalidArgument(
+            f"{name}(): the arguments take {len(payload)} bytes, at most {MAX_PAYLOAD_BYTES} (1 MiB) are allowed."
+            " Keep large data elsewhere and pass its name"
+        )
+
+
+def encode_named(name: str, payload: Mapping[str, Any] | bytes) -> tuple[bytes, t.Encoding]:
+    """The (payload, encoding) for a lambda of which only the name is known.
+
+    Args:
+        name: "namespace/name", for messages.
+        payload: the arguments by name, or raw bytes.
+
+    Raises:
+        InvalidArgument: JSON can't hold a value, or the payload is over 1 MiB.
+    """
+    if isinstance(payload, Mapping):
+        encoded, encoding = encode_arguments(name, dict(payload)), t.JSON
+    elif isinstance(payload, bytes | bytearray | memoryview):
+        encoded, encoding = bytes(payload), t.RAW
+    else:
+        raise TypeError(f"{name}: the payload must be a mapping of arguments or bytes, got {short(payload)}")
+    check_size(name, encoded)
+    return encoded, encoding
+
+
+def encode_result(name: str, value: Any) -> tuple[bytes, t.Encoding]:
+    """What a handler returned as (bytes, encoding): raw if it is bytes, else JSON.
+
+    Raises:
+        InvalidArgument: JSON can't hold it, or it is over 64 KiB.
+    """
+    if isinstance(value, bytes | bytearray | memoryview):
+        result, encoding = bytes(value), t.RAW
+    else:
+        result, encoding = _json_result(name, value), t.JSON
+    if len(result) > MAX_RESULT_BYTES:
+        raise InvalidArgument(
+            f"{name} returned {len(result)} bytes, at most {MAX_RESULT_BYTES} (64 KiB) are kept."
+            " Keep large results elsewhere and return their name"
+        )
+    return result, encoding
+
+
+def _json_result(name: str, value: Any) -> bytes:
+    try:
+        result = msgspec.json.encode(value)
+        found = _not_finite(msgspec.to_builtins(value)) if _may_hide(result) else ""
+    except FAILS as error:
+        raise InvalidArgument(f"{name} returned what JSON can't hold: {reason(error)}") from None
+    if found:
+        raise InvalidArgument(f"{name} returned what JSON can't hold: {found}")
+    return result
+
+
+def decode_result(name: str, result: bytes, encoding: int, kind: Any = Any) -> Any:
+    """A recorded result as a value of type `kind`; empty JSON is None.
+
+    Raises:
+        InvalidArgument: it does not fit, for instance since the handler has changed.
+    """
+    if encoding == t.RAW:
+        return result
+    if not result:
+        return None
+    try:
+        return msgspec.json.decode(result, type=kind)
+    except FAILS as error:
+        raise InvalidArgument(f"the result of {name} does not fit its annotation: {reason(error)}") from None
+
+
+def reason(error: BaseException) -> str:
+    """Why a value could not be encoded or decoded, as part of a sentence."""
+    return "it is nested too deeply, or holds itself" if isinstance(error, RecursionError) else str(error)
+
+
+def short(value: object) -> str:
+    """A value as messages show it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _may_hide(encoded: bytes) -> bool:
+    return any(hint in encoded for hint in _HINTS)
+
+
+def _not_finite(value: object) -> str:
+    """The first number within `value` that is not finite; "" if there is none."""
+    stack = [value]
+    while stack:
+        match stack.pop():
+            case float() as number if not math.isfinite(number):
+                return str(number)
+            case dict() as mapping:
+                stack.extend(mapping)
+                stack.extend(mapping.values())
+            case list() | tuple() | set() | frozenset() as items:
+                stack.extend(items)
+    return ""

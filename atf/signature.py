@@ -1,0 +1,193 @@
+"""What a handler takes and returns: its signature as a codec between a call and the bytes of a payload.
+
+Encoding decodes again what it wrote, since that costs about a microsecond: a value of another type than annotated fails
+where it was given, not hours later where it runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from .context import Context
+from .errors import InvalidArgument
+from .payload import FAILS, check_size, decode_result, encode_arguments, reason, short
+from .rpc import task_pb2 as t
+
+CHECKED_BYTES: Final = 64 << 10
+"""Payloads up to this size are decoded again before they are sent; larger ones are checked where they run."""
+
+_CONTEXT_BY_NAME: Final = re.compile(r"(\w+\.)*Context")
+_PLACE: Final = re.compile(r"(?P<why>.*) - at `\$\.(?P<name>\w+)(?P<rest>.*)`")
+_MISSING: Final = object()
+_REFUSED: Final[dict[Any, str]] = {
+    inspect.Parameter.VAR_POSITIONAL: "*args",
+    inspect.Parameter.VAR_KEYWORD: "**kwargs",
+    inspect.Parameter.POSITIONAL_ONLY: "positional-only",
+}
+
+
+class Codec:
+    """The arguments and the result of one handler.
+
+    Attributes:
+        takes_context: whether the handler's first parameter is the Context.
+        signature: what a caller gives: the handler's parameters without the context.
+
+    Raises:
+        TypeError: the signature has *args, **kwargs, positional-only parameters, or an annotation JSON has no form for.
+    """
+
+    def __init__(self, fn: Callable[..., Any], name: str) -> None:
+        self._fn = fn
+        self._name = name
+        signature = inspect.signature(fn)
+        parameters = list(signature.parameters.values())
+        try:
+            hints = typing.get_type_hints(fn, include_extras=True)
+        except NameError:
+            hints = None  # a class that is defined further down: looked up again at the first use
+        self.takes_context = bool(parameters) and _is_context(parameters[0], hints)
+        if self.takes_context:
+            parameters = parameters[1:]
+        _check_parameters(name, parameters, hints or {})
+        self.signature = signature.replace(parameters=parameters)
+        self._positional = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+        self._raw: str | None = None
+        self._result: Any = Any
+        self._arguments: msgspec.json.Decoder[Any] | None = None
+        if hints is not None:
+            self._prepare(hints)
+
+    def _prepare(self, hints: Mapping[str, Any]) -> msgspec.json.Decoder[Any]:
+        parameters = list(self.signature.parameters.values())
+        if len(parameters) == 1 and hints.get(parameters[0].name) is bytes:
+            self._raw = parameters[0].name
+        fields: list[Any] = []
+        for each in parameters:
+            kind = hints.get(each.name, Any)
+            try:
+                msgspec.json.Decoder(kind)
+            except TypeError as error:
+                raise TypeError(f"lambda {self._name}: parameter {each.name!r}: {error}") from None
+            fields.append((each.name, kind) if each.default is each.empty else (each.name, kind, _MISSING))
+        form = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+        self._result = hints.get("return", Any)
+        self._arguments = msgspec.json.Decoder(form)
+        return self._arguments
+
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        if self._arguments is not None:
+            return self._arguments
+        try:
+            return self._prepare(typing.get_type_hints(self._fn, include_extras=True))
+        except NameError as error:
+            raise TypeError(
+                f"lambda {self._name}: {error} (in an annotation). Types of arguments are needed at run time: import"
+                " them outside `if TYPE_CHECKING`, and define them at the top of a module"
+            ) from None
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, t.Encoding]:
+        """A call's arguments as (payload, encoding).
+
+        Raises:
+            TypeError: the arguments do not fit the handler's parameters or their annotations; names the argument.
+            InvalidArgument: JSON can't hold a value, or the payload is over 1 MiB; names the argument.
+        """
+        given = self._bind(args, kwargs)
+        decoder = self._decoder()
+        if self._raw is not None:
+            payload, encoding = self._raw_payload(given), t.RAW
+        else:
+            payload, encoding = encode_arguments(self._name, given), t.JSON
+            if len(payload) <= CHECKED_BYTES:
+                self._check_types(decoder, payload)
+        check_size(self._name, payload)
+        return payload, encoding
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        count = len(self._positional)
+        if len(args) > count:  # inspect would not say which
+            takes = f"takes {count} positional arguments ({', '.join(self._positional)})".replace(" ()", "")
+            raise TypeError(
+                f"{self._name}() {takes}, {len(args)} were given; number {count + 1} is {short(args[count])}"
+            )
+        try:
+            return self.signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{self._name}(): {error}") from None
+
+    def _raw_payload(self, given: dict[str, Any]) -> bytes:
+        assert self._raw is not None
+        value = given.get(self._raw, self.signature.parameters[self._raw].default)
+        if not isinstance(value, bytes | bytearray | memoryview):
+            raise TypeError(f"{self._name}(): argument {self._raw!r} must be bytes, got {short(value)}")
+        return bytes(value)
+
+    def _check_types(self, decoder: msgspec.json.Decoder[Any], payload: bytes) -> None:
+        try:
+            decoder.decode(payload)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"{self._name}(): {_place(str(error))}") from None
+        except RecursionError as error:
+            raise InvalidArgument(f"{self._name}(): {reason(error)}") from None
+
+    def decode(self, payload: bytes, encoding: int) -> dict[str, Any]:
+        """The arguments by name; those that were not given are left to the handler's defaults.
+
+        Raises:
+            InvalidArgument: the payload does not fit the handler; the message says where.
+        """
+        decoder = self._decoder()
+        if encoding == t.RAW:
+            if self._raw is None:
+                raise InvalidArgument(f"{self._name}: the payload is raw bytes, but the handler takes JSON arguments")
+            return {self._raw: payload}
+        try:
+            given = decoder.decode(payload)
+        except FAILS as error:
+            raise InvalidArgument(f"{self._name}: the payload does not fit: {_place(reason(error))}") from None
+        values = ((name, getattr(given, name)) for name in given.__struct_fields__)
+        return {name: value for name, value in values if value is not _MISSING}
+
+    def decode_result(self, result: bytes, encoding: int) -> Any:
+        """A recorded result, in the type of the handler's return annotation.
+
+        Raises:
+            InvalidArgument: it does not fit the annotation.
+        """
+        self._decoder()
+        return decode_result(self._name, result, encoding, self._result)
+
+
+def _is_context(first: inspect.Parameter, hints: Mapping[str, Any] | None) -> bool:
+    if hints is not None:
+        return hints.get(first.name) is Context
+    # Some other annotation can't be resolved yet; this one is a string that names the class.
+    return isinstance(first.annotation, str) and _CONTEXT_BY_NAME.fullmatch(first.annotation) is not None
+
+
+def _check_parameters(name: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any]) -> None:
+    for each in parameters:
+        if each.kind in _REFUSED:
+            kind = _REFUSED[each.kind]
+            raise TypeError(
+                f"lambda {name}: parameter {each.name!r} is {kind}; arguments travel by name, so each needs a parameter"
+                " of its own. Take a list or a dict instead"
+            )
+        if hints.get(each.name) is Context:
+            raise TypeError(f"lambda {name}: the context must be the first parameter; {each.name!r} is not")
+
+
+def _place(message: str) -> str:
+    """A message of msgspec's with the argument's name in front: "argument 'size': Expected `int`, got `str`"."""
+    match = _PLACE.fullmatch(message)
+    if match is None:
+        return message
+    rest = f" at {match['rest']}" if match["rest"] else ""
+    return f"argument {match['name']!r}{rest}: {match['why']}"
