@@ -19,6 +19,7 @@ class _Entry(NamedTuple):
 SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
     "Run everything on this machine": {
         "up": _Entry("up", "up", "Every role and a task store of its own, with your lambdas."),
+        "demo": _Entry("demo", "demo", "Hash real files through every role, and survive a kill."),
     },
     "Tasks": {
         "schedule": _Entry("schedule", "schedule", "Schedule a task."),

@@ -1,0 +1,96 @@
+"""`atf demo`: what it says, and how it ends. The demo itself is atf/demo's part.
+
+With --json the report goes to stdout and everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+
+from atf.demo.files import directories
+from atf.demo.report import Report
+from atf.demo.run import run_demo
+from atf.demo.view import Lines, Screen, View
+
+from .options import as_json
+from .output import print_facts, print_json
+
+EXIT_PASSED: Final = 0
+EXIT_FAILED: Final = 1
+
+
+@click.command()
+@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--tasks", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True, help="How many tasks to run."
+)
+@click.option("--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes.")
+@as_json
+def demo(directory: Path | None, tasks: int, executors: int, as_json: bool) -> int:
+    """Hash real files through every role, kill an executor half-way, and check that nothing was lost or run twice at once.
+
+    One task per regular file under DIR, over again until there are enough; by default those of the running Python's standard
+    library and installed packages. Each computes the Dropbox content hash of its file. 1 in 50 fails on its first attempt, and
+    1 in 200 is delayed. Half-way, one executor that has started tasks is killed with SIGKILL.
+
+    The lambda keeps a record of its own of every start and end. From it, and from hashes that the demo computes itself, the demo
+    judges: exit code 0 only if no task was lost, none ran twice at once, all hashes are right, and what the killed executor had
+    started was rescued; else 1.
+
+    \b
+    atf demo
+    atf demo ~/Pictures --tasks 5000 --executors 4
+    """
+    roots = directories(directory)
+    report = asyncio.run(run_demo(roots, tasks=tasks, executors=executors, view=_view(as_json)))
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _print(report)
+    return EXIT_PASSED if report.passed else EXIT_FAILED
+
+
+def _view(as_json: bool) -> View:
+    if sys.stdout.isatty() and not as_json:
+        return Screen(Console())
+    return Lines(lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True))
+
+
+def _print(report: Report) -> None:
+    print()
+    rescue = "-" if report.rescue_seconds is None else f"{report.rescue_seconds:.2f} s"
+    print_facts(
+        [
+            ("tasks", f"{report.tasks:,}"),
+            ("succeeded", f"{report.succeeded:,}"),
+            ("lost", report.lost),
+            ("run twice at once", report.concurrent),
+            ("started early", report.early),
+            ("wrong hashes", report.wrong_hashes),
+            ("files changed meanwhile", report.files_changed or ""),
+            (
+                "retried after the kill",
+                f"{report.retried_after_kill} ({report.rescued} of them cut off while they ran)",
+            ),
+            ("kill to last restart", rescue),
+            ("start delay p50/p95/p99", _delays(report)),
+            ("tasks per second", f"{report.tasks_per_second:,.0f} (median of 1 s)"),
+            ("MiB per second", f"{report.mib_per_second:,.1f}"),
+        ]
+    )
+    print()
+    for failure in report.failures:
+        print(f"FAILED: {failure}")
+    if report.passed:
+        print("passed: nothing lost, nothing run twice at once, every hash right")
+
+
+def _delays(report: Report) -> str:
+    values = (report.start_delay_p50_ms, report.start_delay_p95_ms, report.start_delay_p99_ms)
+    return " / ".join(f"{value:,.0f}" for value in values) + " ms, time in the queue included"
