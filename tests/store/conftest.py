@@ -1,0 +1,100 @@
+"""A store for every test of this folder, on fakeredis and on real servers, with a clock that the test moves.
+
+ATF_TEST_SERVERS=/path/to/redis-server:/another/valkey-server runs the same tests on these servers too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fakeredis
+import pytest
+
+from atf.config import StoreSettings, Timing
+from atf.embedded.binary import find_binary
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+
+from .servers import Server, more_binaries, running
+from .world import Clock, World
+
+FAKE = "fake"
+EMBEDDED = "embedded"
+_MORE = more_binaries()
+BACKENDS = [FAKE, EMBEDDED, *_MORE]
+
+OpenStore = Callable[..., Awaitable[Store]]
+
+
+def _name(backend: str) -> str:
+    return backend if backend in {FAKE, EMBEDDED} else f"{Path(backend).name}-{_MORE.index(backend)}"
+
+
+@pytest.fixture(scope="session")
+def server_of() -> Iterator[Callable[[str], Server]]:
+    """Starts a real server when it is first asked for; all of them end with the session."""
+    with contextlib.ExitStack() as stack:
+        started: dict[str, Server] = {}
+
+        def get(backend: str) -> Server:
+            if backend not in started:
+                binary = str(find_binary().path) if backend == EMBEDDED else backend
+                started[backend] = stack.enter_context(running(binary))
+            return started[backend]
+
+        yield get
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=BACKENDS, ids=_name)
+async def open_store(
+    request: pytest.FixtureRequest, server_of: Callable[[str], Server], clock: Clock
+) -> AsyncIterator[OpenStore]:
+    """Opens stores of an empty backend; each call is another process's view of the same data."""
+    async with contextlib.AsyncExitStack() as stack:
+        backend: str = request.param
+        fake: Any = None
+        url = ""
+        if backend == FAKE:
+            fake = fakeredis.FakeServer(version=(7, 4))
+        else:
+            server = server_of(backend)
+            url = server.url
+            with contextlib.closing(server.client()) as client:
+                client.flushall()
+                client.function_flush()
+
+        async def open_it(partitions: int = 2, **settings: Any) -> Store:
+            settings = {"partitions": partitions, **settings}
+            if url:
+                settings["redis_url"] = url
+            store = await Store.open(StoreSettings(**settings), Timing(), SystemRuntime(), fake=fake)
+            stack.push_async_callback(store.close)
+            store.now = clock
+            return store
+
+        yield open_it
+
+
+@pytest.fixture
+async def store(open_store: OpenStore) -> Store:
+    """A store of two partitions."""
+    return await open_store()
+
+
+@pytest.fixture
+def world(store: Store, clock: Clock) -> World:
+    return World(store, clock)
+
+
+@pytest.fixture
+def embedded(server_of: Callable[[str], Server]) -> Server:
+    """The real server that every test has at hand."""
+    return server_of(EMBEDDED)

@@ -1,0 +1,75 @@
+"""Real store servers for tests: each on a private Unix socket in a directory of its own, ended by its process id."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import redis
+
+_START_S = 20.0
+
+
+class Server:
+    """A server that runs. `extra` are more settings, as words of its command line."""
+
+    def __init__(self, binary: str, folder: Path, *extra: str) -> None:
+        self.binary = binary
+        self.socket = folder / "s"
+        self._folder = folder
+        self._command = [binary, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(folder), "--save", ""]
+        self._command += ["--appendonly", "no", "--daemonize", "no", "--logfile", str(folder / "log"), *extra]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.socket}"
+
+    def client(self) -> redis.Redis:
+        return redis.Redis(unix_socket_path=str(self.socket))
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + _START_S
+        with contextlib.closing(self.client()) as client:
+            while True:
+                try:
+                    client.ping()
+                except (redis.ConnectionError, redis.BusyLoadingError):
+                    if self._process.poll() is not None or time.monotonic() > deadline:
+                        raise RuntimeError(
+                            f"{self.binary} did not start: {(self._folder / 'log').read_text()}"
+                        ) from None
+                    time.sleep(0.005)
+                else:
+                    return
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@contextlib.contextmanager
+def running(binary: str, *extra: str) -> Iterator[Server]:
+    """A server for the length of a with block."""
+    folder = Path(tempfile.mkdtemp(prefix="atf-test-"))  # not pytest's own: a socket's path has at most 107 bytes
+    server = Server(binary, folder, *extra)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def more_binaries() -> list[str]:
+    """Servers named by ATF_TEST_SERVERS, colon-separated paths, on which the store's tests are to run as well."""
+    return [path for path in os.environ.get("ATF_TEST_SERVERS", "").split(":") if path]

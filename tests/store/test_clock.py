@@ -1,0 +1,147 @@
+"""Time: the store's clock alone decides, nothing starts early by it, and a jump of it costs no lease and no token."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from atf.store.types import Verdict
+from atf.task import US, Status
+
+from .world import EPOCH_US, LEASE_US, World, held
+
+DAY_S = 86_400
+
+
+@pytest.mark.parametrize("delay_us", [1, 999_999, US, 3600 * US])
+async def test_a_task_is_never_enqueued_before_its_instant(world: World, delay_us: int) -> None:
+    await world.schedule("by-delay", delay_us=delay_us)
+    await world.schedule("by-instant", at_us=world.clock.us + delay_us)
+    assert (await world.store.enqueue(0, 0)).next_in_us == delay_us
+    world.clock.us += delay_us - 1
+    passed = await world.store.enqueue(0, 0)
+    assert (passed.enqueued, passed.next_in_us) == (0, 1)
+    world.clock.us += 1
+    assert (await world.store.enqueue(0, 0)).enqueued == 2
+
+
+async def test_a_retry_is_never_enqueued_before_its_backoff_is_over(world: World) -> None:
+    await world.fail(*await world.run("a"))
+    world.clock.us += 60 * US - 1
+    assert await world.passes() == (0, 0, 0)
+    world.clock.us += 1
+    assert await world.passes() == (1, 0, 0)
+
+
+async def test_an_instant_in_the_past_is_now(world: World) -> None:
+    (scheduled,) = await world.store.schedule([world.task("a", at_us=world.clock.us - DAY_S * US)])
+    assert scheduled.scheduled_at_us == world.clock.us
+    assert await world.passes() == (1, 0, 0)
+
+
+async def test_ten_years_ahead_keep_their_microseconds(world: World) -> None:
+    at = world.clock.us + 10 * 366 * DAY_S * US + 1
+    (scheduled,) = await world.store.schedule([world.task("a", at_us=at)])
+    assert scheduled.scheduled_at_us == at
+    record = await world.get("0-a")
+    assert (record.scheduled_at_us, record.next_at_us) == (at, at)
+
+
+async def test_a_lease_ends_with_its_last_microsecond(world: World) -> None:
+    await world.run("a")
+    world.clock.us += LEASE_US - 1
+    assert await world.passes() == (0, 0, 0)
+    world.clock.us += 1
+    assert await world.passes() == (0, 1, 1)
+
+
+async def test_no_lease_ends_after_the_instant_that_is_believed(world: World) -> None:
+    """The store's clock has jumped ahead by a day; the consumer knows that only a second has passed."""
+    (claim,) = await world.run("a")
+    believed = world.clock.us + US
+    world.clock.advance(DAY_S)
+    passed = await world.store.enqueue(0, believed)
+    assert passed.lost == 0
+    assert passed.next_in_us == LEASE_US - US  # when the belief reaches the lease's end
+    assert await world.beat(claim) == [Verdict.OK]  # by now the lease is dated by the clock as it is
+    assert (await world.store.enqueue(0, believed + LEASE_US)).lost == 0
+    await world.check()
+
+
+async def test_a_lease_ends_when_the_belief_reaches_its_end(world: World) -> None:
+    await world.run("a")
+    ends = world.clock.us + LEASE_US
+    world.clock.advance(DAY_S)
+    passed = await world.store.enqueue(0, ends - 1)
+    assert (passed.lost, passed.next_in_us) == (0, 1)
+    world.clock.us += 1
+    assert (await world.store.enqueue(0, ends)).lost == 1
+
+
+async def test_a_belief_ahead_of_the_clock_ends_no_lease_early(world: World) -> None:
+    await world.run("a")
+    world.clock.us += LEASE_US - 1
+    assert (await world.store.enqueue(0, world.clock.us + DAY_S * US)).lost == 0
+
+
+async def test_an_unbelieved_clock_does_not_make_the_pass_spin_or_hold_up_others(world: World) -> None:
+    await world.run("a")
+    believed = world.clock.us
+    world.clock.advance(DAY_S)
+    await world.schedule("b")
+    passed = await world.store.enqueue(0, believed)
+    assert (passed.enqueued, passed.lost) == (1, 0)
+    assert passed.next_in_us is not None
+    assert passed.next_in_us > 0
+
+
+async def test_a_token_grows_although_the_clock_goes_back(world: World) -> None:
+    (claim,) = await world.run("a", started=False)
+    counters = [claim.counter]
+    assert claim.counter == world.clock.us
+    for jump in (-3600, -1, 10):
+        await world.store.hand_back("executor-1", [claim], [])
+        world.clock.advance(jump)
+        (claim,) = held(await world.claim("0-a"))
+        counters.append(claim.counter)
+    assert counters == sorted(set(counters))
+    world.clock.us = EPOCH_US + DAY_S * US
+    await world.store.hand_back("executor-1", [claim], [])
+    (claim,) = held(await world.claim("0-a"))
+    assert claim.counter == world.clock.us  # it follows the clock once that is ahead again
+
+
+async def test_a_store_that_forgot_a_claim_gives_a_larger_token(world: World) -> None:
+    """The last second of a store is lost, the counter in it too: the clock keeps a token from being given twice."""
+    (claim,) = await world.run("a", started=False)
+    client = world.store._link.client
+    await client.hdel("atf:{0}:t:0-a", "c", "n", "o")
+    await client.hset("atf:{0}:t:0-a", "s", "ENQUEUED")
+    world.clock.advance(1)
+    (again,) = held(await world.claim("0-a"))
+    assert again.counter > claim.counter
+    assert await world.beat(claim) == [Verdict.LOST]
+
+
+async def test_a_clock_that_goes_back_enqueues_nothing_early(world: World) -> None:
+    await world.schedule("a", delay_us=5 * US)
+    world.clock.advance(-3600)
+    await world.schedule("b", delay_us=5 * US)
+    world.clock.advance(5)
+    assert await world.passes() == (1, 0, 0)
+    assert await world.statuses(["0-a", "0-b"]) == ["NEW", "ENQUEUED"]
+
+
+async def test_outside_of_tests_the_servers_time_counts(world: World) -> None:
+    world.store.now = None
+    before = time.time_ns() // 1000
+    (scheduled,) = await world.store.schedule([world.task("a")])
+    after = time.time_ns() // 1000
+    assert before - US <= scheduled.scheduled_at_us <= after + US
+    passed = await world.store.enqueue(0, 0)
+    assert passed.now_us >= scheduled.scheduled_at_us
+    await world.claim("0-a")
+    record = await world.get("0-a")
+    assert record.status is Status.CLAIMED
+    assert record.next_at_us == record.moved_at_us[Status.CLAIMED] + LEASE_US

@@ -1,0 +1,373 @@
+"""What a store in trouble looks like to a role: one class of error and one sentence, and everything goes on afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import fakeredis
+import pytest
+import redis
+from redis._parsers.base import BaseParser
+
+from atf.config import StoreSettings, Timing
+from atf.errors import AtfError, FailedPrecondition, Internal, ResourceExhausted, StoreSettling, Unavailable
+from atf.runtime import SystemRuntime
+from atf.store import library, server
+from atf.store.connection import safe_url, translate
+from atf.store.fake import fake_link
+from atf.store.store import Store
+from atf.store.types import LambdaRecord, Outcome, Verdict
+from atf.task import Status
+
+from .conftest import OpenStore
+from .servers import Server, running
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Store]:
+    store = await Store.open(StoreSettings(redis_url=url, **{"partitions": 2, **settings}), Timing(), SystemRuntime())
+    store.now = clock
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+def real(embedded: Server) -> Iterator[redis.Redis]:
+    """A client of the embedded server, empty now and with its settings put back afterwards."""
+    with embedded.client() as client:
+        client.flushall()
+        client.function_flush()
+        yield client
+        client.config_set("maxmemory", 0)
+        client.replicaof("NO", "ONE")
+
+
+# --- a store that is full ---------------------------------------------------------------------------------------------
+
+
+async def test_a_full_store_takes_no_more_tasks_and_drains(embedded: Server, real: redis.Redis, clock: Clock) -> None:
+    async with opened(embedded.url, clock) as store, opened(embedded.url, clock) as consumer:
+        world = World(store, clock)
+        await store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False)])
+        (claim,) = await world.run("running")
+        await world.schedule("a", "b", "c", "d", lambda_name="another/one")
+        real.config_set("maxmemory", 1)
+
+        with pytest.raises(ResourceExhausted, match="full"):
+            await store.schedule([world.task("refused")])
+        with pytest.raises(ResourceExhausted):
+            await store.register([LambdaRecord("new/one", b"", 10, ENQUEUE_TIMEOUT_US, paused=False)])
+        assert await store.get(["0-refused"]) == [None]
+
+        assert await world.beat(claim) == [Verdict.OK]
+        assert await world.finish(Outcome.SUCCEEDED, claim, result=b"x" * 1000) == [Verdict.OK]
+        assert (await consumer.enqueue(0, 0)).enqueued == 4  # the first that this process pushes into that queue
+        (popped,) = await store.pop(0, [["another/one:1"]], 10)
+        claims = held(await world.claim(*popped[1]))
+        await world.fail(claims[0])
+        await store.hand_back("executor-1", [claims[1]], [])
+        await store.lose("executor-1", [claims[2]], "killed")
+        await store.cancel(["0-d"])
+        await store.set_paused(LAMBDA, paused=True)
+        await store.watch(["0-a"])
+        clock.advance(3 * 86_400)
+        assert await store.sweep(0, 1000) == 1
+        real.config_set("maxmemory", 0)
+        await world.schedule("refused")
+        assert (await consumer.enqueue(0, 0)).enqueued > 0
+        await world.check()
+    assert real.sismember("rq:queues", "rq:queue:{0}another/one:1")
+
+
+# --- a store that does not fit ----------------------------------------------------------------------------------------
+
+
+class Says:
+    """A server that says of itself what a test wants."""
+
+    where = "unix:///s"
+
+    def __init__(self, **info: str) -> None:
+        self._info = {"redis_version": "7.2.4", "role": "master", "maxmemory": "0", "aof_enabled": "1", **info}
+
+    async def command(self, *command: str) -> bytes:
+        assert command[0] == "INFO"
+        return b"# Server\r\n" + "\r\n".join(f"{name}:{value}" for name, value in self._info.items()).encode()
+
+
+@pytest.mark.parametrize(
+    ("info", "error", "sentence"),
+    [
+        ({"redis_version": "6.2.14"}, FailedPrecondition, "is Redis 6.2.14; ATF needs Redis 7.0 or newer"),
+        (
+            {"maxmemory": "9", "maxmemory_policy": "allkeys-lru"},
+            FailedPrecondition,
+            "evicts keys.*CONFIG SET maxmemory-policy",
+        ),
+        ({"role": "slave"}, Unavailable, "read-only replica"),
+    ],
+)
+async def test_a_server_that_does_not_fit_is_refused(
+    info: dict[str, str], error: type[AtfError], sentence: str
+) -> None:
+    with pytest.raises(error, match=sentence):
+        await server.check(Says(**info))  # type: ignore[arg-type]
+
+
+async def test_a_server_that_fits_is_taken_with_a_warning_where_it_keeps_no_log() -> None:
+    assert await server.check(Says()) == []  # type: ignore[arg-type]
+    assert await server.check(Says(redis_version="10.0.0", maxmemory="9", maxmemory_policy="noeviction")) == []  # type: ignore[arg-type]
+    (warning,) = await server.check(Says(aof_enabled="0"))  # type: ignore[arg-type]
+    assert "CONFIG SET appendonly yes" in warning
+
+
+async def test_a_real_server_that_evicts_is_refused(embedded: Server, real: redis.Redis) -> None:
+    real.config_set("maxmemory", 1 << 30)
+    real.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        with pytest.raises(FailedPrecondition, match="allkeys-lru"):
+            async with opened(embedded.url):
+                pass
+    finally:
+        real.config_set("maxmemory-policy", "noeviction")
+
+
+async def test_another_number_of_partitions_is_refused(open_store: OpenStore) -> None:
+    await open_store(partitions=2)
+    with pytest.raises(FailedPrecondition, match=r"made with 2 partitions.*set to 3.*ATF_PARTITIONS"):
+        await open_store(partitions=3)
+    await open_store(partitions=2)
+
+
+async def test_a_replica_takes_no_writes_and_is_no_store(embedded: Server, real: redis.Redis, clock: Clock) -> None:
+    async with opened(embedded.url, clock) as store:
+        world = World(store, clock)
+        real.replicaof("127.0.0.1", "1")
+        with pytest.raises(Unavailable, match="read-only replica"):
+            await store.schedule([world.task("a")])
+        with pytest.raises(Unavailable, match="read-only replica"):
+            await store.enqueue(0, 0)
+        with pytest.raises(Unavailable, match="read-only replica"):
+            async with opened(embedded.url):
+                pass
+        real.replicaof("NO", "ONE")
+        await world.schedule("a")
+
+
+# --- a store that is away ---------------------------------------------------------------------------------------------
+
+
+async def test_an_unreachable_store_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="can't be reached"):
+        async with opened(f"unix://{tmp_path}/nobody"):
+            pass
+
+
+async def test_a_store_that_went_and_came_back_empty_is_used_again(embedded: Server, clock: Clock) -> None:
+    async with opened(embedded.url, clock) as store:
+        world = World(store, clock)
+        embedded.kill()
+        for call in (lambda: store.schedule([world.task("a")]), store.ping, lambda: store.get(["0-a"])):
+            with pytest.raises(Unavailable, match="can't be reached"):
+                await call()
+        embedded.start()
+        await world.schedule("a")
+        assert await world.passes() == (1, 0, 0)
+
+
+async def test_a_store_that_stalls_is_unavailable_and_its_late_answers_go_nowhere(
+    embedded: Server, real: redis.Redis, clock: Clock
+) -> None:
+    async with opened(embedded.url, clock, store_timeout=0.05, store_connections=1) as store:
+        world = World(store, clock)
+        await world.schedule("a")
+        real.client_pause(60_000, all=False)
+        with pytest.raises(Unavailable):
+            await store.enqueue(0, 0)
+        real.client_unpause()
+        assert await world.passes() in {(1, 0, 0), (0, 0, 0)}  # the stalled call may have been carried out
+        assert (await world.get("0-a")).status is Status.ENQUEUED
+
+
+async def test_a_call_given_up_leaves_no_answer_for_the_next_one(
+    embedded: Server, real: redis.Redis, clock: Clock
+) -> None:
+    async with opened(embedded.url, clock, store_connections=1) as store:
+        world = World(store, clock)
+        await world.schedule("a", "b")
+        for turns in range(12):
+            call = asyncio.ensure_future(store.get(["0-a"]))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            call.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await call
+            assert (await world.get("0-b")).id == "0-b"
+
+
+# --- the function library ---------------------------------------------------------------------------------------------
+
+
+async def test_a_lost_library_is_loaded_again(open_store: OpenStore, world: World) -> None:
+    store = await open_store(store_connections=1)
+    await world.schedule("a")
+    await store._link.command("FUNCTION", "FLUSH")
+    assert (await store.enqueue(0, 0)).enqueued == 1
+    await store._link.command("FUNCTION", "FLUSH")
+    assert len((await store.claim("executor-1", "n", ["0-a"], 1000)).claims) == 1
+
+
+async def test_a_lost_library_is_loaded_again_by_many_at_once(open_store: OpenStore, world: World) -> None:
+    """More calls at once than there are connections: none may hold one while it waits for another."""
+    store = await open_store(store_connections=2)
+    await world.schedule("a")
+    await store._link.command("FUNCTION", "FLUSH")
+    async with asyncio.timeout(2):
+        answers = await asyncio.gather(*(store.get(["0-a"]) for _ in range(10)))
+    assert {each[0].id for each in answers if each[0]} == {"0-a"}
+
+
+async def test_a_library_of_this_version_with_other_code_is_refused(open_store: OpenStore) -> None:
+    store = await open_store()
+    await store._link.command("FUNCTION", "LOAD", "REPLACE", library.source() + "-- changed\n")
+    with pytest.raises(FailedPrecondition, match=f"FUNCTION DELETE {library.NAME}"):
+        await open_store()
+
+
+async def test_roles_that_open_an_empty_store_at_once_all_succeed(open_store: OpenStore) -> None:
+    stores = await asyncio.gather(*(open_store() for _ in range(8)))
+    for store in stores:
+        await store.ping()
+
+
+# --- a store that restarted -------------------------------------------------------------------------------------------
+
+
+async def claim_after_restart(world: World) -> None:
+    """The restarted server may have forgotten claims: none for one lease, then as ever."""
+    for moment in (0.0, 15.9):
+        world.clock.advance(moment)
+        with pytest.raises(StoreSettling, match=f"another {16 - moment:.1f} s"):
+            await world.store.claim("executor-1", "n", ["0-b"], 1000)
+    assert (await world.get("0-b")).status is Status.ENQUEUED
+    world.clock.advance(0.1)
+    assert len(await world.claim("0-b")) == 1
+
+
+@pytest.mark.parametrize("durable", ["0", "1"])
+async def test_no_claims_for_one_lease_after_a_restart_unless_nothing_is_forgotten(clock: Clock, durable: str) -> None:
+    run_id = "first"
+    store = Store(
+        fake_link(fakeredis.FakeServer(version=(7, 4)), lambda: (run_id, durable)),
+        StoreSettings(partitions=1),
+        Timing(),
+        SystemRuntime(),
+    )
+    store.now = clock
+    await store._link.load_library()
+    world = World(store, clock)
+    (claim,) = await world.run("a")
+    await world.schedule("b")
+    await world.passes()
+    run_id = "second"
+    if durable == "0":
+        await claim_after_restart(world)
+    else:
+        assert len(await world.claim("0-b")) == 1
+    assert await world.beat(claim) == [Verdict.OK]  # claims that are not forgotten live on
+    await store.close()
+
+
+@pytest.mark.parametrize("fsync", ["everysec", "always"])
+async def test_a_real_restart_is_noticed(embedded: Server, clock: Clock, fsync: str) -> None:
+    with running(embedded.binary, "--appendonly", "yes", "--appendfsync", fsync) as own:
+        async with opened(own.url, clock) as store:
+            world = World(store, clock)
+            (claim,) = await world.run("a")
+            await world.schedule("b")
+            await world.passes()
+            own.kill()
+            own.start()
+            with contextlib.suppress(Unavailable):
+                await store.ping()  # finds out that its connection has gone
+            if fsync == "everysec":
+                await claim_after_restart(world)
+            else:
+                assert len(await world.claim("0-b")) == 1
+            assert await world.beat(claim) == [Verdict.OK]
+
+
+async def test_a_promoted_replica_gives_no_claims_for_one_lease_however_durable(embedded: Server, clock: Clock) -> None:
+    """It forgets nothing by itself, but its primary may have given claims that never reached it."""
+    with running(embedded.binary, "--appendonly", "yes", "--appendfsync", "always") as own, own.client() as client:
+        async with opened(own.url, clock) as store:
+            await World(store, clock).run("a")
+            await World(store, clock).schedule("b")
+            await World(store, clock).passes()
+        client.replicaof("127.0.0.1", "1")
+        client.replicaof("NO", "ONE")
+        client.hset("atf:{0}", "server", "of the primary")  # as it was replicated
+        async with opened(own.url, clock) as store:
+            await claim_after_restart(World(store, clock))
+
+
+async def test_the_first_claim_of_all_needs_no_pause(world: World) -> None:
+    await world.run("a")
+
+
+# --- what errors mean -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        ("OOM command not allowed when used memory > 'maxmemory'.", ResourceExhausted),
+        ("READONLY You can't write against a read only replica.", Unavailable),
+        (
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+            Unavailable,
+        ),
+        ("LOADING Redis is loading the dataset in memory", Unavailable),
+        ("NOREPLICAS Not enough good replicas to write.", Unavailable),
+        ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", Unavailable),
+        ("CLUSTERDOWN The cluster is down", Unavailable),
+        ("ASK 3999 127.0.0.1:6381", Unavailable),
+        ("MOVED 3999 127.0.0.1:6381", Unavailable),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", Unavailable),
+        ("BUSY Redis is busy running a script.", Unavailable),
+        ("NOAUTH Authentication required.", FailedPrecondition),
+        ("WRONGPASS invalid username-password pair or user is disabled.", FailedPrecondition),
+        ("NOPERM this user has no permissions to run the 'fcall' command", FailedPrecondition),
+        ("ERR max number of clients reached", Unavailable),
+        ("ERR user_function:1: attempt to index a nil value", Internal),
+    ],
+)
+def test_every_refusal_of_a_server_has_its_error(reply: str, error: type[AtfError]) -> None:
+    told = translate(BaseParser.parse_error(reply), "redis://h")  # type: ignore[no-untyped-call]
+    assert type(told) is error
+    assert error is Internal or "redis://h" in str(told)
+
+
+def test_a_password_is_never_told() -> None:
+    assert safe_url("rediss://me:secret@host:6379/0") == "rediss://host:6379/0"
+    assert safe_url("unix:///run/redis.sock") == "unix:///run/redis.sock"
+
+
+async def test_a_wrong_password_is_no_matter_of_waiting(embedded: Server, real: redis.Redis) -> None:
+    real.config_set("requirepass", "secret")
+    try:
+        with pytest.raises(FailedPrecondition):
+            async with opened(embedded.url):
+                pass
+        with pytest.raises(FailedPrecondition):
+            async with opened(f"unix://me:wrong@{embedded.socket}"):
+                pass
+    finally:
+        real.config_set("requirepass", "")

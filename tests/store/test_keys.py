@@ -1,0 +1,211 @@
+"""Every key and field that a life of tasks leaves in Redis is on the page atf/store/keys.py, and each verb has its header."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from importlib.resources import files
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+from rq import Queue
+
+import atf.store
+from atf.errors import Unavailable
+from atf.store import keys, library
+from atf.store.types import LambdaRecord, OutboxRecord, Outcome
+from atf.task import MOVES, US, Status
+
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Dump, World, dump, held
+
+_NAME = r"[A-Za-z0-9._-]{1,64}"
+_PARTS = {
+    "{p}": r"\{\d+\}",
+    "<id>": r"\d+-[A-Za-z0-9_-]{1,64}",
+    "<queue>": rf"{_NAME}/{_NAME}:\d",
+    "<lambda>": rf"{_NAME}/{_NAME}",
+    "<STATUS>": "|".join(status.name for status in Status).join("()"),
+    "<key>": _NAME,
+}
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    parts = re.split("|".join(map(re.escape, _PARTS)).join("()"), pattern)
+    return re.compile("".join(_PARTS.get(part) or re.escape(part) for part in parts))
+
+
+async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump]:
+    """Everything that can happen to tasks and lambdas, photographed on the way."""
+    seen: list[Dump] = []
+
+    async def look() -> None:
+        seen.append(await world.check())
+
+    async def unreachable(_: OutboxRecord) -> None:
+        raise Unavailable("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "deliver", unreachable)
+        with pytest.raises(Unavailable):
+            await world.store.register([LambdaRecord(LAMBDA, b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
+    await look()
+    await world.passes()
+    await world.store.set_paused(LAMBDA, paused=True)
+    await world.store.set_paused(LAMBDA, paused=False)
+    claims = await world.run("a", "b", "c", "d", "e", retention_us=US)
+    await world.schedule("k1", "k2", ordering_key="k")
+    await world.schedule(*(f"w{number}" for number in range(8)))
+    await world.passes()
+    await world.passes()
+    await world.store.watch(["0-a"])
+    await world.store.cancel(["0-b"])
+    await world.beat(claims[0], progress="half")
+    await look()
+    await world.finish(Outcome.SUCCEEDED, claims[0], result=b"1", encoding=1)
+    await world.finish(Outcome.STOPPED, claims[1], error="stopped")
+    await world.fail(claims[2])
+    await world.finish(Outcome.FAILED_FATAL, claims[3], error="no")
+    await world.store.lose("executor-1", claims[4:], "killed")
+    await look()
+    await world.store.retry(["0-d"])
+    world.clock.advance(60)
+    await world.pop()
+    await world.passes()
+    await world.finish(Outcome.SUCCEEDED, *held(await world.claim("0-k1")))
+    await world.store.sweep(0, 1000)
+    await look()
+    return seen
+
+
+async def test_every_key_is_on_the_page_with_its_type(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    patterns = [(_regex(spec.pattern), spec) for spec in keys.KEYS]
+    found = set()
+    for photograph in await whole_life(world, monkeypatch):
+        for key, (kind, _) in photograph.data.items():
+            matching = [spec for regex, spec in patterns if regex.fullmatch(key)]
+            assert len(matching) == 1, f"{key} matches {matching}"
+            assert kind == matching[0].type, key
+            found.add(matching[0])
+    assert {spec.pattern for spec in keys.KEYS} == {spec.pattern for spec in found}, (
+        "the page names keys that nobody uses"
+    )
+
+
+async def test_every_field_is_on_the_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {name for each in await whole_life(world, monkeypatch) for task in each.tasks().values() for name in task}
+    assert found == set(keys.FIELDS)
+
+
+async def test_every_key_carries_the_tag_of_its_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for photograph in await whole_life(world, monkeypatch):
+        tags = defaultdict(set)
+        for key in photograph.data:
+            if key != Queue.redis_queues_keys:
+                tags[re.findall(r"\{(\d+)\}", key)[0]].add(key)
+                assert key.count("{") == 1
+        assert set(tags) == {"0", "1"}
+
+
+async def test_a_queue_is_rqs_own(world: World) -> None:
+    await world.schedule("a")
+    await world.passes()
+    with world.store._link.blocking_client() as client:
+        queue = Queue(keys.rq_name(0, QUEUE), connection=client)
+        assert queue.job_ids == ["0-a"]
+        assert queue.key in (await dump(world.store)).data
+        assert queue in Queue.all(connection=client)
+
+
+@pytest.mark.parametrize("name", ["a", "{0}", "{0}x", "{x}a/b:1", "0a/b:1", "{0}a/b:", "default"])
+def test_a_queue_of_somebody_elses_is_not_ours(name: str) -> None:
+    assert keys.parse_rq_name(name) is None
+
+
+def test_a_queues_name_tells_its_parts() -> None:
+    assert keys.parse_rq_name(keys.rq_name(12, keys.queue("shop/a.b-c_d", 9))) == (12, "shop/a.b-c_d", 9)
+
+
+# --- the verbs' files -------------------------------------------------------------------------------------------------
+
+LUA = {
+    entry.name[:-4]: entry.read_text(encoding="utf-8")
+    for entry in (files(atf.store) / "lua").iterdir()
+    if entry.name.endswith(".lua")
+}
+del LUA["common"]
+HEADERS = {
+    verb: "\n".join(takewhile(lambda line: line.startswith("--"), text.splitlines())) for verb, text in LUA.items()
+}
+CREATING = {"schedule", "register", "restore"}
+"""The verbs that a full store refuses; all others must go on, or it could not drain."""
+
+
+@pytest.mark.parametrize("verb", sorted(LUA))
+def test_a_verb_has_its_header(verb: str) -> None:
+    lines = HEADERS[verb].splitlines()
+    assert lines[0].startswith(f"-- {verb}: ")
+    labels = [line.split()[1] for line in lines if re.match(r"-- (KEYS\[1\]|ARGV|RETURNS) ", line)]
+    assert labels == ["KEYS[1]", "ARGV", "RETURNS"]
+    states = {status.name for status in Status}
+    assert set(re.findall(r"\b[A-Z]{3,}(?:_[A-Z]+)?\b", HEADERS[verb])) <= states | {"KEYS", "ARGV", "RETURNS", "TIME"}
+
+
+@pytest.mark.parametrize("verb", sorted(LUA))
+def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
+    ((name, flags),) = re.findall(r"^register\('(\w+)', \{(.*?)\}", LUA[verb], re.MULTILINE)
+    assert name == verb
+    reads = not re.search(
+        r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
+    )
+    helpers = re.search(r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|release)\(", LUA[verb])
+    if verb in CREATING:
+        assert flags == ""
+    else:
+        assert flags == ("'no-writes'" if reads and not helpers else "'allow-oom'")
+
+
+def test_the_verbs_of_the_library_are_those_that_python_calls() -> None:
+    package = Path(str(files(atf.store)))
+    called = {
+        verb
+        for path in package.glob("*.py")
+        for verb in re.findall(r'_call\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
+    }
+    assert called == set(LUA)
+
+
+def test_a_header_names_every_state_that_its_verb_moves_to() -> None:
+    verbs = {
+        "schedule": ["schedule"],
+        "enqueue": ["enqueue", "enqueue again"],
+        "claim": ["claim"],
+        "heartbeat": ["heartbeat", "start"],
+        "finish": ["succeed", "fail", "fail for good", "stop"],
+        "hand_back": ["hand back", "return"],
+        "lose": ["lose", "lose for good"],
+        "cancel": ["cancel", "cancel a running task"],
+        "retry": ["retry"],
+    }
+    assert {name for names in verbs.values() for name in names} == {move.name for move in MOVES}
+    for verb, names in verbs.items():
+        for move in MOVES:
+            if move.name in names:
+                states = {state.name for state in (*move.sources, move.target) if state}
+                assert {state for state in states if state not in HEADERS[verb]} == set(), f"{verb}.lua, {move.name}"
+
+
+def test_nothing_is_used_that_differs_between_servers() -> None:
+    for word in (
+        "cmsgpack",
+        "cjson",
+        "struct.",
+        "tostring(",
+        "math.random",
+        "'INFO'",
+        "'EVAL",
+        "'KEYS'",
+        "'SCAN'",
+        "'EXPIRE'",
+    ):
+        assert word not in library.source()

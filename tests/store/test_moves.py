@@ -1,0 +1,475 @@
+"""Every move of atf.task.MOVES from every state: the table's sources move as it says, and nothing else moves at all."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from atf.store.types import Beat, Held, Outcome, RunResult, TaskRecord, Verdict
+from atf.task import ENDED_RUNS_KEPT, FINISHED, MOVES, US, Move, Status
+
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LEASE_US, PLENTY, World, dump, held
+
+# --- how a task gets into a state -------------------------------------------------------------------------------------
+
+TOMBSTONE: Final = "TOMBSTONE"
+RETENTION_US = 3600 * US
+STATES = [*(status.name for status in Status), TOMBSTONE, ""]
+"""Where a task can stand; "" is an id that nobody knows."""
+
+
+class Cast(NamedTuple):
+    """Tasks brought into one state, with the tokens they were given on the way."""
+
+    ids: list[str]
+    last: list[Held]  # the newest token of each, right where it is held
+    old: list[Held]  # the one before; the same where the state comes after a claim has ended
+    ended: list[Held]  # the token whose result is the last one on record; a repetition of it is answered OK
+
+
+async def cast(world: World, state: str, names: list[str], **options: Any) -> Cast:
+    """Brings tasks into a state by a way that claims each of them twice, so that every kind of token exists."""
+    if not state:
+        nobody = [Held(f"0-{name}", 1, "x") for name in names]
+        return Cast([each.task_id for each in nobody], nobody, nobody, [])
+    old = await world.run(*names, retention_us=0 if state == TOMBSTONE else RETENTION_US, **options)
+    ids = [each.task_id for each in old]
+    await world.fail(*old)
+    world.clock.advance(60)
+    await world.passes()
+    await world.pop()
+    if state == Status.ENQUEUED.name:
+        return Cast(ids, old, old, old)
+    last = held(await world.claim(*ids))
+    await _leave_claim(world, state, last)
+    assert {task["s"] for task in (await dump(world.store)).tasks().values()} == {state}
+    still_known = state in {each.name for each in FINISHED} | {Status.RETRIABLE_FAILURE.name}
+    return Cast(ids, last, old, last if still_known else [])
+
+
+async def _leave_claim(world: World, state: str, claims: list[Held]) -> None:
+    ids = [each.task_id for each in claims]
+    match state:
+        case Status.PROCESSING.name:
+            await world.beat(*claims)
+        case Status.SUCCESS.name:
+            await world.finish(Outcome.SUCCEEDED, *claims, result=b"42")
+        case Status.RETRIABLE_FAILURE.name:
+            await world.fail(*claims)
+        case Status.FATAL_FAILURE.name:
+            await world.finish(Outcome.FAILED_FATAL, *claims, error="never")
+        case Status.CANCELLED.name | Status.NEW.name:
+            await world.store.cancel(ids)
+            await world.finish(Outcome.STOPPED, *claims)
+            if state == Status.NEW.name:
+                await world.store.retry(ids)
+        case _ if state == TOMBSTONE:
+            await world.finish(Outcome.SUCCEEDED, *claims)
+            assert await world.store.sweep(0, 100) == len(ids)
+
+
+# --- the moves, as calls ----------------------------------------------------------------------------------------------
+
+Call = Callable[[World, list[Held]], Awaitable[object]]
+
+
+FINISHES = {"succeed", "fail", "time out", "fail fatally", "stop"}
+
+
+def _finish(outcome: Outcome) -> Call:
+    result = {"error": "it rained", "retry_in_us": BACKOFF_US, "ran_us": 3 * US, "ended_ago_us": US}
+    return lambda world, claims: world.finish(outcome, *claims, **result)
+
+
+async def _schedule(world: World, claims: list[Held]) -> object:
+    names = [each.task_id.partition("-")[2] for each in claims]
+    return await world.store.schedule([world.task(name, delay_us=5 * US) for name in names])
+
+
+async def _claim(world: World, claims: list[Held]) -> object:
+    return await world.store.claim("executor-2", "another", [each.task_id for each in claims], PLENTY)
+
+
+VERBS: dict[str, Call] = {
+    "schedule": _schedule,
+    "claim": _claim,
+    "heartbeat": lambda world, claims: world.beat(*claims, started=False),
+    "start": lambda world, claims: world.beat(*claims, started=True),
+    "succeed": _finish(Outcome.SUCCEEDED),
+    "fail": _finish(Outcome.FAILED),
+    "time out": _finish(Outcome.TIMED_OUT),
+    "fail fatally": _finish(Outcome.FAILED_FATAL),
+    "stop": _finish(Outcome.STOPPED),
+    "hand back": lambda world, claims: world.store.hand_back("executor-1", claims, []),
+    "return": lambda world, claims: world.store.hand_back("executor-1", [], [each.task_id for each in claims]),
+    "lose": lambda world, claims: world.store.lose("executor-1", claims, "killed"),
+    "cancel": lambda world, claims: world.store.cancel([each.task_id for each in claims]),
+    "retry": lambda world, claims: world.store.retry([each.task_id for each in claims]),
+}
+MOVES_OF: dict[str, tuple[str, ...]] = {
+    "heartbeat": ("heartbeat",),
+    "start": ("start", "heartbeat"),
+    "fail": ("fail", "fail for good", "stop"),
+    "time out": ("fail", "fail for good", "stop"),
+    "fail fatally": ("fail for good",),
+    "stop": ("stop",),
+    "cancel": ("cancel", "cancel a running task"),
+    "lose": ("lose", "lose for good"),
+}
+"""The rows of MOVES that a verb carries out, where it is not the one of its name."""
+TOKENED = {"heartbeat", "start", "hand back", "lose"} | FINISHES
+
+
+def _sources(verb: str) -> set[str]:
+    rows = MOVES_OF.get(verb, (verb,))
+    return {source.name if source else "" for move in MOVES if move.name in rows for source in move.sources}
+
+
+# --- what must not move -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state or "no_record")
+async def test_nothing_else_moves_from(world: World, state: str) -> None:
+    ids, last, old, ended = await cast(world, state, ["a", "b"])
+    wrong = {
+        "old": old,
+        "wrong nonce": [each._replace(nonce="somebody's") for each in last],
+        "ahead": [each._replace(counter=each.counter + 1) for each in last],
+        "none": [Held(task_id, 0, "") for task_id in ids],
+    }
+    await world.store.claim("executor-2", "first", ["0-nobody"], PLENTY)  # the partition takes note of the server
+    before = await dump(world.store)
+    for verb, call in VERBS.items():
+        tokens = wrong if verb in TOKENED else {}
+        if state not in _sources(verb):
+            tokens = tokens | {"last": last}
+        for kind, claims in tokens.items():
+            answer = await call(world, claims)
+            assert (await dump(world.store)).data == before.data, f"{verb} with token {kind!r} changed something"
+            if verb in TOKENED:
+                told_before = verb in FINISHES and claims == ended
+                assert answer == [Verdict.OK if told_before else Verdict.LOST] * 2, f"{verb} with token {kind!r}"
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state or "no_record")
+async def test_a_pass_before_anything_is_due_moves_nothing(world: World, state: str) -> None:
+    if state == Status.NEW.name:
+        await world.schedule("a", "b", delay_us=1)
+    else:
+        await cast(world, state, ["a", "b"])
+    before = await dump(world.store)
+    passed = await world.store.enqueue(0, 0)
+    assert (passed.enqueued, passed.enqueued_again, passed.lost) == (0, 0, 0)
+    assert (await dump(world.store)).without_visits() == before.without_visits()
+
+
+# --- what must move ---------------------------------------------------------------------------------------------------
+
+
+async def _lease_ends(world: World, _: list[Held]) -> object:
+    world.clock.advance(16)
+    return await world.store.enqueue(0, 0)
+
+
+async def _due(world: World, _: list[Held]) -> object:
+    world.clock.advance(60)
+    return await world.store.enqueue(0, 0)
+
+
+def _flagged(verb: str) -> Call:
+    async def call(world: World, claims: list[Held]) -> object:
+        (answer,) = await world.store.cancel([claims[0].task_id])
+        assert (answer.cancelled, answer.cancel_requested) == (False, True)
+        return await VERBS[verb](world, claims)
+
+    return call
+
+
+class Way(NamedTuple):
+    """A way to make a move, and what a task must be made with for it."""
+
+    move: str
+    by: str
+    call: Call
+    options: dict[str, int] = {}  # noqa: RUF012  never written to
+    pushed: bool = False  # the same pass also enqueues it again
+
+
+_OF_ATTEMPTS = {"max_attempts": 2}
+_OF_LOSSES = {"max_losses": 1}
+WAYS = [
+    Way("schedule", "schedule", _schedule),
+    Way("enqueue", "pass", _due),
+    Way("enqueue again", "pass", _due, pushed=True),
+    Way("claim", "claim", _claim),
+    Way("heartbeat", "heartbeat", VERBS["heartbeat"]),
+    Way("start", "heartbeat", VERBS["start"]),
+    Way("succeed", "finish", VERBS["succeed"]),
+    Way("fail", "finish", VERBS["fail"]),
+    Way("fail", "timeout", VERBS["time out"]),
+    Way("fail", "stop unasked", VERBS["stop"]),
+    Way("fail for good", "finish", VERBS["fail fatally"]),
+    Way("fail for good", "last attempt", VERBS["fail"], _OF_ATTEMPTS),
+    Way("fail for good", "last timeout", VERBS["time out"], _OF_ATTEMPTS),
+    Way("hand back", "hand back", VERBS["hand back"]),
+    Way("return", "hand back", VERBS["return"]),
+    Way("lose", "report", VERBS["lose"]),
+    Way("lose", "lease", _lease_ends, pushed=True),
+    Way("lose for good", "report", VERBS["lose"], _OF_LOSSES),
+    Way("lose for good", "lease", _lease_ends, _OF_LOSSES),
+    Way("cancel", "cancel", VERBS["cancel"]),
+    Way("cancel a running task", "cancel", VERBS["cancel"]),
+    *(Way("stop", verb, _flagged(verb)) for verb in ("fail", "time out", "fail fatally", "stop", "lose", "hand back")),
+    Way("retry", "retry", VERBS["retry"]),
+]
+CASES = [
+    pytest.param(
+        way, move, source, id=f"{way.move}-by-{way.by}-from-{source.name if source else 'nothing'}".replace(" ", "_")
+    )
+    for way in WAYS
+    for move in MOVES
+    for source in move.sources
+    if move.name == way.move and not (way.by == "hand back" and source is Status.PROCESSING)
+]
+NEXT_IN_US = {
+    "the instant asked for": 5 * US,
+    "now + enqueue_timeout": ENQUEUE_TIMEOUT_US,
+    "now + claim_timeout": LEASE_US,
+    "now + heartbeat_timeout": LEASE_US,
+    "now + backoff": BACKOFF_US,
+    "now": 0,
+}
+"""What the table's words mean here, from the instant of the move."""
+
+
+def test_every_row_of_the_table_is_walked() -> None:
+    assert {way.move for way in WAYS} == {move.name for move in MOVES}
+
+
+@pytest.mark.parametrize(("way", "move", "source"), CASES)
+async def test_a_move_goes_as_the_table_says(world: World, way: Way, move: Move, source: Status | None) -> None:
+    if way.move == "enqueue" and source is Status.NEW:
+        await world.schedule("a", delay_us=US)
+        claims = []
+    else:
+        claims = (await cast(world, source.name if source else "", ["a"], **way.options)).last
+    (before,) = await world.store.get(["0-a"])
+    world.clock.advance(1)
+    await way.call(world, claims)
+    after = await world.get("0-a")
+    assert after.status is (move.target or source)
+    _next_instant_follows(world, way, move, before, after)
+    if before is None or after.status is not before.status:
+        assert after.moved_at_us[after.status] == world.clock.us
+    if before is not None:
+        _history_follows(world, way, move, before, after)
+    await world.check()
+
+
+def _next_instant_follows(world: World, way: Way, move: Move, before: TaskRecord | None, after: TaskRecord) -> None:
+    if way.pushed:
+        assert after.next_at_us == world.clock.us + ENQUEUE_TIMEOUT_US
+    elif move.next_at is None:
+        assert after.next_at_us == 0
+    elif move.next_at == "unchanged":
+        assert before is not None
+        assert after.next_at_us == before.next_at_us
+    else:
+        assert after.next_at_us == world.clock.us + NEXT_IN_US[move.next_at]
+
+
+def _history_follows(world: World, way: Way, move: Move, before: TaskRecord, after: TaskRecord) -> None:
+    attempted = move.name in {"succeed", "fail", "fail for good"} or (
+        move.name == "stop" and way.by not in {"lose", "hand back"}
+    )
+    lost = move.name in {"lose", "lose for good"} or (move.name == "stop" and way.by == "lose")
+    retried = move.name == "retry"
+    assert after.attempts == (0 if retried else before.attempts + attempted)
+    assert after.losses == (0 if retried else before.losses + lost)
+    assert after.runs == before.runs + {"claim": 1}.get(move.name, 0) - (
+        way.by == "hand back" and before.status is Status.CLAIMED
+    )
+    assert after.fence == before.fence or (move.name == "claim" and after.fence > before.fence)
+    ended = after.ended_runs[len(before.ended_runs) :]
+    assert len(ended) == attempted + lost
+    if attempted:
+        now = world.clock.us
+        assert (ended[0].owner, ended[0].started_at_us, ended[0].ended_at_us) == ("executor-1", now - 4 * US, now - US)
+        assert ended[0].attempt == before.attempts + 1
+    if lost:
+        started = before.moved_at_us[Status.PROCESSING] if before.status is Status.PROCESSING else 0
+        assert (ended[0].started_at_us, ended[0].ended_at_us) == (started, world.clock.us)
+        assert ended[0].why == ("lost: lease expired" if way.by == "lease" else "lost: killed")
+
+
+# --- what comes twice -------------------------------------------------------------------------------------------------
+
+
+async def test_schedule_is_idempotent_by_id_and_refuses_another_request(world: World) -> None:
+    (first,) = await world.store.schedule([world.task("a", delay_us=5 * US)])
+    world.clock.advance(2)
+    same, other = await world.store.schedule(
+        [world.task("a", delay_us=5 * US), world.task("a", digest=b"other", spec=b"other")]
+    )
+    assert (first.existed, first.conflict) == (False, False)
+    assert (same.existed, same.conflict, same.scheduled_at_us) == (True, False, first.scheduled_at_us)
+    assert other.conflict
+    assert (await world.get("0-a")).spec == b"spec"
+    assert (await world.store.counts("shop/mail"))[Status.NEW] == 1
+
+
+async def test_the_same_id_twice_in_one_call_is_one_task(world: World) -> None:
+    first, second = await world.store.schedule([world.task("a"), world.task("a")])
+    assert (first.existed, second.existed) == (False, True)
+    await world.check()
+
+
+async def test_a_claim_repeated_answers_the_same(world: World) -> None:
+    await world.schedule("a", "b", spec=b"the spec")
+    await world.passes()
+    ids = await world.pop()
+    first = await world.store.claim("executor-1", "n", ids, PLENTY)
+    world.clock.advance(3)
+    assert await world.store.claim("executor-1", "n", ids, PLENTY) == first
+    assert (await world.store.claim("executor-2", "n", ids, PLENTY)).lost == ids
+    assert (await world.get(ids[0])).next_at_us == world.clock.us - 3 * US + LEASE_US  # dated from the first call
+    assert (await world.get(ids[0])).runs == 1
+
+
+async def test_an_id_given_twice_is_claimed_once(world: World) -> None:
+    """A queue may hold an id twice (cancelled, then retried, in a backlog); its executor must not get it twice."""
+    (task_id,) = await world.schedule("a")
+    await world.passes()
+    await world.store.cancel([task_id])
+    await world.store.retry([task_id])
+    await world.passes()
+    ids = await world.pop()
+    assert ids == [task_id, task_id]
+    batch = await world.store.claim("executor-1", "n", ids, PLENTY)
+    assert [each.task_id for each in batch.claims] == [task_id]
+    assert batch.lost == batch.deferred == []
+
+
+async def test_a_result_repeated_by_its_token_is_ok_until_the_next_claim(world: World) -> None:
+    claims = await world.run("a")
+    assert await world.fail(*claims) == [Verdict.OK]
+    before = await dump(world.store)
+    assert await world.finish(Outcome.SUCCEEDED, *claims, result=b"too late") == [Verdict.OK]
+    assert (await dump(world.store)).data == before.data
+    world.clock.advance(60)
+    await world.passes()
+    await world.claim("0-a", owner="executor-2")
+    assert await world.fail(*claims) == [Verdict.LOST]
+
+
+async def test_a_result_given_twice_in_one_call_counts_once(world: World) -> None:
+    (claim,) = await world.run("a")
+    result = RunResult(claim, Outcome.FAILED, error="x", retry_in_us=BACKOFF_US)
+    assert await world.store.finish("executor-1", [result, result]) == [Verdict.OK, Verdict.OK]
+    assert (await world.get("0-a")).attempts == 1
+
+
+async def test_a_flagged_task_hears_of_it_with_its_heartbeat_and_may_still_succeed(world: World) -> None:
+    (claim,) = await world.run("a")
+    await world.store.cancel(["0-a"])
+    assert await world.store.heartbeat("executor-1", [Beat(claim, started=True)]) == [Verdict.CANCEL]
+    assert (await world.get("0-a")).cancel_requested
+    await world.finish(Outcome.SUCCEEDED, claim, result=b"done", encoding=1)
+    record = await world.get("0-a")
+    assert (record.status, record.result, record.result_encoding) == (Status.SUCCESS, b"done", 1)
+    (answer,) = await world.store.cancel(["0-a"])
+    assert (answer.status, answer.cancelled) == (Status.SUCCESS, False)
+
+
+# --- history ----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_last_ended_runs_are_kept_in_order(world: World) -> None:
+    (claim,) = await world.run("a", max_attempts=50, max_losses=50)
+    for number in range(ENDED_RUNS_KEPT + 3):
+        if number % 2:
+            await world.store.lose("executor-1", [claim], f"killed {number}")
+        else:
+            await world.finish(Outcome.FAILED, claim, error="x", ran_us=number)
+        world.clock.advance(1)
+        await world.passes()
+        (claim,) = held(await world.claim("0-a", owner=f"executor-{number}"))
+    record = await world.get("0-a")
+    assert len(record.ended_runs) == ENDED_RUNS_KEPT
+    assert record.runs == ENDED_RUNS_KEPT + 4
+    assert [run.owner for run in record.ended_runs] == [
+        f"executor-{number}" for number in range(2, ENDED_RUNS_KEPT + 2)
+    ]
+    assert [run.why for run in record.ended_runs[:2]] == ["lost: killed 3", "failed"]
+    assert record.ended_runs[-1].ended_at_us > record.ended_runs[0].ended_at_us
+
+
+async def test_progress_is_kept_and_an_empty_one_changes_nothing(world: World) -> None:
+    (claim,) = await world.run("a")
+    await world.beat(claim, progress="3 of 7")
+    await world.beat(claim)
+    assert (await world.get("0-a")).progress == "3 of 7"
+
+
+async def test_a_started_task_stays_started(world: World) -> None:
+    (claim,) = await world.run("a")
+    assert await world.beat(claim, started=False) == [Verdict.OK]  # a late copy of an early heartbeat
+    assert (await world.get("0-a")).status is Status.PROCESSING
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+async def test_batches_over_partitions_answer_in_their_order(world: World) -> None:
+    names = [f"t{number}" for number in range(300)]
+    items = [world.task(name, partition=number % 2) for number, name in enumerate(names)]
+    scheduled = await world.store.schedule(items)
+    ids = [each.id for each in scheduled]
+    assert ids == [f"{number % 2}-{name}" for number, name in enumerate(names)]
+    for partition in (0, 1):
+        await world.passes(partition)
+        assert len(await world.pop(partition=partition)) == 150
+    batch = await world.store.claim("executor-1", "n", ids, PLENTY)
+    tokens = {each.task_id: each for each in held(batch.claims)}
+    mixed = [tokens[task_id] if number % 3 else Held(task_id, 1, "x") for number, task_id in enumerate(ids)]
+    expected = [Verdict.OK if number % 3 else Verdict.LOST for number in range(300)]
+    assert await world.beat(*mixed) == expected
+    assert await world.finish(Outcome.SUCCEEDED, *mixed) == expected
+    assert await world.statuses(ids) == ["SUCCESS" if number % 3 else "CLAIMED" for number in range(300)]
+    await world.check()
+
+
+async def test_a_call_without_items_does_nothing(world: World) -> None:
+    assert await world.store.schedule([]) == []
+    assert await world.store.get([]) == []
+    assert await world.store.claim("executor-1", "n", [], PLENTY) == ([], [], [])
+
+
+async def test_a_claim_stops_before_its_bytes_run_out(world: World) -> None:
+    ids = await world.schedule("a", "b", "c", spec=b"x" * 1000)
+    await world.passes()
+    await world.pop()
+    batch = await world.store.claim("executor-1", "n", ids, 2600)
+    assert [each.task_id for each in batch.claims] == ids[:2]
+    assert batch.deferred == ids[2:]
+    assert await world.statuses(ids) == ["CLAIMED", "CLAIMED", "ENQUEUED"]
+    assert (await world.store.claim("executor-1", "m", batch.deferred, 2600)).claims[0].task_id == ids[2]
+
+
+async def test_a_claim_counts_bytes_over_partitions(world: World) -> None:
+    ids = [*await world.schedule("a", spec=b"x" * 1000), *await world.schedule("b", partition=1, spec=b"x" * 1000)]
+    for partition in (0, 1):
+        await world.passes(partition)
+        await world.pop(partition=partition)
+    batch = await world.store.claim("executor-1", "n", ids, 1500)
+    assert ([each.task_id for each in batch.claims], batch.deferred) == (ids[:1], ids[1:])
+
+
+async def test_a_task_larger_than_the_bound_is_still_claimed_alone(world: World) -> None:
+    ids = await world.schedule("a", "b", spec=b"x" * 5000)
+    await world.passes()
+    await world.pop()
+    batch = await world.store.claim("executor-1", "n", ids, 1000)
+    assert ([each.task_id for each in batch.claims], batch.deferred) == (ids[:1], ids[1:])

@@ -1,0 +1,142 @@
+"""Lambdas in every partition: what is written at home is owed to the others, delivered at least once, applied once."""
+
+from __future__ import annotations
+
+import pytest
+
+from atf.errors import Unavailable
+from atf.store import library
+from atf.store.store import Store
+from atf.store.types import LambdaRecord, OutboxRecord
+from atf.task import US
+
+from .conftest import OpenStore
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, dump
+
+
+def record(spec: bytes = b"spec \x00\xff", queue_limit: int = 7, paused: bool = False) -> LambdaRecord:
+    return LambdaRecord(LAMBDA, spec, queue_limit, ENQUEUE_TIMEOUT_US, paused)
+
+
+async def in_partition(world: World, partition: int) -> dict[str, str]:
+    return (await dump(world.store)).hash(f"atf:{{{partition}}}:l:{LAMBDA}")
+
+
+def break_delivery(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the writer die between its write and the delivery."""
+
+    async def unreachable(_: OutboxRecord) -> None:
+        raise Unavailable("gone")
+
+    monkeypatch.setattr(store, "deliver", unreachable)
+
+
+async def test_a_lambda_is_written_in_every_partition(world: World) -> None:
+    assert await world.store.register([record()]) == 1
+    assert await world.store.lambdas() == {LAMBDA: record()}
+    home, other = await in_partition(world, 0), await in_partition(world, 1)
+    assert home == other
+    assert (home["spec"].encode("latin-1"), home["limit"], home["timeout"]) == (b"spec \x00\xff", "7", "10000000")
+    found = await dump(world.store)
+    assert not any("outbox" in key for key in found.data)
+
+
+async def test_registering_the_same_again_changes_nothing(world: World) -> None:
+    await world.store.register([record()])
+    await world.store.enqueue(0, 0)  # the due index still named the outbox
+    before = await dump(world.store)
+    assert await world.store.register([record(), record()]) == 0
+    assert (await dump(world.store)).data == before.data
+
+
+async def test_a_change_reaches_every_partition_and_pause_is_left_alone(world: World) -> None:
+    await world.store.register([record()])
+    assert await world.store.set_paused(LAMBDA, paused=True)
+    assert await world.store.register([record(spec=b"new", queue_limit=9)]) == 1
+    assert await world.store.lambdas() == {LAMBDA: record(spec=b"new", queue_limit=9, paused=True)}
+    assert (await in_partition(world, 1))["limit"] == "9"
+    assert (await in_partition(world, 1))["paused"] == "1"
+    assert await world.store.set_paused(LAMBDA, paused=False)
+    assert (await in_partition(world, 1))["paused"] == "0"
+
+
+async def test_an_unknown_lambda_is_not_paused(world: World) -> None:
+    assert not await world.store.set_paused("no/body", paused=True)
+    assert await world.store.lambdas() == {}
+
+
+async def test_a_pass_hands_out_what_a_writer_that_died_owed(
+    open_store: OpenStore, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = await open_store()
+    break_delivery(writer, monkeypatch)
+    with pytest.raises(Unavailable):
+        await writer.register([record()])
+    assert await in_partition(world, 1) == {}
+    passed = await world.store.enqueue(0, 0)
+    assert [(each.partition, each.target) for each in passed.outbox] == [(0, 1)]
+    await world.store.deliver(passed.outbox[0])
+    assert (await in_partition(world, 1))["limit"] == "7"
+    assert (await world.store.enqueue(0, 0)).outbox == []
+
+
+async def test_an_undelivered_record_is_handed_out_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        break_delivery(world.store, patch)
+        with pytest.raises(Unavailable):
+            await world.store.register([record()])
+    (owed,) = (await world.store.enqueue(0, 0)).outbox
+    again = await world.store.enqueue(0, 0)  # whoever got it may still be at it
+    assert (again.outbox, again.next_in_us) == ([], library.OUTBOX_RETRY_US)
+    world.clock.advance(library.OUTBOX_RETRY_US / US)
+    assert (await world.store.enqueue(0, 0)).outbox == [owed]
+    for _ in range(2):
+        await world.store.deliver(owed)  # twice does no harm
+    assert (await in_partition(world, 1))["limit"] == "7"
+    world.clock.advance(library.OUTBOX_RETRY_US / US)
+    passed = await world.store.enqueue(0, 0)
+    assert (passed.outbox, passed.next_in_us) == ([], None)
+
+
+async def test_an_old_change_after_a_newer_one_is_ignored(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        break_delivery(world.store, patch)
+        for limit in (1, 2):
+            with pytest.raises(Unavailable):
+                await world.store.register([record(queue_limit=limit)])
+        for paused in (True, False):
+            with pytest.raises(Unavailable):
+                await world.store.set_paused(LAMBDA, paused)
+    owed = (await world.store.enqueue(0, 0)).outbox
+    assert len(owed) == 4
+    for each in reversed(owed):
+        await world.store.deliver(each)
+    found = await in_partition(world, 1)
+    assert (found["limit"], found["paused"]) == ("2", "0")
+    assert found == await in_partition(world, 0)
+
+
+async def test_the_next_writer_delivers_what_is_owed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        break_delivery(world.store, patch)
+        with pytest.raises(Unavailable):
+            await world.store.register([record()])
+    assert await world.store.register([record()]) == 0  # called again, since it seemed to have failed
+    assert (await in_partition(world, 1))["limit"] == "7"
+
+
+async def test_many_lambdas_over_many_partitions(open_store: OpenStore, clock: Clock) -> None:
+    store = await open_store(partitions=16)
+    world = World(store, clock)
+    names = [f"shop/n{number:03}" for number in range(40)]
+    assert (
+        await store.register([LambdaRecord(name, name.encode(), 5, ENQUEUE_TIMEOUT_US, paused=False) for name in names])
+        == 40
+    )
+    assert sorted(await store.lambdas()) == names
+    await world.passes()  # what one writer does not deliver at once, the passes do
+    found = await dump(store)
+    specs = {
+        found.hash(f"atf:{{{partition}}}:l:{name}").get("spec") == name for partition in range(16) for name in names
+    }
+    assert specs == {True}

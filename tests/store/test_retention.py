@@ -1,0 +1,130 @@
+"""Finished tasks: kept for their retention, bounded in number, and their ids for ten minutes whatever the retention."""
+
+from __future__ import annotations
+
+import pytest
+
+from atf.store.types import Held, Outcome
+from atf.task import TOMBSTONE_US, US, Status
+
+from .world import LAMBDA, World, dump
+
+PLENTY = 1_000_000
+
+
+async def finish(world: World, *names: str, retention_us: int, outcome: Outcome = Outcome.SUCCEEDED) -> list[Held]:
+    claims = await world.run(*names, retention_us=retention_us)
+    await world.finish(outcome, *claims, error="x")
+    return claims
+
+
+async def sweep(world: World, max_finished: int = PLENTY) -> int:
+    swept = 0
+    while more := await world.store.sweep(0, max_finished):
+        swept += more
+        await world.check()
+    return swept
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.FAILED_FATAL])
+async def test_a_finished_task_stays_for_its_retention_and_then_goes(world: World, outcome: Outcome) -> None:
+    await finish(world, "a", retention_us=3600 * US, outcome=outcome)
+    world.clock.advance(3599)
+    assert await sweep(world) == 0
+    assert (await world.get("0-a")).status in {Status.SUCCESS, Status.FATAL_FAILURE}
+    world.clock.advance(1)
+    assert await sweep(world) == 1
+    assert await world.store.get(["0-a"]) == [None]
+    assert not any("0-a" in str(each) for each in (await dump(world.store)).data.items())
+    assert set((await world.store.counts(LAMBDA)).values()) == {0}
+
+
+async def test_a_cancelled_task_goes_too(world: World) -> None:
+    await world.schedule("a", retention_us=3600 * US)
+    await world.store.cancel(["0-a"])
+    world.clock.advance(3600)
+    assert await sweep(world) == 1
+
+
+async def test_live_tasks_are_never_swept(world: World) -> None:
+    await world.run("a", retention_us=0)
+    await world.schedule("b", retention_us=0)
+    world.clock.advance(86_400 * 365)
+    assert await sweep(world) == 0
+    assert await world.statuses(["0-a", "0-b"]) == ["PROCESSING", "NEW"]
+
+
+async def test_the_oldest_go_first_when_they_are_too_many(world: World) -> None:
+    for name in ("a", "b", "c", "d"):
+        await finish(world, name, retention_us=3600 * US)
+        world.clock.advance(1)
+    assert await sweep(world, max_finished=2) == 2
+    assert await world.statuses(["0-a", "0-b", "0-c", "0-d"]) == ["", "", "SUCCESS", "SUCCESS"]
+    assert await sweep(world, max_finished=2) == 0
+
+
+async def test_the_bound_is_per_lambda_and_status(world: World) -> None:
+    await finish(world, "a", "b", retention_us=3600 * US)
+    await finish(world, "c", "d", retention_us=3600 * US, outcome=Outcome.FAILED_FATAL)
+    claims = await world.run("e", lambda_name="other/one", retention_us=3600 * US)
+    await world.finish(Outcome.SUCCEEDED, *claims)
+    assert await sweep(world, max_finished=1) == 2
+    assert (await world.store.counts(LAMBDA))[Status.SUCCESS] == 1
+    assert (await world.store.counts(LAMBDA))[Status.FATAL_FAILURE] == 1
+    assert (await world.store.counts("other/one"))[Status.SUCCESS] == 1
+
+
+async def test_a_sweep_takes_a_batch_at_a_time(world: World) -> None:
+    await finish(world, *(f"t{number}" for number in range(300)), retention_us=3600 * US)
+    world.clock.advance(3600)
+    assert [await world.store.sweep(0, PLENTY) for _ in range(3)] == [256, 44, 0]
+
+
+@pytest.mark.parametrize("retention_s", [0, 1, 300])
+async def test_an_id_stays_taken_for_ten_minutes_whatever_the_retention(world: World, retention_s: int) -> None:
+    """A Schedule whose answer was lost is sent again: it must find its task, although that is long swept."""
+    (first,) = await world.store.schedule([world.task("a", at_us=world.clock.us, retention_us=retention_s * US)])
+    await world.passes()
+    await world.pop()
+    await world.finish(
+        Outcome.SUCCEEDED, *(Held(each.task_id, each.counter, each.nonce) for each in await world.claim("0-a"))
+    )
+    world.clock.advance(retention_s)
+    assert await sweep(world) == 1
+    assert await world.store.get(["0-a"]) == [None]
+    world.clock.advance(TOMBSTONE_US / US - retention_s - 1)
+    assert await sweep(world) == 0
+    same, other = await world.store.schedule([world.task("a", delay_us=0), world.task("a", digest=b"other")])
+    assert (same.existed, same.conflict, same.scheduled_at_us) == (True, False, first.scheduled_at_us)
+    assert other.conflict
+    assert await world.passes() == (0, 0, 0)  # and it does not run again
+    world.clock.advance(1)
+    assert await sweep(world) == 1
+    (fresh,) = await world.store.schedule([world.task("a")])
+    assert not fresh.existed
+    await world.check()
+
+
+async def test_a_record_kept_for_longer_leaves_no_tombstone(world: World) -> None:
+    await finish(world, "a", retention_us=TOMBSTONE_US)
+    world.clock.advance(TOMBSTONE_US / US)
+    assert await sweep(world) == 1
+    (fresh,) = await world.store.schedule([world.task("a")])
+    assert not fresh.existed
+
+
+async def test_retry_lifts_the_retention(world: World) -> None:
+    await finish(world, "a", retention_us=60 * US, outcome=Outcome.FAILED_FATAL)
+    world.clock.advance(59)
+    assert (await world.store.retry(["0-a"]))[0].retried
+    world.clock.advance(3600)
+    assert await sweep(world) == 0
+    assert await world.passes() == (1, 0, 0)
+    await world.pop()
+    claims = await world.claim("0-a")
+    assert (claims[0].attempt, claims[0].losses) == (1, 0)
+    await world.finish(Outcome.FAILED_FATAL, *(Held(each.task_id, each.counter, each.nonce) for each in claims))
+    world.clock.advance(59)
+    assert await sweep(world) == 0  # it counts from the new end
+    world.clock.advance(1)
+    assert await sweep(world) == 1

@@ -1,0 +1,313 @@
+"""What the store's tests share: a clock they move, one line to make tasks and bring them into a state, and the invariants.
+
+It looks into Redis by itself, past the store's own reading verbs, so that these are tested too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from atf.store import keys
+from atf.store.library import FULL_REVISIT_US
+from atf.store.store import Store
+from atf.store.types import Beat, Claimed, Held, NewTask, Outcome, RunResult, TaskRecord, Verdict
+from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, US, Status
+
+EPOCH_US = 1_700_000_000 * US
+LAMBDA = "shop/mail"
+QUEUE = f"{LAMBDA}:1"
+LEASE_US = 16 * US
+ENQUEUE_TIMEOUT_US = 10 * US
+BACKOFF_US = 60 * US
+PLENTY = 1 << 22
+"""Bytes: no bound on a claim."""
+
+
+class Clock:
+    """The store's TIME in tests; it stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.us = EPOCH_US
+
+    def __call__(self) -> int:
+        return self.us
+
+    def advance(self, seconds: float) -> int:
+        """Moves on (or back), and answers the instant it is then."""
+        self.us += round(seconds * US)
+        return self.us
+
+
+@dataclass
+class Dump:
+    """Everything in one Redis: key -> (type, value)."""
+
+    data: dict[str, tuple[str, Any]] = field(default_factory=dict)
+
+    def hash(self, key: str) -> dict[str, str]:
+        return self.data.get(key, ("hash", {}))[1]  # type: ignore[no-any-return]
+
+    def zset(self, key: str) -> dict[str, float]:
+        return self.data.get(key, ("zset", {}))[1]  # type: ignore[no-any-return]
+
+    def list(self, key: str) -> list[str]:
+        return self.data.get(key, ("list", []))[1]  # type: ignore[no-any-return]
+
+    def tasks(self) -> dict[str, dict[str, str]]:
+        """Every task's fields by id, tombstones too."""
+        return {
+            key.split(":t:", 1)[1]: value for key, (_, value) in self.data.items() if key[:4] == "atf:" and ":t:" in key
+        }
+
+    def without_visits(self) -> dict[str, tuple[str, Any]]:
+        """Everything but the upper level of the due index: looking at a queue may score it anew."""
+        return {key: value for key, value in self.data.items() if not key.endswith("}:due")}
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, dict):
+        return {_text(name): _text(each) for name, each in value.items()}
+    if isinstance(value, set | frozenset):
+        return frozenset(_text(each) for each in value)
+    if isinstance(value, list | tuple):
+        return [_text(each) for each in value]
+    return value
+
+
+_READERS = {
+    "hash": lambda pipe, key: pipe.hgetall(key),
+    "zset": lambda pipe, key: pipe.zrange(key, 0, -1, withscores=True),
+    "list": lambda pipe, key: pipe.lrange(key, 0, -1),
+    "set": lambda pipe, key: pipe.smembers(key),
+    "string": lambda pipe, key: pipe.get(key),
+}
+
+
+async def dump(store: Store) -> Dump:
+    """Reads the whole of Redis."""
+    client = store._link.client
+    names = sorted(_text(await client.keys("*")))
+    async with client.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.type(name)
+        types = _text(await pipe.execute()) if names else []
+        for name, kind in zip(names, types, strict=True):
+            _READERS[kind](pipe, name)
+        values = await pipe.execute() if names else []
+    found = Dump()
+    for name, kind, value in zip(names, types, values, strict=True):
+        found.data[name] = (kind, dict(_text(value)) if kind == "zset" else _text(value))
+    return found
+
+
+# --- invariants -------------------------------------------------------------------------------------------------------
+
+
+def violations(found: Dump, now_us: int) -> list[str]:
+    """What breaks an invariant of the store; empty where all hold.
+
+    Exactly one status set per task · live <=> in the due index, or waiting behind a task that is · a queue that holds
+    anything to look at is visited in time · an ordering key's list is exactly its unfinished tasks.
+    """
+    wrong: list[str] = []
+    tasks = found.tasks()
+    places: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for key, (_, value) in found.data.items():
+        for mark in (":s:", ":f:"):
+            if key.startswith("atf:{") and mark in key:
+                for task_id, score in value.items():
+                    places[task_id].append((key, score))
+    for task_id, task in tasks.items():
+        wrong += _task_violations(found, now_us, task_id, task, places.pop(task_id, []))
+    wrong += [f"{task_id} has no record and stands in {where}" for task_id, where in places.items()]
+    for key, (_, ids) in found.data.items():
+        if ":o:" in key and key.startswith("atf:{"):
+            ordered = [task_id for task_id in ids if Status[tasks[task_id]["s"]] in LIVE]
+            if ordered != ids or len(set(ids)) != len(ids):
+                wrong.append(f"{key} holds {ids}, unfinished among them {ordered}")
+    return wrong
+
+
+def _task_violations(
+    found: Dump, now_us: int, task_id: str, task: dict[str, str], places: list[tuple[str, float]]
+) -> list[str]:
+    record = keys.record(int(task_id.split("-", maxsplit=1)[0]))
+    if task["s"] == "TOMBSTONE":
+        expected = task_id in found.zset(f"{record}:tombs") and not places
+        return [] if expected else [f"{task_id}: a tombstone in {places}, or in no list of tombstones"]
+    if set(task) - set(keys.FIELDS):
+        return [f"{task_id}: unknown fields {set(task) - set(keys.FIELDS)}"]
+    status, queue = Status[task["s"]], task["q"]
+    name = queue.rpartition(":")[0]
+    home = f"{record}:f:{name}:{status.name}" if status in FINISHED else f"{record}:s:{queue}:{status.name}"
+    if [key for key, _ in places] != [home]:
+        return [f"{task_id}: {status.name}, and stands in {places}"]
+    if status in FINISHED:
+        listed = f"{name}:{status.name}" in found.data.get(f"{record}:sweep", ("set", ()))[1]
+        left = not {"e", "x", "w", "o"} & set(task)
+        return (
+            []
+            if listed and left
+            else [f"{task_id}: finished, not to be swept ({listed}) or with fields of a live task {task}"]
+        )
+    score = places[0][1]
+    ordering = found.list(f"{record}:o:{task['k']}") if "k" in task else []
+    if "k" in task and task_id not in ordering:
+        return [f"{task_id}: unfinished and not in the list of its ordering key"]
+    if score == float("inf"):
+        waits = status is Status.NEW and ordering and ordering[0] != task_id
+        return [] if waits else [f"{task_id}: waits for ever"]
+    if ordering and ordering[0] != task_id:
+        return [f"{task_id}: in the due index, and behind {ordering[0]}"]
+    return _visit_violations(found, record, queue, task_id, status, max(score, now_us))
+
+
+def _visit_violations(found: Dump, record: str, queue: str, task_id: str, status: Status, needed: float) -> list[str]:
+    """Whether the upper level of the due index visits a queue in time for one of its tasks."""
+    leased = status in {Status.CLAIMED, Status.PROCESSING}
+    paused = found.hash(f"{record}:l:{queue.rpartition(':')[0]}").get("paused") == "1"
+    visit = found.zset(f"{record}:due").get(queue)
+    if paused and not leased:
+        return []
+    if visit is None:
+        return [f"{task_id}: {status.name}, and nobody will visit {queue}"]
+    full = found.hash(f"{record}:q:{queue}").get("full") == "1"
+    late = visit - needed
+    if late > (FULL_REVISIT_US if full else 0):
+        return [f"{task_id}: {status.name}, to be looked at at {needed:.0f}, {queue} is visited {late:.0f} µs later"]
+    return []
+
+
+def tally(found: Dump, name: str) -> dict[Status, int]:
+    """Tasks of a lambda per status, by their records."""
+    held = Counter(
+        Status[task["s"]]
+        for task in found.tasks().values()
+        if task["s"] != "TOMBSTONE" and task["q"].startswith(f"{name}:")
+    )
+    return {status: held[status] for status in Status}
+
+
+# --- doing ------------------------------------------------------------------------------------------------------------
+
+
+class World:
+    """A store, its clock, and short ways to say what happens."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store = store
+        self.clock = clock
+        self._nonces = count(1)
+
+    def task(
+        self,
+        name: str,
+        *,
+        partition: int = 0,
+        lambda_name: str = LAMBDA,
+        priority: int = 1,
+        at_us: int | None = None,
+        delay_us: int = 0,
+        max_attempts: int = 3,
+        max_losses: int = 3,
+        retention_us: int = DEFAULT_RETENTION_US,
+        ordering_key: str = "",
+        spec: bytes = b"spec",
+        digest: bytes = b"digest",
+    ) -> NewTask:
+        """A task to schedule; unless told otherwise, due now in partition 0."""
+        return NewTask(
+            name,
+            partition,
+            lambda_name,
+            priority,
+            spec,
+            digest,
+            at_us,
+            delay_us,
+            max_attempts,
+            max_losses,
+            retention_us,
+            ordering_key,
+        )
+
+    async def schedule(self, *names: str, **options: Any) -> list[str]:
+        """Schedules tasks and answers their stored ids."""
+        made = await self.store.schedule([self.task(name, **options) for name in names])
+        assert not any(each.conflict or each.existed for each in made)
+        return [each.id for each in made]
+
+    async def passes(self, partition: int = 0, believed_us: int = 0) -> tuple[int, int, int]:
+        """Passes over a partition until nothing is left to do; answers how many were enqueued, enqueued again and lost."""
+        enqueued = again = lost = 0
+        while True:
+            done = await self.store.enqueue(partition, believed_us)
+            for record in done.outbox:
+                await self.store.deliver(record)
+            enqueued, again, lost = enqueued + done.enqueued, again + done.enqueued_again, lost + done.lost
+            if done.enqueued + done.enqueued_again + done.lost == 0 and not done.outbox and done.next_in_us != 0:
+                return enqueued, again, lost
+
+    async def pop(self, *queues: str, want: int = 256, partition: int = 0) -> list[str]:
+        """Takes ids from one group of queues."""
+        popped = await self.store.pop(partition, [queues or (QUEUE,)], want)
+        return [task_id for _, ids in popped for task_id in ids]
+
+    async def claim(self, *ids: str, owner: str = "executor-1", nonce: str = "") -> list[Claimed]:
+        """Claims ids, all of which must be free."""
+        batch = await self.store.claim(owner, nonce or f"nonce-{next(self._nonces)}", ids, PLENTY)
+        assert not batch.lost
+        assert not batch.deferred
+        return batch.claims
+
+    async def run(self, *names: str, started: bool = True, **options: Any) -> list[Held]:
+        """Schedules tasks and brings them to PROCESSING (or CLAIMED)."""
+        ids = await self.schedule(*names, **options)
+        for partition in sorted({int(task_id.split("-")[0]) for task_id in ids}):
+            await self.passes(partition)
+            await self.pop(*{f"{options.get('lambda_name', LAMBDA)}:{options.get('priority', 1)}"}, partition=partition)
+        claims = held(await self.claim(*ids))
+        if started:
+            await self.beat(*claims)
+        return claims
+
+    async def beat(self, *claims: Held, started: bool = True, progress: str = "") -> list[Verdict]:
+        return await self.store.heartbeat("executor-1", [Beat(each, started, progress) for each in claims])
+
+    async def finish(self, outcome: Outcome, *claims: Held, **fields: Any) -> list[Verdict]:
+        return await self.store.finish("executor-1", [RunResult(each, outcome, **fields) for each in claims])
+
+    async def fail(self, *claims: Held) -> list[Verdict]:
+        """Fails, to be tried again after BACKOFF_US."""
+        return await self.finish(Outcome.FAILED, *claims, error="it rained", retry_in_us=BACKOFF_US)
+
+    async def get(self, task_id: str) -> TaskRecord:
+        (record,) = await self.store.get([task_id])
+        assert record is not None
+        return record
+
+    async def statuses(self, ids: Sequence[str]) -> list[str]:
+        return [record.status.name if record else "" for record in await self.store.get(ids)]
+
+    async def queued(self, queue: str = QUEUE, partition: int = 0) -> list[str]:
+        """The ids that stand in a queue, front first."""
+        return (await dump(self.store)).list(f"rq:queue:{keys.rq_name(partition, queue)}")
+
+    async def check(self) -> Dump:
+        """Holds every invariant against what is in Redis, and the exact counts against the records."""
+        found = await dump(self.store)
+        assert violations(found, self.clock.us) == []
+        for name in {task["q"].rpartition(":")[0] for task in found.tasks().values() if "q" in task}:
+            assert await self.store.counts(name) == tally(found, name)
+        return found
+
+
+def held(claims: Sequence[Claimed]) -> list[Held]:
+    """The tokens of claims."""
+    return [Held(each.task_id, each.counter, each.nonce) for each in claims]
