@@ -59,7 +59,7 @@ _CODES: Final = {
 def translate(error: Exception, where: str) -> AtfError:
     """The AtfError that an error of the redis library stands for."""
     text = str(error)
-    code = _CODES.get(type(error), text.split(" ", 1)[0])  # type: ignore[call-overload]
+    code = _CODES.get(type(error), text.split(" ", 1)[0])
     if "OOM command not allowed" in text:
         code = "OOM"
     if code in _REFUSALS:
