@@ -15,7 +15,7 @@ import asyncio
 import platform
 import random
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -80,3 +80,16 @@ class SystemRuntime:
 def new_id(chance: random.Random, bits: int = 96) -> str:
     """A fresh id of `bits` random bits, in hexadecimal."""
     return f"{chance.getrandbits(bits):0{bits // 4}x}"
+
+
+async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancels asyncio tasks and waits until they have ended, whatever came of them.
+
+    A library may swallow a cancellation that comes together with what it was waiting for (in Python 3.11 asyncio.wait_for
+    does); the task would run on for ever. So it is cancelled again until it has ended.
+    """
+    left = {each for each in tasks if not each.done()}
+    while left:
+        for each in left:
+            each.cancel()
+        _, left = await asyncio.wait(left, timeout=0.1)

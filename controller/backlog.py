@@ -87,12 +87,13 @@ class Backlog:
         if sum(len(ids) for _, ids in found) < ask.want:
             return  # all that were asked for are empty now; what has rung since is back already
         last = max(level for level, group in enumerate(ask.groups) if served.intersection(group))
-        for queue in served:
-            self._waiting[ask.partition][queue] = now
         for group in ask.groups[last:]:  # those before were emptied: the next group is looked at only then
             for queue in group:
                 if queue not in served:
                     self._restore(ask, queue)
+        for queue in served:  # behind the others, also where all have waited equally long
+            self._waiting[ask.partition].pop(queue, None)
+            self._waiting[ask.partition][queue] = now
 
     def failed(self, ask: Ask, until: float) -> None:
         """The pop failed: the partition is left alone until that instant."""

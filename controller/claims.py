@@ -18,7 +18,7 @@ from atf.retry import Pauses, Trouble
 from atf.rpc import api
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
-from atf.runtime import Runtime, new_id
+from atf.runtime import Runtime, end, new_id
 
 from .reports import Reports
 
@@ -93,10 +93,9 @@ class Claims:
         if self._under_way:
             await asyncio.wait(set(self._under_way), timeout=seconds)
 
-    def cancel(self) -> None:
+    async def end(self) -> None:
         """Gives up on what is not known: those leases end by themselves."""
-        for each in set(self._under_way):
-            each.cancel()
+        await end(self._under_way)
 
     async def _work(self, ask: _Ask) -> Grant | None:
         try:

@@ -11,6 +11,7 @@ from atf.process import Process, run_role
 from atf.rpc import controller_pb2 as c
 from atf.rpc.channel import HSCStub, open_channel
 from atf.rpc.server import Service, serve
+from atf.runtime import end
 
 from .guards import command, start_guard
 from .pool import Pool
@@ -64,8 +65,7 @@ def main(
         pool.drain()
         await asyncio.gather(service.drain(), executors)
         await service.flush(LAST_REPORTS_S)
-        duty.cancel()
-        await asyncio.gather(duty, return_exceptions=True)
+        await end([duty])
         await server.stop(0.5)
         await hsc.close()
         await opened.close()

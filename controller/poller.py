@@ -13,7 +13,7 @@ from typing import Final
 from atf.config import ControllerSettings
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
-from atf.runtime import Runtime
+from atf.runtime import Runtime, end
 from atf.store.bells import where
 from atf.store.store import Store
 from atf.task import MAX_BATCH
@@ -123,8 +123,7 @@ class Poller:
                     await self._rest()
         finally:
             if listener is not None:
-                listener.cancel()
-                await asyncio.gather(listener, return_exceptions=True)
+                await end([listener])
 
     async def once(self) -> bool:
         """Makes one pop for the calls that wait. Returns whether there was a reason to."""

@@ -18,7 +18,7 @@ from atf.retry import Pauses, Trouble
 from atf.rpc import api
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
-from atf.runtime import Runtime, new_id
+from atf.runtime import Runtime, end, new_id
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, MAX_BATCH, US
 
 CALL_TIMEOUT_S: Final = 5.0
@@ -82,10 +82,9 @@ class Reports:
             await asyncio.wait(set(self._under_way), timeout=seconds)
         return len(self._under_way)
 
-    def cancel(self) -> None:
+    async def end(self) -> None:
         """Gives up on what has not been answered."""
-        for each in set(self._under_way):
-            each.cancel()
+        await end(self._under_way)
 
     def _repeat(self, verb: str, call: Callable[[], Awaitable[object]], tasks: int, life: float = float("inf")) -> None:
         report = self._runtime.spawn(self._work(verb, call, tasks, life), name=verb)

@@ -60,8 +60,8 @@ class ControllerService:
         try:
             await self._poller.run()
         finally:
-            self._claims.cancel()
-            self._reports.cancel()
+            await self._claims.end()
+            await self._reports.end()
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
         """Waits for work for an executor, at most wait_us.

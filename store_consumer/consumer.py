@@ -17,7 +17,7 @@ from typing import Final
 from atf.config import StoreConsumerSettings, Timing
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
-from atf.runtime import Runtime
+from atf.runtime import Runtime, end
 from atf.store.bells import where
 from atf.store.store import Store
 from atf.store.types import EnqueuePass
@@ -56,9 +56,7 @@ class StoreConsumer:
         try:
             await asyncio.gather(*duties)
         finally:
-            for duty in duties:
-                duty.cancel()
-            await asyncio.gather(*duties, return_exceptions=True)
+            await end(duties)
 
     async def once(self, partition: int) -> EnqueuePass:
         """One pass over one partition.

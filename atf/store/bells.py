@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import redis.exceptions as rx
 
-from atf.runtime import Runtime
+from atf.runtime import Runtime, end
 
 from . import keys
 from .connection import Link
@@ -63,9 +63,7 @@ async def listen(
     try:
         yield bell
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        await end([task])
 
 
 async def _forward(link: Link, channels: list[str], bell: Bell) -> None:

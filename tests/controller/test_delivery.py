@@ -1,0 +1,270 @@
+"""What becomes of claims when an answer, a call, the HSC or an executor goes astray: they run again, and never twice at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from atf.controller.losses import parse_death
+from atf.runtime import end
+from atf.task import US, Status
+from tests.virtual import virtual
+
+from .world import AFTER, BEFORE, World, ids_of, refs_of, until, world
+
+DEAD = {"event": "dead", "executor": "e1", "pid": 7, "code": 137, "why": "killed"}
+
+
+async def is_free(w: World, task_id: str) -> bool:
+    record = await w.record(task_id)
+    return record.status == Status.ENQUEUED and record.owner == ""
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+@virtual(world())
+async def test_claims_of_an_answer_that_was_not_acknowledged_are_handed_back(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    assert (await w.ask("e1", ack=0)).number == 1  # the answer is lost on its way
+    await w.ask("e1", ack=0, wait=1)
+    assert await is_free(w, task_id)
+    await w.consume()
+    again = await w.ask("e1", ack=0)
+    assert (ids_of(again), again.number) == ([task_id], 2)
+    assert (await w.record(task_id)).losses == 0
+
+
+@virtual(world())
+async def test_an_acknowledged_answer_stays_the_executor_s(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    reply = await w.ask("e1")
+    await w.ask("e1", ack=reply.number, wait=1)
+    assert (await w.record(task_id)).owner == "e1"
+    assert not w.hsc.requests["hand_back"]
+
+
+@virtual(world())
+async def test_a_late_copy_of_an_old_call_takes_nothing_back(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    await w.ask("e1", call=1, ack=0)
+    await w.ask("e1", call=1, ack=0)  # the same call once more, after its answer has arrived
+    await asyncio.sleep(5)
+    assert (await w.record(task_id)).owner == "e1"
+    assert not w.hsc.requests["hand_back"]
+
+
+@virtual(world())
+async def test_a_controller_that_was_restarted_goes_on_where_the_executor_left_off(w: World) -> None:
+    first, second = await w.enqueue(2)
+    assert (await w.ask("e1", ack=57, most=1)).number == 58
+    await w.ask("e1", ack=57, wait=0.1)  # 58 is lost: without the executor's own number this would look acknowledged
+    await until(lambda: is_free(w, first), 0.1)
+    assert (await w.record(second)).owner == "e1"
+
+
+@virtual(world())
+async def test_a_second_call_of_an_executor_ends_its_first(w: World) -> None:
+    first = w.asking("e1", wait=60)
+    await asyncio.sleep(1)
+    second = w.asking("e1", wait=60)
+    assert not (await first).claims
+    (task_id,) = await w.enqueue(1)
+    assert ids_of(await second) == [task_id]
+    assert w.runtime.monotonic() == 1
+
+
+# --- calls that are given up ------------------------------------------------------------------------------------------
+
+
+@virtual(world())
+async def test_a_call_given_up_while_it_waits_loses_nothing(w: World) -> None:
+    asking = w.asking("e1", wait=60)
+    await asyncio.sleep(1)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    (task_id,) = await w.enqueue(1)
+    assert ids_of(await w.ask("e2")) == [task_id]
+
+
+@virtual(world())
+async def test_a_call_given_up_while_it_claims_has_its_claims_handed_back(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    w.hsc.frozen.set()
+    asking = w.asking("e1", wait=60)
+    await asyncio.sleep(1)
+    assert (await w.record(task_id)).status == Status.CLAIMED
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    await until(lambda: is_free(w, task_id))
+
+
+@virtual(world())
+async def test_a_call_waits_a_few_seconds_for_its_claims_and_what_comes_later_is_handed_back(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    w.hsc.frozen.set()
+    assert not (await w.ask("e1", wait=2)).claims
+    assert w.runtime.monotonic() == 4
+    await until(lambda: is_free(w, task_id))
+
+
+# --- the HSC fails ----------------------------------------------------------------------------------------------------
+
+
+@virtual(world())
+async def test_a_claim_whose_answer_was_lost_is_asked_again_with_the_same_nonce(w: World) -> None:
+    ids = await w.enqueue(3)
+    w.hsc.faults["claim_tasks"].extend([AFTER, BEFORE, AFTER])
+    reply = await w.ask("e1", wait=10)
+    assert ids_of(reply) == ids
+    assert reply.claim_sent_us == 0, "the leases count from the first sending"
+    assert len({each.nonce for each in w.hsc.requests["claim_tasks"]}) == 1
+    assert {(await w.record(each)).runs for each in ids} == {1}
+
+
+@virtual(world())
+async def test_while_the_hsc_is_down_nothing_more_is_popped_and_then_work_goes_on(w: World) -> None:
+    ids = await w.enqueue(20)
+    w.hsc.down = True
+    for number in range(3):
+        assert not (await w.ask(f"e{number}", most=5, wait=2)).claims
+    assert w.pops.total() <= 2
+    w.hsc.down = False
+    got = []
+    for ack in range(8):
+        await w.consume()
+        got += ids_of(await w.ask("e9", ack=ack, most=5, wait=2))
+    assert sorted(got) == sorted(ids)
+
+
+@virtual(world())
+async def test_while_the_store_gives_no_claims_the_ids_wait_for_it(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    refusals = [BEFORE] * 5
+    w.hsc.faults["claim_tasks"].extend(refusals)
+    asking = w.asking("e1", wait=10)
+    assert ids_of(await asking) == [task_id]
+    assert w.runtime.monotonic() > 0.5
+
+
+# --- executors die ----------------------------------------------------------------------------------------------------
+
+
+@virtual(world())
+async def test_each_claim_of_a_dead_executor_goes_the_way_of_its_state(w: World) -> None:
+    await w.enqueue(4)
+    reply = await w.ask("e1")
+    held, started, late, stopped = reply.claims
+    await w.start("e1", [started, late, stopped])
+    await w.store.cancel([stopped.task_id])
+    w.controller.executor_died(
+        parse_death(
+            DEAD
+            | {
+                "held": refs_of([held]),
+                "started": refs_of([started]),
+                "timed_out": [[*refs_of([late])[0], 60 * US, "timed out after 5 s"]],
+                "stopped": refs_of([stopped]),
+            }
+        )
+    )
+    await asyncio.sleep(0.1)
+    records = {each.task_id: await w.record(each.task_id) for each in reply.claims}
+    assert (records[held.task_id].status, records[held.task_id].losses) == (Status.ENQUEUED, 0)
+    assert (records[started.task_id].status, records[started.task_id].losses) == (Status.ENQUEUED, 1)
+    assert records[started.task_id].ended_runs[-1].why == "lost: killed"
+    assert records[late.task_id].status == Status.RETRIABLE_FAILURE
+    assert (records[late.task_id].attempts, records[late.task_id].losses) == (1, 0)
+    assert records[late.task_id].error == "timed out after 5 s"
+    assert records[late.task_id].next_at_us == w.runtime.wall_us() + 60 * US - 100_000
+    assert records[stopped.task_id].status == Status.CANCELLED
+
+
+@virtual(world())
+async def test_an_answer_that_never_reached_the_dead_executor_is_handed_back(w: World) -> None:
+    first, second = await w.enqueue(2)
+    reply = await w.ask("e1")
+    w.controller.executor_died(parse_death(DEAD | {"started": refs_of(reply.claims[:1])}))
+    await asyncio.sleep(0.1)
+    assert ((await w.record(first)).losses, (await w.record(second)).losses) == (1, 0)
+    assert await is_free(w, second)
+
+
+@virtual(world())
+async def test_what_is_claimed_for_an_executor_that_dies_meanwhile_is_handed_back(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    w.hsc.faults["claim_tasks"].append(AFTER)
+    asking = w.asking("e1", wait=10)
+    await asyncio.sleep(0.01)
+    assert (await w.record(task_id)).owner == "e1"
+    w.controller.executor_died(parse_death(DEAD))
+    assert not (await asking).claims
+    await until(lambda: is_free(w, task_id), 1)
+    assert not (await w.ask("e1", wait=10)).claims, "a late call of a dead executor gets nothing"
+
+
+@virtual(world())
+async def test_a_death_is_reported_until_the_hsc_has_heard_of_it(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    reply = await w.ask("e1")
+    await w.start("e1", reply.claims)
+    w.hsc.down = True
+    w.controller.executor_died(parse_death(DEAD | {"started": refs_of(reply.claims)}))
+    await asyncio.sleep(60)
+    assert (await w.record(task_id)).status == Status.PROCESSING
+    w.hsc.down = False
+    w.hsc.faults["report_loss"].append(AFTER)  # and once more, though it had its effect
+    await asyncio.sleep(5)
+    record = await w.record(task_id)
+    assert (record.status, record.losses) == (Status.ENQUEUED, 1)
+
+
+# --- drain ------------------------------------------------------------------------------------------------------------
+
+
+@virtual(world())
+async def test_a_draining_controller_answers_all_calls_at_once_and_takes_no_more(w: World) -> None:
+    asking = w.asking("e1", wait=60)
+    await asyncio.sleep(1)
+    await w.controller.drain()
+    assert (await asking).draining
+    await w.enqueue(1)
+    seen = w.pops.total()
+    reply = await w.ask("e1", wait=60)
+    assert (reply.draining, len(reply.claims)) == (True, 0)
+    assert (w.runtime.monotonic(), w.pops.total()) == (1, seen)
+
+
+@virtual(world())
+async def test_a_draining_controller_returns_the_ids_it_holds(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    (popped,) = await w.store.pop(0, [["shop/mail:1"]], 1)
+    w.controller._poller.put_back({popped[1][0]: popped[0]})
+    await w.controller.drain()
+    assert await w.consume() == 1
+    assert ids_of(await w.ask("e1", of=(another := w.another_controller()), wait=0.1)) == []
+    duty = w.runtime.spawn(another.run(), name="another")
+    assert ids_of(await w.ask("e1", of=another)) == [task_id]
+    await end([duty])
+
+
+@virtual(world())
+async def test_claims_that_arrive_while_it_drains_are_handed_back(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    w.hsc.faults["claim_tasks"].append(AFTER)
+    asking = w.asking("e1", wait=60)
+    await asyncio.sleep(0.01)
+    await w.controller.drain()
+    reply = await asking
+    assert (reply.draining, len(reply.claims)) == (True, 0)
+    assert await is_free(w, task_id)
+
+
+@virtual(world())
+async def test_a_drain_ends_though_the_hsc_is_down(w: World) -> None:
+    await w.enqueue(1)
+    w.hsc.down = True
+    asking = w.asking("e1", wait=60)
+    await asyncio.sleep(0.5)
+    await w.controller.drain(seconds=5)
+    assert w.runtime.monotonic() <= 6
+    assert (await asking).draining

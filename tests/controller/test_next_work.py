@@ -1,0 +1,245 @@
+"""NextWork: what an executor gets, when, and how little the queues are asked for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from atf.errors import FailedPrecondition, InvalidArgument
+from atf.rpc import controller_pb2 as c
+from atf.task import US, Status
+from tests.virtual import virtual
+
+from .world import World, ids_of, world
+
+
+@virtual(world())
+async def test_an_answer_holds_claims_in_the_name_of_the_executor_that_asked(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    await asyncio.sleep(5)
+    asked_us = w.runtime.boottime_us()
+    reply = await w.ask("e1")
+    assert ids_of(reply) == [task_id]
+    assert (reply.number, reply.draining) == (1, False)
+    assert reply.claims[0].spec == b"spec"
+    assert reply.claim_sent_us == asked_us
+    record = await w.record(task_id)
+    assert (record.status, record.owner) == (Status.CLAIMED, "e1")
+
+
+@virtual(world(partitions=4))
+async def test_a_call_that_waits_is_answered_at_the_moment_a_task_is_enqueued(w: World) -> None:
+    asking = w.asking(wait=60)
+    await asyncio.sleep(20.5)
+    (task_id,) = await w.enqueue(1, partition=3)
+    reply = await asking
+    assert ids_of(reply) == [task_id]
+    assert w.runtime.monotonic() == 20.5
+
+
+@virtual(world(wakeups=False))
+async def test_without_wake_ups_a_task_is_found_within_the_poll_interval(w: World) -> None:
+    asking = w.asking(wait=60)
+    await asyncio.sleep(7.3)
+    (task_id,) = await w.enqueue(1)
+    assert ids_of(await asking) == [task_id]
+    assert w.runtime.monotonic() == pytest.approx(8.0)
+
+
+@virtual(world())
+async def test_a_call_without_work_is_answered_empty_when_its_time_is_over(w: World) -> None:
+    reply = await w.ask(wait=3)
+    assert (reply.number, len(reply.claims)) == (0, 0)
+    assert w.runtime.monotonic() == 3
+
+
+@virtual(world(partitions=4))
+async def test_queues_are_not_asked_while_no_call_is_open(w: World) -> None:
+    await w.ask(wait=1)
+    seen = w.pops.total()
+    await asyncio.sleep(100)
+    await w.enqueue(5)
+    await asyncio.sleep(100)
+    assert w.pops.total() == seen
+
+
+@virtual(world(partitions=4))
+async def test_an_open_call_without_work_asks_each_partition_once_per_poll_interval(w: World) -> None:
+    await w.ask(wait=0.5)
+    before = w.pops.copy()
+    await w.ask(wait=10)
+    assert w.pops - before == dict.fromkeys(range(4), 10)
+
+
+@virtual(world(partitions=16))
+async def test_a_ring_has_only_its_own_partition_asked(w: World) -> None:
+    asking = w.asking(wait=60)
+    await asyncio.sleep(0.5)
+    before = w.pops.copy()
+    await w.enqueue(1, partition=9)
+    await asking
+    assert w.pops - before == {9: 1}
+
+
+@virtual(world())
+async def test_an_answer_holds_no_more_tasks_than_were_asked_for(w: World) -> None:
+    ids = await w.enqueue(7)
+    first = await w.ask(most=5)
+    second = await w.ask(ack=1, most=5)
+    assert (ids_of(first), ids_of(second)) == (ids[:5], ids[5:])
+
+
+@virtual(world())
+async def test_what_is_too_large_for_one_answer_comes_with_the_next_at_once(w: World) -> None:
+    ids = await w.enqueue(6, spec=b"x" * (1 << 20))
+    first = await w.ask()
+    assert 0 < len(first.claims) < 6
+    assert first.ByteSize() < 4 << 20
+    second = await w.ask(ack=1)
+    assert [*ids_of(first), *ids_of(second)] == ids
+    assert w.runtime.monotonic() == 0
+
+
+@virtual(world())
+async def test_two_idle_executors_share_what_there_is(w: World) -> None:
+    calls = [w.asking("e1"), w.asking("e2")]
+    await asyncio.sleep(0.1)
+    await w.enqueue(10)
+    first, second = await asyncio.gather(*calls)
+    assert (len(first.claims), len(second.claims)) == (5, 5)
+    assert not set(ids_of(first)) & set(ids_of(second))
+
+
+@virtual(world())
+async def test_executors_get_only_lambdas_that_they_announced(w: World) -> None:
+    mail, bill = w.asking("e1", lambdas=["shop/mail"]), w.asking("e2", lambdas=["shop/bill", "shop/pack"])
+    await asyncio.sleep(0.1)
+    (bill_id,) = await w.enqueue(1, "shop/bill")
+    assert ids_of(await bill) == [bill_id]
+    (mail_id,) = await w.enqueue(1, "shop/mail")
+    assert ids_of(await mail) == [mail_id]
+
+
+@virtual(world())
+async def test_an_id_that_another_controller_claimed_first_is_dropped(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    await w.store.claim("elsewhere", "nonce", [task_id], 1 << 22)
+    reply = await w.ask(wait=2)
+    assert not reply.claims
+    assert (await w.record(task_id)).owner == "elsewhere"
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+@virtual(world(partitions=2))
+async def test_urgent_tasks_come_first_wherever_they_are(w: World) -> None:
+    await w.ask(wait=0.2)  # the controller has looked once; from here it knows what rang
+    low = await w.enqueue(4, priority=2, partition=0)
+    high = await w.enqueue(4, priority=0, partition=1)
+    await asyncio.sleep(0.1)
+    assert ids_of(await w.ask(most=4)) == high
+    assert ids_of(await w.ask(most=4, ack=1)) == low
+
+
+@virtual(world())
+async def test_lambdas_of_one_priority_get_equal_shares(w: World) -> None:
+    await w.enqueue(100, "shop/mail")
+    await w.enqueue(10, "shop/bill")
+    reply = await w.ask(most=20, lambdas=["shop/mail", "shop/bill"])
+    records = [await w.record(each) for each in ids_of(reply)]
+    assert sum(each.lambda_name == "shop/bill" for each in records) == 10
+
+
+@virtual(world())
+async def test_one_at_a_time_lambdas_take_turns(w: World) -> None:
+    await w.enqueue(6, "shop/mail")
+    await w.enqueue(6, "shop/bill")
+    names = []
+    for ack in range(6):
+        reply = await w.ask(most=1, ack=ack, lambdas=["shop/mail", "shop/bill"])
+        names.append((await w.record(ids_of(reply)[0])).lambda_name)
+        await asyncio.sleep(0.001)
+    assert names[::2] == [names[0]] * 3
+    assert names[1::2] == [names[1]] * 3
+    assert names[0] != names[1]
+
+
+@virtual(world(ageing=1.0))
+async def test_a_queue_that_waits_gains_a_priority_each_ageing_period_so_that_none_starves(w: World) -> None:
+    await w.enqueue(1, "shop/bill", priority=3)
+    await w.enqueue(500, "shop/mail", priority=0)
+    got_at = None
+    for ack in range(400):
+        reply = await w.ask(most=1, ack=ack, lambdas=["shop/mail", "shop/bill"])
+        if (await w.record(ids_of(reply)[0])).lambda_name == "shop/bill":
+            got_at = w.runtime.monotonic()
+            break
+        await asyncio.sleep(0.01)
+    assert got_at == pytest.approx(3.0, abs=0.05)
+
+
+@virtual(world(partitions=2, wakeups=False))
+async def test_a_busy_partition_does_not_hide_the_other_one_even_without_wake_ups(w: World) -> None:
+    await w.enqueue(1000, partition=0, priority=0)
+    await w.ask(most=1)
+    (hidden,) = await w.enqueue(1, partition=1, priority=0)
+    for ack in range(1, 250):
+        if hidden in ids_of(await w.ask(most=1, ack=ack)):
+            break
+        await asyncio.sleep(0.01)
+    assert (await w.record(hidden)).status == Status.CLAIMED
+    assert w.runtime.monotonic() < 1.2
+
+
+# --- bad calls --------------------------------------------------------------------------------------------------------
+
+
+@virtual(world())
+async def test_an_executor_of_another_host_is_refused(w: World) -> None:
+    request = c.NextWorkRequest(executor_id="e1", max_tasks=1, lambdas=["shop/mail"], boot_id="another")
+    with pytest.raises(FailedPrecondition, match="another host"):
+        await w.controller.next_work(request)
+
+
+@virtual(world())
+async def test_a_call_that_breaks_a_rule_is_refused_with_the_rule(w: World) -> None:
+    with pytest.raises(InvalidArgument, match="max_tasks 257"):
+        await w.ask(most=257)
+    with pytest.raises(InvalidArgument, match="wait_us"):
+        await w.ask(wait=61)
+    with pytest.raises(InvalidArgument, match="name at least one"):
+        await w.ask(lambdas=[])
+    with pytest.raises(InvalidArgument, match="namespace/name"):
+        await w.ask(lambdas=["mail"])
+    with pytest.raises(InvalidArgument, match="executor_id"):
+        await w.ask("")
+
+
+# --- failures of the store --------------------------------------------------------------------------------------------
+
+
+@virtual(world(partitions=2))
+async def test_a_partition_that_fails_does_not_hold_up_the_other_and_is_found_again(w: World) -> None:
+    w.broken = {0}
+    (lost,) = await w.enqueue(1, partition=0)
+    (good,) = await w.enqueue(1, partition=1)
+    assert ids_of(await w.ask(wait=1)) == [good]
+    failing = w.asking(ack=1, wait=60)
+    await asyncio.sleep(30)
+    assert w.pops[0] < 15, "a store that is down must not be asked without pause"
+    w.broken = set()
+    assert ids_of(await failing) == [lost]
+    assert w.runtime.monotonic() < 36
+
+
+@virtual(world())
+async def test_popped_ids_that_nobody_takes_are_handed_back(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    w.controller._poller.put_back({task_id: "shop/mail:1"})  # as a call that went away leaves them
+    await w.store.pop(0, [["shop/mail:1"]], 1)
+    assert await w.consume() == 0
+    await asyncio.sleep(1.1)
+    assert await w.consume() == 1
+    assert w.runtime.wall_us() < (await w.record(task_id)).next_at_us <= w.runtime.wall_us() + 10 * US

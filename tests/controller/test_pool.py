@@ -1,0 +1,115 @@
+"""The pool: executors are started again after their end, with pauses, and their deaths are passed on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+
+from atf.controller.losses import Death
+from atf.controller.pool import Pool
+from atf.runtime import end
+from atf.testing.runtime import VirtualRuntime
+from tests.virtual import virtual
+
+
+class FakeGuard:
+    """A guard whose executor lives as long as the test says."""
+
+    def __init__(self, number: int, life: float, code: int, say: Callable[[str], None]) -> None:
+        self.pid = number
+        self._life = life
+        self._code = code
+        self._say = say
+        self._ended = asyncio.Event()
+        self.drained = False
+        say(json.dumps({"event": "started", "executor": f"e{number}", "pid": number}))
+
+    def drain(self) -> None:
+        self.drained = True
+        self._code = 0
+        self._ended.set()
+
+    async def wait(self) -> int:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._life):
+                await self._ended.wait()
+        if self._code != 2:
+            self._say("what is this")
+            self._say(json.dumps({"event": "dead", "executor": f"e{self.pid}", "pid": self.pid, "code": self._code}))
+        return self._code
+
+
+class World:
+    """A pool of fake guards; `life` and `code` are those of the guards to come."""
+
+    def __init__(self, runtime: VirtualRuntime) -> None:
+        self.runtime = runtime
+        self.life, self.code = 3600.0, 1
+        self.refuse = False
+        self.started: list[float] = []
+        self.guards: list[FakeGuard] = []
+        self.deaths: list[Death] = []
+        self.pool = Pool(start=self._start, size=1, on_death=self.deaths.append, runtime=runtime)
+        self.running = runtime.spawn(self.pool.run(), name="pool")
+
+    async def _start(self, say: Callable[[str], None]) -> FakeGuard:
+        self.started.append(self.runtime.monotonic())
+        if self.refuse:
+            raise BlockingIOError("no more processes")
+        self.guards.append(FakeGuard(len(self.guards), self.life, self.code, say))
+        return self.guards[-1]
+
+    def gaps(self) -> list[float]:
+        return [later - earlier for earlier, later in zip(self.started, self.started[1:], strict=False)]
+
+
+@contextlib.asynccontextmanager
+async def pool(runtime: VirtualRuntime) -> AsyncIterator[World]:
+    world = World(runtime)
+    yield world
+    await end([world.running])
+
+
+@virtual(pool)
+async def test_an_executor_that_dies_is_replaced_after_a_second_at_most(w: World) -> None:
+    w.life = 100
+    await asyncio.sleep(101.5)
+    assert len(w.guards) == 2
+    assert [each.executor_id for each in w.deaths] == ["e0"]
+
+
+@virtual(pool)
+async def test_pauses_between_starts_double_up_to_thirty_seconds_and_a_long_life_resets_them(w: World) -> None:
+    w.life, w.code = 0, 2
+    await asyncio.sleep(200)
+    pauses = w.gaps()
+    assert max(pauses) <= 30
+    for index, bound in enumerate([1, 2, 4, 8, 16, 30]):
+        assert bound / 2 <= pauses[index] <= bound
+    assert not w.deaths
+    w.life, w.code = 60, 1
+    await asyncio.sleep(100)
+    assert len(w.deaths) >= 1
+    assert w.gaps()[-1] <= 61
+
+
+@virtual(pool)
+async def test_a_process_that_can_t_be_started_is_tried_again(w: World) -> None:
+    w.refuse, w.life = True, 1
+    await asyncio.sleep(3)
+    w.refuse, w.life = False, 3600
+    await asyncio.sleep(60)
+    assert w.guards
+    assert not w.running.done()
+
+
+@virtual(pool)
+async def test_a_drain_asks_every_executor_to_end_and_starts_no_other(w: World) -> None:
+    await asyncio.sleep(10)
+    w.pool.drain()
+    await asyncio.sleep(0.1)
+    assert w.running.done()
+    assert [each.drained for each in w.guards] == [True]
+    assert [each.executor_id for each in w.deaths] == ["e0"]

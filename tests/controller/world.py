@@ -1,0 +1,207 @@
+"""A controller before a real task store (on fakeredis) and a real HSC whose calls a test can make fail."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+import fakeredis
+
+from atf.config import ControllerSettings, StoreSettings, Timing
+from atf.controller.service import ControllerService
+from atf.errors import DeadlineExceeded, Unavailable
+from atf.hsc.service import HscService
+from atf.rpc import controller_pb2 as c
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.runtime import end
+from atf.store.store import Store
+from atf.store.types import Beat, Held, NewTask, TaskRecord
+from atf.task import US
+from atf.testing.runtime import VirtualRuntime
+
+BEFORE = "before"
+"""The call fails and had no effect."""
+AFTER = "after"
+"""The call has its effect, and its answer is lost."""
+SLOW_S = 30.0
+
+
+class Hsc:
+    """The real HSC behind a line that fails as told. Counts calls by verb and keeps the requests."""
+
+    def __init__(self, logic: HscService) -> None:
+        self._logic = logic
+        self.faults: dict[str, deque[str]] = defaultdict(deque)
+        self.down = False
+        self.frozen = asyncio.Event()  # set: ClaimTasks has its effect, and its answer takes SLOW_S
+        self.requests: dict[str, list[Any]] = defaultdict(list)
+
+    async def _call(self, verb: str, request: Any) -> Any:
+        self.requests[verb].append(request)
+        fault = BEFORE if self.down else self.faults[verb].popleft() if self.faults[verb] else ""
+        if fault == BEFORE:
+            raise Unavailable("connection refused")
+        reply = await getattr(self._logic, verb)(request)
+        if fault == AFTER:
+            raise DeadlineExceeded("no answer")
+        return reply
+
+    async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
+        reply: h.ClaimTasksReply = await self._call("claim_tasks", request)
+        if self.frozen.is_set():
+            await asyncio.sleep(SLOW_S)
+        return reply
+
+    async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
+        return await self._call("heartbeat", request)  # type: ignore[no-any-return]
+
+    async def set_results(self, request: h.SetResultsRequest, *, timeout: float = 10) -> h.SetResultsReply:
+        return await self._call("set_results", request)  # type: ignore[no-any-return]
+
+    async def hand_back(self, request: h.HandBackRequest, *, timeout: float = 10) -> h.HandBackReply:
+        return await self._call("hand_back", request)  # type: ignore[no-any-return]
+
+    async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
+        return await self._call("report_loss", request)  # type: ignore[no-any-return]
+
+
+class World:
+    """One controller and all around it."""
+
+    def __init__(self, store: Store, runtime: VirtualRuntime, settings: ControllerSettings) -> None:
+        self.store = store
+        self.runtime = runtime
+        self.settings = settings
+        self.timing = Timing()
+        self.hsc = Hsc(HscService(store=store, timing=self.timing, runtime=runtime))
+        self.pops: Counter[int] = Counter()
+        self.broken: set[int] = set()
+        self._pop = store.pop
+        store.pop = self._counted_pop  # type: ignore[method-assign]
+        self.controller = self.another_controller()
+        self._number = 0
+
+    def another_controller(self) -> ControllerService:
+        return ControllerService(
+            store=self.store, hsc=self.hsc, settings=self.settings, timing=self.timing, runtime=self.runtime
+        )
+
+    async def _counted_pop(
+        self, partition: int, groups: Sequence[Sequence[str]], want: int
+    ) -> list[tuple[str, list[str]]]:
+        self.pops[partition] += 1
+        if partition in self.broken:
+            raise Unavailable("the task store does not answer")
+        return await self._pop(partition, groups, want)
+
+    # --- tasks -------------------------------------------------------------------------------------------------------
+
+    async def enqueue(
+        self,
+        count: int,
+        name: str = "shop/mail",
+        *,
+        priority: int = 1,
+        partition: int = 0,
+        spec: bytes = b"spec",
+        attempts: int = 3,
+    ) -> list[str]:
+        """Schedules tasks for now and brings them into their queue. Answers their ids."""
+        tasks = []
+        for _ in range(count):
+            self._number += 1
+            tasks.append(
+                NewTask(f"t{self._number}", partition, name, priority, spec, b"digest", None, 0, attempts, 3, 3600 * US)
+            )
+        ids = [each.id for each in await self.store.schedule(tasks)]
+        await self.consume(partition)
+        return ids
+
+    async def consume(self, partition: int = 0) -> int:
+        """What a store consumer does: passes until nothing is due. Answers how many were enqueued again."""
+        again = 0
+        while True:
+            made = await self.store.enqueue(partition, 0)
+            again += made.enqueued_again
+            if made.next_in_us != 0:
+                return again
+
+    async def record(self, task_id: str) -> TaskRecord:
+        (found,) = await self.store.get([task_id])
+        assert found is not None
+        return found
+
+    async def start(self, executor_id: str, claims: Sequence[t.Claim]) -> None:
+        """A heartbeat says that these have started."""
+        held = [Held(each.task_id, each.token.counter, each.token.nonce) for each in claims]
+        await self.store.heartbeat(executor_id, [Beat(each, started=True) for each in held])
+
+    # --- calls -------------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        executor_id: str = "e1",
+        *,
+        ack: int = 0,
+        call: int = 0,
+        most: int = 256,
+        wait: float = 1.0,
+        lambdas: Sequence[str] = ("shop/mail",),
+        of: ControllerService | None = None,
+    ) -> c.NextWorkReply:
+        """One NextWork."""
+        request = c.NextWorkRequest(
+            executor_id=executor_id,
+            ack=ack,
+            call=call,
+            max_tasks=most,
+            wait_us=round(wait * US),
+            lambdas=lambdas,
+            boot_id=self.runtime.boot_id(),
+        )
+        return await (of or self.controller).next_work(request)
+
+    def asking(self, executor_id: str = "e1", **fields: Any) -> asyncio.Task[c.NextWorkReply]:
+        """One NextWork that stays open."""
+        return self.runtime.spawn(self.ask(executor_id, **fields), name=f"ask {executor_id}")
+
+
+def ids_of(reply: c.NextWorkReply) -> list[str]:
+    return [each.task_id for each in reply.claims]
+
+
+def refs_of(claims: Sequence[t.Claim]) -> list[list[Any]]:
+    """Claims as a guard writes them."""
+    return [[each.task_id, each.token.counter, each.token.nonce] for each in claims]
+
+
+def world(
+    *, partitions: int = 1, wakeups: bool = True, running: bool = True, **settings: Any
+) -> Callable[[VirtualRuntime], contextlib.AbstractAsyncContextManager[World]]:
+    """A world with a store of so many partitions; its controller's duties run unless told otherwise."""
+
+    @contextlib.asynccontextmanager
+    async def opened(runtime: VirtualRuntime) -> AsyncIterator[World]:
+        stored = StoreSettings(partitions=partitions, wakeups=wakeups)
+        store = await Store.open(stored, Timing(), runtime, fake=fakeredis.FakeServer())
+        store.now = runtime.wall_us
+        built = World(store, runtime, ControllerSettings(**settings))
+        duty = runtime.spawn(built.controller.run() if running else asyncio.sleep(0), name="controller")
+        try:
+            yield built
+        finally:
+            await end([duty])
+            await store.close()
+
+    return opened
+
+
+async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
+    """Waits, on virtual time, until something holds."""
+    async with asyncio.timeout(seconds):
+        while not await holds():
+            await asyncio.sleep(0.01)
