@@ -1,0 +1,185 @@
+"""What a store consumer believes of the store's clock: jumps end no lease that is alive, and every clock is adopted in the end."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atf.config import Timing
+from atf.store_consumer.clock import MARGIN_US, NO_LEASE_EXPIRES, StoreClock
+from atf.task import US
+
+EPOCH_US = 1_800_000_000 * US
+HOUR_US = 3_600 * US
+HOLD_S = Timing().heartbeat_timeout
+
+
+class Host:
+    """A host's clocks beside a store's clock, with passes in between."""
+
+    def __init__(self, *, wall_off_us: int = 0) -> None:
+        self.clock = StoreClock(Timing())
+        self.monotonic = 100.0
+        self.time_us = EPOCH_US
+        self.wall_off_us = wall_off_us
+
+    def looks(self, *, latency: float = 0.0) -> None:
+        """One pass; TIME is read in its middle."""
+        asked = self.monotonic
+        read_us = self.time_us + round(latency / 2 * US)
+        self.rests(latency)
+        self.clock.saw(read_us, asked=asked, answered=self.monotonic, wall_us=self.time_us + self.wall_off_us)
+
+    def rests(self, seconds: float) -> None:
+        self.monotonic += seconds
+        self.time_us += round(seconds * US)
+
+    def goes_on(self, seconds: float) -> None:
+        """Time passes, with a pass each half second."""
+        until = self.monotonic + seconds
+        while self.monotonic < until - 1e-9:
+            self.rests(min(0.5, until - self.monotonic))
+            self.looks()
+
+    @property
+    def ahead_us(self) -> int:
+        """How far what is believed lies beyond TIME."""
+        return self.clock.believed_us(self.monotonic) - self.time_us
+
+
+def test_before_the_first_answer_no_lease_expires() -> None:
+    assert StoreClock(Timing()).believed_us(5.0) == NO_LEASE_EXPIRES
+
+
+def test_a_fresh_consumer_adopts_a_time_that_its_wall_clock_agrees_with() -> None:
+    host = Host(wall_off_us=900_000)
+    host.looks()
+    assert 0 <= host.ahead_us <= MARGIN_US
+
+
+def test_a_fresh_consumer_whose_wall_clock_disagrees_waits_one_heartbeat_timeout() -> None:
+    host = Host(wall_off_us=-HOUR_US)
+    host.looks()
+    host.goes_on(HOLD_S - 0.6)
+    assert host.clock.believed_us(host.monotonic) == NO_LEASE_EXPIRES
+    host.goes_on(1.0)
+    assert 0 <= host.ahead_us <= MARGIN_US
+
+
+def test_in_quiet_times_nothing_holds_up_an_expired_lease() -> None:
+    host = Host()
+    host.looks()
+    for _ in range(50):
+        host.rests(3.0)
+        assert host.ahead_us >= 0
+        host.looks(latency=2.0)
+        assert host.ahead_us >= 0
+        assert host.clock.settled
+
+
+def test_a_jump_ahead_is_believed_only_after_one_heartbeat_timeout() -> None:
+    host = Host()
+    host.looks()
+    host.time_us += HOUR_US
+    host.goes_on(HOLD_S)
+    assert not host.clock.settled
+    assert host.ahead_us < -HOUR_US + 2 * MARGIN_US
+    host.goes_on(1.0)
+    assert host.clock.settled
+    assert 0 <= host.ahead_us <= MARGIN_US + US
+
+
+def test_a_jump_ahead_that_is_taken_back_changes_nothing() -> None:
+    host = Host()
+    host.looks()
+    host.time_us += HOUR_US
+    host.goes_on(HOLD_S / 2)
+    host.time_us -= HOUR_US
+    host.goes_on(1.0)
+    assert host.clock.settled
+    host.time_us += HOUR_US
+    host.goes_on(HOLD_S - 0.5)
+    assert not host.clock.settled, "the time before the correction does not count"
+
+
+def test_a_second_jump_during_the_wait_starts_it_anew() -> None:
+    host = Host()
+    host.looks()
+    host.time_us += HOUR_US
+    host.goes_on(HOLD_S - 2)
+    host.time_us += HOUR_US
+    host.goes_on(HOLD_S - 1)
+    assert not host.clock.settled
+    host.goes_on(2.0)
+    assert host.clock.settled
+
+
+def test_a_step_back_is_followed_at_once() -> None:
+    host = Host()
+    host.looks()
+    host.time_us -= HOUR_US
+    host.looks()
+    assert host.clock.settled
+    assert host.ahead_us <= MARGIN_US
+
+
+def test_a_step_back_and_forth_again_is_a_jump_ahead() -> None:
+    host = Host()
+    host.looks()
+    host.time_us -= HOUR_US
+    host.goes_on(1)
+    host.time_us += HOUR_US
+    host.goes_on(1)
+    assert not host.clock.settled
+
+
+def test_a_clock_that_creeps_ahead_does_not_carry_the_belief_along() -> None:
+    host = Host()
+    host.looks()
+    for _ in range(20):  # each step alone would lie within the margin
+        host.time_us += 900_000
+        host.goes_on(0.5)
+    assert host.ahead_us < -10 * US
+
+
+def test_a_store_clock_that_runs_within_the_drift_is_followed_for_days() -> None:
+    host = Host()
+    host.looks()
+    for _ in range(10_000):
+        host.rests(30.0)
+        host.time_us += 3_000  # 100 ppm faster
+        host.looks()
+    assert host.clock.settled
+    assert 0 <= host.ahead_us <= MARGIN_US + US
+
+
+def test_after_a_long_outage_of_the_store_the_belief_is_not_far_ahead() -> None:
+    host = Host()
+    host.looks()
+    host.rests(86_400)
+    assert 0 <= host.ahead_us <= MARGIN_US + Timing().drift * US + 1
+
+
+STEPS = st.lists(
+    st.tuples(st.floats(0.01, 5.0), st.sampled_from([0, 0, 0, HOUR_US, -HOUR_US, 5 * US, -3 * US])), max_size=40
+)
+
+
+@given(STEPS)
+def test_whatever_the_store_s_clock_does_a_lease_renewed_under_it_outlives_its_length(
+    steps: list[tuple[float, int]],
+) -> None:
+    """An executor renews at every step; a lease that is alive by real time never looks expired, but for the margins."""
+    host = Host()
+    host.looks()
+    lease_us, renewed_at = host.time_us + round(HOLD_S * US), host.monotonic
+    for seconds, jump_us in steps:
+        host.rests(seconds)
+        if host.monotonic - renewed_at < HOLD_S - 2:
+            expires_at_us = min(host.time_us, host.clock.believed_us(host.monotonic))
+            assert expires_at_us < lease_us
+        host.time_us += jump_us
+        if host.monotonic - renewed_at < HOLD_S - 2:
+            assert min(host.time_us, host.clock.believed_us(host.monotonic)) < lease_us
+        host.looks()
+        lease_us, renewed_at = host.time_us + round(HOLD_S * US), host.monotonic
