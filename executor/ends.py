@@ -1,0 +1,34 @@
+"""How the ends of tasks come from any thread to the executor's loop. Owns nothing of the tasks themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+
+from .held import HeldTask
+
+
+class Ends:
+    """Collects the ends of tasks from any thread; wakes the executor's loop once per burst."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, taken: Callable[[list[HeldTask]], None]) -> None:
+        self._loop = loop
+        self._taken = taken
+        self._tasks: deque[HeldTask] = deque()
+        self._called = False
+
+    def add(self, task: HeldTask) -> None:
+        self._tasks.append(task)
+        if not self._called:
+            self._called = True
+            # A closed loop: the process ends, and the table says what had started.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._flush)
+
+    def _flush(self) -> None:
+        self._called = False  # first: what is added from here on calls again
+        tasks = [self._tasks.popleft() for _ in range(len(self._tasks))]
+        if tasks:
+            self._taken(tasks)

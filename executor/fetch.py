@@ -1,0 +1,131 @@
+"""Asks the controller for work: one long poll after the other, each acknowledging the answer before it.
+
+Owns the numbers of calls and answers. It asks for as many tasks as there is room for, of the kinds of lambda that have room. An
+answer to a call that was given up never gets here, so it is not acknowledged, and the controller hands its claims back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from atf.errors import AtfError, FailedPrecondition
+from atf.log import get_logger
+from atf.retry import Pauses, Trouble
+from atf.rpc import controller_pb2 as c
+from atf.rpc.api import Controller
+from atf.runtime import Runtime
+from atf.task import MAX_BATCH
+
+WAIT_S: Final = 30.0
+"""Seconds that a call waits for work."""
+PARTIAL_WAIT_S: Final = 0.05
+"""The same while one kind of lambda has no room: soon it may have."""
+_SLACK_S: Final = 5.0
+"""Seconds that an answer may take beyond the wait."""
+_RETRY_FIRST_S: Final = 0.05
+_RETRY_MOST_S: Final = 1.0
+
+
+class Fetch:
+    """The calls of NextWork of one executor.
+
+    Args:
+        executor_id: who asks.
+        lambdas: whether each is an `async def`.
+        controller: whom it asks.
+        room: how many tasks of a kind may be asked for now; takes whether it is `async def`, and the lambdas.
+        admit: takes an answer with claims.
+        drain: called when the controller is ending.
+        runtime: clocks and chance.
+    """
+
+    def __init__(
+        self,
+        *,
+        executor_id: str,
+        lambdas: Mapping[str, bool],
+        controller: Controller,
+        room: Callable[[bool, Sequence[str]], int],
+        admit: Callable[[c.NextWorkReply], None],
+        drain: Callable[[], None],
+        runtime: Runtime,
+    ) -> None:
+        self._executor_id = executor_id
+        kinds = {kind: sorted(name for name in lambdas if lambdas[name] is kind) for kind in (False, True)}
+        self._kinds = {kind: names for kind, names in kinds.items() if names}
+        self._controller = controller
+        self._room = room
+        self._admit = admit
+        self._drain = drain
+        self._runtime = runtime
+        self._boot_id = runtime.boot_id()
+        self._pauses = Pauses(runtime.random, first=_RETRY_FIRST_S, most=_RETRY_MOST_S)
+        self._trouble = Trouble(get_logger(duty="fetch"), "controller")
+        self._changed = asyncio.Event()
+        self._ack = 0
+        self._call = 0
+
+    def look(self) -> None:
+        """There may be room now."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Fetches until cancelled, or until the controller is ending.
+
+        Raises:
+            FailedPrecondition: the controller is on another host.
+        """
+        while True:
+            self._changed.clear()
+            request = self._request()
+            if request is None:
+                await self._changed.wait()
+            elif not await self.once(request):
+                return
+
+    async def once(self, request: c.NextWorkRequest) -> bool:
+        """One call. Returns whether to go on."""
+        began = self._runtime.monotonic()
+        limit = request.wait_us / 1_000_000 + _SLACK_S
+        try:
+            async with asyncio.timeout(limit):
+                reply = await self._controller.next_work(request, timeout=limit)
+        except FailedPrecondition:
+            raise
+        except (AtfError, TimeoutError) as error:
+            # What is held goes on meanwhile. Whether to end is not decided here: the guard knows if the controller is gone.
+            self._trouble.failed("call", error)
+            await asyncio.sleep(self._pauses.next())
+            return True
+        self._trouble.ended("call")
+        if reply.number > self._ack:  # else: none, or a copy of an answer that was taken
+            self._ack = reply.number
+            self._admit(reply)
+            self._pauses.reset()
+        elif not reply.draining and self._runtime.monotonic() - began < request.wait_us / 2_000_000:
+            await asyncio.sleep(self._pauses.next())  # nothing, and at once: not a reason to spin
+        if reply.draining:
+            self._drain()
+        return not reply.draining
+
+    def _request(self) -> c.NextWorkRequest | None:
+        """What to ask for now; None: nothing."""
+        room = {kind: self._room(kind, names) for kind, names in self._kinds.items()}
+        lambdas = [name for kind, names in self._kinds.items() if room[kind] for name in names]
+        if not lambdas:
+            return None
+        self._call += 1
+        # The least, since any of the tasks may be of any kind.
+        most = min(each for each in room.values() if each)
+        whole = all(room.values())
+        return c.NextWorkRequest(
+            executor_id=self._executor_id,
+            ack=self._ack,
+            max_tasks=min(MAX_BATCH, most),
+            wait_us=round((WAIT_S if whole else PARTIAL_WAIT_S) * 1_000_000),
+            lambdas=lambdas,
+            boot_id=self._boot_id,
+            call=self._call,
+        )

@@ -1,0 +1,92 @@
+"""Lets tasks through to the lanes, and keeps apart those that may have killed their executor.
+
+A suspect has lost an executor before: of two at once, nobody could say which did it. So one suspect at a time is within its
+first seconds of running. One that may be lost only once more runs alone: it takes no neighbour along, and if its executor dies
+again it was the cause. Pure: it is told the time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from atf.task import DEFAULT_MAX_LOSSES
+
+from .held import HeldTask
+
+SUSPECT_S: Final = 5.0
+"""Seconds a suspect runs until the next one may start: what kills its process mostly does so at once."""
+
+MAX_SUSPECTS: Final = 16
+"""So many may wait for their turn in one executor; others run elsewhere."""
+
+
+class Gate:
+    """Tasks between their arrival and a lane."""
+
+    def __init__(self) -> None:
+        self._ordinary: deque[HeldTask] = deque()
+        self._suspects: deque[HeldTask] = deque()
+        self._alone: deque[HeldTask] = deque()
+        self._out: set[HeldTask] = set()
+        self._suspect: HeldTask | None = None
+        self._single: HeldTask | None = None
+
+    @property
+    def crowded(self) -> bool:
+        """Whether nothing more is wanted: a task is to run alone, or many suspects wait for their turn."""
+        return bool(self._alone) or self._single is not None or len(self._suspects) >= MAX_SUSPECTS
+
+    def admit(self, tasks: Iterable[HeldTask]) -> None:
+        """Takes tasks that have arrived."""
+        for task in tasks:
+            if task.losses == 0:
+                self._ordinary.append(task)
+            elif task.losses < max(1, (task.spec.options.max_losses or DEFAULT_MAX_LOSSES) - 1):
+                self._suspects.append(task)
+            else:
+                self._alone.append(task)
+
+    def ended(self, tasks: Iterable[HeldTask]) -> None:
+        """These have left their lanes, or never reached one."""
+        for task in tasks:
+            self._out.discard(task)
+            if task is self._suspect:
+                self._suspect = None
+            if task is self._single:
+                self._single = None
+
+    def release(self, now: float) -> list[HeldTask]:
+        """What may go to the lanes now."""
+        if self._single is not None:
+            return []
+        passed = list(self._ordinary)
+        self._ordinary.clear()
+        if self._alone:
+            if not passed and not self._out:
+                self._single = self._alone.popleft()
+                passed = [self._single]
+        elif self._suspects and self._wait(now) == 0:
+            self._suspect = self._suspects.popleft()
+            passed.append(self._suspect)
+        self._out.update(passed)
+        return passed
+
+    def next_in(self, now: float) -> float | None:
+        """Seconds until `release` may let a suspect through by the passing of time alone; None: it won't."""
+        return self._wait(now) if self._suspects and not self._alone and self._single is None else None
+
+    def withdraw(self) -> list[HeldTask]:
+        """Takes back everything that waits here."""
+        tasks = [*self._ordinary, *self._suspects, *self._alone]
+        for waiting in (self._ordinary, self._suspects, self._alone):
+            waiting.clear()
+        return tasks
+
+    def _wait(self, now: float) -> float:
+        if self._suspect is None:
+            return 0.0
+        if not self._suspect.started:
+            return SUSPECT_S
+        return max(0.0, self._suspect.started_at + SUSPECT_S - now)

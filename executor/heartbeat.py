@@ -1,0 +1,136 @@
+"""Heartbeats: one call lists every held claim, renews their leases, and brings back who lost or shall cancel what.
+
+Owns nothing else of a task. In production it has a thread, an event loop and a connection of its own, so that no lambda and no
+busy executor delays it; it hands what it heard to the executor through `heard`, and ends the process through `end`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from atf.config import Timing
+from atf.log import get_logger
+from atf.rpc import hsc_pb2 as h
+from atf.rpc.api import HSC
+from atf.runtime import Runtime
+
+from .held import HeldTask, Ledger
+
+EXIT_NO_HEARTBEAT: Final = 75
+"""Exit code of a worker that can't keep its leases."""
+STRIKES: Final = 3
+"""Consecutive failures after which it ends: `start_margin` counts with as many."""
+
+Heard = Callable[[list[HeldTask], list[HeldTask]], None]
+"""Takes what an answer said: the claims that are lost, and those whose cancellation was asked for."""
+
+_log = get_logger(duty="heartbeat")
+
+
+class Heartbeats:
+    """The heartbeats of one executor.
+
+    Args:
+        executor_id: in whose name.
+        ledger: what it holds.
+        hsc: where to.
+        timing: interval and deadline.
+        runtime: clocks.
+        heard: called after every answer.
+        end: ends the process with an exit code, and says why; called after the third failure in a row.
+    """
+
+    def __init__(
+        self,
+        *,
+        executor_id: str,
+        ledger: Ledger,
+        hsc: HSC,
+        timing: Timing,
+        runtime: Runtime,
+        heard: Heard,
+        end: Callable[[int, str], None],
+    ) -> None:
+        self._executor_id = executor_id
+        self._ledger = ledger
+        self._hsc = hsc
+        self._timing = timing
+        self._runtime = runtime
+        self._heard = heard
+        self._end = end
+        self._strikes = 0
+        self._sent_at = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._nudged = asyncio.Event()
+
+    def nudge(self) -> None:
+        """Asks for a heartbeat now: a task waits to start with too little of its lease left. From any thread."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._nudged.set)
+
+    async def run(self) -> None:
+        """Beats until cancelled, or until `end`."""
+        self._loop = asyncio.get_running_loop()
+        self._sent_at = self._runtime.monotonic()
+        while self._strikes < STRIKES:
+            await self._pause()
+            await self.once()
+
+    async def once(self) -> bool:
+        """One heartbeat, if anything is held. Returns whether it was answered."""
+        self._nudged.clear()
+        self._sent_at = self._runtime.monotonic()
+        held = self._ledger.snapshot()
+        if not held:
+            self._strikes = 0
+            return True
+        said = [task.progress for task in held]
+        claims = [
+            h.HeldClaim(claim=task.ref(), started=task.started, progress=progress)
+            for task, progress in zip(held, said, strict=True)
+        ]
+        # The lease counts from here: however long the answer takes, the store's lease ends later than ours.
+        sent_us = self._runtime.boottime_us()
+        try:
+            async with asyncio.timeout(self._timing.rpc_deadline):
+                reply = await self._hsc.heartbeat(
+                    h.HeartbeatRequest(executor_id=self._executor_id, claims=claims), timeout=self._timing.rpc_deadline
+                )
+            if len(reply.verdicts) != len(held):
+                raise ValueError(f"{len(reply.verdicts)} verdicts for {len(held)} claims")
+        except Exception as error:  # noqa: BLE001  whatever it is, the leases were not renewed
+            self._strike(error)
+            return False
+        self._strikes = 0
+        self._answered(held, said, list(reply.verdicts), sent_us)
+        return True
+
+    def _answered(self, held: list[HeldTask], said: list[str], verdicts: list[h.Verdict], sent_us: int) -> None:
+        answers = list(zip(held, verdicts, strict=True))
+        self._ledger.renew([task for task, verdict in answers if verdict in {h.OK, h.CANCEL}], sent_us)
+        for task, progress in zip(held, said, strict=True):
+            if task.progress is progress:
+                task.progress = ""
+        lost = [task for task, verdict in answers if verdict == h.LOST]
+        self._heard(lost, [task for task, verdict in answers if verdict == h.CANCEL])
+
+    def _strike(self, error: Exception) -> None:
+        self._strikes += 1
+        _log.warning("heartbeat failed", strikes=self._strikes, error=str(error) or repr(error))
+        if self._strikes >= STRIKES:
+            self._end(EXIT_NO_HEARTBEAT, f"{STRIKES} heartbeats in a row failed, the last: {error or repr(error)}")
+
+    async def _pause(self) -> None:
+        """Until an interval after the last sending, or a nudge. After a failure nudges wait too: each would be a strike."""
+        left = self._sent_at + self._timing.heartbeat_interval - self._runtime.monotonic()
+        if self._strikes:
+            await asyncio.sleep(max(0.0, left))
+            return
+        try:
+            async with asyncio.timeout(max(0.0, left)):
+                await self._nudged.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,169 @@
+"""What this executor holds: one record per claim, from its arrival until its end is recorded.
+
+Owns the record, the slots of the table, and the age of the oldest lease. Three threads touch it. The event loop of the
+executor takes and releases; a lane's thread marks a start; the heartbeats' thread renews leases. Records are replaced in one
+dict (each operation on it is atomic), and a lock that is taken once per batch orders what concerns the oldest lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading  # noqa: TID251  the heartbeats have a thread of their own, whatever the role does
+from collections.abc import Iterable
+from typing import Final
+
+from atf.rpc import task_pb2 as t
+from atf.task import MAX_BATCH
+
+from .outcome import Outcome
+from .table import SlotState, Table
+
+
+class HeldTask:
+    """A claim that this executor holds.
+
+    A lane sets `started` and then looks at `lost` and `stopping`; whoever sets one of these looks at `started` afterwards.
+    So at least one of the two sees the other, without a lock.
+    """
+
+    __slots__ = (
+        "aio",
+        "attempt",
+        "counter",
+        "ended_at",
+        "lambda_name",
+        "lease_us",
+        "losses",
+        "lost",
+        "nonce",
+        "outcome",
+        "overrun",
+        "progress",
+        "queued",
+        "run",
+        "scheduled_at_us",
+        "slot",
+        "spec",
+        "started",
+        "started_at",
+        "stop_at",
+        "stopping",
+        "task_id",
+        "timed_out",
+        "timeout",
+        "waiting_since",
+    )
+
+    def __init__(self, claim: t.Claim, lease_us: int, now: float) -> None:
+        self.task_id = claim.task_id
+        self.counter = claim.token.counter
+        self.nonce = claim.token.nonce
+        self.attempt = claim.attempt
+        self.run = claim.run
+        self.losses = claim.losses
+        self.scheduled_at_us = claim.scheduled_at_us
+        self.spec = t.TaskSpec.FromString(claim.spec)
+        self.lambda_name: str = getattr(self.spec, "lambda")  # a word of Python's
+        self.timeout = self.spec.options.timeout_us / 1_000_000
+        """Seconds of one run; 0: none."""
+        self.lease_us = lease_us
+        """CLOCK_BOOTTIME of the sending of the request that got or last renewed the lease."""
+        self.slot = -1
+        self.queued = False
+        """Whether it was put into a lane and has not come out again."""
+        self.waiting_since = now
+        """Seconds of the monotonic clock, like the other `_at`."""
+        self.started = False
+        """Whether its lambda may have begun."""
+        self.started_at = 0.0
+        self.ended_at = 0.0
+        self.outcome: Outcome | None = None
+        """How the run ended; None: it has not."""
+        self.stopping = False
+        """Whether the run should stop; the lambda sees it as ctx.cancelled."""
+        self.stop_at = 0.0
+        """When it was first told to stop; 0: never."""
+        self.timed_out = False
+        self.lost = False
+        """Whether the claim is no longer ours: nothing may be reported of it."""
+        self.overrun = False
+        """Whether the body did not end although it was told to."""
+        self.progress = ""
+        """What the lambda said of its progress and no heartbeat has carried yet."""
+        self.aio: asyncio.Task[None] | None = None
+        """The body, if it is a coroutine."""
+
+    def is_set(self) -> bool:
+        """Makes this the flag behind ctx.cancelled."""
+        return self.stopping
+
+    def say(self, progress: str) -> None:
+        """Takes the lambda's word on its progress."""
+        self.progress = progress
+
+    def ref(self) -> t.ClaimRef:
+        """The claim as other roles know it."""
+        return t.ClaimRef(task_id=self.task_id, token=t.Token(counter=self.counter, nonce=self.nonce))
+
+
+SPARE_SLOTS: Final = 2 * MAX_BATCH
+"""Slots beyond what runs at once: for what waits to start, and for what waits to be reported."""
+
+
+class Ledger:
+    """All that is held, by task id, mirrored in the table."""
+
+    def __init__(self, table: Table) -> None:
+        self.tasks: dict[str, HeldTask] = {}
+        self._table = table
+        self._free = list(range(table.slots))
+        self._lock = threading.Lock()
+
+    @property
+    def room(self) -> int:
+        """How many more claims the table has slots for."""
+        return len(self._free)
+
+    def snapshot(self) -> list[HeldTask]:
+        """What is held now; from any thread."""
+        return list(self.tasks.values())
+
+    def take(self, tasks: Iterable[HeldTask]) -> None:
+        """Records claims that have arrived. The caller has seen that there is room, and that none of the ids is held."""
+        with self._lock:
+            oldest = self._table.oldest_lease_us
+            for task in tasks:
+                task.slot = self._free.pop()
+                self._table.fill(task.slot, task.task_id, task.counter, task.nonce)
+                self.tasks[task.task_id] = task
+                oldest = min(oldest, task.lease_us) if oldest else task.lease_us
+            self._table.oldest_lease_us = oldest
+
+    def release(self, tasks: Iterable[HeldTask]) -> None:
+        """Forgets claims whose end is recorded, or that are lost. What is not held is passed over."""
+        with self._lock:
+            for task in tasks:
+                if self.tasks.get(task.task_id) is task:
+                    del self.tasks[task.task_id]
+                    self._table.free(task.slot)
+                    self._free.append(task.slot)
+            if not self.tasks:
+                # Else it stays as it is, at worst too old, until the next heartbeat.
+                self._table.oldest_lease_us = 0
+
+    def renew(self, tasks: Iterable[HeldTask], sent_us: int) -> None:
+        """A heartbeat sent at `sent_us` has renewed these leases."""
+        with self._lock:
+            for task in tasks:
+                task.lease_us = max(task.lease_us, sent_us)
+            self._table.oldest_lease_us = min((task.lease_us for task in self.tasks.values()), default=0)
+
+    def start(self, task: HeldTask) -> None:
+        """Its lambda is about to begin; from the lane's thread."""
+        self._table.mark(task.slot, SlotState.STARTED)
+        task.started = True
+
+    def give_up(self, task: HeldTask, state: SlotState, error: str, retry_in_us: int = 0) -> None:
+        """Its body does not end: how it is to be reported once this process is dead."""
+        task.overrun = True
+        self._table.overrun(task.slot, state, error, retry_in_us)

@@ -1,0 +1,149 @@
+"""Where lambdas run: threads for `def`, an event loop of its own thread for `async def`; or, for tests, the executor's own loop.
+
+They decide neither what is fetched nor what is reported: tasks go in by `put`, and come out by `ended`, once per burst, on the
+executor's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading  # noqa: TID251  what a lane is
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from atf.log import get_logger
+
+from .begin import Begin
+from .ends import Ends
+from .held import HeldTask
+from .loop_lane import LoopLane
+from .perform import Performer
+from .thread_lane import ThreadLane
+
+_log = get_logger(duty="lanes")
+
+
+class Lanes(Protocol):
+    """Runs tasks. Every method is called on the executor's loop."""
+
+    def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
+        """Gets ready. `ended` takes tasks that have an outcome, and tasks without one that must not start now."""
+        ...
+
+    def put(self, tasks: Sequence[HeldTask]) -> None:
+        """Starts these, in this order, as lanes become free."""
+        ...
+
+    def withdraw(self) -> list[HeldTask]:
+        """Takes back every task that has not started."""
+        ...
+
+    def cancel(self, task: HeldTask) -> None:
+        """Cancels the body of a started task if it is a coroutine."""
+        ...
+
+    def load(self, is_async: bool) -> tuple[int, int, int]:
+        """Of one kind of lambda: how many can run at once, how many run, how many wait."""
+        ...
+
+    def close(self) -> None:
+        """Takes no more. What runs is not waited for."""
+        ...
+
+
+class ThreadLanes:
+    """The lanes of production."""
+
+    def __init__(self, threads: int, async_tasks: int) -> None:
+        self._threads = ThreadLane(threads)
+        self._coroutines = LoopLane(async_tasks)
+        self._loop = asyncio.new_event_loop()
+        self._closed = False
+
+    def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
+        self._is_async = performer.is_async
+        ends = Ends(asyncio.get_running_loop(), ended)
+        self._threads.open(performer, begin, ends)
+        self._coroutines.open(self._loop, performer, begin, ends)
+        threading.Thread(target=self._turn, name="lane-async", daemon=True).start()
+
+    def put(self, tasks: Sequence[HeldTask]) -> None:
+        coroutines = [task for task in tasks if self._is_async(task)]
+        if coroutines:
+            self._coroutines.put(coroutines)
+        if len(coroutines) < len(tasks):
+            self._threads.put([task for task in tasks if not self._is_async(task)] if coroutines else tasks)
+
+    def withdraw(self) -> list[HeldTask]:
+        return self._threads.withdraw() + self._coroutines.withdraw()
+
+    def cancel(self, task: HeldTask) -> None:
+        self._coroutines.cancel(task)
+
+    def load(self, is_async: bool) -> tuple[int, int, int]:
+        return (self._coroutines if is_async else self._threads).load()
+
+    def close(self) -> None:
+        self._closed = True
+        self._threads.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _turn(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        while not self._closed:
+            try:
+                self._loop.run_forever()
+            except BaseException as error:  # noqa: BLE001  asyncio lets SystemExit in a task of the lambda's own through
+                _log.warning("a lambda's own asyncio task ended the loop; it goes on", error=repr(error))
+
+
+class InlineLanes:
+    """Runs both kinds on the executor's own loop: a `def` is called directly, so its timeout can't cut in."""
+
+    def __init__(self, async_tasks: int = 256) -> None:
+        self._coroutines = LoopLane(async_tasks)
+        self._waiting: deque[HeldTask] = deque()
+        self._called = False
+
+    def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
+        self._performer, self._begin = performer, begin
+        self._loop = asyncio.get_running_loop()
+        self._ends = Ends(self._loop, ended)
+        self._coroutines.open(self._loop, performer, begin, self._ends)
+
+    def put(self, tasks: Sequence[HeldTask]) -> None:
+        for task in tasks:
+            if self._performer.is_async(task):
+                self._coroutines.put([task])
+            else:
+                self._waiting.append(task)
+        if self._waiting and not self._called:
+            self._called = True
+            self._loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        """One task per turn of the loop, so that the roles beside it go on."""
+        self._called = False
+        if not self._waiting:
+            return
+        task = self._waiting.popleft()
+        if self._begin(task):
+            task.outcome = contextvars.Context().run(self._performer.run, task)
+        self._ends.add(task)
+        self.put(())
+
+    def withdraw(self) -> list[HeldTask]:
+        tasks = [*self._waiting, *self._coroutines.withdraw()]
+        self._waiting.clear()
+        return tasks
+
+    def cancel(self, task: HeldTask) -> None:
+        self._coroutines.cancel(task)
+
+    def load(self, is_async: bool) -> tuple[int, int, int]:
+        return self._coroutines.load() if is_async else (1, 0, len(self._waiting))
+
+    def close(self) -> None:
+        self._waiting.clear()

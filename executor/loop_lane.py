@@ -1,0 +1,87 @@
+"""An event loop for `async def` lambdas, each in an asyncio task of its own.
+
+Owns what waits for the loop and how many run on it; the loop itself is given: one of its own thread, or the executor's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import os
+from collections import deque
+from collections.abc import Sequence
+
+from .begin import Begin
+from .ends import Ends
+from .held import HeldTask
+from .outcome import Stopped
+from .perform import FORKED, Performer, timed_out
+
+
+class LoopLane:
+    """Runs `async def` lambdas on one event loop, each in an asyncio task of its own."""
+
+    def __init__(self, limit: int) -> None:
+        self.capacity = limit
+        self._waiting: deque[HeldTask] = deque()
+        self._running = 0
+        self._loop: asyncio.AbstractEventLoop
+        self._called = False
+        self._pid = os.getpid()
+
+    def open(self, loop: asyncio.AbstractEventLoop, performer: Performer, begin: Begin, ends: Ends) -> None:
+        self._loop, self._performer, self._begin, self._ends = loop, performer, begin, ends
+
+    def put(self, tasks: Sequence[HeldTask]) -> None:
+        self._waiting.extend(tasks)
+        if not self._called:
+            self._called = True
+            self._loop.call_soon_threadsafe(self._fill)
+
+    def withdraw(self) -> list[HeldTask]:
+        tasks = []
+        try:
+            while True:
+                tasks.append(self._waiting.popleft())
+        except IndexError:
+            return tasks
+
+    def load(self) -> tuple[int, int, int]:
+        return self.capacity, self._running, len(self._waiting)
+
+    def cancel(self, task: HeldTask) -> None:
+        self._loop.call_soon_threadsafe(self._cancel, task)
+
+    def _cancel(self, task: HeldTask) -> None:
+        if task.aio is not None:
+            task.aio.cancel()
+
+    def _fill(self) -> None:
+        self._called = False
+        while self._waiting and self._running < self.capacity:
+            try:
+                task = self._waiting.popleft()
+            except IndexError:
+                return  # withdrawn meanwhile
+            if not self._begin(task):
+                self._ends.add(task)
+                continue
+            self._running += 1
+            body = self._run(task)
+            task.aio = self._loop.create_task(body, name=task.task_id, context=contextvars.Context())
+            task.aio.add_done_callback(functools.partial(self._end, task))
+
+    async def _run(self, task: HeldTask) -> None:
+        outcome = await self._performer.run_async(task)
+        if os.getpid() != self._pid:
+            os._exit(FORKED)
+        task.outcome = outcome
+
+    def _end(self, task: HeldTask, _done: asyncio.Task[None]) -> None:
+        if task.outcome is None:  # cancelled before its first step, or again while it ended
+            task.outcome = timed_out(task) if task.timed_out else Stopped("cancelled")
+        self._running -= 1
+        self._ends.add(task)
+        if self._waiting:
+            self._fill()

@@ -1,0 +1,147 @@
+"""How a run ended, as a value; and what that means on the wire.
+
+Owns the words a handler has for failing (atf.Retry, atf.Fatal, any other exception), the text that is kept of an exception,
+and the wait before the next attempt. It runs no user code, except the __str__ of its exceptions.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import traceback
+from pathlib import Path
+from typing import Final, NamedTuple, assert_never
+
+from atf.errors import AtfError, Fatal, Retry
+from atf.rpc import task_pb2 as t
+from atf.task import MAX_AHEAD_US, MAX_ERROR_BYTES, MAX_RESULT_BYTES, US
+
+_FIRST_LINE_BYTES: Final = 1 << 10
+_FRAMES_KEPT: Final = 12
+_OURS: Final = str(Path(__file__).parent)
+
+
+class Returned(NamedTuple):
+    """The lambda returned; what, as bytes."""
+
+    result: bytes
+    encoding: int
+
+
+class Failed(NamedTuple):
+    """The attempt failed, and may be repeated."""
+
+    error: str
+    after_s: float | None = None
+    """Seconds to wait, where the lambda named them; else the task's backoff decides."""
+
+
+class GaveUp(NamedTuple):
+    """The attempt failed, and no other can succeed."""
+
+    error: str
+
+
+class TimedOut(NamedTuple):
+    """The run lasted longer than its timeout."""
+
+    error: str
+
+
+class Stopped(NamedTuple):
+    """The run ended, or never began, because its cancellation was asked for."""
+
+    error: str
+
+
+Outcome = Returned | Failed | GaveUp | TimedOut | Stopped
+
+
+def of_exception(error: BaseException) -> Outcome:
+    """What an exception of the lambda's stands for. None of them ends the executor, SystemExit included."""
+    match error:
+        case Fatal():
+            return GaveUp(describe(error))
+        case Retry(after_s=after_s):
+            return Failed(clip(str(error)) or "the lambda asked to be run again", after_s)
+        case SystemExit() | KeyboardInterrupt() | GeneratorExit():
+            return Failed(f"the lambda raised {describe(error)}")
+    return Failed(describe(error))
+
+
+def of_result(result: bytes, encoding: int) -> Outcome:
+    """What a return value stands for once it is bytes."""
+    if len(result) > MAX_RESULT_BYTES:
+        return GaveUp(f"the lambda returned {len(result)} bytes; a result has at most {MAX_RESULT_BYTES}")
+    return Returned(result, encoding)
+
+
+def to_result(
+    outcome: Outcome, options: t.TaskOptions, attempt: int, chance: random.Random
+) -> tuple[t.Outcome, bytes, int, str, int]:
+    """An outcome as the fields of a Result.
+
+    Args:
+        outcome: how the run ended.
+        options: of the task; its backoff decides on the wait.
+        attempt: number of the attempt that ended, from 1.
+        chance: the source of the jitter.
+
+    Returns:
+        outcome, result, encoding, error, retry_in_us.
+    """
+    match outcome:
+        case Returned(result, encoding):
+            return t.SUCCEEDED, result, encoding, "", 0
+        case Failed(error, after_s):
+            asked = None if after_s is None else _asked_us(after_s)
+            return t.FAILED, b"", 0, error, backoff_us(options, attempt, chance) if asked is None else asked
+        case GaveUp(error):
+            return t.FAILED_FATAL, b"", 0, error, 0
+        case TimedOut(error):
+            return t.TIMED_OUT, b"", 0, error, backoff_us(options, attempt, chance)
+        case Stopped(error):
+            return t.STOPPED, b"", 0, error, 0
+    assert_never(outcome)
+
+
+def backoff_us(options: t.TaskOptions, attempt: int, chance: random.Random) -> int:
+    """Microseconds until the attempt after this one: min(base * factor^(attempt-1), max), times the jitter."""
+    backoff = options.backoff
+    try:
+        wait = min(backoff.base_us * max(1.0, backoff.factor) ** max(0, attempt - 1), backoff.max_us)
+    except OverflowError:
+        wait = backoff.max_us
+    jitter = min(max(backoff.jitter, 0.0), 1.0)
+    return min(max(0, round(wait * (1 + jitter * (2 * chance.random() - 1)))), MAX_AHEAD_US)
+
+
+def _asked_us(seconds: float) -> int | None:
+    if math.isnan(seconds):
+        return None
+    return int(min(max(0.0, seconds * US), MAX_AHEAD_US))
+
+
+def describe(error: BaseException) -> str:
+    """An exception's type and message, then the end of its traceback without our own frames; at most 4 KiB."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001  a __str__ of the user's
+        message = "(its message can't be shown)"
+    first = clip(f"{type(error).__name__}: {message}" if message else type(error).__name__, _FIRST_LINE_BYTES)
+    frames = traceback.extract_tb(error.__traceback__, limit=-_FRAMES_KEPT)
+    trace = "".join(traceback.format_list([each for each in frames if not each.filename.startswith(_OURS)])).rstrip()
+    if not trace:
+        return first
+    rest = trace.encode("utf-8", "replace")[-(MAX_ERROR_BYTES - len(first.encode()) - 1) :].decode("utf-8", "ignore")
+    return f"{first}\n{rest}"
+
+
+def reason(error: BaseException) -> str:
+    """An error as a sentence: ours speak for themselves, others need their type and place."""
+    return clip(str(error)) if isinstance(error, AtfError) else describe(error)
+
+
+def clip(text: str, size: int = MAX_ERROR_BYTES) -> str:
+    """The start of a text, in at most `size` bytes of UTF-8."""
+    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")

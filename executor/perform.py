@@ -1,0 +1,145 @@
+"""From a claim that may start to the outcome of its run: resolve → decode → perform → outcome.
+
+Runs user code, and lets nothing that it raises through. It reports nothing and knows no other role; it runs in whatever
+thread or on whatever loop a lane calls it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from atf.context import Context
+from atf.options import from_us
+from atf.runtime import Runtime
+
+from .held import HeldTask
+from .outcome import Failed, GaveUp, Outcome, Stopped, TimedOut, describe, of_exception, of_result, reason
+
+FORKED: Final = 70
+"""Exit code of a process that a lambda forked and that came back out of the lambda: it must not go on as an executor."""
+
+
+class Lambda(Protocol):
+    """What a run needs of a registered lambda; atf.lambdas.Lambda is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def fn(self) -> Any: ...
+    @property
+    def is_async(self) -> bool: ...
+    @property
+    def takes_context(self) -> bool: ...
+    def decode(self, payload: bytes, encoding: int) -> dict[str, Any]: ...
+    def encode_result(self, value: Any) -> tuple[bytes, int]: ...
+
+
+class _Call(NamedTuple):
+    """A lambda and what it is called with."""
+
+    known: Lambda
+    context: tuple[Context, ...]
+    values: dict[str, Any]
+
+
+class Performer:
+    """Runs lambdas by name.
+
+    Args:
+        lambdas: all that this executor can run.
+        runtime: clocks.
+    """
+
+    def __init__(self, lambdas: Mapping[str, Lambda], runtime: Runtime) -> None:
+        self._lambdas = lambdas
+        self._runtime = runtime
+
+    def is_async(self, task: HeldTask) -> bool:
+        """Whether the task's lambda is an `async def`."""
+        known = self._lambdas.get(task.lambda_name)
+        return known is not None and known.is_async
+
+    def run(self, task: HeldTask) -> Outcome:
+        """Runs a `def` to its end, and notes when that was."""
+        outcome = self._run(task)
+        task.ended_at = self._runtime.monotonic()
+        return outcome
+
+    async def run_async(self, task: HeldTask) -> Outcome:
+        """Runs an `async def` likewise. A cancellation that was asked for is an outcome too, and goes no further."""
+        outcome = await self._run_async(task)
+        task.ended_at = self._runtime.monotonic()
+        return outcome
+
+    def _run(self, task: HeldTask) -> Outcome:
+        call = self._prepare(task)
+        if not isinstance(call, _Call):
+            return call
+        try:
+            value = call.known.fn(*call.context, **call.values)
+        except BaseException as error:  # noqa: BLE001  SystemExit of a lambda ends the run, not the executor
+            return self._raised(task, error)
+        return self._returned(task, call.known, value)
+
+    async def _run_async(self, task: HeldTask) -> Outcome:
+        call = self._prepare(task)
+        if not isinstance(call, _Call):
+            return call
+        try:
+            value = await call.known.fn(*call.context, **call.values)
+        except BaseException as error:  # noqa: BLE001  see _run
+            return self._raised(task, error)
+        return self._returned(task, call.known, value)
+
+    def _prepare(self, task: HeldTask) -> _Call | Outcome:
+        known = self._lambdas.get(task.lambda_name)
+        if known is None:
+            # It was announced, so this is a rolling deployment or a bug: another executor may know it.
+            return Failed(f"this executor has no lambda {task.lambda_name}")
+        try:
+            values = known.decode(task.spec.payload, task.spec.encoding)
+        except Exception as error:  # noqa: BLE001  whatever is wrong with it, it will be wrong again
+            return GaveUp(f"the payload does not fit {task.lambda_name}: {reason(error)}")
+        return _Call(known, (self._context(task),) if known.takes_context else (), values)
+
+    def _context(self, task: HeldTask) -> Context:
+        left_us = round(task.timeout * 1_000_000)
+        scheduled_at = from_us(max(1, task.scheduled_at_us))
+        assert scheduled_at is not None
+        return Context(
+            task_id=task.task_id,
+            lambda_name=task.lambda_name,
+            attempt=task.attempt,
+            run=task.run,
+            fence=task.counter,
+            scheduled_at=scheduled_at,
+            deadline=from_us(self._runtime.wall_us() + left_us) if left_us else None,
+            labels=dict(task.spec.labels),
+            cancelled=task,
+            progress=task.say,
+        )
+
+    def _raised(self, task: HeldTask, error: BaseException) -> Outcome:
+        if task.timed_out:
+            return timed_out(task)
+        if task.stopping:
+            return Stopped(
+                "cancelled" if isinstance(error, asyncio.CancelledError) else f"cancelled; {describe(error)}"
+            )
+        return of_exception(error)
+
+    def _returned(self, task: HeldTask, known: Lambda, value: Any) -> Outcome:
+        if task.timed_out:
+            return timed_out(task)
+        try:
+            result, encoding = known.encode_result(value)
+        except Exception as error:  # noqa: BLE001  a return value that can't be encoded never can
+            return GaveUp(f"what the lambda returned can't be encoded: {reason(error)}")
+        return of_result(result, encoding)
+
+
+def timed_out(task: HeldTask) -> TimedOut:
+    """The outcome of a run that lasted longer than it may."""
+    return TimedOut(f"timed out after {task.timeout:g} s")

@@ -1,0 +1,113 @@
+"""What the HSC is told of claims: how runs ended, and which claims are handed back.
+
+Makes the messages; sending them until they are answered is sender.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+from atf.config import Timing
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.rpc.api import HSC
+from atf.runtime import Runtime
+
+from .held import HeldTask, Ledger
+from .outcome import Failed, clip, to_result
+from .sender import CALL_S, Sender
+
+
+class Report:
+    """The results and hand-backs of one executor.
+
+    Args:
+        executor_id: in whose name.
+        hsc: where to.
+        ledger: forgets what is answered for.
+        moved: called whenever something has left the ledger.
+        timing: how long a lease lasts.
+        runtime: clocks and chance.
+
+    Attributes:
+        results: sends how runs ended.
+        returns: sends what is handed back.
+    """
+
+    def __init__(
+        self,
+        *,
+        executor_id: str,
+        hsc: HSC,
+        ledger: Ledger,
+        moved: Callable[[], None],
+        timing: Timing,
+        runtime: Runtime,
+    ) -> None:
+        self._executor_id = executor_id
+        self._hsc = hsc
+        self._ledger = ledger
+        self._runtime = runtime
+        self.results: Sender[h.Result] = Sender(
+            "results",
+            call=self._set_results,
+            refused=self._refused,
+            ledger=ledger,
+            moved=moved,
+            timing=timing,
+            runtime=runtime,
+        )
+        self.returns: Sender[t.ClaimRef] = Sender(
+            "hand back",
+            call=self._hand_back,
+            refused=lambda task, _error: ledger.release([task]),
+            ledger=ledger,
+            moved=moved,
+            timing=timing,
+            runtime=runtime,
+        )
+
+    def ended(self, tasks: Iterable[HeldTask]) -> None:
+        """Tells how these runs ended; each has an outcome."""
+        self.results.add([(task, self._result(task)) for task in tasks])
+
+    def unstarted(self, tasks: Iterable[HeldTask]) -> None:
+        """Hands these back; none of them has started or will."""
+        self.returns.add([(task, task.ref()) for task in tasks])
+
+    def _result(self, task: HeldTask) -> h.Result:
+        assert task.outcome is not None
+        outcome, result, encoding, error, retry_in_us = to_result(
+            task.outcome, task.spec.options, task.attempt, self._runtime.random
+        )
+        task.ended_at = task.ended_at or self._runtime.monotonic()
+        return h.Result(
+            claim=task.ref(),
+            outcome=outcome,
+            result=result,
+            encoding=cast("t.Encoding", encoding),
+            error=error,
+            retry_in_us=retry_in_us,
+            ran_us=round((task.ended_at - task.started_at) * 1_000_000) if task.started else 0,
+        )
+
+    async def _set_results(self, batch: list[tuple[HeldTask, h.Result]]) -> Sequence[h.Verdict]:
+        now = self._runtime.monotonic()
+        for task, result in batch:
+            result.ended_ago_us = round((now - task.ended_at) * 1_000_000)
+        request = h.SetResultsRequest(executor_id=self._executor_id, results=[result for _, result in batch])
+        return (await self._hsc.set_results(request, timeout=CALL_S)).verdicts
+
+    def _refused(self, task: HeldTask, error: str) -> None:
+        """The HSC calls a result invalid: the attempt has failed, whatever it was. If even that is refused, the lease decides."""
+        text = f"the result was refused: {error}"
+        if isinstance(task.outcome, Failed) and task.outcome.error == clip(text):
+            self._ledger.release([task])
+            return
+        task.outcome = Failed(clip(text))
+        self.results.add([(task, self._result(task))])
+
+    async def _hand_back(self, batch: list[tuple[HeldTask, t.ClaimRef]]) -> Sequence[h.Verdict]:
+        request = h.HandBackRequest(executor_id=self._executor_id, claims=[ref for _, ref in batch])
+        return (await self._hsc.hand_back(request, timeout=CALL_S)).verdicts

@@ -1,0 +1,150 @@
+"""What an executor holds, in memory that outlives it: the worker writes it, its guard reads it once the worker is dead.
+
+Owns the layout of that memory, and nothing else: which task goes into which slot is the ledger's business. A slot is filled
+first, and its state byte set last; so a worker killed in between leaves a free slot, never half a task. Only the worker
+writes. While it lives, the guard reads nothing but the age of the oldest lease.
+
+Layout, in the byte order of the host, since both live on it:
+    header, 64 bytes
+        0   int64       CLOCK_BOOTTIME in microseconds at which the oldest lease among the held claims was asked for; 0: none held
+    slot, 512 bytes each
+        0   uint8       state: 0 free, 1 held, 2 started, 3 timed out, 4 stopped
+        1   uint8       length of the task id
+        2   uint8       length of the nonce
+        4   uint16      length of the error
+        8   int64       counter of the token
+        16  int64       retry_in_us
+        24  72 bytes    task id
+        96  64 bytes    nonce
+        160 352 bytes   error
+"""
+
+from __future__ import annotations
+
+import enum
+import mmap
+import os
+import struct
+import tempfile
+from typing import Final, NamedTuple
+
+HEADER_BYTES: Final = 64
+SLOT_BYTES: Final = 512
+
+_SLOT: Final = struct.Struct("=BBBxHxxqq72s64s")
+_ERROR_AT: Final = _SLOT.size
+_ERROR_BYTES: Final = SLOT_BYTES - _ERROR_AT
+_LENGTHS: Final = struct.Struct("=H")
+_LENGTH_AT: Final = 4
+_RETRY: Final = struct.Struct("=q")
+_RETRY_AT: Final = 16
+_NONCE_BYTES: Final = 64
+
+
+class SlotState(enum.IntEnum):
+    """What is known of a claim should its executor die now."""
+
+    FREE = 0
+    HELD = 1
+    """It has not started: it may be handed back."""
+    STARTED = 2
+    """It may have run."""
+    TIMED_OUT = 3
+    """It ran past its timeout and did not end."""
+    STOPPED = 4
+    """Its cancellation was asked for, and it did not end."""
+
+
+class Entry(NamedTuple):
+    """One slot that is not free."""
+
+    state: SlotState
+    task_id: str
+    counter: int
+    nonce: str
+    retry_in_us: int
+    error: str
+
+
+class Table:
+    """The slots, over any writable buffer. A method costs a microsecond or less, `entries` apart."""
+
+    def __init__(self, buffer: bytearray | mmap.mmap) -> None:
+        self._buffer = buffer
+        # Written and read as one machine word: the guard never sees half of it.
+        self._oldest = memoryview(buffer)[:8].cast("q")
+        self.slots = (len(buffer) - HEADER_BYTES) // SLOT_BYTES
+
+    @classmethod
+    def in_memory(cls, slots: int) -> Table:
+        """A table that nobody else can read, for an executor without a guard."""
+        return cls(bytearray(HEADER_BYTES + slots * SLOT_BYTES))
+
+    @classmethod
+    def mapped(cls, descriptor: int) -> Table:
+        """The table in the memory file that `memory_file` made, in this process or its parent."""
+        return cls(mmap.mmap(descriptor, os.fstat(descriptor).st_size))
+
+    @property
+    def oldest_lease_us(self) -> int:
+        """CLOCK_BOOTTIME at which the oldest lease was asked for, in microseconds; 0: nothing is held."""
+        return self._oldest[0]
+
+    @oldest_lease_us.setter
+    def oldest_lease_us(self, instant_us: int) -> None:
+        self._oldest[0] = instant_us
+
+    def fill(self, slot: int, task_id: str, counter: int, nonce: str) -> None:
+        """Records a claim as held.
+
+        Raises:
+            ValueError: the id or the nonce is longer than the slot has room for.
+        """
+        name, secret = task_id.encode(), nonce.encode()
+        if len(name) > 72 or len(secret) > _NONCE_BYTES:
+            raise ValueError(f"task id of {len(name)} bytes, nonce of {len(secret)}: at most 72 and {_NONCE_BYTES}")
+        at = HEADER_BYTES + slot * SLOT_BYTES
+        _SLOT.pack_into(self._buffer, at, 0, len(name), len(secret), 0, counter, 0, name, secret)
+        self._buffer[at] = SlotState.HELD
+
+    def mark(self, slot: int, state: SlotState) -> None:
+        """Changes the state alone."""
+        self._buffer[HEADER_BYTES + slot * SLOT_BYTES] = state
+
+    def overrun(self, slot: int, state: SlotState, error: str, retry_in_us: int = 0) -> None:
+        """Records how a run that does not end is to be reported once its process is dead. A long error is cut."""
+        at = HEADER_BYTES + slot * SLOT_BYTES
+        text = error.encode("utf-8", "replace")[:_ERROR_BYTES]
+        self._buffer[at + _ERROR_AT : at + _ERROR_AT + len(text)] = text
+        _LENGTHS.pack_into(self._buffer, at + _LENGTH_AT, len(text))
+        _RETRY.pack_into(self._buffer, at + _RETRY_AT, retry_in_us)
+        self._buffer[at] = state
+
+    def free(self, slot: int) -> None:
+        """Forgets a claim whose end is recorded."""
+        self._buffer[HEADER_BYTES + slot * SLOT_BYTES] = SlotState.FREE
+
+    def entries(self) -> list[Entry]:
+        """All slots that are not free."""
+        found = []
+        for slot in range(self.slots):
+            at = HEADER_BYTES + slot * SLOT_BYTES
+            state, name, secret, error, counter, retry_in_us, task_id, nonce = _SLOT.unpack_from(self._buffer, at)
+            if state != SlotState.FREE:
+                text = bytes(self._buffer[at + _ERROR_AT : at + _ERROR_AT + error]).decode("utf-8", "ignore")
+                entry = Entry(
+                    SlotState(state), task_id[:name].decode(), counter, nonce[:secret].decode(), retry_in_us, text
+                )
+                found.append(entry)
+        return found
+
+
+def memory_file(slots: int) -> int:
+    """The descriptor of a memory file for a table; it has no name, so nothing is left of it when its processes end."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("atf-executor", os.MFD_CLOEXEC)
+    else:  # no Linux
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.truncate(descriptor, HEADER_BYTES + slots * SLOT_BYTES)
+    return descriptor

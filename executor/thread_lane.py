@@ -1,0 +1,91 @@
+"""Threads for `def` lambdas. They pull from a shared deque, so that a short task costs no hop of its own: a thread is woken only
+if it idles, and wakes the next one only if there is more to do.
+
+Owns the threads and what waits for them; see lanes.py for what goes in and comes out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import threading  # noqa: TID251  what a lane is
+from collections import deque
+from collections.abc import Sequence
+
+from .begin import Begin
+from .ends import Ends
+from .held import HeldTask
+from .perform import FORKED, Performer
+
+
+class ThreadLane:
+    """Runs `def` lambdas, one per thread."""
+
+    def __init__(self, threads: int) -> None:
+        self.capacity = threads
+        self.running = 0
+        self._waiting: deque[HeldTask] = deque()
+        self._idle: list[threading.Lock] = []
+        self._busy: list[int] = [0] * threads
+        self._closed = False
+        self._pid = os.getpid()
+
+    def open(self, performer: Performer, begin: Begin, ends: Ends) -> None:
+        self._performer, self._begin, self._ends = performer, begin, ends
+        for number in range(self.capacity):
+            # Daemons: a body that never ends must not keep the process from ending.
+            threading.Thread(target=self._work, args=(number,), name=f"lane-{number}", daemon=True).start()
+
+    def put(self, tasks: Sequence[HeldTask]) -> None:
+        self._waiting.extend(tasks)
+        self._wake()
+
+    def withdraw(self) -> list[HeldTask]:
+        tasks = []
+        try:
+            while True:  # a thread may take one meanwhile: each goes to exactly one of the two
+                tasks.append(self._waiting.popleft())
+        except IndexError:
+            return tasks
+
+    def load(self) -> tuple[int, int, int]:
+        return self.capacity, sum(self._busy), len(self._waiting)
+
+    def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._wake()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(IndexError):  # all are busy, and look for more when they are done
+            self._idle.pop().release()
+
+    def _work(self, number: int) -> None:
+        mine = threading.Lock()
+        mine.acquire()
+        waiting, busy, idle = self._waiting, self._busy, self._idle
+        while not self._closed:
+            try:
+                task = waiting.popleft()
+            except IndexError:
+                busy[number] = 0
+                idle.append(mine)
+                if not waiting and not self._closed:
+                    mine.acquire()
+                    continue
+                # Something came between the look and the parking: who put it may have found nobody to wake.
+                try:
+                    idle.remove(mine)
+                except ValueError:
+                    mine.acquire()  # woken already
+                continue
+            busy[number] = 1
+            if waiting and idle:
+                self._wake()
+            if self._begin(task):
+                outcome = contextvars.Context().run(self._performer.run, task)
+                if os.getpid() != self._pid:
+                    os._exit(FORKED)  # a child that the lambda forked must not go on as an executor
+                task.outcome = outcome
+            self._ends.add(task)

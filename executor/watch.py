@@ -1,0 +1,93 @@
+"""Looks at what is held when time alone changes something: timeouts, bodies that do not end, work that waits too long here.
+
+Owns no task and decides nothing about it beyond "now": what follows is the executor's. Sleeps until the next instant at
+which anything can be due, so it costs nothing while nothing is held, and the times are exact.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Final, Protocol
+
+from atf.runtime import Runtime
+
+from .held import HeldTask, Ledger
+
+WAITED_S: Final = 1.0
+"""Seconds after which work that waits for a lane is handed back: its neighbours run longer than was measured."""
+_LEAST_S: Final = 0.01
+"""Between two looks."""
+
+
+class Watched(Protocol):
+    """What a look may call."""
+
+    def stop(self, task: HeldTask, *, timed_out: bool) -> None:
+        """The task's run must end."""
+        ...
+
+    def overran(self, task: HeldTask) -> None:
+        """The task's run was told to end, and has not within the grace."""
+        ...
+
+    def relieve(self) -> None:
+        """Some work has waited too long."""
+        ...
+
+
+class Watch:
+    """The looks of one executor."""
+
+    def __init__(self, ledger: Ledger, watched: Watched, *, stop_grace: float, runtime: Runtime) -> None:
+        self._ledger = ledger
+        self._watched = watched
+        self._grace = stop_grace
+        self._runtime = runtime
+        self._next_at = math.inf
+        self._wake = asyncio.Event()
+
+    def note(self, task: HeldTask) -> None:
+        """A task has come, or was told to stop: the next look may be due sooner."""
+        if self._due(task, self._runtime.monotonic()) < self._next_at:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Looks until cancelled."""
+        while True:
+            self._wake.clear()
+            self._next_at = self.once()
+            left = self._next_at - self._runtime.monotonic()
+            try:
+                async with asyncio.timeout(None if left == math.inf else max(_LEAST_S, left)):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    def once(self) -> float:
+        """One look. Returns the instant of the next, of the monotonic clock."""
+        now = self._runtime.monotonic()
+        next_at, waited = math.inf, False
+        for task in self._ledger.snapshot():
+            if self._due(task, now) <= now:
+                if not task.started:
+                    waited = True
+                elif task.stop_at:
+                    self._watched.overran(task)
+                else:
+                    self._watched.stop(task, timed_out=True)
+            next_at = min(next_at, self._due(task, now))
+        if waited:
+            self._watched.relieve()
+        return next_at
+
+    def _due(self, task: HeldTask, now: float) -> float:
+        """When to look at the task next."""
+        if task.outcome is not None or task.overrun:
+            return math.inf
+        if task.started:
+            if task.stop_at:
+                return task.stop_at + self._grace
+            return task.started_at + task.timeout if task.timeout else math.inf
+        begun = now + task.timeout if task.timeout else math.inf  # should it start this very moment
+        return min(begun, task.waiting_since + WAITED_S) if task.queued else begun

@@ -1,0 +1,349 @@
+"""The executor: one straight pipe from the controller to the HSC.
+
+    fetch → admit → resolve → decode → perform → outcome → report
+
+1. fetch    asks the controller for as much as there is room for (fetch.py, pace.py)
+2. admit    writes what came into the ledger and its table, keeps suspects apart (held.py, gate.py), fills the lanes (lanes.py)
+3. resolve, decode, perform: in a lane, the lambda runs (begin.py, perform.py)
+4. outcome  what it did becomes a value (outcome.py)
+5. report   results go to the HSC in batches until they are answered (report.py, sender.py)
+
+This file joins them, and owns what cuts across: cancellation, timeouts, lost claims, draining. It takes everything from its
+constructor and runs on one event loop; heartbeats are apart (heartbeat.py), the process around it too (worker_main.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from atf.config import ExecutorSettings, Timing
+from atf.log import get_logger
+from atf.rpc import controller_pb2 as c
+from atf.rpc.api import HSC, Controller
+from atf.runtime import Runtime
+
+from .begin import LastLook
+from .fetch import Fetch
+from .gate import Gate
+from .heartbeat import EXIT_NO_HEARTBEAT
+from .held import HeldTask, Ledger
+from .lanes import Lanes
+from .outcome import TimedOut, to_result
+from .pace import Pace
+from .perform import Lambda, Performer
+from .report import Report
+from .table import SlotState, Table
+from .watch import WAITED_S, Watch
+
+EXIT_OVERRUN: Final = 76
+"""Exit code of a worker with a lambda that did not end when it had to."""
+
+_log = get_logger(duty="executor")
+
+
+def _nothing() -> None:
+    """Nobody beats: the next regular heartbeat will do."""
+
+
+class Executor:
+    """Runs the tasks of one executor.
+
+    Args:
+        executor_id: new for every process.
+        lambdas: by name; all that it announces.
+        controller: gives work.
+        hsc: takes results and what is handed back.
+        lanes: where lambdas run.
+        table: where it writes what it holds, for its guard.
+        settings: bounds and graces.
+        timing: the arithmetic of leases.
+        runtime: clocks, chance, spawning.
+
+    Attributes:
+        ledger: what it holds; for Heartbeats.
+        nudge: called when a task needs a heartbeat before it may start; Heartbeats.nudge belongs here.
+
+    Raises:
+        ConfigError: the times leave a starting task no room.
+    """
+
+    def __init__(
+        self,
+        *,
+        executor_id: str,
+        lambdas: Mapping[str, Lambda],
+        controller: Controller,
+        hsc: HSC,
+        lanes: Lanes,
+        table: Table,
+        settings: ExecutorSettings,
+        timing: Timing,
+        runtime: Runtime,
+    ) -> None:
+        self.executor_id = executor_id
+        self.ledger = Ledger(table)
+        self.nudge: Callable[[], None] = _nothing
+        self._lanes = lanes
+        self._settings = settings
+        self._lease_us = timing.heartbeat_timeout_us
+        self._runtime = runtime
+        self._performer = Performer(lambdas, runtime)
+        self._last_look = LastLook(self.ledger, timing, runtime)
+        self._gate = Gate()
+        self._pace = Pace()
+        self._stale: list[HeldTask] = []
+        self._watch = Watch(self.ledger, self, stop_grace=settings.stop_grace, runtime=runtime)
+        self._fetch = Fetch(
+            executor_id=executor_id,
+            lambdas={name: each.is_async for name, each in lambdas.items()},
+            controller=controller,
+            room=self._room,
+            admit=self._admit,
+            drain=self.drain,
+            runtime=runtime,
+        )
+        self._report = Report(
+            executor_id=executor_id, hsc=hsc, ledger=self.ledger, moved=self._moved, timing=timing, runtime=runtime
+        )
+        self._timer: asyncio.TimerHandle | None = None
+        self._draining = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._code = 0
+        self._deadline = 0.0
+        self._aborted = False
+
+    async def run(self) -> int:
+        """Works until drained.
+
+        Returns:
+            The exit code: 0 drained; 75 a claim was lost while its `def` ran; 76 a lambda did not end. After 75 and 76 a body
+            may still run: the caller MUST end the process.
+
+        Raises:
+            FailedPrecondition: the controller is on another host.
+        """
+        self._lanes.open(self._performer, self._last_look, self._ended)
+        fetch = self._runtime.spawn(self._fetch.run(), name="fetch")
+        duties = [
+            fetch,
+            self._runtime.spawn(self._report.results.run(), name="results"),
+            self._runtime.spawn(self._report.returns.run(), name="hand back"),
+            self._runtime.spawn(self._watch.run(), name="watch"),
+        ]
+        draining = self._runtime.spawn(self._draining.wait(), name="draining")
+        try:
+            await asyncio.wait({draining, *duties}, return_when=asyncio.FIRST_COMPLETED)
+            self.drain()
+            fetch.cancel()
+            await self._finish()
+            for duty in duties:
+                if duty.done() and not duty.cancelled():
+                    duty.result()  # a bug, or the wrong host: it is raised here
+            return self._code
+        finally:
+            for each in (draining, *duties):
+                each.cancel()
+            await asyncio.gather(draining, *duties, return_exceptions=True)
+            if self._timer is not None:
+                self._timer.cancel()
+            self._lanes.close()
+
+    def drain(self) -> None:
+        """Takes no more, hands back what has not started, lets the rest end; then `run` returns. May be called again."""
+        if not self._draining.is_set():
+            self._draining.set()
+            self._deadline = self._runtime.monotonic() + self._settings.drain_timeout
+            waiting = [*self._lanes.withdraw(), *self._gate.withdraw(), *self._stale]
+            self._stale = []
+            _log.info("draining", started=len(self.ledger.tasks) - len(waiting), handed_back=len(waiting))
+            self._give_back(waiting)
+
+    def abort(self, code: int, why: str) -> None:
+        """Ends `run` at once with this exit code."""
+        _log.error("ending at once", why=why, code=code)
+        self._code, self._aborted = code, True
+        self._draining.set()
+        self._progress.set()
+
+    def heard(self, lost: Sequence[HeldTask], cancelled: Sequence[HeldTask]) -> None:
+        """A heartbeat was answered: these claims are not ours any more, these shall be cancelled, the others are renewed."""
+        for task in lost:
+            self._lose(task)
+        for task in cancelled:
+            self.stop(task, timed_out=False)
+        self._gate.admit(self._stale)
+        self._stale = []
+        self._pump()
+
+    # --- admit ------------------------------------------------------------------------------------------------------
+
+    def _room(self, is_async: bool, lambdas: Sequence[str]) -> int:
+        """How many tasks of one kind to ask for now."""
+        if self._gate.crowded:
+            return 0
+        lanes, running, waiting = self._lanes.load(is_async)
+        load = (lanes, running, waiting + len(self._stale))
+        return min(self.ledger.room, self._pace.room(lambdas, load, self._runtime.monotonic()))
+
+    def _admit(self, reply: c.NextWorkReply) -> None:
+        """Takes the claims of an answer. When this returns they are in the table, so the answer may be acknowledged."""
+        now = self._runtime.monotonic()
+        too_old = self._runtime.boottime_us() - reply.claim_sent_us > self._lease_us // 2
+        taken: dict[str, HeldTask] = {}
+        refused: list[HeldTask] = []
+        for claim in reply.claims:
+            task = HeldTask(claim, reply.claim_sent_us, now)
+            before = self.ledger.tasks.get(task.task_id)
+            if before is not None and before.counter < task.counter:
+                self._lose(before)  # the store has given it anew: the run that we still have is over
+            # Never beside an earlier run of it, beyond the slots, or with a lease that the guard would soon kill for.
+            if before is not None or too_old or len(taken) >= self.ledger.room or task.task_id in taken:
+                refused.append(task)
+            else:
+                taken[task.task_id] = task
+        self.ledger.take(taken.values())
+        if refused:
+            _log.warning("claims handed back on arrival", tasks=len(refused), too_old=too_old)
+            self._give_back([task for task in refused if not self._same(task)])
+        _log.info("claimed", tasks=len(taken))
+        self._gate.admit(taken.values())
+        self._pump()
+        for task in taken.values():
+            self._watch.note(task)
+
+    def _same(self, task: HeldTask) -> bool:
+        """Whether it is a second copy of a claim that is held: that must not be handed back."""
+        held = self.ledger.tasks.get(task.task_id)
+        return held is not None and held.counter == task.counter
+
+    def _pump(self) -> None:
+        """Sends what may run now to the lanes."""
+        if self._draining.is_set():
+            self._give_back(self._gate.withdraw())
+            return
+        now = self._runtime.monotonic()
+        tasks = self._gate.release(now)
+        for task in tasks:
+            task.queued = True
+        self._lanes.put(tasks)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        wait = self._gate.next_in(now)
+        if wait is not None:
+            self._timer = asyncio.get_running_loop().call_later(max(0.001, wait), self._pump)
+
+    # --- outcome, report --------------------------------------------------------------------------------------------
+
+    def _ended(self, tasks: list[HeldTask]) -> None:
+        """Tasks come back from their lanes: ended, or not to be started now."""
+        self._gate.ended(tasks)
+        now = self._runtime.monotonic()
+        stale = []
+        for task in tasks:
+            task.queued = False
+            if task.lost:
+                self.ledger.release([task])
+            elif task.outcome is None:
+                stale.append(task)
+            elif task.started:
+                self._pace.ran(task.lambda_name, task.ended_at - task.started_at, now)
+        self._report.ended(task for task in tasks if task.outcome is not None and not task.lost)
+        if self._draining.is_set():
+            self._give_back(stale)
+        elif stale:
+            self._stale += stale
+            self.nudge()
+        self._moved()
+        self._pump()
+
+    def _give_back(self, tasks: Iterable[HeldTask]) -> None:
+        """Hands back tasks that have not started, and now never will here."""
+        waiting = list(tasks)
+        for task in waiting:
+            task.queued = False
+        self._gate.ended(waiting)
+        self._report.unstarted(waiting)
+
+    def _moved(self) -> None:
+        self._fetch.look()
+        self._progress.set()
+
+    # --- what cuts in -------------------------------------------------------------------------------------------------
+
+    def stop(self, task: HeldTask, *, timed_out: bool) -> None:
+        """Tells a run to end; a coroutine is cancelled, a `def` sees ctx.cancelled. One that has not started never will."""
+        if task.outcome is not None or task.stopping:
+            return
+        task.timed_out = timed_out
+        task.stop_at = self._runtime.monotonic()
+        task.stopping = True  # last, since a lane looks at it (see HeldTask)
+        if task.started and self._performer.is_async(task):
+            self._lanes.cancel(task)
+        self._watch.note(task)
+
+    def overran(self, task: HeldTask) -> None:
+        """A run was told to end and has not. Its thread can't be stopped, so this process ends: first what it can still do in
+        order, then with the exit code on which the controller reports that run as the table says.
+        """
+        if task.lost:
+            self.abort(EXIT_NO_HEARTBEAT, f"{task.task_id} is lost and its lambda goes on")
+            return
+        if task.timed_out:
+            ended = TimedOut(
+                f"timed out after {task.timeout:g} s, and did not end within {self._settings.stop_grace:g} s more"
+            )
+            _, _, _, error, retry_in_us = to_result(ended, task.spec.options, task.attempt, self._runtime.random)
+            self.ledger.give_up(task, SlotState.TIMED_OUT, error, retry_in_us)
+        else:
+            error = f"cancelled, and did not end within {self._settings.stop_grace:g} s"
+            self.ledger.give_up(task, SlotState.STOPPED, error)
+        _log.error(
+            "lambda does not end; this process will", task=task.task_id, lambda_name=task.lambda_name, error=error
+        )
+        self.drain()
+        self._code = EXIT_OVERRUN
+        self._deadline = min(self._deadline, self._runtime.monotonic() + self._settings.stop_grace)
+        self._progress.set()
+
+    def relieve(self) -> None:
+        """Hands back what has waited too long for a lane: another executor may be free."""
+        if self._draining.is_set():
+            return
+        since = self._runtime.monotonic() - WAITED_S
+        tasks = self._lanes.withdraw()
+        self._give_back(task for task in tasks if task.waiting_since <= since)
+        self._lanes.put([task for task in tasks if task.waiting_since > since])
+
+    def _lose(self, task: HeldTask) -> None:
+        """The claim is somebody else's: nothing of it may go on here."""
+        if task.lost or self.ledger.tasks.get(task.task_id) is not task or task.outcome is not None:
+            return  # its result is on the way, and the answer to that will say LOST too
+        _log.warning("claim lost", task=task.task_id, started=task.started)
+        task.lost = True
+        self.stop(task, timed_out=False)
+        task.stopping = True
+        if not task.started:
+            self.ledger.release([task])  # whoever comes upon it later sees that it is lost
+        elif not self._performer.is_async(task):
+            self.abort(EXIT_NO_HEARTBEAT, f"{task.task_id} was lost while its lambda ran")
+
+    async def _finish(self) -> None:
+        """Waits until all that is held has left, or time is up."""
+        while not self._aborted:
+            self._progress.clear()
+            left = self._deadline - self._runtime.monotonic()
+            open_tasks = [task for task in self.ledger.snapshot() if not task.overrun]
+            if not open_tasks:
+                return
+            if left <= 0:
+                self._code = self._code or EXIT_OVERRUN
+                _log.warning("not all that started has ended in time; it will run again", tasks=len(open_tasks))
+                return
+            try:
+                async with asyncio.timeout(left):
+                    await self._progress.wait()
+            except TimeoutError:
+                pass
