@@ -1,0 +1,210 @@
+"""The harness: a whole pipeline for an ordinary test, on a clock that the test moves.
+
+Owns the virtual-time loop, and the client through which the test's own calls reach the pipeline. The roles are pipeline.py's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from atf.app import App
+from atf.client import Client, Handle, TaskInfo
+from atf.client.default import use_client
+from atf.config import Timing
+from atf.lambdas import Lambda
+from atf.options import Duration, duration_us, from_us
+from atf.task import US, Status
+
+from .loop import VirtualLoop
+from .pipeline import Pipeline
+from .runtime import EPOCH_US, VirtualRuntime
+from .turns import Turn
+
+R = TypeVar("R")
+
+A_DAY: Final = 86_400.0
+AN_HOUR: Final = 3_600.0
+
+
+class Harness:
+    """A frontend, a task store in memory, a store consumer, a controller, an HSC and an executor, in this process.
+
+    From its making to `close`, `task.schedule(...)` and handles anywhere in the process go to it. Time stands still, and nothing
+    runs, but in `advance`, `run_until_idle`, `result` and `handle.result()`. The clock begins at 2026-01-01T00:00:00Z.
+    Waiting takes no real time: neither delays and backoffs, nor `await asyncio.sleep(3600)` in a lambda. A `def` lambda takes no
+    virtual time, except while it waits for another task. Chance is seeded, so every run of a test is the same.
+
+    Args:
+        apps: whose lambdas to run.
+        timing: the arithmetic of leases, if a test is about that.
+        seed: of all chance (jitter, ids).
+    """
+
+    def __init__(self, *apps: App, timing: Timing | None = None, seed: int = 0) -> None:
+        if not any(app.lambdas for app in apps):
+            raise ValueError("Harness: give at least one App with a lambda")
+        self._loop = VirtualLoop()
+        self._loop.set_exception_handler(self._failed)
+        self._errors: list[BaseException] = []
+        self._runtime = VirtualRuntime(self._loop, seed=seed)
+        self._pipeline = self._loop.run_until_complete(Pipeline.open(apps, timing or Timing(), self._runtime))
+        self.client = Client("the harness", frontend=self._pipeline.frontend, runtime=self._runtime, portal=_Portal(self))
+        self._bound = contextlib.ExitStack()
+        self._bound.enter_context(use_client(self.client))
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends everything; what has not run never will. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        self._bound.close()
+        self._apart(lambda: self._loop.run_until_complete(self._pipeline.close()))
+        self._loop.close()
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        """The instant, in UTC."""
+        instant = from_us(EPOCH_US + self._loop.now_us)
+        assert instant is not None
+        return instant
+
+    def advance(self, by: Duration) -> None:
+        """Moves the clock by seconds or a timedelta, and runs everything that falls due until then, in order."""
+        target_us = self._loop.now_us + duration_us(by, "advance")
+        with self._pipeline.store.open_gate():
+            self._advance_to(target_us)
+
+    def run_until_idle(self, *, limit: Duration = AN_HOUR) -> int:
+        """Runs every task that is due, and what follows from it, until none is due, queued or running.
+
+        The clock moves only while something runs: as far as a lambda sleeps. Delays and backoffs that end later are left.
+
+        Args:
+            limit: how far the clock may move.
+
+        Returns:
+            the number of tasks that have finished meanwhile.
+
+        Raises:
+            TimeoutError: something still runs after `limit`.
+        """
+        until_us = self._loop.now_us + duration_us(limit, "limit")
+        finished = self._drive(self._pipeline.census()).finished
+        with self._pipeline.store.open_gate():
+            self._advance_to(self._loop.now_us)
+            while (census := self._drive(self._pipeline.census())).busy:
+                next_us = self._loop.next_timer_us()
+                if next_us is None or next_us > until_us:
+                    raise TimeoutError(f"{census.busy} tasks are still due, queued or running; the limit is {limit} s")
+                self._advance_to(next_us)
+        return census.finished - finished
+
+    # --- tasks -------------------------------------------------------------------------------------------------------
+
+    def result(self, handle: Handle[R], *, timeout: float = A_DAY) -> R:
+        """What the task's handler returned; lets the pipeline run until it has, `timeout` seconds of the clock at most.
+
+        Raises:
+            TaskFailed: it failed for good; the message is its last error.
+            TaskCancelled: it was cancelled.
+            TimeoutError: it has not finished by then.
+        """
+        return handle.result(timeout=timeout)
+
+    def tasks(self, of: Lambda[..., Any] | str | None = None, status: Status | None = None) -> list[TaskInfo]:
+        """The records of tasks, in the order in which they were accepted.
+
+        Args:
+            of: one lambda or its full name; None: all of the apps'.
+            status: only those in it; None: all.
+        """
+        name = of.name if isinstance(of, Lambda) else of
+        names = list(self._pipeline.lambdas) if name is None else [name]
+        found = [task for each in names for task in self.client.list(each, status, limit=1_000_000)]
+        return sorted(found, key=lambda task: (str(task.created_at), task.id))
+
+    # --- driving the loop --------------------------------------------------------------------------------------------
+
+    def _drive(self, work: Coroutine[Any, Any, R]) -> R:
+        """Runs the loop until `work` is done."""
+        result = self._apart(lambda: self._loop.run_until_complete(work))
+        self._check()
+        return result
+
+    def _advance_to(self, instant_us: int) -> None:
+        self._apart(lambda: self._loop.advance_to(instant_us))
+        self._check()
+
+    def _apart(self, call: Any) -> Any:
+        """Where an event loop runs in this thread (a test that is a coroutine), ours turns in another thread meanwhile."""
+        if self._closed and self._loop.is_closed():
+            raise RuntimeError("the harness is closed")
+        if asyncio._get_running_loop() is None:
+            return call()
+        return _in_thread(call)
+
+    def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self._errors.append(context.get("exception") or RuntimeError(context["message"]))
+
+    def _check(self) -> None:
+        if self._errors:
+            raise RuntimeError("something of the harness failed") from self._errors.pop()
+        self._pipeline.check()
+
+
+class _Portal:
+    """How blocking calls, and those of other loops, get to the harness's loop."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        turn = Turn.current()
+        if turn is not None:
+            return turn.ask(work)
+        if self._is_here():
+            work.close()
+            raise RuntimeError("this call blocks the loop that the lambda runs on: await its _async twin instead")
+        return self._harness._drive(work)
+
+    async def hop(self, work: Coroutine[Any, Any, R]) -> R:
+        return await work if self._is_here() else self._harness._drive(work)
+
+    def stop(self) -> None:
+        """Nothing runs on."""
+
+    def _is_here(self) -> bool:
+        return asyncio._get_running_loop() is self._harness._loop
+
+
+def _in_thread(call: Any) -> Any:
+    values: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            values.append(call())
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="atf-harness")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return values[0]

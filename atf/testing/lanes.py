@@ -1,0 +1,78 @@
+"""The lanes of an executor on virtual time: every lambda runs on the executor's own loop, a `def` by turns with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from atf.executor.begin import Begin
+from atf.executor.held import HeldTask
+from atf.executor.outcome import Stopped
+from atf.executor.perform import Performer, timed_out
+
+from .turns import Turn
+
+
+class TurnLanes:
+    """An atf.executor.lanes.Lanes. Tasks start in the order in which they come.
+
+    Args:
+        most: how many run at once; a `def` counts while it waits for something of the loop.
+    """
+
+    def __init__(self, most: int = 256) -> None:
+        self._most = most
+        self._running = 0
+        self._waiting: deque[HeldTask] = deque()
+
+    def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
+        self._performer, self._begin, self._ended = performer, begin, ended
+        self._loop = asyncio.get_running_loop()
+
+    def put(self, tasks: Sequence[HeldTask]) -> None:
+        self._waiting.extend(tasks)
+        self._loop.call_soon(self._fill)
+
+    def withdraw(self) -> list[HeldTask]:
+        tasks = list(self._waiting)
+        self._waiting.clear()
+        return tasks
+
+    def cancel(self, task: HeldTask) -> None:
+        if task.aio is not None and self._performer.is_async(task):
+            task.aio.cancel()
+
+    def load(self, is_async: bool) -> tuple[int, int, int]:
+        return self._most, self._running, len(self._waiting)
+
+    def close(self) -> None:
+        self._waiting.clear()
+
+    def _fill(self) -> None:
+        refused = []
+        while self._waiting and self._running < self._most:
+            task = self._waiting.popleft()
+            if not self._begin(task):
+                refused.append(task)
+                continue
+            self._running += 1
+            task.aio = self._loop.create_task(self._run(task), name=task.task_id, context=contextvars.Context())
+            task.aio.add_done_callback(functools.partial(self._end, task))
+        if refused:
+            self._ended(refused)
+
+    async def _run(self, task: HeldTask) -> None:
+        if self._performer.is_async(task):
+            task.outcome = await self._performer.run_async(task)
+        else:
+            task.outcome = await Turn(lambda: self._performer.run(task)).take()
+
+    def _end(self, task: HeldTask, _done: asyncio.Task[None]) -> None:
+        if task.outcome is None:  # cancelled before its first step
+            task.outcome = timed_out(task) if task.timed_out else Stopped("cancelled")
+        self._running -= 1
+        self._ended([task])
+        self._fill()

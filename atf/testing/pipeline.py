@@ -1,0 +1,181 @@
+"""Every role in one process on one virtual-time loop, joined by plain calls, with the task store in memory.
+
+The roles are those of production. The only additions: time stands still for the store consumer until the test lets it run, so
+that what a test schedules stays where it is until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import fakeredis
+
+from atf.app import App
+from atf.config import ControllerSettings, ExecutorSettings, FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
+from atf.controller.service import ControllerService
+from atf.executor.heartbeat import Heartbeats
+from atf.executor.table import Table
+from atf.executor.worker import Executor
+from atf.frontend.service import FrontendService
+from atf.hsc.service import HscService
+from atf.rpc import frontend_pb2 as f
+from atf.runtime import end
+from atf.store.store import Store
+from atf.store.types import EnqueuePass
+from atf.store_consumer.consumer import StoreConsumer
+from atf.task import FINISHED, MAX_BATCH, Status
+
+from .lanes import TurnLanes
+from .runtime import VirtualRuntime
+
+_SLOTS: Final = 4_096
+_RARELY_S: Final = 60.0
+"""Seconds between two looks for a wake-up that was lost. Here none is; and each look costs the test real time."""
+_HELD: Final = (Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING)
+
+
+class Census(NamedTuple):
+    """Where the tasks stand.
+
+    Attributes:
+        busy: how many are due, queued or running; those of paused lambdas apart.
+        finished: how many have finished.
+    """
+
+    busy: int
+    finished: int
+
+
+class GatedStore(Store):
+    """A task store whose due tasks wait for the test's leave."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._open = asyncio.Event()
+        self._holders = 0
+
+    @contextlib.contextmanager
+    def open_gate(self) -> Iterator[None]:
+        """Within the block due tasks go to their queues."""
+        self._holders += 1
+        self._open.set()
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            if self._holders == 0:
+                self._open.clear()
+
+    async def enqueue(self, partition: int, believed_us: int) -> EnqueuePass:
+        await self._open.wait()
+        return await super().enqueue(partition, believed_us)
+
+
+class Frontend(FrontendService):
+    """A frontend in which waiting for a task lets the pipeline run."""
+
+    def __init__(self, store: GatedStore, runtime: VirtualRuntime) -> None:
+        super().__init__(store=store, settings=FrontendSettings(), runtime=runtime, poll_interval=_RARELY_S)
+        self._gate = store
+
+    async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
+        with self._gate.open_gate():
+            return await super().wait_tasks(request, timeout=timeout)
+
+
+class Pipeline:
+    """The roles, running.
+
+    Attributes:
+        store: the task store.
+        frontend: what a client calls.
+    """
+
+    def __init__(self, store: GatedStore, apps: Sequence[App], timing: Timing, runtime: VirtualRuntime) -> None:
+        self.store = store
+        self.frontend = Frontend(store, runtime)
+        self.lambdas = {name: each for app in apps for name, each in app.lambdas.items()}
+        self._runtime = runtime
+        hsc = HscService(store=store, timing=timing, runtime=runtime)
+        consumer = StoreConsumer(
+            store=store, settings=StoreConsumerSettings(sweep_interval=_RARELY_S), timing=timing, runtime=runtime
+        )
+        controller = ControllerService(
+            store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime
+        )
+        self._executor = Executor(
+            executor_id="harness",
+            lambdas=self.lambdas,
+            controller=controller,
+            hsc=hsc,
+            lanes=TurnLanes(),
+            table=Table.in_memory(_SLOTS),
+            settings=ExecutorSettings(),
+            timing=timing,
+            runtime=runtime,
+        )
+        beats = Heartbeats(
+            executor_id="harness",
+            ledger=self._executor.ledger,
+            hsc=hsc,
+            timing=timing,
+            runtime=runtime,
+            heard=self._executor.heard,
+            end=self._executor.abort,
+        )
+        self._executor.nudge = beats.nudge
+        self._duties = {
+            "store consumer": consumer.run(),
+            "controller": controller.run(),
+            "executor": self._executor.run(),
+            "heartbeats": beats.run(),
+        }
+        self._running: dict[str, asyncio.Task[Any]] = {}
+
+    @classmethod
+    async def open(cls, apps: Sequence[App], timing: Timing, runtime: VirtualRuntime) -> Pipeline:
+        """Opens a store in memory, registers the lambdas of the apps and starts the roles."""
+        settings = StoreSettings(partitions=1, poll_interval=_RARELY_S)
+        store = await GatedStore.open(settings, timing, runtime, fake=fakeredis.FakeServer())
+        assert isinstance(store, GatedStore)
+        store.now = runtime.wall_us
+        pipeline = cls(store, apps, timing, runtime)
+        specs = [each.spec() for each in pipeline.lambdas.values()]
+        await pipeline.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=specs))
+        pipeline._running = {name: runtime.spawn(duty, name=name) for name, duty in pipeline._duties.items()}
+        return pipeline
+
+    async def close(self) -> None:
+        """Ends everything, lambdas that run included."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await end(task for task in others if task is not None)
+        await self.store.close()
+
+    def check(self) -> None:
+        """Raises RuntimeError if a role has ended: none does while all is well."""
+        for name, task in self._running.items():
+            if task.done():
+                error = None if task.cancelled() else task.exception()
+                code = "" if error or task.cancelled() else f" with exit code {task.result()}"
+                raise RuntimeError(f"the {name} of the harness has ended{code}") from error
+
+    async def census(self) -> Census:
+        """Counts the tasks of the apps' lambdas."""
+        paused = {name for name, each in (await self.store.lambdas()).items() if each.paused}
+        busy = finished = 0
+        for name in self.lambdas:
+            counts = await self.store.counts(name)
+            finished += sum(counts[status] for status in FINISHED)
+            if name not in paused:
+                busy += sum(counts[status] for status in _HELD)
+                for status in (Status.NEW, Status.RETRIABLE_FAILURE):
+                    busy += await self._due(name, status) if counts[status] else 0
+        return Census(busy, finished)
+
+    async def _due(self, name: str, status: Status) -> int:
+        now_us = self._runtime.wall_us()
+        first, _ = await self.store.list_tasks(name, status, MAX_BATCH, "")  # the earliest first
+        return sum(0 < each.next_at_us <= now_us for each in first)
