@@ -7,25 +7,26 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from atf.app import App
 from atf.errors import ConfigError
-from atf.rpc import frontend_pb2 as f
+from atf.lambdas import Lambda
 
 
-def load_specs(apps: Sequence[str]) -> list[f.LambdaSpec]:
-    """What the lambdas of apps are registered as, by name.
+def load_lambdas(apps: Sequence[str]) -> dict[str, Lambda[..., Any]]:
+    """The lambdas of apps, by name.
 
     Raises:
         ConfigError: an app is not there, can't be imported, or two define the same lambda; the message says which and where.
     """
-    found: dict[str, f.LambdaSpec] = {}
-    for name in dict.fromkeys(apps):
-        for each in _load(name).lambdas.values():
-            if each.name in found:
-                raise ConfigError(f"lambda {each.name} is defined by two of the apps {', '.join(apps)}")
-            found[each.name] = each.spec()
-    return [spec for _, spec in sorted(found.items())]
+    found: dict[str, Lambda[..., Any]] = {}
+    for app in dict.fromkeys(apps):
+        for name, each in _load(app).lambdas.items():
+            if name in found:
+                raise ConfigError(f"lambda {name} is defined by two of the apps {', '.join(apps)}")
+            found[name] = each
+    return dict(sorted(found.items()))
 
 
 def _load(name: str) -> App:

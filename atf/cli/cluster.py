@@ -212,7 +212,7 @@ class Cluster:
         await self._supervisor.start(store)
 
     async def _start_role(self, name: str, flags: Sequence[str], arguments: Sequence[str] = ()) -> None:
-        listen = self._listen(name)
+        listen = free_if_taken(name, self.settings.free_ports, self._env, self._say)
         program = [sys.executable, "-P", "-m", "atf.cli", name]
 
         def command(before: str) -> list[str]:
@@ -241,23 +241,25 @@ class Cluster:
         addresses = ["--hsc", self._roles["hsc"].address, "--frontend", self._roles["frontend"].address]
         return ["--executors", str(self.settings.executors), *threads, *addresses]
 
-    def _listen(self, name: str) -> str:
-        settings = ROLES[name]
-        default: str = settings().listen
-        wanted: str = load(settings, table=name.replace("-", "_"), env=self._env).listen
-        host, _, port = wanted.rpartition(":")
-        if self.settings.free_ports:
-            return f"{host}:0"
-        if wanted == default and _taken(host, int(port)):
-            self._say(name, f"port {port} is taken; it will listen on a free one")
-            return f"{host}:0"
-        return wanted
-
     def _drain_timeout(self) -> float:
         try:
             return load(ExecutorSettings, table="executor", env=self._env).drain_timeout
         except AtfError:
             return ExecutorSettings().drain_timeout  # the roles have said what is wrong with the settings
+
+
+def free_if_taken(role: str, free: bool, env: Mapping[str, str], say: Say) -> str:
+    """Where a role is to listen: as it is set; on a free port where the default one is taken, or with `free` anyway."""
+    settings = ROLES[role]
+    default: str = settings().listen
+    wanted: str = load(settings, table=role.replace("-", "_"), env=env).listen
+    host, _, port = wanted.rpartition(":")
+    if free:
+        return f"{host}:0"
+    if wanted == default and _taken(host, int(port)):
+        say(role, f"port {port} is taken; it will listen on a free one")
+        return f"{host}:0"
+    return wanted
 
 
 async def _all(starts: Sequence[Any]) -> None:

@@ -58,9 +58,7 @@ def _ls(frontend: str | None, as_json: bool) -> None:
 @as_json
 def register(apps: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
     """Make the lambdas of an app known, so that tasks can be scheduled before an executor runs."""
-    from .apps import load_specs
-
-    specs = load_specs(apps)
+    specs = _specs(apps)
     ask(frontend, lambda stub: stub.register_lambdas(f.RegisterLambdasRequest(lambdas=specs)))
     _print_specs(specs, as_json)
 
@@ -70,9 +68,13 @@ def register(apps: tuple[str, ...], frontend: str | None, as_json: bool) -> None
 @as_json
 def check(apps: tuple[str, ...], as_json: bool) -> None:
     """Import an app as an executor would, and list its lambdas; nothing is registered."""
-    from .apps import load_specs
+    _print_specs(_specs(apps), as_json)
 
-    _print_specs(load_specs(apps), as_json)
+
+def _specs(apps: tuple[str, ...]) -> list[f.LambdaSpec]:
+    from .apps import load_lambdas
+
+    return [each.spec() for each in load_lambdas(apps).values()]
 
 
 def _print_specs(specs: list[f.LambdaSpec], as_json: bool) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -23,6 +24,11 @@ _STYLES = {
     "PROCESSING": "cyan",
     "CLAIMED": "cyan",
 }
+
+
+_COLORS: Final = {"store": 33, "hsc": 35, "frontend": 32, "store-consumer": 34, "controller": 36, "atf": 90}
+"""Of the processes' names, as a terminal numbers them."""
+_WIDTH: Final = max(map(len, _COLORS))
 
 
 def print_json(value: Any) -> None:
@@ -54,6 +60,14 @@ def print_facts(facts: Sequence[tuple[str, object]]) -> None:
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         print(f"{name:<{width}}  {value}")
+
+
+def say(name: str, line: str) -> None:
+    """A line on stderr under the name of the process that it is of."""
+    prefix = f"{name:<{_WIDTH}} |"
+    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+        prefix = f"\x1b[{_COLORS.get(name, 37)}m{prefix}\x1b[0m"
+    print(prefix, line, file=sys.stderr, flush=True)
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------

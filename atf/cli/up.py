@@ -10,24 +10,14 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from .cluster import Cluster, ClusterSettings
 from .options import as_json, read, settings_flags
-from .output import print_facts, print_json
+from .output import print_facts, print_json, say
 from .supervisor import EndedEarly
-
-_COLORS: Final = {
-    "store": "yellow",
-    "hsc": "magenta",
-    "frontend": "green",
-    "store-consumer": "blue",
-    "controller": "cyan",
-    "atf": "bright_black",
-}
-_WIDTH: Final = max(map(len, _COLORS))
 
 
 @click.command()
@@ -121,14 +111,6 @@ def _announce(cluster: Cluster, as_json: bool) -> None:
             print(f"clients find it with: export ATF_FRONTEND={cluster.frontend_address}")
         print("everything is up; Ctrl-C stops it")
     sys.stdout.flush()
-
-
-def say(name: str, line: str) -> None:
-    """A line on stderr under the name of the process that it is of."""
-    prefix = f"{name:<{_WIDTH}} |"
-    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
-        prefix = click.style(prefix, fg=_COLORS.get(name, "white"))
-    print(prefix, line, file=sys.stderr, flush=True)
 
 
 def _environment() -> Mapping[str, str]:

@@ -1,0 +1,144 @@
+"""`atf up --store memory`: every role in this one process, on a store that is gone with it. For a first look, and for nothing else.
+
+The roles are those of `atf up`, called directly; only the frontend also listens, for clients and the other commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from atf.config import (
+    ControllerSettings,
+    ExecutorSettings,
+    FrontendSettings,
+    LogSettings,
+    StoreConsumerSettings,
+    StoreSettings,
+    Timing,
+)
+from atf.controller.service import ControllerService
+from atf.errors import ConfigError
+from atf.executor.heartbeat import Heartbeats
+from atf.executor.lanes import ThreadLanes
+from atf.executor.table import Table
+from atf.executor.worker import Executor
+from atf.frontend.service import FrontendService
+from atf.hsc.service import HscService
+from atf.lambdas import Lambda
+from atf.log import setup
+from atf.rpc import api
+from atf.rpc import frontend_pb2 as f
+from atf.rpc.server import Server, Service, serve
+from atf.runtime import Runtime, SystemRuntime, new_id
+from atf.store.store import Store
+from atf.store_consumer.consumer import StoreConsumer
+from atf.task import MAX_BATCH
+
+from .apps import load_lambdas
+from .cluster import ClusterSettings, free_if_taken
+from .options import read
+from .output import print_facts, print_json, say
+
+
+async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> int:
+    """Runs until SIGINT or SIGTERM, and returns the exit code."""
+    setup(read(LogSettings, {}), "atf")
+    lambdas = load_lambdas(apps)
+    runtime, timing = SystemRuntime(), read(Timing, {})
+    store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
+    frontend = FrontendService(store=store, settings=read(FrontendSettings, {}, "frontend"), runtime=runtime)
+    hsc = HscService(store=store, timing=timing, runtime=runtime)
+    controller = ControllerService(
+        store=store, hsc=hsc, settings=read(ControllerSettings, {}, "controller"), timing=timing, runtime=runtime
+    )
+    consumer = StoreConsumer(
+        store=store, settings=read(StoreConsumerSettings, {}, "store_consumer"), timing=timing, runtime=runtime
+    )
+    executor, heartbeats = _executor(settings, lambdas, controller, hsc, timing, runtime)
+    await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()]))
+    listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
+    server = await serve(listen, [Service(f.DESCRIPTOR.services_by_name["Frontend"], frontend)])
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, executor.drain)
+    duties = {
+        name: runtime.spawn(work, name=name)
+        for name, work in (("consumer", consumer.run()), ("controller", controller.run()), ("beats", heartbeats.run()))
+    }
+    working = runtime.spawn(executor.run(), name="executor")
+    _announce(server, apps, as_json)
+    await asyncio.wait({working, *duties.values()}, return_when=asyncio.FIRST_COMPLETED)
+    executor.drain()
+    code = await working
+    await controller.drain()
+    for duty in duties.values():
+        duty.cancel()
+    for ended in await asyncio.gather(*duties.values(), return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended
+    frontend.drain()
+    await server.stop(1.0)
+    await store.close()
+    if code:
+        os._exit(code)  # a `def` that does not end would keep the process
+    return code
+
+
+def _executor(
+    settings: ClusterSettings,
+    lambdas: Mapping[str, Lambda[..., Any]],
+    controller: api.Controller,
+    hsc: api.HSC,
+    timing: Timing,
+    runtime: Runtime,
+) -> tuple[Executor, Heartbeats]:
+    """One executor as large as all that were asked for, and its heartbeats."""
+    bounds = read(ExecutorSettings, {"threads": settings.threads or None}, "executor")
+    executor = Executor(
+        executor_id=f"memory-{new_id(runtime.random)}",
+        lambdas=lambdas,
+        controller=controller,
+        hsc=hsc,
+        lanes=ThreadLanes(bounds.threads * settings.executors, bounds.async_tasks * settings.executors),
+        table=Table.in_memory(4 * MAX_BATCH),
+        settings=bounds,
+        timing=timing,
+        runtime=runtime,
+    )
+    heartbeats = Heartbeats(
+        executor_id=executor.executor_id,
+        ledger=executor.ledger,
+        hsc=hsc,
+        timing=timing,
+        runtime=runtime,
+        heard=executor.heard,
+        end=executor.abort,
+    )
+    executor.nudge = heartbeats.nudge
+    return executor, heartbeats
+
+
+def _fake_server() -> Any:
+    try:
+        import fakeredis
+    except ImportError:
+        raise ConfigError("--store memory needs fakeredis: pip install 'atf-tasks[testing]'") from None
+    return fakeredis.FakeServer()
+
+
+def _announce(server: Server, apps: Sequence[str], as_json: bool) -> None:
+    where = {"frontend": server.address}
+    if as_json:
+        print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where})
+        return
+    print_facts(
+        [
+            ("task store", "in memory: nothing survives the end of this process"),
+            *where.items(),
+            ("apps", ", ".join(apps)),
+        ]
+    )
+    print("everything is up, in one process; Ctrl-C stops it", flush=True)
