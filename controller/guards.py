@@ -12,10 +12,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
-from atf.config import ControllerSettings, ExecutorSettings
+from atf.config import ControllerSettings, ExecutorSettings, LogSettings, Timing
 from atf.runtime import Runtime
 
 MAX_LINE_BYTES: Final = 16 << 20
@@ -25,20 +25,28 @@ LAST_LINES_S: Final = 2.0
 
 
 def command(
-    apps: Sequence[str], controller: str, settings: ControllerSettings, executor: ExecutorSettings
+    apps: Sequence[str],
+    controller: str,
+    settings: ControllerSettings,
+    executor: ExecutorSettings,
+    timing: Timing,
+    logs: LogSettings,
 ) -> list[str]:
-    """The command line of an executor's guard.
+    """The command line of an executor's guard. Every setting is spelled out: an executor must have its controller's.
 
     Args:
         apps: MODULE:APP, whose lambdas it runs.
         controller: the address at which this controller listens.
         settings: of the controller: where the other roles are.
         executor: what each executor is to be like.
+        timing: how long leases last, for all processes the same.
+        logs: what it says.
     """
-    given = {"controller": controller, "hsc": settings.hsc, "frontend": settings.frontend}
-    line = [sys.executable, "-P", "-m", "atf.executor.guard", *apps]
-    for each in fields(executor):
-        line += [f"--{each.name.replace('_', '-')}", str(given.get(each.name, getattr(executor, each.name)))]
+    executor = replace(executor, controller=controller, hsc=settings.hsc, frontend=settings.frontend)
+    line = [sys.executable, "-P", "-m", "atf.cli", "executor", *apps]
+    for group in (executor, timing, logs):
+        for each in fields(group):
+            line += [f"--{each.name.replace('_', '-')}", str(getattr(group, each.name))]
     return line
 
 

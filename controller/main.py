@@ -50,7 +50,7 @@ def main(
             store=opened, hsc=HSCStub(hsc), settings=settings, timing=timing, runtime=process.runtime
         )
         server = await serve(settings.listen, [Service(c.DESCRIPTOR.services_by_name["Controller"], service)])
-        line = command(apps, server.address, settings, executor or ExecutorSettings())
+        line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)
         pool = Pool(
             start=lambda on_line: start_guard(line, on_line, process.runtime),
             size=settings.executors if apps else 0,

@@ -1,0 +1,171 @@
+"""Store consumer and controller as real processes: they serve, work together, and end in order; and guards as real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from atf.config import StoreSettings, Timing
+from atf.controller.guards import start_guard
+from atf.embedded import DataDir, EmbeddedStore, find_binary
+from atf.rpc import controller_pb2 as c
+from atf.rpc.channel import ControllerStub, open_channel
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+from atf.store.types import NewTask
+from atf.task import US, Status
+
+PARTITIONS = 2
+
+
+async def start(role: str, url: str, *arguments: str) -> Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "atf.cli", role, "--listen", "127.0.0.1:0", "--redis-url", url),
+        *("--partitions", str(PARTITIONS), "--log-format", "json", *arguments),
+        stdin=DEVNULL,
+        stderr=PIPE,
+    )
+
+
+async def line(process: Process, event: str) -> dict[str, str]:
+    assert process.stderr is not None
+    async with asyncio.timeout(20):
+        while raw := await process.stderr.readline():
+            found: dict[str, str] = json.loads(raw)
+            if found["event"] == event:
+                return found
+    raise AssertionError(f"it ended without a line about {event!r}")
+
+
+@contextlib.asynccontextmanager
+async def running(role: str, url: str, *arguments: str) -> AsyncIterator[str]:
+    """A role's address; at the end it is asked to end, and has to do so cleanly."""
+    process = await start(role, url, *arguments)
+    try:
+        yield (await line(process, "ready"))["address"]
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        async with asyncio.timeout(20):
+            await process.communicate()
+    assert process.returncode == 0
+
+
+@pytest.fixture
+async def url(tmp_path: Path) -> AsyncIterator[str]:
+    data = DataDir(tmp_path / "data")
+    data.lock()
+    async with EmbeddedStore(find_binary(), data) as store:
+        yield store.url
+
+
+async def health(address: str) -> int:
+    async with grpc.aio.insecure_channel(address) as channel:
+        answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
+        return int(answer.status)
+
+
+def next_work(executor_id: str, *, wait: float, ack: int = 0) -> c.NextWorkRequest:
+    return c.NextWorkRequest(
+        executor_id=executor_id,
+        ack=ack,
+        max_tasks=256,
+        wait_us=round(wait * US),
+        lambdas=["shop/mail"],
+        boot_id=SystemRuntime().boot_id(),
+    )
+
+
+async def test_a_task_passes_from_the_store_to_an_executor_s_call_and_both_roles_end_in_order(url: str) -> None:
+    runtime = SystemRuntime()
+    store = await Store.open(StoreSettings(redis_url=url, partitions=PARTITIONS), Timing(), runtime)
+    async with (
+        running("store-consumer", url) as consumer,
+        running("hsc", url) as hsc,
+        running("controller", url, "--hsc", hsc) as controller,
+    ):
+        assert await health(consumer) == health_pb2.HealthCheckResponse.SERVING
+        channel = open_channel(controller)
+        stub = ControllerStub(channel)
+        asking = runtime.spawn(stub.next_work(next_work("e1", wait=20)), name="ask")
+        await asyncio.sleep(0.3)
+        asked = runtime.monotonic()
+        task = NewTask("t1", 1, "shop/mail", 1, b"spec", b"digest", None, 0, 3, 3, 3600 * US)
+        (scheduled,) = await store.schedule([task])
+        reply = await asking
+        assert [each.task_id for each in reply.claims] == [scheduled.id]
+        assert runtime.monotonic() - asked < 0.5, "it came by wake-ups, not by polling"
+        (record,) = await store.get([scheduled.id])
+        assert record is not None
+        assert (record.status, record.owner) == (Status.CLAIMED, "e1")
+        last = runtime.spawn(stub.next_work(next_work("e1", wait=20, ack=1)), name="ask")
+        await asyncio.sleep(0.2)
+    assert (await last).draining, "an open call is answered before the controller ends"
+    await channel.close()
+    await store.close()
+
+
+STUB = """
+import json, os, signal, sys
+fd = int(sys.argv[sys.argv.index("--events-fd") + 1])
+say = lambda **event: os.write(fd, json.dumps(event).encode() + b"\\n")
+def end(code):
+    say(event="dead", executor="e1", pid=os.getpid(), code=code, held=[["0-" + "a" * 60, 1, "n"]] * 3000)
+    os._exit(code)
+signal.signal(signal.SIGTERM, lambda *_: end(0))
+say(event="started", executor="e1", pid=os.getpid())
+sys.stdin.read()
+end(9)
+"""
+
+
+async def test_a_guard_s_account_arrives_whole_before_its_end() -> None:
+    lines: list[str] = []
+    said = asyncio.Event()
+
+    def hear(text: str) -> None:
+        lines.append(text)
+        said.set()
+
+    guard = await start_guard([sys.executable, "-c", STUB], hear, SystemRuntime())
+    await asyncio.wait_for(said.wait(), 10)
+    guard.drain()
+    assert await asyncio.wait_for(guard.wait(), 10) == 0
+    assert [json.loads(each)["event"] for each in lines] == ["started", "dead"]
+    assert len(json.loads(lines[1])["held"]) == 3000
+    guard.drain()  # once it has ended this does nothing
+
+
+async def test_a_guard_notices_the_end_of_the_process_that_started_it() -> None:
+    code = (
+        "import asyncio, os, sys\n"
+        "from atf.controller.guards import start_guard\n"
+        "from atf.runtime import SystemRuntime\n"
+        "async def main():\n"
+        "    said = asyncio.Event()\n"
+        "    guard = await start_guard([sys.executable, '-c', sys.argv[1]], lambda _: said.set(), SystemRuntime())\n"
+        "    await said.wait()\n"
+        "    print(guard.pid, flush=True)\n"
+        "    os._exit(1)\n"
+        "asyncio.run(main())\n"
+    )
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-P", "-c", code, STUB, stdout=PIPE)
+    out, _ = await asyncio.wait_for(parent.communicate(), 20)
+    async with asyncio.timeout(10):
+        while _state(int(out)) != "Z":
+            await asyncio.sleep(0.02)
+
+
+def _state(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    return "Z"
