@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from atf import __version__
+
 
 class _Entry(NamedTuple):
     """A command: the module within this package, the object in it, and its line in `atf --help`."""
@@ -68,7 +70,7 @@ class _Commands(click.Group):
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="atf-tasks", message="atf %(version)s")
+@click.version_option(__version__, message="atf %(version)s")
 def cli() -> None:
     """ATF runs callbacks of yours, called lambdas: once, on time, at scale.
 

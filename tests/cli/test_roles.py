@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from atf import config
+from atf import __version__, config
 from atf.cli import commands, main, roles
 
 from .conftest import Atf
@@ -69,7 +69,7 @@ def test_a_setting_that_breaks_a_rule_is_one_sentence(atf: Atf) -> None:
 def test_a_guard_carries_neither_grpc_nor_redis() -> None:
     program = (
         "import sys; from atf.cli import main; main(['executor', '--help'])\n"
-        "print([m for m in ('grpc', 'redis', 'rich', 'google.protobuf', 'msgspec') if m in sys.modules])"
+        "print([m for m in ('grpc', 'redis', 'rq', 'rich', 'structlog') if m in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True).stdout
 
@@ -104,3 +104,7 @@ def test_an_unknown_command(atf: Atf) -> None:
 
     assert ran.code == 2
     assert "No such command 'nosuch'" in ran.err
+
+
+def test_the_version(atf: Atf) -> None:
+    assert atf("--version").out == f"atf {__version__}\n"
