@@ -50,7 +50,7 @@ class AsyncClient:
         self,
         address: str | None = None,
         *,
-        timeout: float = 30.0,
+        timeout: float = 10.0,
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
         portal: Portal | None = None,

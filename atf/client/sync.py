@@ -36,7 +36,7 @@ class Client:
         self,
         address: str | None = None,
         *,
-        timeout: float = 30.0,
+        timeout: float = 10.0,
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
         portal: Portal | None = None,
