@@ -117,8 +117,9 @@ class Cluster:
             partitions = ["--partitions", str(self.partitions)] if self.partitions else []
             shared = ["--redis-url", self.redis_url, *partitions]
             first = ("hsc", "frontend", "store-consumer")
-            await _all([*(self._start_role(name, shared) for name in first), self._check_apps()])
-            await self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
+            await _all([self._start_role(name, shared) for name in first])
+            last = self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
+            await _all([self._register(), last])
         except BaseException:
             await self.stop(grace=1.0)
             raise
@@ -221,10 +222,17 @@ class Cluster:
         self._roles[name] = role = RoleProcess(name, command, self._env, self._say)
         await self._supervisor.start(role)
 
-    async def _check_apps(self) -> None:
-        """Imports the apps in a process of its own, so that a typing error is one sentence and not a row of dead executors."""
+    async def _register(self) -> None:
+        """Makes the lambdas known, so that tasks can be scheduled as soon as everything is up, whatever their executors do.
+
+        It imports the apps in a process of its own: a typing error in one is a sentence here, not a row of dead executors.
+
+        Raises:
+            ConfigError: an app can't be imported.
+        """
         lines: list[str] = []
-        command = [sys.executable, "-P", "-m", "atf.cli", "lambdas", "check", *self.apps]
+        words = ["lambdas", "register", *self.apps, "--frontend", self._roles["frontend"].address]
+        command = [sys.executable, "-P", "-m", "atf.cli", *words]
         check = Child(command, env=self._env, on_line=lines.append)
         try:
             code = await check.wait()

@@ -38,7 +38,7 @@ def alive(pid: int) -> bool:
 
 async def gone(pid: int) -> None:
     async with asyncio.timeout(20):
-        while alive(pid):  # noqa: ASYNC110  only the system knows
+        while alive(pid):
             await asyncio.sleep(0.01)
 
 

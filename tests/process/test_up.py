@@ -172,7 +172,7 @@ def alive(pids: set[int]) -> set[int]:
 
 async def gone(pids: set[int], within: float) -> None:
     async with asyncio.timeout(within):
-        while alive(pids):  # noqa: ASYNC110  only the system knows
+        while alive(pids):
             await asyncio.sleep(0.05)
 
 
@@ -186,7 +186,7 @@ async def test_a_task_runs_ctrl_c_ends_everything_and_the_next_start_goes_on(
     later = await schedule(address, "shop/add", {"a": 1, "b": 1}, delay=3)
     begun = await schedule(address, "shop/slow", {"seconds": 1, "path": str(folder / "runs")})
     async with asyncio.timeout(15):
-        while not (folder / "runs").exists():  # noqa: ASYNC110
+        while not (folder / "runs").exists():
             await asyncio.sleep(0.02)
     family = descendants(ups[0].process.pid)
 
@@ -255,7 +255,7 @@ async def test_a_second_ctrl_c_ends_everything_at_once(folder: Path, env: dict[s
     address = ups[0].where()["roles"]["frontend"]
     await schedule(address, "shop/slow", {"seconds": 60, "path": str(folder / "runs")})
     async with asyncio.timeout(15):
-        while not (folder / "runs").exists():  # noqa: ASYNC110
+        while not (folder / "runs").exists():
             await asyncio.sleep(0.02)
     family = descendants(ups[0].process.pid)
 
@@ -296,6 +296,33 @@ def test_an_app_that_is_not_there_is_one_sentence(app: str, says: str, folder: P
     assert ran.returncode == 2
     assert ran.stderr.splitlines()[-1].startswith("atf: ")
     assert says in ran.stderr.splitlines()[-1].lower()
+
+
+async def test_everything_in_one_process(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
+    ups.append(Up(folder, env, "shop:app", "--store", "memory", "--json"))
+    where = ups[0].where()
+    address = where["roles"]["frontend"]
+
+    assert await results(address, [await schedule(address, "shop/add", {"a": 2, "b": 3})], 15) == [5]
+
+    assert descendants(ups[0].process.pid) == {where["pid"]}
+    assert await asyncio.to_thread(ups[0].end, signal.SIGINT) == 0
+    assert not (folder / ".atf").exists()
+
+
+async def test_live_tasks_can_be_exported_while_everything_runs(
+    folder: Path, env: dict[str, str], ups: list[Up]
+) -> None:
+    ups.append(Up(folder, env, "shop:app", "--json"))
+    await schedule(ups[0].where()["roles"]["frontend"], "shop/add", {"a": 2, "b": 3}, delay=3600)
+
+    command = [sys.executable, "-P", "-m", "atf.cli", "store", "export", "tasks.atf"]
+    ran = await asyncio.to_thread(
+        subprocess.run, command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1 tasks in tasks.atf\n", "")
+    assert await asyncio.to_thread(ups[0].end, signal.SIGTERM) == 0
 
 
 def test_a_taken_port_is_named_and_another_one_used(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
