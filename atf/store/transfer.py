@@ -135,7 +135,7 @@ async def _task_line(store: Store, record: TaskRecord) -> TaskLine:
         spec=record.spec,
         digest=record.digest,
         scheduled_at_us=record.scheduled_at_us,
-        next_at_us=record.next_at_us if record.status in _WAITING else 0,
+        next_at_us=(record.next_at_us or record.scheduled_at_us) if record.status in _WAITING else 0,
         limits=record.limits,
         ordering_key=record.ordering_key,
         place=place,
