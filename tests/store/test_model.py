@@ -1,0 +1,397 @@
+"""The store against a model of it in a few lines: any verbs in any order, with stale tokens, stale ids and a clock that moves.
+
+The same examples run every time. ATF_MODEL_EXAMPLES=5000 runs so many of them, different ones each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import fakeredis
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from atf.config import StoreSettings, Timing
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+from atf.store.types import Beat, Held, LambdaRecord, Outcome, RunResult, Verdict
+from atf.task import FINISHED, TOMBSTONE_US, US, Status
+
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LEASE_US, PLENTY, Clock, Dump, World, dump, violations
+
+_MORE = int(os.environ.get("ATF_MODEL_EXAMPLES", "0"))
+pytestmark = pytest.mark.timeout(0 if _MORE else 60)
+
+T = TypeVar("T")
+S = Status
+HELD: Final = (S.CLAIMED, S.PROCESSING)
+LIMITS: Final = {"m/wide": 4, "m/narrow": 2}
+MAX_ATTEMPTS = 3
+MAX_LOSSES = 2
+RETENTION_US = 100 * US
+NAMES = st.sampled_from([f"t{number}" for number in range(8)])
+LAMBDAS = st.sampled_from(sorted(LIMITS))
+ANY = st.integers(0, 1000)
+"""Picks one out of what there is by then."""
+
+
+@dataclass
+class Model:
+    """One task as it should stand."""
+
+    id: str
+    lambda_name: str
+    digest: bytes
+    ordering_key: str
+    next_us: int
+    status: Status = S.NEW
+    attempts: int = 0
+    losses: int = 0
+    runs: int = 0
+    token: Held | None = None
+    finished_by: Held | None = None
+    owner: str = ""
+    flagged: bool = False
+    ended_us: int = 0
+    due: bool = field(default=True)  # not behind another one of its ordering key
+
+    def holds(self, token: Held) -> bool:
+        return self.status in HELD and self.token == token
+
+    def rest(self, status: Status, now: int) -> None:
+        self.status, self.ended_us, self.flagged = status, now, False
+
+
+class StoreMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.clock = Clock()
+        self.store: Store = self.run(self._open())
+        self.world = World(self.store, self.clock)
+        self.tasks: dict[str, Model] = {}
+        self.tombs: dict[str, int] = {}
+        self.lines: dict[str, list[str]] = {}
+        self.tokens: list[Held] = []
+        self.popped: list[str] = []
+        self.paused: set[str] = set()
+
+    async def _open(self) -> Store:
+        store = await Store.open(
+            StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4))
+        )
+        store.now = self.clock
+        await store.register(
+            [LambdaRecord(name, b"", limit, ENQUEUE_TIMEOUT_US, paused=False) for name, limit in LIMITS.items()]
+        )
+        return store
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    def teardown(self) -> None:
+        self.run(self.store.close())
+        self.loop.close()
+
+    # --- what the model knows -----------------------------------------------------------------------------------------
+
+    def _pick(self, some: list[T], which: int) -> T:
+        return some[which % len(some)]
+
+    def _leaves_line(self, task: Model) -> None:
+        """A task has finished: whoever was right behind it may run."""
+        line = self.lines.get(task.ordering_key, [])
+        if task.id in line:
+            head = line[0] == task.id
+            line.remove(task.id)
+            if head and line:
+                follower = self.tasks[line[0]]
+                follower.due, follower.next_us = True, max(follower.next_us, self.clock.us)
+
+    def _joins_line(self, task: Model) -> None:
+        if task.ordering_key:
+            line = self.lines.setdefault(task.ordering_key, [])
+            line.append(task.id)
+            task.due = len(line) == 1
+
+    def _rests(self, task: Model, status: Status) -> None:
+        task.rest(status, self.clock.us)
+        self._leaves_line(task)
+
+    def _loses(self, task: Model) -> None:
+        task.losses += 1
+        if task.flagged:
+            self._rests(task, S.CANCELLED)
+        elif task.losses >= MAX_LOSSES:
+            self._rests(task, S.FATAL_FAILURE)
+        else:
+            task.status, task.next_us = S.ENQUEUED, self.clock.us
+
+    # --- verbs --------------------------------------------------------------------------------------------------------
+
+    @initialize()
+    def begin(self) -> None:
+        self.run(self.store.enqueue(0, 0))
+
+    @rule(name=NAMES, lambda_name=LAMBDAS, delay=st.sampled_from([0, 0, 5, 60]), ordered=st.booleans())
+    def schedule(self, name: str, lambda_name: str, delay: int, ordered: bool) -> None:
+        key = "key" if ordered else ""
+        digest = f"{lambda_name} {delay} {key}".encode()
+        new = self.world.task(
+            name,
+            lambda_name=lambda_name,
+            delay_us=delay * US,
+            ordering_key=key,
+            digest=digest,
+            max_attempts=MAX_ATTEMPTS,
+            max_losses=MAX_LOSSES,
+            retention_us=RETENTION_US,
+        )
+        (answer,) = self.run(self.store.schedule([new]))
+        known = self.tasks.get(answer.id)
+        if answer.id in self.tombs:
+            assert answer.existed
+        elif known is not None:
+            assert answer.existed
+            assert answer.conflict == (known.digest != digest)
+        else:
+            assert not answer.existed
+            self.tasks[answer.id] = Model(answer.id, lambda_name, digest, key, self.clock.us + delay * US)
+            self._joins_line(self.tasks[answer.id])
+
+    @rule()
+    def enqueue(self) -> None:
+        before = {task.id: task.status for task in self.tasks.values()}
+        done = self.run(self.store.enqueue(0, 0))
+        found = self.run(dump(self.store))
+        for task in list(self.tasks.values()):
+            if before[task.id] in HELD and task.next_us <= self.clock.us:
+                self._loses(task)
+        fresh = 0
+        for task in self.tasks.values():
+            if found.tasks()[task.id]["s"] == "ENQUEUED" and task.status in {S.NEW, S.RETRIABLE_FAILURE}:
+                assert task.next_us <= self.clock.us, "early"
+                assert task.due, "out of order"
+                assert task.lambda_name not in self.paused
+                task.status, fresh = S.ENQUEUED, fresh + 1
+        assert done.enqueued == fresh
+        self._nothing_is_left_behind(found)
+
+    def _nothing_is_left_behind(self, found: Dump) -> None:
+        """One pass is enough for so few tasks: whoever is due is in its queue, unless that is full or paused."""
+        for task in self.tasks.values():
+            if task.lambda_name in self.paused or self._length(found, task.lambda_name) >= LIMITS[task.lambda_name]:
+                continue
+            waits = task.status in {S.NEW, S.RETRIABLE_FAILURE} and task.due and task.next_us <= self.clock.us
+            assert not waits, f"{task.id} is due and was not enqueued"
+            if task.status is S.ENQUEUED:
+                score = found.zset(f"atf:{{0}}:s:{task.lambda_name}:1:ENQUEUED")[task.id]
+                assert score > self.clock.us, f"{task.id} should be pushed again"
+
+    def _length(self, found: Dump, lambda_name: str) -> int:
+        return len(found.list(f"rq:queue:{{0}}{lambda_name}:1"))
+
+    @rule(lambda_name=LAMBDAS, want=st.integers(1, 4))
+    def pop(self, lambda_name: str, want: int) -> None:
+        ids = self.run(self.world.pop(f"{lambda_name}:1", want=want))
+        assert not ids or lambda_name not in self.paused
+        self.popped += ids
+
+    @rule(lambda_name=LAMBDAS)
+    def wipe_queue(self, lambda_name: str) -> None:
+        self.run(self.store._link.command("DEL", f"rq:queue:{{0}}{lambda_name}:1"))
+
+    @precondition(lambda self: self.popped)
+    @rule(which=ANY, owner=st.sampled_from(["executor-1", "executor-2"]))
+    def claim_popped(self, which: int, owner: str) -> None:
+        """Two controllers may have got the same id; a copy stays behind half of the time."""
+        task_id = self._pick(self.popped, which)
+        if which % 2:
+            self.popped.remove(task_id)
+        self._claim(task_id, owner, f"nonce-{len(self.tokens)}")
+
+    @precondition(lambda self: self.tasks)
+    @rule(which=ANY)
+    def claim_anything(self, which: int) -> None:
+        self._claim(self._pick(sorted(self.tasks), which), "executor-3", f"nonce-{len(self.tokens)}")
+
+    @precondition(lambda self: self.tokens)
+    @rule(which=ANY)
+    def repeat_a_claim(self, which: int) -> None:
+        token = self._pick(self.tokens, which)
+        task = self.tasks.get(token.task_id)
+        if task is None or task.status is S.ENQUEUED:
+            return  # a repetition so late is a claim like any other
+        batch = self.run(self.store.claim(task.owner, token.nonce, [token.task_id], PLENTY))
+        still = task.status is S.CLAIMED and task.token == token
+        assert [(each.counter, each.run) for each in batch.claims] == ([(token.counter, task.runs)] if still else [])
+
+    def _claim(self, task_id: str, owner: str, nonce: str) -> None:
+        batch = self.run(self.store.claim(owner, nonce, [task_id], PLENTY))
+        task = self.tasks.get(task_id)
+        if task is None or task.status is not S.ENQUEUED:
+            assert batch.lost == [task_id]
+            return
+        (claim,) = batch.claims
+        earlier = [each.counter for each in self.tokens if each.task_id == task_id]
+        assert claim.counter > max(earlier, default=0), "a token must grow"
+        assert (claim.attempt, claim.run, claim.losses) == (task.attempts + 1, task.runs + 1, task.losses)
+        task.token = Held(task_id, claim.counter, nonce)
+        task.status, task.runs, task.owner, task.next_us = S.CLAIMED, task.runs + 1, owner, self.clock.us + LEASE_US
+        self.tokens.append(task.token)
+
+    def _told(self, token: Held, verdicts: list[Verdict]) -> Model | None:
+        """The task, if the token is right; else whoever holds the token must have been told."""
+        task = self.tasks.get(token.task_id)
+        if task is not None and task.holds(token):
+            return task
+        assert verdicts == [Verdict.LOST]
+        return None
+
+    @precondition(lambda self: self.tokens)
+    @rule(which=ANY, started=st.booleans())
+    def heartbeat(self, which: int, started: bool) -> None:
+        token = self._pick(self.tokens, which)
+        verdicts = self.run(self.store.heartbeat("executor-1", [Beat(token, started)]))
+        task = self._told(token, verdicts)
+        if task is not None:
+            assert verdicts == [Verdict.CANCEL if task.flagged else Verdict.OK]
+            task.next_us = self.clock.us + LEASE_US
+            task.status = S.PROCESSING if started else task.status
+
+    @precondition(lambda self: self.tokens)
+    @rule(which=ANY, outcome=st.sampled_from(Outcome))
+    def finish(self, which: int, outcome: Outcome) -> None:
+        token = self._pick(self.tokens, which)
+        result = RunResult(token, outcome, retry_in_us=BACKOFF_US)
+        verdicts = self.run(self.store.finish("executor-1", [result]))
+        task = self.tasks.get(token.task_id)
+        if task is not None and task.finished_by == token == task.token and not task.holds(token):
+            assert verdicts == [Verdict.OK]  # it has been told before
+            return
+        task = self._told(token, verdicts)
+        if task is None:
+            return
+        assert verdicts == [Verdict.OK]
+        task.attempts, task.finished_by = task.attempts + 1, token
+        if outcome is Outcome.SUCCEEDED:
+            self._rests(task, S.SUCCESS)
+        elif task.flagged:
+            self._rests(task, S.CANCELLED)
+        elif outcome is Outcome.FAILED_FATAL or task.attempts >= MAX_ATTEMPTS:
+            self._rests(task, S.FATAL_FAILURE)
+        else:
+            task.status, task.next_us = S.RETRIABLE_FAILURE, self.clock.us + BACKOFF_US
+
+    @precondition(lambda self: self.tokens)
+    @rule(which=ANY)
+    def lose(self, which: int) -> None:
+        token = self._pick(self.tokens, which)
+        task = self._told(token, self.run(self.store.lose("executor-1", [token], "killed")))
+        if task is not None:
+            self._loses(task)
+
+    @precondition(lambda self: self.tokens)
+    @rule(which=ANY)
+    def hand_back(self, which: int) -> None:
+        token = self._pick(self.tokens, which)
+        verdicts = self.run(self.store.hand_back("executor-1", [token], []))
+        task = self.tasks.get(token.task_id)
+        if task is None or not task.holds(token) or task.status is not S.CLAIMED:
+            assert verdicts == [Verdict.LOST]
+            return
+        task.runs -= 1
+        if task.flagged:
+            self._rests(task, S.CANCELLED)
+        else:
+            task.status, task.next_us = S.ENQUEUED, self.clock.us
+
+    @precondition(lambda self: self.popped)
+    @rule(which=ANY)
+    def return_popped(self, which: int) -> None:
+        task_id = self._pick(self.popped, which)
+        self.popped.remove(task_id)
+        (verdict,) = self.run(self.store.hand_back("executor-1", [], [task_id]))
+        if verdict is Verdict.OK:
+            assert self.tasks[task_id].status is S.ENQUEUED
+
+    @precondition(lambda self: self.tasks)
+    @rule(which=ANY)
+    def cancel(self, which: int) -> None:
+        task = self.tasks[self._pick(sorted(self.tasks), which)]
+        (answer,) = self.run(self.store.cancel([task.id]))
+        assert answer.cancel_requested == (task.status in HELD)
+        if task.status in HELD:
+            task.flagged = True
+        elif task.status not in FINISHED:
+            self._rests(task, S.CANCELLED)
+        assert (answer.status, answer.cancelled) == (task.status, task.status is S.CANCELLED)
+
+    @precondition(lambda self: self.tasks)
+    @rule(which=ANY)
+    def retry(self, which: int) -> None:
+        task = self.tasks[self._pick(sorted(self.tasks), which)]
+        (answer,) = self.run(self.store.retry([task.id]))
+        assert answer.retried == (task.status in {S.FATAL_FAILURE, S.CANCELLED})
+        if answer.retried:
+            task.status, task.attempts, task.losses, task.next_us = S.NEW, 0, 0, self.clock.us
+            task.finished_by = None
+            self._joins_line(task)
+
+    @rule(seconds=st.sampled_from([0.000001, 1, 10, 16, 60, 700, -5]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule()
+    def sweep(self) -> None:
+        self.run(self.store.sweep(0, 1000))
+        for task in list(self.tasks.values()):
+            if task.status in FINISHED and task.ended_us + RETENTION_US <= self.clock.us:
+                del self.tasks[task.id]
+                if task.ended_us + TOMBSTONE_US > self.clock.us:
+                    self.tombs[task.id] = task.ended_us + TOMBSTONE_US
+        self.tombs = {task_id: expiry for task_id, expiry in self.tombs.items() if expiry > self.clock.us}
+
+    @rule(lambda_name=LAMBDAS, paused=st.booleans())
+    def pause_or_resume(self, lambda_name: str, paused: bool) -> None:
+        assert self.run(self.store.set_paused(lambda_name, paused))
+        (self.paused.add if paused else self.paused.discard)(lambda_name)
+
+    @rule(lambda_name=LAMBDAS)
+    def count(self, lambda_name: str) -> None:
+        mine = [task.status for task in self.tasks.values() if task.lambda_name == lambda_name]
+        assert self.run(self.store.counts(lambda_name)) == {status: mine.count(status) for status in Status}
+
+    # --- what always holds --------------------------------------------------------------------------------------------
+
+    @invariant()
+    def the_store_is_as_the_model_says(self) -> None:
+        found = self.run(dump(self.store))
+        assert violations(found, self.clock.us) == []
+        records = found.tasks()
+        assert {task_id for task_id, record in records.items() if record["s"] == "TOMBSTONE"} == set(self.tombs)
+        assert set(records) == set(self.tombs) | set(self.tasks)
+        for task in self.tasks.values():
+            record = records[task.id]
+            numbers = [int(record.get(name, 0)) for name in "alr"]
+            assert (record["s"], *numbers) == (task.status.name, task.attempts, task.losses, task.runs), task.id
+            assert int(record.get("c", 0)) == (task.token.counter if task.token else 0)
+        for lambda_name, limit in LIMITS.items():
+            assert self._length(found, lambda_name) <= limit
+
+
+TestStore = StoreMachine.TestCase
+TestStore.settings = settings(
+    max_examples=_MORE or 50,
+    stateful_step_count=50,
+    derandomize=not _MORE,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)

@@ -1,0 +1,247 @@
+"""Export and import: every live task, with what it had been through, into another store with another number of partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import fakeredis
+import msgspec
+import pytest
+
+from atf.config import StoreSettings, Timing
+from atf.errors import InvalidArgument
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+from atf.store.transfer import export_tasks, import_tasks
+from atf.store.types import LambdaRecord, Outcome, TaskRecord
+from atf.task import US, Status
+
+from .conftest import OpenStore
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held
+
+PARTITIONS = 3
+
+
+async def another_store(clock: Clock, partitions: int = PARTITIONS) -> Store:
+    settings = StoreSettings(partitions=partitions)
+    store = await Store.open(settings, Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4)))
+    store.now = clock
+    return store
+
+
+async def populate(world: World) -> None:
+    """Live and finished tasks, placed as the frontend does it."""
+    store = world.store
+    await store.register([LambdaRecord(LAMBDA, b"\x00spec", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+    await store.register([LambdaRecord("shop/paused", b"p", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+    await store.set_paused("shop/paused", paused=True)
+    for name in ("lost", "failed", "running", "done", "dead"):
+        partition = store.partition_for(name)
+        (claim,) = await world.run(name, partition=partition, max_losses=9, spec=name.encode(), priority=3)
+        match name:
+            case "lost":
+                await store.lose("executor-1", [claim], "killed")
+            case "failed":
+                await world.fail(claim)
+            case "done":
+                await world.finish(Outcome.SUCCEEDED, claim)
+            case "dead":
+                await world.finish(Outcome.FAILED_FATAL, claim)
+    await world.schedule("later", partition=store.partition_for("later"), delay_us=3600 * US)
+    await world.schedule("quiet", partition=store.partition_for("quiet"), lambda_name="shop/paused")
+    key = store.partition_for("key")
+    await world.schedule("z-first", "m-second", "a-third", partition=key, ordering_key="key", lambda_name="shop/orders")
+
+
+async def live(store: Store) -> dict[str, TaskRecord]:
+    """Every live task by the id that its client gave it."""
+    found: dict[str, TaskRecord] = {}
+    cursor = 0
+    while True:
+        cursor, records = await store.scan(cursor)
+        found |= {record.id.partition("-")[2]: record for record in records}
+        if not cursor:
+            return found
+
+
+async def test_live_tasks_arrive_with_what_they_had_been_through(world: World, clock: Clock, tmp_path: Path) -> None:
+    await populate(world)
+    before = await live(world.store)
+    file = tmp_path / "tasks.jsonl"
+    assert await export_tasks(world.store, file) == len(before) == 8
+    target = await another_store(clock)
+    assert await import_tasks(target, file) == (8, 0)
+    after = await live(target)
+    assert (
+        set(after) == set(before) == {"lost", "failed", "running", "later", "quiet", "z-first", "m-second", "a-third"}
+    )
+    for name, record in after.items():
+        old = before[name]
+        assert record.id == f"{target.partition_for(old.ordering_key or name)}-{name}"
+        for part in ("lambda_name", "priority", "spec", "digest", "limits", "ordering_key", "scheduled_at_us"):
+            assert getattr(record, part) == getattr(old, part), (name, part)
+        assert (record.attempts, record.losses, record.runs, record.fence) == (
+            old.attempts,
+            old.losses,
+            old.runs,
+            old.fence,
+        )
+    assert (after["failed"].status, after["failed"].next_at_us) == (
+        Status.RETRIABLE_FAILURE,
+        before["failed"].next_at_us,
+    )
+    assert after["failed"].error == "it rained"
+    assert after["later"].next_at_us == clock.us + 3600 * US
+    assert after["running"].next_at_us == clock.us  # it runs again
+    await World(target, clock).check()
+    await target.close()
+
+
+async def test_lambdas_arrive_paused_or_not_and_those_that_are_known_are_left_alone(
+    world: World, clock: Clock, tmp_path: Path
+) -> None:
+    await populate(world)
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    target = await another_store(clock)
+    await target.register([LambdaRecord(LAMBDA, b"newer", 99, ENQUEUE_TIMEOUT_US, paused=False)])
+    await import_tasks(target, file)
+    assert await target.lambdas() == {
+        LAMBDA: LambdaRecord(LAMBDA, b"newer", 99, ENQUEUE_TIMEOUT_US, paused=False),
+        "shop/paused": LambdaRecord("shop/paused", b"p", 7, ENQUEUE_TIMEOUT_US, paused=True),
+    }
+    there = World(target, clock)
+    for partition in range(PARTITIONS):
+        await there.passes(partition)
+    assert (await live(target))["quiet"].status is Status.NEW
+    await target.close()
+
+
+async def test_ordered_tasks_keep_their_order(world: World, clock: Clock, tmp_path: Path) -> None:
+    await populate(world)
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    target = await another_store(clock)
+    await import_tasks(target, file)
+    there = World(target, clock)
+    partition = target.partition_for("key")
+    order = []
+    for _ in range(3):
+        await there.passes(partition)
+        (task_id,) = await there.pop("shop/orders:1", partition=partition)
+        order.append(task_id.partition("-")[2])
+        await there.finish(Outcome.SUCCEEDED, *held(await there.claim(task_id)))
+    assert order == ["z-first", "m-second", "a-third"]
+    await target.close()
+
+
+async def test_one_behind_another_does_not_start_early_where_that_one_stays_behind(
+    world: World, clock: Clock, tmp_path: Path
+) -> None:
+    """The head of an ordering key is cancelled while the export is under way: the next one keeps its own instant."""
+    await world.schedule("head", ordering_key="key", partition=world.store.partition_for("key"))
+    await world.schedule("next", ordering_key="key", partition=world.store.partition_for("key"), delay_us=3600 * US)
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    kept = [line for line in file.read_bytes().splitlines(keepends=True) if b"-head" not in line]
+    file.write_bytes(b"".join(kept))
+    target = await another_store(clock)
+    await import_tasks(target, file)
+    assert (await live(target))["next"].next_at_us == clock.us + 3600 * US
+    await target.close()
+
+
+async def test_an_import_may_be_run_again(world: World, clock: Clock, tmp_path: Path) -> None:
+    await populate(world)
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    target = await another_store(clock)
+    await import_tasks(target, file)
+    there = World(target, clock)
+    partition = target.partition_for("failed")
+    clock.advance(BACKOFF_US / US)
+    await there.passes(partition)
+    assert await import_tasks(target, file) == (0, 8)
+    assert (await live(target))["failed"].status is Status.ENQUEUED  # what has moved on since is left alone
+    await there.check()
+    await target.close()
+
+
+@pytest.mark.parametrize("cut", [0.15, 0.4, 0.75, 0.95, 0.999])
+async def test_an_interrupted_export_goes_on(world: World, clock: Clock, tmp_path: Path, cut: float) -> None:
+    await populate(world)
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(len(whole) * cut)])
+    target = await another_store(clock)
+    with pytest.raises(InvalidArgument, match=r"line|interrupted"):
+        await import_tasks(target, file)
+    await export_tasks(world.store, file)
+    await import_tasks(target, file)
+    assert set(await live(target)) == set(await live(world.store))
+    await World(target, clock).check()
+    await target.close()
+
+
+async def test_a_complete_export_is_not_written_again(world: World, tmp_path: Path) -> None:
+    await populate(world)
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    before = file.read_bytes()
+    await world.schedule("new", partition=world.store.partition_for("new"))
+    assert await export_tasks(world.store, file) == 8
+    assert file.read_bytes() == before
+
+
+async def test_many_tasks_with_progress(world: World, clock: Clock, tmp_path: Path) -> None:
+    names = [f"t{number}" for number in range(600)]
+    await world.store.schedule([world.task(name, partition=world.store.partition_for(name)) for name in names])
+    file = tmp_path / "tasks.jsonl"
+    told: list[int] = []
+    assert await export_tasks(world.store, file, told.append) >= 600
+    assert told == sorted(told)
+    target = await another_store(clock, 5)
+    told.clear()
+    stored, _ = await import_tasks(target, file, told.append)
+    assert stored == 600
+    assert told[-1] >= 600
+    assert (await target.counts(LAMBDA))[Status.NEW] == 600
+    await target.close()
+
+
+async def test_a_file_of_somebody_elses_is_refused_and_left_alone(
+    open_store: OpenStore, world: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("my notes\n")
+    for call in (export_tasks, import_tasks):
+        with pytest.raises(InvalidArgument, match=r"notes\.txt"):
+            await call(world.store, file)
+    assert file.read_text() == "my notes\n"
+
+
+async def test_an_export_of_another_store_or_release_is_refused(world: World, clock: Clock, tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    other = await another_store(clock)
+    with pytest.raises(InvalidArgument, match="another store"):
+        await export_tasks(other, file)
+    header = msgspec.json.decode(file.read_bytes().splitlines()[0])
+    file.write_bytes(msgspec.json.encode(header | {"format": 99}) + b"\n")
+    with pytest.raises(InvalidArgument, match="format 99"):
+        await import_tasks(other, file)
+    await other.close()
+
+
+async def test_a_damaged_line_is_named(world: World, clock: Clock, tmp_path: Path) -> None:
+    await populate(world)
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[4] = lines[4][:20] + b"\n"
+    file.write_bytes(b"".join(lines))
+    target = await another_store(clock)
+    with pytest.raises(InvalidArgument, match="line 5"):
+        await import_tasks(target, file)
+    await target.close()
