@@ -64,6 +64,7 @@ class Heartbeats:
         self._sent_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = asyncio.Event()
+        self._stopping = False
 
     def nudge(self) -> None:
         """Asks for a heartbeat now: a task waits to start with too little of its lease left. From any thread."""
@@ -71,12 +72,19 @@ class Heartbeats:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._nudged.set)
 
+    def stop(self) -> None:
+        """Ends `run` soon. From any thread."""
+        self._stopping = True
+        self.nudge()
+
     async def run(self) -> None:
-        """Beats until cancelled, or until `end`."""
+        """Beats until cancelled, until `stop`, or until `end`."""
         self._loop = asyncio.get_running_loop()
         self._sent_at = self._runtime.monotonic()
         while self._strikes < STRIKES:
             await self._pause()
+            if self._stopping:
+                return
             await self.once()
 
     async def once(self) -> bool:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading  # noqa: TID251  the heartbeats have a thread of their own, whatever the role does
 from collections.abc import Iterable
-from typing import Final
 
 from atf.rpc import task_pb2 as t
-from atf.task import MAX_BATCH
 
 from .outcome import Outcome
 from .table import SlotState, Table
@@ -104,10 +102,6 @@ class HeldTask:
     def ref(self) -> t.ClaimRef:
         """The claim as other roles know it."""
         return t.ClaimRef(task_id=self.task_id, token=t.Token(counter=self.counter, nonce=self.nonce))
-
-
-SPARE_SLOTS: Final = 2 * MAX_BATCH
-"""Slots beyond what runs at once: for what waits to start, and for what waits to be reported."""
 
 
 class Ledger:

@@ -28,6 +28,11 @@ import struct
 import tempfile
 from typing import Final, NamedTuple
 
+from atf.task import MAX_BATCH
+
+SPARE_SLOTS: Final = 2 * MAX_BATCH
+"""Slots beyond the tasks that run at once: for what waits to start, and for what waits to be reported."""
+
 HEADER_BYTES: Final = 64
 SLOT_BYTES: Final = 512
 

@@ -1,0 +1,224 @@
+"""The guard of one worker: starts it, watches it, and makes sure that it is gone before anybody may run its tasks again.
+
+1. starts the worker in a session of its own, with the table of what it holds, and a pipe that ends if the guard does
+2. kills the worker and all that it started before the oldest of its leases can end, or when it takes too much memory
+3. lets it drain on SIGTERM and SIGINT, and when the controller that started the guard is gone
+4. once the whole group is dead, says what it held
+
+It loads neither gRPC nor user code, so that nothing can keep it from killing in time. It runs one worker and ends with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
+
+from atf.config import ExecutorSettings, LogSettings, Timing
+from atf.runtime import Runtime, SystemRuntime, new_id
+
+from .group import Group
+from .table import SPARE_SLOTS, SlotState, Table, memory_file
+
+TICK_S: Final = 0.5
+"""Seconds between two looks at the worker while nothing happens."""
+DRAIN_SLACK_S: Final = 2.0
+"""Seconds that a draining worker has beyond drain_timeout, at which it ends by itself."""
+_MIB: Final = 1 << 20
+_READY_FD: Final = "ATF_READY_FD"
+_WHY: Final = {
+    0: "drained",
+    2: "refused to start; its own lines say why",
+    70: "came back from a fork within a lambda",
+    75: "could not keep its leases",
+    76: "a lambda did not end when it had to",
+}
+
+
+class Guard:
+    """The watch over one worker.
+
+    Args:
+        group: the worker and all that it starts.
+        table: what it holds.
+        lifeline: our end of the pipe that tells it to drain, by ending.
+        settings: drain_timeout and max_rss_mib.
+        timing: the arithmetic of leases.
+        runtime: clocks.
+    """
+
+    def __init__(
+        self, group: Group, table: Table, lifeline: int, *, settings: ExecutorSettings, timing: Timing, runtime: Runtime
+    ) -> None:
+        self._group = group
+        self._table = table
+        self._lifeline = lifeline
+        self._settings = settings
+        # The kill must be complete, by a clock that may run slow, before the store can think the lease over.
+        self._lease_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * 1_000_000)
+        self._runtime = runtime
+        self._drain_by = 0.0
+
+    @property
+    def draining(self) -> bool:
+        """Whether the worker was told to drain."""
+        return self._drain_by > 0
+
+    def drain(self) -> None:
+        """Tells the worker to drain. It learns so from the pipe, whatever its lambdas do with signals."""
+        if not self.draining:
+            self._drain_by = self._runtime.monotonic() + self._settings.drain_timeout + DRAIN_SLACK_S
+            os.close(self._lifeline)
+
+    def verdict(self) -> str:
+        """Why the worker must be killed now; empty: it need not."""
+        oldest = self._table.oldest_lease_us
+        if oldest and self._runtime.boottime_us() >= oldest + self._lease_us:
+            return "its leases were about to end: it was frozen or starved"
+        bound = self._settings.max_rss_mib
+        if bound and (taken := self._group.memory_bytes() // _MIB) >= bound:
+            return f"it took {taken} MiB of memory; max_rss_mib is {bound}"
+        if self.draining and self._runtime.monotonic() >= self._drain_by:
+            return f"it did not drain within {self._settings.drain_timeout:g} s"
+        return ""
+
+    def wait_s(self) -> float:
+        """Seconds until the next look."""
+        waits = [TICK_S]
+        if oldest := self._table.oldest_lease_us:
+            waits.append((oldest + self._lease_us - self._runtime.boottime_us()) / 1_000_000)
+        if self.draining:
+            waits.append(self._drain_by - self._runtime.monotonic())
+        return max(0.0, min(waits))
+
+    def watch(self, signals: int, controller: int | None) -> tuple[int, str]:
+        """Watches until the worker and all that it started are gone.
+
+        Args:
+            signals: a descriptor that carries the numbers of the signals this process gets.
+            controller: a descriptor that ends when the controller does; None: nobody started this guard.
+
+        Returns:
+            The worker's exit code, 128 + n for signal n, and why it ended.
+        """
+        poll = select.poll()
+        poll.register(signals, select.POLLIN)
+        if controller is not None:
+            poll.register(controller, select.POLLIN | select.POLLHUP)
+        why = ""
+        while not why and not self._group.ended():
+            for descriptor, _ in poll.poll(self.wait_s() * 1000 + 1):
+                data = os.read(descriptor, 512)
+                if descriptor == controller:
+                    if not data:
+                        poll.unregister(descriptor)
+                        self.drain()
+                    continue
+                for number in data:
+                    if number in {signal.SIGTERM, signal.SIGINT}:
+                        why = "asked twice to end" if self.draining else ""
+                        self.drain()
+            why = why or ("" if self._group.ended() else self.verdict())
+        # Also if it ended by itself: what its lambdas have started must not outlive it.
+        code = self._group.kill()
+        code = 128 - code if code < 0 else code
+        return code, f"killed: {why}" if why else _reason(code)
+
+
+def run(
+    settings: ExecutorSettings, timing: Timing, log: LogSettings, apps: Sequence[str], events_fd: int | None = None
+) -> int:
+    """Runs one worker for its whole life.
+
+    Args:
+        settings, timing, log: the worker's too; it gets them in its environment.
+        apps: MODULE:APP, whose lambdas it runs.
+        events_fd: where to write what happens to it, as lines of JSON; given by a controller, whose end is the end of stdin.
+
+    Returns:
+        The worker's exit code; 128 + n if signal n ended it.
+    """
+    runtime = SystemRuntime()
+    executor_id = f"{os.uname().nodename.split('.')[0][:24]}-{os.getpid()}-{new_id(runtime.random, 32)}"
+    memory = memory_file(settings.threads + settings.async_tasks + SPARE_SLOTS)
+    table = Table.mapped(memory)
+    signals = _catch_signals()
+    lifeline, ours = os.pipe()
+    ready = [int(os.environ[_READY_FD])] if os.environ.get(_READY_FD) else []
+    command = [sys.executable, "-P", "-m", "atf.executor.worker_main", executor_id, str(memory), str(lifeline), *apps]
+    try:
+        group = Group(command, env=_environment(settings, timing, log), keep=[memory, lifeline, *ready])
+    except OSError as error:
+        sys.stderr.write(f"executor: the worker can't be started: {error}\n")
+        return 4
+    for descriptor in (memory, lifeline, *ready):
+        os.close(descriptor)
+    _tell(events_fd, {"event": "started", "executor": executor_id, "pid": group.pid})
+    guard = Guard(group, table, ours, settings=settings, timing=timing, runtime=runtime)
+    code, why = guard.watch(signals, None if events_fd is None else 0)
+    if code and code != 2:
+        sys.stderr.write(f"executor {executor_id}: {why} (exit code {code})\n")
+    _tell(events_fd, death(executor_id, group.pid, code, why, table))
+    return code
+
+
+def death(executor_id: str, pid: int, code: int, why: str, table: Table) -> dict[str, Any]:
+    """The event that says what a dead worker held."""
+    claims: dict[SlotState, list[list[Any]]] = {state: [] for state in SlotState}
+    for entry in table.entries():
+        claim: list[Any] = [entry.task_id, entry.counter, entry.nonce]
+        if entry.state is SlotState.TIMED_OUT:
+            claim += [entry.retry_in_us, entry.error]
+        claims[entry.state].append(claim)
+    return {
+        "event": "dead",
+        "executor": executor_id,
+        "pid": pid,
+        "code": code,
+        "why": why,
+        "held": claims[SlotState.HELD],
+        "started": claims[SlotState.STARTED],
+        "timed_out": claims[SlotState.TIMED_OUT],
+        "stopped": claims[SlotState.STOPPED],
+    }
+
+
+def _reason(code: int) -> str:
+    if code > 128:
+        name = signal.Signals(code - 128).name if code - 128 in list(signal.Signals) else f"signal {code - 128}"
+        return f"killed by {name}"
+    return _WHY.get(code, f"ended with exit code {code}")
+
+
+def _environment(*settings: ExecutorSettings | Timing | LogSettings) -> Mapping[str, str]:
+    """Ours, with every setting spelled out, wherever it came from."""
+    spelled = {
+        f"ATF_{each.name.upper()}": str(getattr(group, each.name)) for group in settings for each in fields(group)
+    }
+    return {**os.environ, **spelled}
+
+
+def _catch_signals() -> int:
+    """The descriptor that from now on carries the numbers of signals; SIGCHLD, too, so that an end is seen at once."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        signal.signal(number, lambda _number, _frame: None)
+    return read_end
+
+
+def _tell(descriptor: int | None, event: Mapping[str, Any]) -> None:
+    if descriptor is None:
+        return
+    line = memoryview((json.dumps(event, separators=(",", ":")) + "\n").encode())
+    try:
+        while line:
+            line = line[os.write(descriptor, line) :]
+    except OSError:
+        pass  # the controller is gone; the leases will end by themselves

@@ -1,0 +1,149 @@
+"""The worker's process: user code, gRPC, the executor's loop, and the heartbeats' thread. Started by the guard, never by hand.
+
+python -P -m atf.executor.worker_main EXECUTOR_ID TABLE_FD LIFELINE_FD MODULE:APP...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading  # noqa: TID251  heartbeats have a thread of their own
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from atf.cli.apps import load_lambdas
+from atf.config import ExecutorSettings, LogSettings, Timing, load
+from atf.lambdas import Lambda
+from atf.log import get_logger
+from atf.process import Process, run_role
+from atf.rpc import frontend_pb2 as f
+from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
+
+from .heartbeat import EXIT_NO_HEARTBEAT, Heartbeats
+from .held import HeldTask
+from .lanes import ThreadLanes
+from .table import Table
+from .worker import Executor
+
+_LAST_BEAT_S: Final = 2.0
+"""Seconds that the heartbeats' thread has to end in."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs until drained; returns the exit code."""
+    executor_id, table, lifeline, *apps = arguments
+    for descriptor in (int(table), int(lifeline)):
+        os.set_inheritable(descriptor, False)  # not for what lambdas start
+    settings, timing, log = load(ExecutorSettings), load(Timing), load(LogSettings)
+
+    async def body(process: Process) -> int:
+        _hold(int(lifeline), process)
+        lambdas = load_lambdas(apps)
+        await _register(lambdas, settings, process)
+        return await _work(executor_id, lambdas, Table.mapped(int(table)), settings, timing, process)
+
+    code = run_role("executor", body, log)
+    if code:
+        die(code)  # a body may still run, and nothing can stop its thread
+    return code
+
+
+def die(code: int) -> NoReturn:
+    """Ends the process at once, whatever its threads do."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+async def _register(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorSettings, process: Process) -> None:
+    """Makes the lambdas known; nothing is fetched before."""
+    channel = open_channel(settings.frontend)
+    frontend = FrontendStub(channel)
+    request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()])
+    await process.persist(lambda: frontend.register_lambdas(request), f"the frontend at {settings.frontend}")
+    await channel.close()
+
+
+async def _work(
+    executor_id: str,
+    lambdas: Mapping[str, Lambda[..., Any]],
+    table: Table,
+    settings: ExecutorSettings,
+    timing: Timing,
+    process: Process,
+) -> int:
+    channels = [open_channel(settings.controller), open_channel(settings.hsc)]
+    executor = Executor(
+        executor_id=executor_id,
+        lambdas=lambdas,
+        controller=ControllerStub(channels[0]),
+        hsc=HSCStub(channels[1]),
+        lanes=ThreadLanes(settings.threads, settings.async_tasks),
+        table=table,
+        settings=settings,
+        timing=timing,
+        runtime=process.runtime,
+    )
+    loop = asyncio.get_running_loop()
+
+    def heard(lost: list[HeldTask], cancelled: list[HeldTask]) -> None:
+        loop.call_soon_threadsafe(executor.heard, lost, cancelled)
+
+    heartbeats = Heartbeats(
+        executor_id=executor_id,
+        ledger=executor.ledger,
+        hsc=BlockingHSCStub(settings.hsc),
+        timing=timing,
+        runtime=process.runtime,
+        heard=heard,
+        end=_end,
+    )
+    executor.nudge = heartbeats.nudge
+    thread = threading.Thread(target=_beat, args=(heartbeats,), name="heartbeats", daemon=True)
+    thread.start()
+    process.ready()
+    draining = process.runtime.spawn(_drain(executor, process), name="drain")
+    code = await executor.run()
+    draining.cancel()
+    if code == 0:
+        heartbeats.stop()
+        thread.join(_LAST_BEAT_S)
+        for channel in channels:
+            await channel.close()
+    return code
+
+
+async def _drain(executor: Executor, process: Process) -> None:
+    await process.stopping.wait()
+    executor.drain()
+
+
+def _hold(lifeline: int, process: Process) -> None:
+    """Drains when the guard lets go of the pipe, or is dead."""
+    loop = asyncio.get_running_loop()
+
+    def ended() -> None:
+        if not os.read(lifeline, 1):
+            loop.remove_reader(lifeline)
+            process.stop("the guard has ended, or asks for it")
+
+    loop.add_reader(lifeline, ended)
+
+
+def _beat(heartbeats: Heartbeats) -> None:
+    try:
+        asyncio.run(heartbeats.run())
+    except BaseException as error:  # noqa: BLE001  without heartbeats nothing may go on
+        _end(EXIT_NO_HEARTBEAT, f"heartbeats ended by a bug: {error!r}")
+
+
+def _end(code: int, why: str) -> None:
+    get_logger(duty="heartbeat").error("ending at once", why=why, code=code)
+    die(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
