@@ -47,7 +47,7 @@ def parse_death(event: Mapping[str, Any]) -> Death:
     """Reads a guard's "dead" event.
 
     Raises:
-        ValueError, TypeError, KeyError: it has another form.
+        ValueError, TypeError, LookupError: it has another form.
     """
     return Death(
         executor_id=str(event["executor"]),

@@ -115,10 +115,10 @@ class Pool:
             _log.error(
                 "executor refused to start; its own lines say why, and it is tried again", guard=guard.pid, code=code
             )
-        elif not told:
-            _log.warning("guard ended without an account of its executor", guard=guard.pid, code=code)
         elif self._draining.is_set():
             _log.info("executor ended", guard=guard.pid, code=code)
+        elif not told:
+            _log.warning("guard ended without an account of its executor", guard=guard.pid, code=code)
         else:
             _log.warning("executor ended; starting another", guard=guard.pid, code=code, why=told[-1].why)
 
@@ -130,6 +130,6 @@ class Pool:
                     _log.info("executor started", executor=event["executor"], worker=event["pid"])
                 case "dead":
                     return parse_death(event)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, LookupError) as error:
             _log.error("a guard said what can't be read", error=repr(error))
         return None

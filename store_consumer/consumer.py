@@ -41,6 +41,7 @@ class StoreConsumer:
         self._runtime = runtime
         self._partitions = range(store.partitions)
         self._clocks = [StoreClock(timing) for _ in self._partitions]
+        self._distrusted: set[int] = set()
         self._bells = [asyncio.Event() for _ in self._partitions]
         self._outbox = Outbox(store=store, runtime=runtime)
         self._sweeper = Sweeper(store=store, settings=settings, runtime=runtime)
@@ -66,10 +67,8 @@ class StoreConsumer:
         """
         clock, asked = self._clocks[partition], self._runtime.monotonic()
         made = await self._store.enqueue(partition, clock.believed_us(asked))
-        was_settled = clock.settled
         clock.saw(made.now_us, asked=asked, answered=self._runtime.monotonic(), wall_us=self._runtime.wall_us())
-        if clock.settled != was_settled:
-            self._say_clock(partition, settled=clock.settled)
+        self._say_clock(partition, settled=clock.settled)
         self._outbox.take(made.outbox)
         say = _log.info if worked(made) else _log.debug
         say(
@@ -138,13 +137,12 @@ class StoreConsumer:
             self._bells[partition].set()
 
     def _say_clock(self, partition: int, *, settled: bool) -> None:
-        if settled:
+        if not settled and partition not in self._distrusted:
+            self._distrusted.add(partition)
+            _log.warning("store clock not believed: no lease expires for one heartbeat_timeout", partition=partition)
+        elif settled and partition in self._distrusted:
+            self._distrusted.remove(partition)
             _log.info("store clock believed", partition=partition)
-        else:
-            _log.warning(
-                "store clock jumped: no lease expires by it until it has stood for heartbeat_timeout",
-                partition=partition,
-            )
 
 
 def worked(made: EnqueuePass) -> bool:

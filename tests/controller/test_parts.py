@@ -183,5 +183,5 @@ def test_an_executor_that_is_silent_for_long_is_forgotten_not_freed() -> None:
     "change", [{"executor": None, "code": "x"}, {"held": [["0-a"]]}, {"timed_out": [["0-a", 1, "n"]]}, {"code": None}]
 )
 def test_an_account_of_a_death_in_another_form_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises((ValueError, TypeError, IndexError)):
+    with pytest.raises((ValueError, TypeError, LookupError)):
         parse_death({"event": "dead", "executor": "e1", "code": 1, **change})

@@ -37,6 +37,7 @@ class FakeGuard:
                 await self._ended.wait()
         if self._code != 2:
             self._say("what is this")
+            self._say('{"event": "dead", "executor": "e", "code": 1, "timed_out": [["0-a", 1, "n"]]}')
             self._say(json.dumps({"event": "dead", "executor": f"e{self.pid}", "pid": self.pid, "code": self._code}))
         return self._code
 

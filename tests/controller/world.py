@@ -204,4 +204,4 @@ async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> 
     """Waits, on virtual time, until something holds."""
     async with asyncio.timeout(seconds):
         while not await holds():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
