@@ -11,6 +11,8 @@ import asyncio
 import threading  # noqa: TID251  the heartbeats have a thread of their own, whatever the role does
 from collections.abc import Iterable
 
+from google.protobuf.message import DecodeError
+
 from atf.rpc import task_pb2 as t
 
 from .outcome import Outcome
@@ -60,7 +62,10 @@ class HeldTask:
         self.run = claim.run
         self.losses = claim.losses
         self.scheduled_at_us = claim.scheduled_at_us
-        self.spec = t.TaskSpec.FromString(claim.spec)
+        try:
+            self.spec = t.TaskSpec.FromString(claim.spec)
+        except DecodeError:
+            self.spec = t.TaskSpec()  # no lambda has this one's name; what runs it says so
         self.lambda_name: str = getattr(self.spec, "lambda")  # a word of Python's
         self.timeout = self.spec.options.timeout_us / 1_000_000
         """Seconds of one run; 0: none."""

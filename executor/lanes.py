@@ -49,7 +49,7 @@ class Lanes(Protocol):
         ...
 
     def close(self) -> None:
-        """Takes no more. What runs is not waited for."""
+        """Takes no more. What runs is not waited for: the process ends, or stands for one that does."""
         ...
 
 
@@ -147,3 +147,4 @@ class InlineLanes:
 
     def close(self) -> None:
         self._waiting.clear()
+        self._coroutines.close()

@@ -25,7 +25,7 @@ class LoopLane:
     def __init__(self, limit: int) -> None:
         self.capacity = limit
         self._waiting: deque[HeldTask] = deque()
-        self._running = 0
+        self._running: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop
         self._called = False
         self._pid = os.getpid()
@@ -48,10 +48,16 @@ class LoopLane:
             return tasks
 
     def load(self) -> tuple[int, int, int]:
-        return self.capacity, self._running, len(self._waiting)
+        return self.capacity, len(self._running), len(self._waiting)
 
     def cancel(self, task: HeldTask) -> None:
         self._loop.call_soon_threadsafe(self._cancel, task)
+
+    def close(self) -> None:
+        """Cancels what runs; on the loop."""
+        self._waiting.clear()
+        for body in list(self._running):
+            body.cancel()
 
     def _cancel(self, task: HeldTask) -> None:
         if task.aio is not None:
@@ -59,7 +65,7 @@ class LoopLane:
 
     def _fill(self) -> None:
         self._called = False
-        while self._waiting and self._running < self.capacity:
+        while self._waiting and len(self._running) < self.capacity:
             try:
                 task = self._waiting.popleft()
             except IndexError:
@@ -67,9 +73,9 @@ class LoopLane:
             if not self._begin(task):
                 self._ends.add(task)
                 continue
-            self._running += 1
             body = self._run(task)
             task.aio = self._loop.create_task(body, name=task.task_id, context=contextvars.Context())
+            self._running.add(task.aio)
             task.aio.add_done_callback(functools.partial(self._end, task))
 
     async def _run(self, task: HeldTask) -> None:
@@ -78,10 +84,10 @@ class LoopLane:
             os._exit(FORKED)
         task.outcome = outcome
 
-    def _end(self, task: HeldTask, _done: asyncio.Task[None]) -> None:
+    def _end(self, task: HeldTask, done: asyncio.Task[None]) -> None:
         if task.outcome is None:  # cancelled before its first step, or again while it ended
             task.outcome = timed_out(task) if task.timed_out else Stopped("cancelled")
-        self._running -= 1
+        self._running.discard(done)
         self._ends.add(task)
         if self._waiting:
             self._fill()

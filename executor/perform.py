@@ -95,6 +95,8 @@ class Performer:
 
     def _prepare(self, task: HeldTask) -> _Call | Outcome:
         known = self._lambdas.get(task.lambda_name)
+        if not task.lambda_name:
+            return GaveUp("what the store keeps of this task can't be read")
         if known is None:
             # It was announced, so this is a rolling deployment or a bug: another executor may know it.
             return Failed(f"this executor has no lambda {task.lambda_name}")

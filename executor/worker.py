@@ -210,8 +210,6 @@ class Executor:
         _log.info("claimed", tasks=len(taken))
         self._gate.admit(taken.values())
         self._pump()
-        for task in taken.values():
-            self._watch.note(task)
 
     def _same(self, task: HeldTask) -> bool:
         """Whether it is a second copy of a claim that is held: that must not be handed back."""
@@ -226,8 +224,10 @@ class Executor:
         now = self._runtime.monotonic()
         tasks = self._gate.release(now)
         for task in tasks:
-            task.queued = True
+            task.queued, task.waiting_since = True, now
         self._lanes.put(tasks)
+        for task in tasks:
+            self._watch.note(task)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,0 +1,255 @@
+"""Timeouts, bodies that do not end, suspects, and draining."""
+
+from __future__ import annotations
+
+import asyncio
+
+from atf.errors import FailedPrecondition, Unavailable
+from atf.executor.outcome import Failed
+from atf.executor.table import SlotState
+from atf.executor.worker import EXIT_OVERRUN
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from tests.executor.world import HeldWorld, World, claim, held, inline, job, ran
+from tests.virtual import virtual
+
+# --- timeouts -----------------------------------------------------------------------------------------------------------
+
+
+@virtual(inline)
+async def test_a_coroutine_is_cancelled_at_its_timeout(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}', timeout=3, attempt=2))
+    await asyncio.sleep(2.9)
+    assert ran == []
+    await asyncio.sleep(0.11)
+    assert ran == ["cancelled"]
+    [result] = world.hsc.results
+    assert (result.outcome, result.retry_in_us) == (t.TIMED_OUT, 2_000_000)
+    assert "3 s" in result.error
+    assert 3_000_000 <= result.ran_us < 3_100_000
+
+
+@virtual(inline)
+async def test_a_coroutine_that_swallows_its_cancellation_has_timed_out_all_the_same(world: World) -> None:
+    world.controller.give(claim("0-a", "t/stubborn", b'{"seconds":6}', timeout=3))
+    await asyncio.sleep(5.9)
+    assert ran == ["ignored"]
+    assert world.hsc.results == []
+    await asyncio.sleep(0.2)
+    assert world.outcomes() == {"0-a": t.TIMED_OUT}
+    assert not world.run.done()
+
+
+@virtual(held)
+async def test_a_timeout_of_a_def_is_reported_only_when_its_body_has_ended(world: HeldWorld) -> None:
+    world.controller.give(job("0-a", timeout=3))
+    await asyncio.sleep(7)
+    assert world.executor.ledger.tasks["0-a"].is_set()
+    assert world.hsc.results == []
+    assert len(world.hsc.beats) == 3, "it keeps its lease until then"
+    world.held.end("0-a")
+    await world.settle()
+    assert world.outcomes() == {"0-a": t.TIMED_OUT}
+
+
+@virtual(held)
+async def test_the_time_that_a_task_waits_for_a_lane_is_not_counted(world: HeldWorld) -> None:
+    world.controller.give(*(job(f"0-{n}", timeout=0.8) for n in range(3)))
+    await asyncio.sleep(0.7)
+    world.held.end("0-0")
+    await asyncio.sleep(0.7)
+    assert not world.executor.ledger.tasks["0-2"].is_set()
+    await asyncio.sleep(0.2)
+    assert world.executor.ledger.tasks["0-2"].is_set()
+
+
+@virtual(held)
+async def test_a_def_that_ignores_its_timeout_ends_the_process_and_the_table_says_so(world: HeldWorld) -> None:
+    world.controller.give(job("0-a", timeout=3), job("0-b"), job("0-c"))
+    await asyncio.sleep(7.9)
+    asked = len(world.controller.requests)
+    await asyncio.sleep(0.2)
+    assert world.slots(SlotState.TIMED_OUT) == ["0-a"]
+    [entry] = [each for each in world.entries() if each.state is SlotState.TIMED_OUT]
+    assert (entry.counter, entry.nonce, entry.retry_in_us) == (1, "nonce", 1_000_000)
+    assert "timed out after 3 s" in entry.error
+    assert not world.run.done(), "another lambda has a while to end"
+    world.held.end("0-b")
+    assert await world.run == EXIT_OVERRUN
+    assert world.outcomes() == {"0-b": t.SUCCEEDED}
+    assert world.slots(SlotState.TIMED_OUT) == ["0-a"]
+    assert len(world.controller.requests) == asked, "nothing more is taken"
+
+
+@virtual(held)
+async def test_others_get_the_grace_and_no_more_when_a_lambda_does_not_end(world: HeldWorld) -> None:
+    began = world.runtime.monotonic()
+    world.controller.give(job("0-a", timeout=3), job("0-b"))
+    assert await world.run == EXIT_OVERRUN
+    assert 13 <= world.runtime.monotonic() - began < 13.1, "timeout 3, grace 5, grace 5"
+    assert world.slots(SlotState.STARTED) == ["0-b"]
+
+
+@virtual(held)
+async def test_a_body_that_ends_after_all_is_reported_in_the_ordinary_way(world: HeldWorld) -> None:
+    world.controller.give(job("0-a", timeout=3), job("0-b"))
+    await asyncio.sleep(9)
+    world.held.end("0-a")
+    world.held.end("0-b")
+    assert await world.run == EXIT_OVERRUN
+    assert world.outcomes() == {"0-a": t.TIMED_OUT, "0-b": t.SUCCEEDED}
+    assert world.entries() == []
+
+
+@virtual(held)
+async def test_a_def_that_ignores_its_cancellation_ends_the_process(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"))
+    await world.settle()
+    world.hsc.verdicts["0-a"] = h.CANCEL
+    assert await world.run == EXIT_OVERRUN
+    assert world.slots(SlotState.STOPPED) == ["0-a"]
+
+
+# --- suspects -----------------------------------------------------------------------------------------------------------
+
+
+@virtual(held)
+async def test_one_suspect_at_a_time_is_in_its_first_seconds(world: HeldWorld) -> None:
+    world.controller.give(job("0-a", losses=1), job("0-b", losses=1), job("0-c"))
+    await world.settle()
+    assert sorted(world.held.running) == ["0-a", "0-c"]
+    world.held.end("0-c")
+    await asyncio.sleep(4.9)
+    assert sorted(world.held.running) == ["0-a"]
+    await asyncio.sleep(0.2)
+    assert sorted(world.held.running) == ["0-a", "0-b"]
+
+
+@virtual(held)
+async def test_the_next_suspect_starts_when_the_one_before_has_ended(world: HeldWorld) -> None:
+    world.controller.give(job("0-a", losses=1), job("0-b", losses=1))
+    await world.settle()
+    world.held.end("0-a")
+    await world.settle()
+    assert sorted(world.held.running) == ["0-b"]
+
+
+@virtual(held)
+async def test_a_task_with_one_loss_left_runs_alone(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"), job("0-poison", losses=2), job("0-b"), job("0-c"))
+    await world.settle()
+    assert sorted(world.held.running) == ["0-a", "0-b"], "the rest ends first"
+    asked = len(world.controller.requests)
+    for each in ("0-a", "0-b", "0-c"):
+        world.held.end(each)
+        await world.settle()
+    assert sorted(world.held.running) == ["0-poison"]
+    assert sorted(world.outcomes()) == ["0-a", "0-b", "0-c"], "their results are recorded before"
+    assert len(world.controller.requests) == asked, "nothing is fetched meanwhile"
+    world.held.end("0-poison")
+    await world.settle()
+    assert len(world.controller.requests) == asked + 1
+    world.controller.give(job("0-d"))
+    await world.settle()
+    assert sorted(world.held.running) == ["0-d"]
+
+
+@virtual(held)
+async def test_what_arrives_while_a_task_runs_alone_waits(world: HeldWorld) -> None:
+    world.controller.give(job("0-poison", losses=2))
+    world.controller.give(job("0-a"))
+    await world.settle()
+    assert sorted(world.held.running) == ["0-poison"]
+    world.held.end("0-poison")
+    await world.settle()
+    assert sorted(world.held.running) == ["0-a"]
+
+
+# --- draining, and work that waits too long -----------------------------------------------------------------------------
+
+
+@virtual(held)
+async def test_drain_hands_back_what_has_not_started_and_waits_for_the_rest(world: HeldWorld) -> None:
+    suspects = [job("0-s", losses=1), job("0-t", losses=1)]
+    world.controller.give(job("0-a"), *suspects, job("0-b"), job("0-c"))
+    await world.settle()
+    assert sorted(world.held.running) == ["0-a", "0-b"]
+    world.executor.drain()
+    world.executor.drain()
+    await world.settle()
+    assert sorted(world.hsc.returned) == ["0-c", "0-s", "0-t"]
+    asked = len(world.controller.requests)
+    world.held.end("0-a")
+    world.held.end("0-b", Failed("no"))
+    assert await world.run == 0
+    assert world.outcomes() == {"0-a": t.SUCCEEDED, "0-b": t.FAILED}
+    assert world.entries() == []
+    assert len(world.controller.requests) == asked
+
+
+@virtual(held)
+async def test_a_draining_controller_drains_its_executors(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"), draining=True)
+    await asyncio.sleep(1)
+    assert world.slots(SlotState.STARTED) == [] or not world.run.done()
+    if "0-a" in world.held.running:
+        world.held.end("0-a")
+    assert await world.run == 0
+    assert len(world.controller.requests) == 1
+    assert len(world.hsc.returned) + len(world.hsc.results) == 1
+
+
+@virtual(held)
+async def test_hand_back_is_repeated_until_it_is_answered(world: HeldWorld) -> None:
+    world.controller.give(*(job(f"0-{n}") for n in range(3)))
+    await world.settle()
+    world.hsc.failing["hand_back"] = Unavailable("gone")
+    world.executor.drain()
+    await asyncio.sleep(5)
+    assert world.slots(SlotState.HELD) == ["0-2"]
+    del world.hsc.failing["hand_back"]
+    await asyncio.sleep(2)
+    assert world.hsc.returned == ["0-2"]
+    assert world.slots(SlotState.HELD) == []
+
+
+@virtual(held)
+async def test_a_drain_ends_at_its_timeout_whatever_goes_on(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"))
+    await world.settle()
+    began = world.runtime.monotonic()
+    world.executor.drain()
+    assert await world.run == EXIT_OVERRUN
+    assert 30 <= world.runtime.monotonic() - began < 30.1
+    assert world.slots(SlotState.STARTED) == ["0-a"]
+
+
+@virtual(held)
+async def test_work_that_waits_for_a_second_is_handed_back(world: HeldWorld) -> None:
+    world.controller.give(*(job(f"0-{n}") for n in range(5)))
+    await asyncio.sleep(0.9)
+    assert world.hsc.returned == []
+    await asyncio.sleep(0.2)
+    assert sorted(world.hsc.returned) == ["0-2", "0-3", "0-4"]
+    assert sorted(world.held.running) == ["0-0", "0-1"]
+
+
+@virtual(held)
+async def test_nothing_is_asked_for_while_every_lane_is_taken_by_long_work(world: HeldWorld) -> None:
+    assert world.controller.requests[0].max_tasks == 2
+    world.controller.give(job("0-a"))
+    await world.settle()
+    assert world.controller.requests[-1].max_tasks == 1
+    world.controller.give(job("0-b"))
+    await asyncio.sleep(60)
+    assert len(world.controller.requests) == 2
+    world.held.end("0-a")
+    await world.settle()
+    assert world.controller.requests[-1].max_tasks == 1
+
+
+@virtual(held)
+async def test_a_controller_on_another_host_ends_the_executor(world: HeldWorld) -> None:
+    world.controller.put(FailedPrecondition("another host"))
+    await asyncio.sleep(0.1)
+    assert isinstance(world.run.exception(), FailedPrecondition)

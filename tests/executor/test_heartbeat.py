@@ -1,0 +1,273 @@
+"""Heartbeats: what they say, what they renew, and what follows from their answers and their failures."""
+
+from __future__ import annotations
+
+import asyncio
+
+from atf.errors import Unavailable
+from atf.executor.table import SlotState
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from tests.executor.world import HeldWorld, World, claim, held, inline, job, ran
+from tests.virtual import virtual
+
+
+@virtual(inline)
+async def test_nothing_is_said_while_nothing_is_held(world: World) -> None:
+    await asyncio.sleep(20)
+    assert world.hsc.beats == []
+
+
+@virtual(held)
+async def test_one_call_lists_every_claim_and_says_which_have_started(world: HeldWorld) -> None:
+    world.controller.give(*(job(f"0-{n}") for n in range(3)))
+    await asyncio.sleep(0.5)
+    await world.heartbeats.once()
+    [beat] = world.hsc.beats
+    assert beat.executor_id == "e1"
+    assert {each.claim.task_id: each.started for each in beat.claims} == {"0-0": True, "0-1": True, "0-2": False}
+    assert {each.claim.token.counter for each in beat.claims} == {1}
+
+
+@virtual(inline)
+async def test_progress_is_carried_once(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":9}'))
+    await world.settle()
+    world.executor.ledger.tasks["0-a"].say("half")
+    await asyncio.sleep(5)
+    assert [beat.claims[0].progress for beat in world.hsc.beats] == ["half", ""]
+
+
+@virtual(inline)
+async def test_progress_of_a_failed_heartbeat_is_said_again(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":9}'))
+    await world.settle()
+    world.executor.ledger.tasks["0-a"].say("half")
+    world.hsc.failing["heartbeat"] = Unavailable("gone")
+    await asyncio.sleep(2.5)
+    del world.hsc.failing["heartbeat"]
+    await asyncio.sleep(2)
+    assert [beat.claims[0].progress for beat in world.hsc.beats] == ["half", "half"]
+
+
+@virtual(inline)
+async def test_a_lease_is_dated_from_the_sending_of_the_request(world: World) -> None:
+    world.hsc.slow = 0.5
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":30}'), age=0.25)
+    await world.settle()
+    held = world.executor.ledger.tasks["0-a"]
+    assert held.lease_us == world.table.oldest_lease_us
+    assert world.runtime.boottime_us() - held.lease_us >= 250_000
+    sent_us = world.runtime.boottime_us()
+    await world.heartbeats.once()
+    assert held.lease_us == world.table.oldest_lease_us == sent_us
+    assert world.runtime.boottime_us() == sent_us + 500_000
+
+
+@virtual(inline)
+async def test_the_table_shows_the_oldest_lease_of_all(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":30}'), age=0.1)
+    await world.settle()
+    oldest = world.table.oldest_lease_us
+    world.controller.give(claim("0-b", "t/nap", b'{"seconds":30}'))
+    await world.settle()
+    assert world.table.oldest_lease_us == oldest
+    world.controller.give(claim("0-c", "t/nap", b'{"seconds":30}'), age=0.5)
+    await world.settle()
+    assert world.table.oldest_lease_us < oldest
+
+
+@virtual(inline)
+async def test_a_claim_that_arrives_during_a_heartbeat_is_not_renewed_by_it(world: World) -> None:
+    world.hsc.slow = 0.8
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":30}'))
+    await world.settle()
+    beat = world.runtime.spawn(world.heartbeats.once(), name="beat")
+    await asyncio.sleep(0.1)
+    world.controller.give(claim("0-b", "t/nap", b'{"seconds":30}'), age=0.5)
+    await beat
+    ledger = world.executor.ledger.tasks
+    assert ledger["0-b"].lease_us < ledger["0-a"].lease_us
+    assert world.table.oldest_lease_us == ledger["0-b"].lease_us
+
+
+@virtual(inline)
+async def test_three_failures_in_a_row_end_the_process(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}'))
+    await asyncio.sleep(2.5)
+    world.hsc.failing["heartbeat"] = Unavailable("gone")
+    began = world.runtime.monotonic()
+    assert await world.run == 75
+    assert world.ended[0][0] == 75
+    timing = world.timing
+    assert world.runtime.monotonic() - began <= 3 * (timing.heartbeat_interval + timing.rpc_deadline)
+    assert world.slots(SlotState.STARTED) == ["0-a"], "the guard will find what it held"
+
+
+@virtual(inline)
+async def test_an_answer_that_takes_too_long_is_a_failure(world: World) -> None:
+    world.hsc.slow = 5
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}'))
+    began = world.runtime.monotonic()
+    assert await world.run == 75
+    assert len(world.hsc.beats) == 3
+    assert world.runtime.monotonic() - began <= 9.1
+
+
+@virtual(inline)
+async def test_two_failures_and_a_success_start_the_count_again(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}'))
+    for _ in range(3):
+        world.hsc.failing["heartbeat"] = Unavailable("gone")
+        while len(world.hsc.beats) % 3 != 2:
+            await asyncio.sleep(0.5)
+        del world.hsc.failing["heartbeat"]
+        while len(world.hsc.beats) % 3:
+            await asyncio.sleep(0.5)
+    assert world.ended == []
+    assert not world.run.done()
+
+
+@virtual(held)
+async def test_nudges_while_the_hsc_is_away_are_no_strikes(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"))
+    await asyncio.sleep(0.1)
+    world.hsc.failing["heartbeat"] = Unavailable("gone")
+    for _ in range(20):
+        world.heartbeats.nudge()
+        await asyncio.sleep(0.05)
+    assert len(world.hsc.beats) == 1
+
+
+@virtual(held)
+async def test_a_task_starts_only_with_enough_of_its_lease_left_and_a_heartbeat_comes_first(world: HeldWorld) -> None:
+    world.hsc.slow = 0.01
+    world.controller.give(job("0-a"), age=1)  # 15 s are left, 15.1 are needed
+    await world.settle()
+    assert world.slots(SlotState.HELD) == ["0-a"]
+    assert len(world.hsc.beats) == 1, "at once, not at the next interval"
+    assert not world.hsc.beats[0].claims[0].started
+    await asyncio.sleep(0.02)
+    assert world.slots(SlotState.STARTED) == ["0-a"]
+
+
+@virtual(held)
+async def test_a_task_with_too_little_of_its_lease_left_waits_while_the_hsc_is_away(world: HeldWorld) -> None:
+    world.hsc.failing["heartbeat"] = Unavailable("gone")
+    world.controller.give(job("0-a"), age=1)
+    await asyncio.sleep(3)
+    assert world.slots(SlotState.HELD) == ["0-a"]
+    del world.hsc.failing["heartbeat"]
+    await asyncio.sleep(2)
+    assert world.slots(SlotState.STARTED) == ["0-a"]
+
+
+# --- what an answer says ------------------------------------------------------------------------------------------------
+
+
+@virtual(inline)
+async def test_a_lost_coroutine_is_cancelled_and_reports_nothing(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}'), claim("0-b", "t/nap", b'{"seconds":3}'))
+    world.hsc.verdicts["0-a"] = h.LOST
+    await asyncio.sleep(10)
+    assert ran == ["cancelled"]
+    assert world.outcomes() == {"0-b": t.SUCCEEDED}
+    assert world.entries() == []
+    assert not world.run.done()
+
+
+@virtual(inline)
+async def test_a_lost_coroutine_that_goes_on_ends_the_process(world: World) -> None:
+    world.controller.give(claim("0-a", "t/stubborn", b'{"seconds":60}'))
+    world.hsc.verdicts["0-a"] = h.LOST
+    assert await world.run == 75
+    assert world.hsc.results == []
+
+
+@virtual(held)
+async def test_a_lost_def_ends_the_process_at_once(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"))
+    await world.settle()
+    world.hsc.verdicts["0-a"] = h.LOST
+    await world.heartbeats.once()
+    assert await world.run == 75
+    assert world.slots(SlotState.STARTED) == ["0-a"]
+
+
+@virtual(held)
+async def test_a_lost_claim_that_has_not_started_never_does(world: HeldWorld) -> None:
+    world.controller.give(*(job(f"0-{n}") for n in range(3)))
+    await world.settle()
+    world.hsc.verdicts["0-2"] = h.LOST
+    await world.heartbeats.once()
+    world.held.end("0-0")
+    await world.settle()
+    assert list(world.held.running) == ["0-1"]
+    assert world.hsc.returned == []
+    assert "0-2" not in world.outcomes()
+    assert [each.task_id for each in world.entries()] == ["0-1"]
+
+
+@virtual(held)
+async def test_lost_is_no_alarm_for_a_run_whose_result_is_on_the_way(world: HeldWorld) -> None:
+    world.hsc.failing["set_results"] = Unavailable("gone")
+    world.controller.give(job("0-a"))
+    await world.settle()
+    world.held.end("0-a")
+    world.hsc.verdicts["0-a"] = h.LOST
+    await world.heartbeats.once()
+    await asyncio.sleep(0.1)
+    assert not world.run.done()
+
+
+@virtual(inline)
+async def test_a_cancelled_coroutine_stops(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}'))
+    world.hsc.verdicts["0-a"] = h.CANCEL
+    await asyncio.sleep(2.5)
+    assert ran == ["cancelled"]
+    assert world.outcomes() == {"0-a": t.STOPPED}
+
+
+@virtual(held)
+async def test_a_cancelled_def_sees_it_and_is_reported_when_its_body_has_ended(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"))
+    await world.settle()
+    world.hsc.verdicts["0-a"] = h.CANCEL
+    await asyncio.sleep(4)
+    assert world.executor.ledger.tasks["0-a"].is_set(), "what ctx.cancelled reads"
+    assert world.hsc.results == []
+    world.held.end("0-a")
+    await world.settle()
+    assert world.outcomes() == {"0-a": t.SUCCEEDED}, "it ended in time, with a result"
+
+
+@virtual(held)
+async def test_a_cancelled_claim_that_has_not_started_never_does(world: HeldWorld) -> None:
+    world.controller.give(*(job(f"0-{n}") for n in range(3)))
+    await world.settle()
+    world.hsc.verdicts["0-2"] = h.CANCEL
+    await world.heartbeats.once()
+    world.held.end("0-0")
+    await world.settle()
+    assert world.outcomes() == {"0-0": t.SUCCEEDED, "0-2": t.STOPPED}
+
+
+@virtual(held)
+async def test_a_new_claim_of_a_task_whose_old_run_still_goes_on_is_handed_back(world: HeldWorld) -> None:
+    """The store has expired the old lease: that run must end, and the new one must not start beside it."""
+    world.controller.give(job("0-a", counter=1))
+    await world.settle()
+    world.controller.give(job("0-a", counter=2))
+    assert await world.run == 75
+
+
+@virtual(inline)
+async def test_a_new_claim_of_a_coroutine_that_still_runs_is_handed_back(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}', counter=1))
+    await world.settle()
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}', counter=2))
+    await world.settle()
+    assert ran == ["cancelled"]
+    assert world.hsc.returned == ["0-a"]
+    assert world.entries() == []

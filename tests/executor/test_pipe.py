@@ -1,0 +1,177 @@
+"""A task's way through the executor when all goes well, and when a call on the way fails."""
+
+from __future__ import annotations
+
+import asyncio
+
+from atf.errors import InvalidArgument, Unavailable
+from atf.executor.table import SlotState
+from atf.rpc import task_pb2 as t
+from tests.executor.world import World, claim, inline, ran
+from tests.virtual import virtual
+
+
+@virtual(inline)
+async def test_a_claim_is_run_and_its_result_recorded(world: World) -> None:
+    world.controller.give(claim("0-a", payload=b'{"word":"hello"}'))
+    await world.settle()
+    assert ran == ["hello"]
+    [result] = world.hsc.results
+    assert (result.claim.task_id, result.claim.token.counter, result.claim.token.nonce) == ("0-a", 1, "nonce")
+    assert (result.outcome, result.result, result.encoding) == (t.SUCCEEDED, b'"hello"', t.JSON)
+    assert world.entries() == []
+    assert world.table.oldest_lease_us == 0
+
+
+@virtual(inline)
+async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_number(world: World) -> None:
+    world.controller.give(claim("0-a"))
+    await world.settle()
+    world.controller.give(claim("0-b"))
+    await world.settle()
+    assert [each.ack for each in world.controller.requests] == [0, 1, 2]
+    calls = [each.call for each in world.controller.requests]
+    assert calls == sorted(set(calls))
+    assert calls[0] >= 1
+    request = world.controller.requests[-1]
+    assert (request.executor_id, request.boot_id) == ("e1", "virtual")
+    assert sorted(request.lambdas) == ["t/nap", "t/note", "t/stubborn", "t/work"]
+    assert 1 <= request.max_tasks <= 256
+
+
+@virtual(inline)
+async def test_a_copy_of_an_answer_changes_nothing(world: World) -> None:
+    world.controller.give(claim("0-a"))
+    await world.settle()
+    world.controller.give(claim("0-a"), number=1)
+    await asyncio.sleep(1)
+    assert ran == ["x"]
+    assert world.hsc.returned == []
+
+
+@virtual(inline)
+async def test_an_answer_to_a_call_that_failed_is_not_acknowledged(world: World) -> None:
+    world.controller.put(Unavailable("gone"))
+    await asyncio.sleep(1)
+    assert [each.ack for each in world.controller.requests] == [0, 0]
+
+
+@virtual(inline)
+async def test_what_is_held_goes_on_while_the_controller_is_away_and_work_is_fetched_when_it_is_back(
+    world: World,
+) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":20}'))
+    await world.settle()
+    for _ in range(20):
+        world.controller.put(Unavailable("gone"))
+    await asyncio.sleep(30)
+    assert world.outcomes() == {"0-a": t.SUCCEEDED}
+    asked = len(world.controller.requests)
+    assert 10 < asked < 40, "backs off, and goes on asking"
+    world.controller.give(claim("0-b"))
+    await asyncio.sleep(2)
+    assert "0-b" in world.outcomes()
+    assert not world.run.done()
+
+
+@virtual(inline)
+async def test_results_are_sent_again_until_they_are_answered_and_gather_meanwhile(world: World) -> None:
+    world.hsc.failing["set_results"] = Unavailable("gone")
+    world.controller.give(claim("0-a"))
+    await asyncio.sleep(1)
+    world.controller.give(*(claim(f"0-b{n}") for n in range(40)))
+    await asyncio.sleep(1)
+    assert len(world.slots(SlotState.STARTED)) == 41, "a slot is kept until its result is recorded"
+    del world.hsc.failing["set_results"]
+    await asyncio.sleep(2)
+    assert world.hsc.batches == [1, 40]
+    assert len(world.outcomes()) == 41
+    assert world.hsc.results[0].ended_ago_us > 1_000_000
+    assert world.entries() == []
+
+
+@virtual(inline)
+async def test_a_result_is_dropped_once_its_lease_is_over(world: World) -> None:
+    world.hsc.failing["set_results"] = Unavailable("gone")
+    world.hsc.failing["heartbeat"] = Unavailable("gone")
+    world.heartbeats.stop()  # else three failures would end the process before
+    world.controller.give(claim("0-a"))
+    await asyncio.sleep(18)
+    assert world.entries() == []
+    del world.hsc.failing["set_results"]
+    await asyncio.sleep(5)
+    assert world.hsc.results == []
+
+
+@virtual(inline)
+async def test_a_result_that_is_not_ours_any_more_is_dropped(world: World) -> None:
+    world.hsc.lost = {"0-a"}
+    world.controller.give(claim("0-a"), claim("0-b"))
+    await asyncio.sleep(5)
+    assert len(world.hsc.results) == 2
+    assert world.entries() == []
+
+
+@virtual(inline)
+async def test_one_result_that_is_refused_fails_alone(world: World) -> None:
+    world.hsc.refuse = lambda result: InvalidArgument("no") if result.result == b'"bad"' else None
+    words = ["a", "bad", "c", "d"]
+    world.controller.give(*(claim(f"0-{word}", payload=f'{{"word":"{word}"}}'.encode()) for word in words))
+    await asyncio.sleep(1)
+    assert world.outcomes() == {
+        "0-a": t.SUCCEEDED,
+        "0-bad": t.FAILED,
+        "0-c": t.SUCCEEDED,
+        "0-d": t.SUCCEEDED,
+    }
+    assert world.entries() == []
+
+
+@virtual(inline)
+async def test_a_result_refused_in_any_form_is_left_to_its_lease(world: World) -> None:
+    world.hsc.refuse = lambda _result: InvalidArgument("no")
+    world.controller.give(claim("0-a"))
+    await asyncio.sleep(1)
+    assert world.entries() == []
+    assert world.hsc.results == []
+
+
+@virtual(inline)
+async def test_results_are_split_by_size(world: World) -> None:
+    big = b'{"word":"' + b"x" * 60_000 + b'"}'
+    world.hsc.failing["set_results"] = Unavailable("gone")
+    world.controller.give(*(claim(f"0-{n}", payload=big) for n in range(100)))
+    await asyncio.sleep(1)
+    del world.hsc.failing["set_results"]
+    await asyncio.sleep(2)
+    assert sum(world.hsc.batches) == 100
+    assert max(world.hsc.batches) * 60_000 < 3_500_000
+
+
+@virtual(inline)
+async def test_a_task_for_a_lambda_that_is_not_here_may_be_tried_elsewhere(world: World) -> None:
+    world.controller.give(claim("0-a", "t/other"))
+    await world.settle()
+    [result] = world.hsc.results
+    assert result.outcome == t.FAILED
+    assert "t/other" in result.error
+    assert result.retry_in_us == 1_000_000
+
+
+@virtual(inline)
+async def test_claims_that_arrive_when_their_lease_is_half_over_are_handed_back(world: World) -> None:
+    world.controller.give(claim("0-a"), age=9)
+    await world.settle()
+    assert world.hsc.returned == ["0-a"]
+    assert ran == []
+    assert world.entries() == []
+
+
+@virtual(inline)
+async def test_a_claim_that_can_not_be_read_takes_no_other_along(world: World) -> None:
+    broken = claim("0-a")
+    broken.spec = b"\xff\xff\xff"
+    world.controller.give(broken, claim("0-b"))
+    await world.settle()
+    assert world.outcomes() == {"0-a": t.FAILED_FATAL, "0-b": t.SUCCEEDED}
+    assert not world.run.done()

@@ -1,0 +1,335 @@
+"""An executor between a controller and an HSC that do as the test says, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import atf
+from atf.config import ExecutorSettings, Timing
+from atf.errors import AtfError
+from atf.executor.begin import Begin
+from atf.executor.heartbeat import Heartbeats
+from atf.executor.held import HeldTask
+from atf.executor.lanes import InlineLanes, Lanes
+from atf.executor.outcome import Outcome, Returned
+from atf.executor.perform import Performer, timed_out
+from atf.executor.table import Entry, SlotState, Table
+from atf.executor.worker import Executor
+from atf.lambdas import Lambda
+from atf.rpc import controller_pb2 as c
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime
+from atf.testing.runtime import VirtualRuntime
+
+app = atf.App("t")
+ran: list[str] = []
+"""What lambdas of this app wrote, in order; empty at the start of each world."""
+
+
+@app.task
+def note(word: str) -> str:
+    ran.append(word)
+    return word
+
+
+@app.task
+async def nap(seconds: float) -> str:
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        ran.append("cancelled")
+        raise
+    return "rested"
+
+
+@app.task
+async def stubborn(seconds: float) -> str:
+    """Goes on although it is cancelled."""
+    until = asyncio.get_running_loop().time() + seconds
+    while (left := until - asyncio.get_running_loop().time()) > 0:
+        try:
+            await asyncio.sleep(left)
+        except asyncio.CancelledError:
+            ran.append("ignored")
+    return "done at last"
+
+
+@app.task
+def work() -> None:
+    """Runs as long as the test wants; see HeldLanes."""
+
+
+def claim(
+    task_id: str,
+    lambda_name: str = "t/note",
+    payload: bytes = b'{"word":"x"}',
+    *,
+    counter: int = 1,
+    attempt: int = 1,
+    losses: int = 0,
+    timeout: float = 0,
+) -> t.Claim:
+    spec = t.TaskSpec(
+        payload=payload,
+        options=t.TaskOptions(
+            max_losses=3,
+            timeout_us=round(timeout * 1_000_000),
+            backoff=t.Backoff(base_us=1_000_000, factor=2, max_us=600_000_000, jitter=0),
+        ),
+    )
+    setattr(spec, "lambda", lambda_name)
+    return t.Claim(
+        task_id=task_id,
+        token=t.Token(counter=counter, nonce="nonce"),
+        spec=spec.SerializeToString(),
+        attempt=attempt,
+        run=attempt + losses,
+        losses=losses,
+        scheduled_at_us=1_700_000_000_000_000,
+    )
+
+
+class FakeController:
+    """Answers NextWork with what the test gives it; an error is raised. Waits like a long poll."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.requests: list[c.NextWorkRequest] = []
+        self.number = 0
+        self._runtime = runtime
+        self._answers: deque[c.NextWorkReply | AtfError] = deque()
+        self._given = asyncio.Event()
+
+    def give(self, *claims: t.Claim, draining: bool = False, age: float = 0, number: int | None = None) -> None:
+        if claims and number is None:
+            self.number += 1
+        sent_us = self._runtime.boottime_us() - round(age * 1_000_000)
+        numbered = number if number is not None else self.number if claims else 0
+        self.put(c.NextWorkReply(number=numbered, claims=claims, claim_sent_us=sent_us, draining=draining))
+
+    def put(self, answer: c.NextWorkReply | AtfError) -> None:
+        self._answers.append(answer)
+        self._given.set()
+
+    async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
+        self.requests.append(request)
+        try:
+            async with asyncio.timeout(request.wait_us / 1_000_000):
+                while not self._answers:
+                    self._given.clear()
+                    await self._given.wait()
+        except TimeoutError:
+            return c.NextWorkReply()
+        answer = self._answers.popleft()
+        if isinstance(answer, AtfError):
+            raise answer
+        return answer
+
+
+class FakeHsc:
+    """Says OK unless the test says otherwise, and keeps what it heard."""
+
+    def __init__(self) -> None:
+        self.beats: list[h.HeartbeatRequest] = []
+        self.results: list[h.Result] = []
+        self.batches: list[int] = []
+        self.returned: list[str] = []
+        self.verdicts: dict[str, h.Verdict] = {}
+        """Of heartbeats, by task id."""
+        self.lost: set[str] = set()
+        """Whose results are answered LOST."""
+        self.failing: dict[str, AtfError] = {}
+        """By method: raised instead of an answer, until it is taken out."""
+        self.refuse: Callable[[h.Result], AtfError | None] = lambda _result: None
+        self.slow: float = 0
+        """Seconds a heartbeat takes."""
+
+    def _fail(self, method: str) -> None:
+        if method in self.failing:
+            raise self.failing[method]
+
+    async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
+        raise AssertionError("an executor claims nothing")
+
+    async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
+        raise AssertionError("an executor reports no loss")
+
+    async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
+        self.beats.append(request)
+        await asyncio.sleep(self.slow)
+        self._fail("heartbeat")
+        return h.HeartbeatReply(verdicts=[self.verdicts.get(each.claim.task_id, h.OK) for each in request.claims])
+
+    async def set_results(self, request: h.SetResultsRequest, *, timeout: float = 10) -> h.SetResultsReply:
+        await asyncio.sleep(0)
+        self._fail("set_results")
+        for result in request.results:
+            if error := self.refuse(result):
+                raise error
+        self.results += request.results
+        self.batches.append(len(request.results))
+        return h.SetResultsReply(
+            verdicts=[h.LOST if each.claim.task_id in self.lost else h.OK for each in request.results]
+        )
+
+    async def hand_back(self, request: h.HandBackRequest, *, timeout: float = 10) -> h.HandBackReply:
+        await asyncio.sleep(0)
+        self._fail("hand_back")
+        self.returned += [each.task_id for each in request.claims]
+        return h.HandBackReply(verdicts=[h.OK] * len(request.claims))
+
+
+class HeldLanes:
+    """Lanes of `def` bodies that end when the test says so, as threads would; each runs only as far as its start."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.waiting: deque[HeldTask] = deque()
+        self.running: dict[str, HeldTask] = {}
+        self.cancelled: list[str] = []
+
+    def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
+        self._begin, self._ended = begin, ended
+        self._loop = asyncio.get_running_loop()
+
+    def put(self, tasks: Sequence[HeldTask]) -> None:
+        self.waiting.extend(tasks)
+        self._loop.call_soon(self._fill)
+
+    def _fill(self) -> None:
+        while self.waiting and len(self.running) < self.threads:
+            task = self.waiting.popleft()
+            if self._begin(task):
+                self.running[task.task_id] = task
+            else:
+                self._ended([task])
+
+    def end(self, task_id: str, outcome: Outcome | None = None) -> None:
+        task = self.running.pop(task_id)
+        task.ended_at = self._loop.time()
+        task.outcome = timed_out(task) if task.timed_out else outcome or Returned(b"null", 0)
+        self._ended([task])
+        self._fill()
+
+    def withdraw(self) -> list[HeldTask]:
+        tasks = list(self.waiting)
+        self.waiting.clear()
+        return tasks
+
+    def cancel(self, task: HeldTask) -> None:
+        self.cancelled.append(task.task_id)
+
+    def load(self, is_async: bool) -> tuple[int, int, int]:
+        return self.threads, len(self.running), len(self.waiting)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class World:
+    """One executor, running, with its heartbeats."""
+
+    def __init__(
+        self,
+        runtime: VirtualRuntime,
+        lanes: Lanes,
+        *,
+        names: Sequence[str] = ("t/note", "t/nap", "t/stubborn", "t/work"),
+        settings: ExecutorSettings,
+        slots: int = 600,
+    ) -> None:
+        ran.clear()
+        self.runtime = runtime
+        self.controller = FakeController(runtime)
+        self.hsc = FakeHsc()
+        self.lanes = lanes
+        self.table = Table.in_memory(slots)
+        self.timing = Timing()
+        lambdas: dict[str, Lambda[..., object]] = {name: app.lambdas[name] for name in names}
+        self.executor = Executor(
+            executor_id="e1",
+            lambdas=lambdas,
+            controller=self.controller,
+            hsc=self.hsc,
+            lanes=lanes,
+            table=self.table,
+            settings=settings,
+            timing=self.timing,
+            runtime=runtime,
+        )
+        self.ended: list[tuple[int, str]] = []
+        self.heartbeats = Heartbeats(
+            executor_id="e1",
+            ledger=self.executor.ledger,
+            hsc=self.hsc,
+            timing=self.timing,
+            runtime=runtime,
+            heard=self.executor.heard,
+            end=self._end,
+        )
+        self.executor.nudge = self.heartbeats.nudge
+        self.run = runtime.spawn(self.executor.run(), name="executor")
+        self._beating = runtime.spawn(self.heartbeats.run(), name="heartbeats")
+
+    def _end(self, code: int, why: str) -> None:
+        self.ended.append((code, why))
+        self.executor.abort(code, why)
+
+    async def settle(self) -> None:
+        """Lets everything happen that needs no time."""
+        await asyncio.sleep(0.0001)
+
+    def slots(self, state: SlotState) -> list[str]:
+        return [each.task_id for each in self.entries() if each.state is state]
+
+    def entries(self) -> list[Entry]:
+        return self.table.entries()
+
+    def outcomes(self) -> dict[str, t.Outcome]:
+        return {each.claim.task_id: each.outcome for each in self.hsc.results}
+
+    async def close(self) -> None:
+        self._beating.cancel()
+        self.run.cancel()
+        await asyncio.gather(self._beating, self.run, return_exceptions=True)
+        await asyncio.sleep(100)  # until the stubborn have ended too
+
+
+@asynccontextmanager
+async def inline(runtime: VirtualRuntime) -> AsyncIterator[World]:
+    """An executor whose lambdas run on its own loop."""
+    await asyncio.sleep(100)  # some time after the host has booted
+    world = World(runtime, InlineLanes(), settings=ExecutorSettings())
+    await world.settle()
+    try:
+        yield world
+    finally:
+        await world.close()
+
+
+class HeldWorld(World):
+    """An executor of two `def` lanes that the test ends."""
+
+    def __init__(self, runtime: VirtualRuntime) -> None:
+        self.held = HeldLanes(2)
+        settings = ExecutorSettings(threads=2, stop_grace=5, drain_timeout=30)
+        super().__init__(runtime, self.held, names=["t/work"], settings=settings)
+
+
+def job(task_id: str, *, counter: int = 1, losses: int = 0, timeout: float = 0) -> t.Claim:
+    """A claim of `work`."""
+    return claim(task_id, "t/work", b"{}", counter=counter, losses=losses, timeout=timeout)
+
+
+@asynccontextmanager
+async def held(runtime: VirtualRuntime) -> AsyncIterator[HeldWorld]:
+    await asyncio.sleep(100)
+    world = HeldWorld(runtime)
+    await world.settle()
+    try:
+        yield world
+    finally:
+        await world.close()
