@@ -1,8 +1,9 @@
-"""The demo's lambda: the Dropbox content hash of a file, with a record of its own of each start and end."""
+"""The demo's lambdas. The one that matters: the Dropbox content hash of a file, with a record of its own of each start and end."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,13 @@ _BLOCK_BYTES: Final = 4 * 1024 * 1024
 
 class Flaky(Exception):
     """The failure of a first attempt, for the demo to show a retry."""
+
+
+@app.task
+def hello() -> int:
+    """The executor that ran this, by its process id."""
+    time.sleep(0.01)  # so that one executor does not take them all
+    return os.getpid()
 
 
 @app.task(max_attempts=5, backoff=atf.Backoff(0.5, factor=2, max=5))

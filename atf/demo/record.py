@@ -38,9 +38,14 @@ def write_end(task_id: str, run: int, size: int | None) -> None:
     _write(b"E %d %s %d %s\n" % (time.monotonic_ns(), task_id.encode(), run, _FAILED if size is None else b"%d" % size))
 
 
+_LOADED_NS: Final = time.monotonic_ns()
+"""Tells apart two processes of one number."""
+
+
 @functools.cache
 def _file(pid: int) -> int:
-    path = Path(os.environ[DIRECTORY]) / f"{pid}-{time.monotonic_ns()}"
+    # Threads may get here together: then each opens the same file, and every write is appended.
+    path = Path(os.environ[DIRECTORY]) / f"{pid}-{_LOADED_NS}"
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
 

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Coroutine
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -21,8 +21,9 @@ from atf.lambdas import Lambda
 from atf.options import Duration, duration_us, from_us
 from atf.task import US, Status
 
+from .lanes import IN_LAMBDA
 from .loop import VirtualLoop
-from .pipeline import Pipeline
+from .pipeline import TIMING, Pipeline
 from .runtime import EPOCH_US, VirtualRuntime
 from .turns import Turn
 
@@ -30,6 +31,7 @@ R = TypeVar("R")
 
 A_DAY: Final = 86_400.0
 AN_HOUR: Final = 3_600.0
+_STRIDE_US: Final = 60 * US
 
 
 class Harness:
@@ -46,15 +48,17 @@ class Harness:
         seed: of all chance (jitter, ids).
     """
 
-    def __init__(self, *apps: App, timing: Timing | None = None, seed: int = 0) -> None:
+    def __init__(self, *apps: App, timing: Timing = TIMING, seed: int = 0) -> None:
         if not any(app.lambdas for app in apps):
             raise ValueError("Harness: give at least one App with a lambda")
         self._loop = VirtualLoop()
         self._loop.set_exception_handler(self._failed)
         self._errors: list[BaseException] = []
         self._runtime = VirtualRuntime(self._loop, seed=seed)
-        self._pipeline = self._loop.run_until_complete(Pipeline.open(apps, timing or Timing(), self._runtime))
-        self.client = Client("the harness", frontend=self._pipeline.frontend, runtime=self._runtime, portal=_Portal(self))
+        self._pipeline = self._loop.run_until_complete(Pipeline.open(apps, timing, self._runtime))
+        self.client = Client(
+            "the harness", frontend=self._pipeline.frontend, runtime=self._runtime, portal=_Portal(self)
+        )
         self._bound = contextlib.ExitStack()
         self._bound.enter_context(use_client(self.client))
         self._closed = False
@@ -87,7 +91,23 @@ class Harness:
         """Moves the clock by seconds or a timedelta, and runs everything that falls due until then, in order."""
         target_us = self._loop.now_us + duration_us(by, "advance")
         with self._pipeline.store.open_gate():
-            self._advance_to(target_us)
+            self._advance_to(self._loop.now_us)
+            while self._loop.now_us < target_us:
+                quiet_us = self._quiet_until(target_us)
+                if quiet_us > self._loop.now_us:
+                    self._apart(lambda instant_us=quiet_us: self._loop.skip_to(instant_us))
+                    self._drive(self._pipeline.wake())
+                    self._advance_to(quiet_us)
+                else:
+                    self._advance_to(min(self._loop.now_us + _STRIDE_US, target_us))
+
+    def _quiet_until(self, target_us: int) -> int:
+        """The instant until which nothing can happen but the roles' own routine; the present one if something may."""
+        busy = self._drive(self._pipeline.census()).busy
+        if busy or any(IN_LAMBDA in context for context in self._loop.timer_contexts()):
+            return self._loop.now_us
+        due_us = self._pipeline.store.next_us
+        return target_us if due_us is None else max(min(due_us - EPOCH_US, target_us), self._loop.now_us)
 
     def run_until_idle(self, *, limit: Duration = AN_HOUR) -> int:
         """Runs every task that is due, and what follows from it, until none is due, queued or running.
@@ -142,7 +162,7 @@ class Harness:
 
     def _drive(self, work: Coroutine[Any, Any, R]) -> R:
         """Runs the loop until `work` is done."""
-        result = self._apart(lambda: self._loop.run_until_complete(work))
+        result: R = self._apart(lambda: self._loop.run_until_complete(work))
         self._check()
         return result
 

@@ -7,6 +7,7 @@ import contextvars
 import functools
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from atf.executor.begin import Begin
 from atf.executor.held import HeldTask
@@ -14,6 +15,9 @@ from atf.executor.outcome import Stopped
 from atf.executor.perform import Performer, timed_out
 
 from .turns import Turn
+
+IN_LAMBDA: Final = contextvars.ContextVar("IN_LAMBDA", default=False)
+"""Set in all that a lambda starts on the loop."""
 
 
 class TurnLanes:
@@ -59,7 +63,9 @@ class TurnLanes:
                 refused.append(task)
                 continue
             self._running += 1
-            task.aio = self._loop.create_task(self._run(task), name=task.task_id, context=contextvars.Context())
+            context = contextvars.Context()
+            context.run(IN_LAMBDA.set, True)
+            task.aio = self._loop.create_task(self._run(task), name=task.task_id, context=context)
             task.aio.add_done_callback(functools.partial(self._end, task))
         if refused:
             self._ended(refused)

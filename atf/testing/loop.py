@@ -10,6 +10,7 @@ It knows nothing of ATF. A simulation builds on it by overriding `_run_once` (or
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 import threading
 from asyncio.base_events import BaseEventLoop
@@ -62,6 +63,17 @@ class VirtualLoop(BaseEventLoop):
             self.run_forever()
         finally:
             self._horizon_us = None
+
+    def skip_to(self, instant_us: int) -> None:
+        """Moves the clock and every timer with it, as if the process had been suspended meanwhile: nothing runs."""
+        skipped = max(instant_us - self._now_us, 0)
+        self._now_us += skipped
+        for handle in self._scheduled:  # all by the same time, so the heap stays one
+            handle._when += skipped / US  # type: ignore[attr-defined]
+
+    def timer_contexts(self) -> list[contextvars.Context]:
+        """The contexts in which the timers that stand were set."""
+        return [handle._context for handle in self._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
 
     def next_timer_us(self) -> int | None:
         """The instant of the earliest timer that stands; None: there is none."""

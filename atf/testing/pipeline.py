@@ -1,20 +1,28 @@
 """Every role in one process on one virtual-time loop, joined by plain calls, with the task store in memory.
 
-The roles are those of production. The only additions: time stands still for the store consumer until the test lets it run, so
-that what a test schedules stays where it is until then.
+The roles are those of production. What is added serves the test:
+- The store consumer waits for the test's leave, so that what a test schedules stays where it is until then.
+- Whoever looks at tasks, or cancels one, has a heartbeat sent first or after it: nobody has to wait for the next one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import fakeredis
 
 from atf.app import App
-from atf.config import ControllerSettings, ExecutorSettings, FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
+from atf.config import (
+    ControllerSettings,
+    ExecutorSettings,
+    FrontendSettings,
+    StoreConsumerSettings,
+    StoreSettings,
+    Timing,
+)
 from atf.controller.service import ControllerService
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.table import Table
@@ -22,7 +30,9 @@ from atf.executor.worker import Executor
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
 from atf.runtime import end
+from atf.store import keys
 from atf.store.store import Store
 from atf.store.types import EnqueuePass
 from atf.store_consumer.consumer import StoreConsumer
@@ -32,8 +42,10 @@ from .lanes import TurnLanes
 from .runtime import VirtualRuntime
 
 _SLOTS: Final = 4_096
-_RARELY_S: Final = 60.0
-"""Seconds between two looks for a wake-up that was lost. Here none is; and each look costs the test real time."""
+_MAX_FINISHED: Final = 1_000_000
+_RARELY_S: Final = 3_600.0
+TIMING: Final = Timing(heartbeat_interval=60, heartbeat_timeout=240)
+"""Heartbeats are rare: an executor in the same process can't be lost, and each of them costs the test real time."""
 _HELD: Final = (Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING)
 
 
@@ -50,10 +62,15 @@ class Census(NamedTuple):
 
 
 class GatedStore(Store):
-    """A task store whose due tasks wait for the test's leave."""
+    """A task store whose due tasks wait for the test's leave.
+
+    Attributes:
+        next_us: when the store consumer must look again, by the store's clock; None: nothing is scheduled.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self.next_us: int | None = None
         self._open = asyncio.Event()
         self._holders = 0
 
@@ -71,19 +88,46 @@ class GatedStore(Store):
 
     async def enqueue(self, partition: int, believed_us: int) -> EnqueuePass:
         await self._open.wait()
-        return await super().enqueue(partition, believed_us)
+        made = await super().enqueue(partition, believed_us)
+        self.next_us = None if made.next_in_us is None else made.now_us + made.next_in_us
+        return made
+
+    async def ring_due(self) -> None:
+        """Has the store consumer look at once."""
+        await self._link.command("PUBLISH", keys.bell(0, "due"), "")
 
 
 class Frontend(FrontendService):
-    """A frontend in which waiting for a task lets the pipeline run."""
+    """A frontend that lets the pipeline run while somebody waits for a task, and asks the executor before it answers."""
 
     def __init__(self, store: GatedStore, runtime: VirtualRuntime) -> None:
         super().__init__(store=store, settings=FrontendSettings(), runtime=runtime, poll_interval=_RARELY_S)
         self._gate = store
+        self.beat: Callable[[], Awaitable[object]]
 
     async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
         with self._gate.open_gate():
             return await super().wait_tasks(request, timeout=timeout)
+
+    async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
+        await self.beat()
+        return await super().get_task(request, timeout=timeout)
+
+    async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
+        await self.beat()
+        return await super().list_tasks(request, timeout=timeout)
+
+    async def cancel_tasks(self, request: f.CancelTasksRequest, *, timeout: float = 10) -> f.CancelTasksReply:
+        reply = await super().cancel_tasks(request, timeout=timeout)
+        await self.beat()
+        return reply
+
+
+class _Patient(StoreSettings):
+    """No wake-up is lost here, so it is no use to look for one: each look would cost the test real time."""
+
+    def __post_init__(self) -> None:
+        """Any poll_interval will do."""
 
 
 class Pipeline:
@@ -127,6 +171,7 @@ class Pipeline:
             end=self._executor.abort,
         )
         self._executor.nudge = beats.nudge
+        self.frontend.beat = beats.once
         self._duties = {
             "store consumer": consumer.run(),
             "controller": controller.run(),
@@ -138,7 +183,7 @@ class Pipeline:
     @classmethod
     async def open(cls, apps: Sequence[App], timing: Timing, runtime: VirtualRuntime) -> Pipeline:
         """Opens a store in memory, registers the lambdas of the apps and starts the roles."""
-        settings = StoreSettings(partitions=1, poll_interval=_RARELY_S)
+        settings = _Patient(partitions=1, poll_interval=_RARELY_S)
         store = await GatedStore.open(settings, timing, runtime, fake=fakeredis.FakeServer())
         assert isinstance(store, GatedStore)
         store.now = runtime.wall_us
@@ -174,6 +219,12 @@ class Pipeline:
                 for status in (Status.NEW, Status.RETRIABLE_FAILURE):
                     busy += await self._due(name, status) if counts[status] else 0
         return Census(busy, finished)
+
+    async def wake(self) -> None:
+        """After a skip of time: has the store consumer look, and sweeps what has expired meanwhile."""
+        await self.store.ring_due()
+        while await self.store.sweep(0, _MAX_FINISHED):
+            pass
 
     async def _due(self, name: str, status: Status) -> int:
         now_us = self._runtime.wall_us()

@@ -92,3 +92,20 @@ def test_what_a_process_wrote_survives_its_kill(tmp_path: Path) -> None:
     record.poll()
     ((task_id, run),) = record.open_runs(pid_of(next(tmp_path.iterdir()).name))
     assert (task_id, run.number, record.done, record.ends[0].size) == ("0-b", 3, {"0-a"}, 42)
+
+
+def test_threads_that_begin_together_share_one_file(tmp_path: Path) -> None:
+    program = (
+        "import threading\n"
+        "from atf.demo.record import write_start, write_end\n"
+        "def work(n):\n"
+        "    together.wait(); write_start(f'0-{n}', 1); write_end(f'0-{n}', 1, n)\n"
+        "together = threading.Barrier(16)\n"
+        "threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+    )
+    subprocess.run([sys.executable, "-P", "-c", program], env={**os.environ, DIRECTORY: str(tmp_path)}, check=True)
+    record = Record(tmp_path)
+    record.poll()
+    assert len(list(tmp_path.iterdir())) == 1
+    assert (len(record.done), record.running) == (16, 0)

@@ -1,0 +1,84 @@
+"""Sets a demo up and takes it down: a cluster of its own in a temporary directory, the files, the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from atf.cli.cluster import Cluster, ClusterSettings
+from atf.client import AsyncClient
+from atf.errors import InvalidArgument
+
+from .files import KnownFile, read_files
+from .flow import Flow, plan
+from .record import DIRECTORY, Record
+from .report import Report, judge
+from .view import View
+
+APP: Final = "atf.demo.lambdas:app"
+_STOP_S: Final = 5.0
+
+
+async def run_demo(roots: Sequence[Path], *, tasks: int, executors: int, view: View) -> Report:
+    """Runs one demo in a directory of its own, which is kept if the demo fails.
+
+    Raises:
+        InvalidArgument: there is no regular file to hash.
+        AtfError: a role could not start.
+    """
+    view.say("reading " + ", ".join(map(str, roots)))
+    files = await asyncio.to_thread(lambda: list(read_files(roots, tasks)))
+    if not files:
+        raise InvalidArgument(f"{', '.join(map(str, roots))}: no regular file to hash; give a directory with some")
+    view.say(f"{len(files):,} files, {sum(each.size for each in files) / (1 << 20):,.1f} MiB; starting the roles")
+    directory = Path(tempfile.mkdtemp(prefix="atf-demo-"))
+    passed = False
+    try:
+        report = await _on_cluster(directory, files, tasks, executors, view)
+        passed = report.passed
+    finally:
+        if passed or not _has_lines(directory):
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            view.say(f"the lambda's record and what the roles said are kept in {directory}")
+    return report
+
+
+async def _on_cluster(directory: Path, files: list[KnownFile], tasks: int, executors: int, view: View) -> Report:
+    record = Record(directory / "record")
+    record.directory.mkdir()
+    with (directory / "roles.log").open("w", encoding="utf-8", buffering=1) as log:
+        cluster = Cluster(
+            ClusterSettings(executors=executors, data_dir=str(directory / "store"), free_ports=True),
+            [APP],
+            env={**os.environ, DIRECTORY: str(record.directory)},
+            say=lambda name, line: print(f"{name:<14} | {line}", file=log),
+        )
+        try:
+            await cluster.start()
+            async with AsyncClient(cluster.frontend_address) as client:
+                flow = Flow(client, record, lambda: [each.worker for each in cluster.executors()], view)
+                await flow.warm_up(executors)
+                view.say(f"{_processes(cluster)}; task store: {cluster.store}")
+                await flow.run(list(plan(files, tasks)))
+        finally:
+            await cluster.stop(_STOP_S)
+    record.poll()
+    return judge(flow.accepted, flow.results, record, flow.kill)
+
+
+def _processes(cluster: Cluster) -> str:
+    pids = {name: cluster.pid(name) for name in cluster.names if name != "store"}
+    workers = [str(each.worker) for each in cluster.executors()]
+    roles = ", ".join(f"{name} {pid}" for name, pid in pids.items())
+    return f"processes: {roles}, executors {' '.join(workers)}"
+
+
+def _has_lines(directory: Path) -> bool:
+    log = directory / "roles.log"
+    return log.exists() and log.stat().st_size > 0
