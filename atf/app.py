@@ -17,13 +17,21 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class _Nothing:
+    """Fits a first parameter only if anything does: one annotated Any or object, or not at all."""
+
+
 class TaskDecorator(Protocol):
     """What `@app.task(...)` with options is: it turns a handler into a lambda.
 
-    The overloads overlap on purpose, the narrower one first: any callable has parameters, a context is the special case.
-    A first parameter annotated `object` can't be told from a context by its type; annotate it `Any`.
+    The overloads overlap on purpose, the narrowest first. A first parameter that takes anything can't be told from a
+    context by its type, so such a lambda's arguments are left unchecked; then come a context, and any other parameters.
     """
 
+    @overload
+    def __call__(self, fn: Callable[Concatenate[_Nothing, ...], Coroutine[Any, Any, R]], /) -> AsyncLambda[..., R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[Concatenate[_Nothing, ...], R], /) -> DefLambda[..., R]: ...
     @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
     @overload
@@ -56,6 +64,10 @@ class App:
     def __repr__(self) -> str:
         return f"<App {self.namespace}, {len(self._lambdas)} lambdas>"
 
+    @overload
+    def task(self, fn: Callable[Concatenate[_Nothing, ...], Coroutine[Any, Any, R]], /) -> AsyncLambda[..., R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def task(self, fn: Callable[Concatenate[_Nothing, ...], R], /) -> DefLambda[..., R]: ...
     @overload
     def task(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
     @overload

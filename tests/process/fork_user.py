@@ -1,6 +1,6 @@
 """A program that schedules, forks, and schedules on both sides, as a preforked web server does. Exit code 0: all went well.
 
-    python fork_user.py idle | busy | waiting | own_loop
+python fork_user.py idle | busy | waiting | own_loop
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def fork(number: int, ask: Callable[[int], None]) -> int:
     try:
         child(number, ask)
         code = 0
-    except Exception:
+    except Exception:  # noqa: BLE001  the parent learns of it by the exit code
         traceback.print_exc()
     if number == 1000:
         sys.stderr.flush()
@@ -106,6 +106,7 @@ def main(mode: str) -> None:
             return
         except BaseException as error:
             failed.append(error)
+            raise
 
     ask(1)
     target = {"busy": keep_busy, "waiting": wait_long, "own_loop": keep_busy}.get(mode)

@@ -1,0 +1,128 @@
+"""A frontend without a store, for tests of the client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from atf.client import AsyncClient
+from atf.errors import AtfError, TaskNotFound
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.testing.runtime import VirtualRuntime
+
+ROUND_TRIP = 0.01
+"""Seconds that a call takes, of virtual time."""
+
+
+@dataclass
+class FakeFrontend:
+    """Keeps what it is sent, and fails as it is told."""
+
+    failures: list[AtfError] = field(default_factory=list)
+    """Raised by the next calls, one each."""
+    lose_answer: bool = False
+    """The next ScheduleMany is carried out, but its answer never comes."""
+    calls: list[list[str]] = field(default_factory=list)
+    """The ids in each ScheduleMany."""
+    requests: dict[str, f.ScheduleRequest] = field(default_factory=dict)
+    """By stored id."""
+    refused: dict[str, f.Error] = field(default_factory=dict)
+    """By client id."""
+    tasks: dict[str, t.Task] = field(default_factory=dict)
+    polls: list[f.WaitTasksRequest] = field(default_factory=list)
+    timeouts: list[float] = field(default_factory=list)
+
+    async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
+        self.calls.append([each.id for each in request.requests])
+        self.timeouts.append(timeout)
+        await self._travel()
+        results = [self._schedule(each) for each in request.requests]
+        if self.lose_answer:
+            self.lose_answer = False
+            await asyncio.Event().wait()
+        return f.ScheduleManyReply(results=results)
+
+    def _schedule(self, request: f.ScheduleRequest) -> f.ScheduleResult:
+        if request.id in self.refused:
+            return f.ScheduleResult(error=self.refused[request.id])
+        stored = f"3-{request.id}"
+        existed = stored in self.requests
+        self.requests[stored] = request
+        return f.ScheduleResult(reply=f.ScheduleReply(id=stored, existed=existed))
+
+    async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
+        await self._travel()
+        if request.id not in self.tasks:
+            raise TaskNotFound(f"no task {request.id}")
+        return self.tasks[request.id]
+
+    async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
+        self.polls.append(request)
+        await self._travel()
+        await asyncio.sleep(request.timeout_us / 1e6)
+        return f.WaitTasksReply(tasks=[self.tasks[each] for each in request.ids if each in self.tasks])
+
+    async def cancel_tasks(self, request: f.CancelTasksRequest, *, timeout: float = 10) -> f.CancelTasksReply:
+        found = [self.tasks.get(each, t.Task()) for each in request.ids]
+        results = [f.CancelResult(id=each.id, status=each.status, cancelled=each.status == t.NEW) for each in found]
+        return f.CancelTasksReply(results=results)
+
+    async def retry_tasks(self, request: f.RetryTasksRequest, *, timeout: float = 10) -> f.RetryTasksReply:
+        found = [self.tasks.get(each, t.Task()) for each in request.ids]
+        results = [f.RetryResult(id=each.id, status=each.status, retried=each.status == t.CANCELLED) for each in found]
+        return f.RetryTasksReply(results=results)
+
+    async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
+        begin = int(request.page_token or 0)
+        end = begin + min(request.page_size, 2)  # pages may be shorter than asked for
+        ids = sorted(self.tasks)
+        token = str(end) if end < len(ids) else ""
+        return f.ListTasksReply(tasks=[self.tasks[each] for each in ids[begin:end]], next_page_token=token)
+
+    async def _travel(self) -> None:
+        await asyncio.sleep(ROUND_TRIP)
+        if self.failures:
+            raise self.failures.pop(0)
+
+    async def schedule(self, request: f.ScheduleRequest, *, timeout: float = 10) -> f.ScheduleReply:
+        raise AssertionError("the client schedules by ScheduleMany")
+
+    async def register_lambdas(
+        self, request: f.RegisterLambdasRequest, *, timeout: float = 10
+    ) -> f.RegisterLambdasReply:
+        raise AssertionError("executors register, clients do not")
+
+    async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
+        info = f.LambdaInfo(spec=f.LambdaSpec(name="photos/thumbnail", signature="(path)"), counts={"NEW": 3})
+        return f.ListLambdasReply(lambdas=[info])
+
+    async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
+        self.calls.append(["pause", getattr(request, "lambda")])
+        return f.PauseLambdaReply()
+
+    async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
+        self.calls.append(["resume", getattr(request, "lambda")])
+        return f.ResumeLambdaReply()
+
+    async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
+        task = t.Task(id=request.id, status=t.ENQUEUED)
+        return f.ExplainTaskReply(task=task, reason="queued", sentence="it is the first", position=0)
+
+
+@dataclass
+class World:
+    """A client and the frontend that it talks to, on one virtual clock."""
+
+    client: AsyncClient
+    frontend: FakeFrontend
+    runtime: VirtualRuntime
+
+
+@asynccontextmanager
+async def world(runtime: VirtualRuntime) -> AsyncIterator[World]:
+    frontend = FakeFrontend()
+    async with AsyncClient(timeout=10, frontend=frontend, runtime=runtime) as client:
+        yield World(client, frontend, runtime)

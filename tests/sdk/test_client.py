@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import atf
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from tests.sdk.fakes import ROUND_TRIP, World, world
+from tests.virtual import virtual
+
+app = atf.App("c")
+
+
+@app.task
+def echo(number: int) -> int:
+    return number
+
+
+@app.task
+def raw(data: bytes) -> None: ...
+
+
+@virtual(world)
+async def test_one_task_goes_at_once_with_an_id_of_the_clients(w: World) -> None:
+    begun = w.runtime.monotonic()
+    handle = await w.client.schedule(echo.prepare(7))
+    assert w.runtime.monotonic() - begun == pytest.approx(ROUND_TRIP)
+    assert [handle.id] == [f"3-{each}" for each in w.frontend.calls[0]]
+    assert w.frontend.requests[handle.id].spec.payload == b'{"number":7}'
+
+
+@virtual(world)
+async def test_tasks_of_the_same_time_share_a_call(w: World) -> None:
+    handles = await asyncio.gather(*(w.client.schedule(echo.prepare(each)) for each in range(100)))
+    assert [len(each) for each in w.frontend.calls] == [100]
+    payloads = [w.frontend.requests[each.id].spec.payload for each in handles]
+    assert payloads == [b'{"number":%d}' % each for each in range(100)]
+
+
+@virtual(world)
+async def test_what_comes_while_a_call_is_under_way_goes_with_the_next(w: World) -> None:
+    first = w.runtime.spawn(w.client.schedule(echo.prepare(0)), name="first")
+    await asyncio.sleep(ROUND_TRIP / 2)
+    others = [w.runtime.spawn(w.client.schedule(echo.prepare(each)), name="other") for each in range(1, 6)]
+    await asyncio.sleep(ROUND_TRIP / 4)
+    assert [len(each) for each in w.frontend.calls] == [1]
+    await asyncio.gather(first, *others)
+    assert [len(each) for each in w.frontend.calls] == [1, 5]
+
+
+@virtual(world)
+async def test_a_call_holds_256_tasks_and_3_mib(w: World) -> None:
+    await w.client.schedule_many([echo.prepare(each) for each in range(600)])
+    assert sorted(len(each) for each in w.frontend.calls) == [88, 256, 256]
+    w.frontend.calls.clear()
+    await w.client.schedule_many([raw.prepare(bytes(1 << 20)) for _ in range(5)])
+    assert max(len(each) for each in w.frontend.calls) == 2
+
+
+@virtual(world)
+async def test_each_task_of_a_call_fails_by_itself(w: World) -> None:
+    w.frontend.refused["bad"] = f.Error(code="NOT_FOUND", message="no lambda c/echo", reason="UnknownLambda")
+    good, bad = await asyncio.gather(
+        w.client.schedule(echo.prepare(1)),
+        w.client.schedule(echo.options(key="bad").prepare(2)),
+        return_exceptions=True,
+    )
+    assert isinstance(good, atf.Handle)
+    assert isinstance(bad, atf.UnknownLambda)
+    assert str(bad) == "no lambda c/echo"
+
+
+@virtual(world)
+async def test_an_error_without_a_known_reason_keeps_its_code(w: World) -> None:
+    w.frontend.refused["bad"] = f.Error(code="ALREADY_EXISTS", message="taken", reason="SomethingNewer")
+    with pytest.raises(atf.AlreadyExists, match="taken"):
+        await w.client.schedule(echo.options(key="bad").prepare(2))
+
+
+@virtual(world)
+async def test_many_tasks_report_the_first_failure_and_may_be_sent_again(w: World) -> None:
+    w.frontend.refused["bad"] = f.Error(code="RESOURCE_EXHAUSTED", message="full", reason="ResourceExhausted")
+    tasks = [echo.prepare(1), echo.options(key="bad").prepare(2), echo.prepare(3)]
+    with pytest.raises(atf.ResourceExhausted) as caught:
+        await w.client.schedule_many(tasks)
+    assert caught.value.__notes__ == ["1 of 3 tasks were not scheduled"]
+    w.frontend.refused.clear()
+    handles = await w.client.schedule_many(tasks)
+    assert len(w.frontend.requests) == 3
+    assert {each.id for each in handles} == set(w.frontend.requests)
+
+
+@virtual(world)
+async def test_a_frontend_that_is_away_is_asked_again_with_the_same_id(w: World) -> None:
+    w.frontend.failures = [atf.Unavailable("away"), atf.Unavailable("away"), atf.DeadlineExceeded("slow")]
+    handle = await w.client.schedule(echo.prepare(1))
+    assert len(w.frontend.calls) == 4
+    assert {each for call in w.frontend.calls for each in call} == {handle.id.removeprefix("3-")}
+
+
+@virtual(world)
+async def test_an_answer_that_is_lost_does_not_make_a_second_task(w: World) -> None:
+    w.frontend.lose_answer = True
+    client = atf.AsyncClient(timeout=25, frontend=w.frontend, runtime=w.runtime)
+
+    async def lossy(request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
+        try:
+            async with asyncio.timeout(timeout):
+                return await original(request, timeout=timeout)
+        except TimeoutError:
+            raise atf.DeadlineExceeded("no answer") from None
+
+    original, w.frontend.schedule_many = w.frontend.schedule_many, lossy  # type: ignore[method-assign]
+    await client.schedule(echo.prepare(1))
+    assert len(w.frontend.calls) >= 2
+    assert len(w.frontend.requests) == 1
+
+
+@virtual(world)
+async def test_a_frontend_that_stays_away_is_given_up_after_the_timeout(w: World) -> None:
+    w.frontend.failures = [atf.Unavailable("away")] * 1000
+    begun = w.runtime.monotonic()
+    with pytest.raises(atf.Unavailable, match="away"):
+        await w.client.schedule(echo.prepare(1))
+    assert 7 < w.runtime.monotonic() - begun <= 10
+    assert len(w.frontend.calls) < 20
+
+
+@virtual(world)
+async def test_what_is_wrong_is_not_tried_again(w: World) -> None:
+    w.frontend.failures = [atf.InvalidArgument("no"), atf.Unavailable("away")]
+    with pytest.raises(atf.InvalidArgument):
+        await w.client.schedule(echo.prepare(1))
+    assert len(w.frontend.calls) == 1
+
+
+@virtual(world)
+async def test_a_caller_that_gives_up_takes_no_other_along(w: World) -> None:
+    first = w.runtime.spawn(w.client.schedule(echo.prepare(1)), name="first")
+    second = w.runtime.spawn(w.client.schedule(echo.prepare(2)), name="second")
+    await asyncio.sleep(ROUND_TRIP / 2)
+    first.cancel()
+    assert (await second).id in w.frontend.requests
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+@virtual(world)
+async def test_by_name_with_arguments_or_raw_bytes(w: World) -> None:
+    handle = await w.client.schedule("photos/thumbnail", {"path": "a"}, key="k1", priority="low", delay=2)
+    request = w.frontend.requests[handle.id]
+    assert (getattr(request.spec, "lambda"), request.spec.payload) == ("photos/thumbnail", b'{"path":"a"}')
+    assert (request.id, request.spec.options.priority, request.delay_us) == ("k1", 2, 2_000_000)
+    raw_one = await w.client.schedule("photos/raw", b"\xff")
+    assert w.frontend.requests[raw_one.id].spec.encoding == t.RAW
+    empty = await w.client.schedule("photos/empty")
+    assert w.frontend.requests[empty.id].spec.payload == b"{}"
+    with pytest.raises(atf.InvalidArgument, match="lambda 'thumbnail'"):
+        await w.client.schedule("thumbnail", {})
+    with pytest.raises(atf.InvalidArgument, match="argument 'path': JSON can't hold nan"):
+        await w.client.schedule("photos/thumbnail", {"path": float("nan")})
+
+
+@virtual(world)
+async def test_pages_are_joined_up_to_the_limit(w: World) -> None:
+    w.frontend.tasks = {f"0-{n}": t.Task(id=f"0-{n}", status=t.NEW) for n in range(5)}
+    assert [each.id for each in await w.client.list("c/echo")] == [f"0-{n}" for n in range(5)]
+    assert [each.id for each in await w.client.list("c/echo", limit=3)] == ["0-0", "0-1", "0-2"]
+
+
+@virtual(world)
+async def test_lambdas_pause_resume_and_explain(w: World) -> None:
+    (info,) = await w.client.lambdas()
+    assert (info.name, info.counts[atf.Status.NEW], info.counts[atf.Status.SUCCESS]) == ("photos/thumbnail", 3, 0)
+    await w.client.pause("photos/thumbnail")
+    await w.client.resume("photos/thumbnail")
+    assert w.frontend.calls == [["pause", "photos/thumbnail"], ["resume", "photos/thumbnail"]]
+    explained = await w.client.explain("0-1")
+    assert (explained.reason, explained.position, explained.until) == ("queued", 0, None)
+
+
+def test_the_address_is_the_argument_else_the_environments_else_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ATF_FRONTEND", raising=False)
+    assert atf.AsyncClient().address == "localhost:7401"
+    monkeypatch.setenv("ATF_FRONTEND", "tasks:1")
+    assert atf.Client().address == "tasks:1"
+    assert atf.Client("here:2").address == "here:2"

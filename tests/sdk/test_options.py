@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+import atf
+from atf.options import duration_us, instant_us
+from atf.rpc import task_pb2 as t
+
+app = atf.App("photos")
+
+
+@app.task(
+    max_attempts=5,
+    max_losses=2,
+    timeout=timedelta(minutes=1),
+    backoff=atf.Backoff(1, factor=3, max=60, jitter=0),
+    retention=3600,
+    priority="high",
+    name="small",
+    queue_limit=7,
+    enqueue_timeout=2.5,
+)
+def thumbnail(ctx: atf.Context, path: str, *, size: int = 256) -> dict[str, int]:
+    """Makes a small one."""
+    return {path: size}
+
+
+@app.task
+def bare() -> None: ...
+
+
+def test_a_lambda_is_registered_with_every_option_it_declares() -> None:
+    spec = thumbnail.spec()
+    assert spec.name == "photos/small"
+    assert spec.signature == "(path: 'str', *, size: 'int' = 256) -> 'dict[str, int]'"
+    assert (spec.queue_limit, spec.enqueue_timeout_us) == (7, 2_500_000)
+    assert spec.options == t.TaskOptions(
+        priority=0,
+        max_attempts=5,
+        max_losses=2,
+        timeout_us=60_000_000,
+        backoff=t.Backoff(base_us=1_000_000, factor=3, max_us=60_000_000, jitter=0),
+        retention_us=3_600_000_000,
+    )
+
+
+def test_what_a_lambda_leaves_out_stays_unset_for_the_frontend_to_fill_in() -> None:
+    assert bare.spec().options == t.TaskOptions()
+    assert bare.prepare().request.spec.options == t.TaskOptions()
+    assert not bare.prepare().request.WhichOneof("when")
+
+
+def test_no_timeout_is_another_thing_than_an_unset_one() -> None:
+    request = thumbnail.options(timeout=None).prepare("x").request
+    assert request.spec.options.HasField("timeout_us")
+    assert request.spec.options.timeout_us == 0
+
+
+def test_a_call_carries_its_own_options_and_leaves_the_lambda_alone() -> None:
+    urgent = thumbnail.options(
+        delay=timedelta(seconds=30), priority=9, key="cat", ordering_key="cats", labels={"who": "me"}, max_attempts=1
+    )
+    request = urgent.prepare("cat.jpg").request
+    assert (request.id, request.delay_us, request.spec.ordering_key) == ("cat", 30_000_000, "cats")
+    assert (request.spec.options.priority, request.spec.options.max_attempts) == (9, 1)
+    assert dict(request.spec.labels) == {"who": "me"}
+    assert not thumbnail.prepare("cat.jpg").request.id
+
+
+def test_two_tasks_of_one_set_of_options_share_nothing() -> None:
+    delayed = thumbnail.options(delay=1)
+    first, second = delayed.prepare("a"), delayed.prepare("b")
+    assert first.request.spec.payload != second.request.spec.payload
+
+
+def test_an_instant_is_exact_to_the_microsecond_in_any_zone() -> None:
+    at = datetime(2031, 5, 17, 3, 4, 5, 678901, tzinfo=timezone(timedelta(hours=2)))
+    assert instant_us(at) == int(datetime(2031, 5, 17, 1, 4, 5, tzinfo=UTC).timestamp()) * 1_000_000 + 678901
+    assert thumbnail.options(at=at).prepare("x").request.at_us == instant_us(at)
+    assert instant_us(datetime(1969, 1, 1, tzinfo=UTC)) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(0.1, 100_000), (1e-7, 1), (0, 0), (1.1, 1_100_000), (timedelta(microseconds=3), 3)]
+)
+def test_durations_are_rounded_up_to_microseconds(given: float | timedelta, expected: int) -> None:
+    assert duration_us(given, "delay") == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"delay": -1}, "delay -1"),
+        ({"delay": float("nan")}, "delay nan"),
+        ({"delay": float("inf")}, "delay inf"),
+        ({"delay": timedelta(days=4000)}, "delay"),
+        ({"at": datetime(2031, 1, 1)}, "time zone"),  # noqa: DTZ001
+        ({"priority": 10}, "priority 10"),
+        ({"priority": -1}, "priority -1"),
+        ({"priority": "urgent"}, "'urgent'"),
+        ({"key": "a/b"}, "task id 'a/b'"),
+        ({"key": ""}, "task id ''"),
+        ({"ordering_key": "a b"}, "ordering_key 'a b'"),
+        ({"max_attempts": 0}, "max_attempts 0"),
+        ({"max_losses": 1.5}, "max_losses 1.5"),
+        ({"timeout": -1}, "timeout -1"),
+    ],
+)
+def test_an_option_outside_its_rule_is_refused_where_it_is_given(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(atf.InvalidArgument, match=says):
+        thumbnail.options(**options)
+
+
+def test_options_that_do_not_exist_or_contradict_are_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="delai"):
+        thumbnail.options(delai=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="max_atempts"):
+        app.task(max_atempts=3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="delay or at"):
+        thumbnail.options(delay=1, at=datetime(2031, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"base": 0}, {"base": 2, "max": 1}, {"factor": 0.5}, {"factor": float("nan")}, {"jitter": 1.5}]
+)
+def test_a_backoff_that_makes_no_sense_is_refused(arguments: dict[str, float]) -> None:
+    with pytest.raises(atf.InvalidArgument, match="backoff"):
+        atf.Backoff(**arguments)
+
+
+def test_names_are_checked_and_may_be_taken_once() -> None:
+    fresh = atf.App("a")
+    with pytest.raises(atf.InvalidArgument, match="namespace 'a/b'"):
+        atf.App("a/b")
+    with pytest.raises(atf.InvalidArgument, match="lambda 'x y'"):
+        fresh.task(name="x y")(print)
+    fresh.task(name="once")(lambda: None)
+    with pytest.raises(atf.InvalidArgument, match="a/once is defined twice"):
+        fresh.task(name="once")(lambda: None)
+    assert list(fresh.lambdas) == ["a/once"]
