@@ -1,0 +1,75 @@
+"""MODULE:APP words: what is found, and the one sentence on what is not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import Atf
+
+GOOD = """
+import atf
+app = atf.App("{name}")
+
+@app.task
+def mail(to: str, copies: int = 1) -> None: ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Modules imported here are forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith(("good_", "bad_")):
+            del sys.modules[name]
+
+
+def write(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+
+
+def test_an_app_in_the_current_directory(atf: Atf, tmp_path: Path) -> None:
+    write(tmp_path, "good_one", GOOD.format(name="one"))
+
+    ran = atf("lambdas", "check", "good_one:app", "--json")
+
+    assert ran.json == [{"name": "one/mail", "signature": "(to: str, copies: int = 1) -> None"}]
+
+
+def test_two_apps_with_one_name(atf: Atf, tmp_path: Path) -> None:
+    write(tmp_path, "good_one", GOOD.format(name="one"))
+    write(tmp_path, "good_two", GOOD.format(name="one"))
+
+    ran = atf("lambdas", "check", "good_one:app", "good_two:app")
+
+    assert (ran.code, ran.err) == (2, "atf: lambda one/mail is defined by two of the apps good_one:app, good_two:app\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("bad_form", "app 'bad_form': write MODULE:APP, such as shop:app"),
+        (":app", "app ':app': write MODULE:APP, such as shop:app"),
+        ("nowhere_at_all:app", "app nowhere_at_all:app: ModuleNotFoundError: No module named 'nowhere_at_all'"),
+        ("bad_name:nothing", "app bad_name:nothing: bad_name has no atf.App named 'nothing'"),
+        ("bad_name:other", "app bad_name:other: bad_name has no atf.App named 'other'"),
+        ("bad_line:app", "bad_line.py line 2: ZeroDivisionError: division by zero"),
+        ("bad_syntax:app", "bad_syntax.py line 1: SyntaxError: "),
+    ],
+)
+def test_what_can_not_be_used_is_named_with_its_line(word: str, says: str, atf: Atf, tmp_path: Path) -> None:
+    write(tmp_path, "bad_name", "other = 1")
+    write(tmp_path, "bad_line", "a = 1\nb = a / 0\n")
+    write(tmp_path, "bad_syntax", "def f(:\n")
+
+    ran = atf("lambdas", "check", word)
+
+    assert ran.code == 2
+    assert says in ran.err
+    assert ran.err.count("\n") == 1
