@@ -388,7 +388,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStore = StoreMachine.TestCase
 TestStore.settings = settings(
-    max_examples=_MORE or 50,
+    max_examples=_MORE or 30,
     stateful_step_count=50,
     derandomize=not _MORE,
     database=None,
