@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from .view import View
 
 APP: Final = "atf.demo.lambdas:app"
 _STOP_S: Final = 5.0
+_LOG: Final = "roles.log"
 
 
 async def run_demo(roots: Sequence[Path], *, tasks: int, executors: int, view: View) -> Report:
@@ -31,28 +33,32 @@ async def run_demo(roots: Sequence[Path], *, tasks: int, executors: int, view: V
         InvalidArgument: there is no regular file to hash.
         AtfError: a role could not start.
     """
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
     view.say("reading " + ", ".join(map(str, roots)))
     files = await asyncio.to_thread(lambda: list(read_files(roots, tasks)))
     if not files:
         raise InvalidArgument(f"{', '.join(map(str, roots))}: no regular file to hash; give a directory with some")
     view.say(f"{len(files):,} files, {sum(each.size for each in files) / (1 << 20):,.1f} MiB; starting the roles")
     directory = Path(tempfile.mkdtemp(prefix="atf-demo-"))
-    passed = False
     try:
         report = await _on_cluster(directory, files, tasks, executors, view)
-        passed = report.passed
-    finally:
-        if passed or not _has_lines(directory):
-            shutil.rmtree(directory, ignore_errors=True)
-        else:
-            view.say(f"the lambda's record and what the roles said are kept in {directory}")
+    except asyncio.CancelledError:  # Ctrl-C
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    except BaseException:
+        view.say(f"what the roles said is in {directory / _LOG}")
+        raise
+    if report.passed:
+        shutil.rmtree(directory, ignore_errors=True)
+    else:
+        view.say(f"the lambda's record and what the roles said are in {directory}")
     return report
 
 
 async def _on_cluster(directory: Path, files: list[KnownFile], tasks: int, executors: int, view: View) -> Report:
     record = Record(directory / "record")
     record.directory.mkdir()
-    with (directory / "roles.log").open("w", encoding="utf-8", buffering=1) as log:
+    with (directory / _LOG).open("w", encoding="utf-8", buffering=1) as log:
         cluster = Cluster(
             ClusterSettings(executors=executors, data_dir=str(directory / "store"), free_ports=True),
             [APP],
@@ -77,8 +83,3 @@ def _processes(cluster: Cluster) -> str:
     workers = [str(each.worker) for each in cluster.executors()]
     roles = ", ".join(f"{name} {pid}" for name, pid in pids.items())
     return f"processes: {roles}, executors {' '.join(workers)}"
-
-
-def _has_lines(directory: Path) -> bool:
-    log = directory / "roles.log"
-    return log.exists() and log.stat().st_size > 0
