@@ -7,17 +7,17 @@ change. Knows the frontend by its interface; loads gRPC at the first call, and o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from atf.errors import DeadlineExceeded, Unavailable
+from atf.errors import AtfError, DeadlineExceeded, Unavailable
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.task import US
 
-from .coalesce import Coalescer
+from .coalesce import MAX_CALLS, Coalescer, answer_of, batches
 from .fork import GATE
 
 if TYPE_CHECKING:
@@ -60,6 +60,36 @@ class Calls:
             self._loop, self._coalescer = loop, Coalescer(self._schedule_many, self._runtime)
         coalescer = self._coalescer
         return await self._repeat(lambda timeout: _within(coalescer.schedule(request), timeout))
+
+    async def schedule_all(self, requests: Sequence[f.ScheduleRequest]) -> list[f.ScheduleReply | AtfError]:
+        """What became of each request; they travel in as few calls as hold them."""
+        free = asyncio.Semaphore(MAX_CALLS)
+
+        async def send(batch: list[f.ScheduleRequest]) -> list[f.ScheduleReply | AtfError]:
+            async with free:
+                return await self._schedule_batch(batch)
+
+        answers = await asyncio.gather(*map(send, batches(requests)))
+        return [answer for batch in answers for answer in batch]
+
+    async def _schedule_batch(self, batch: list[f.ScheduleRequest]) -> list[f.ScheduleReply | AtfError]:
+        answers: list[f.ScheduleReply | AtfError] = [Unavailable("not sent")] * len(batch)
+
+        async def send(timeout: float) -> None:
+            left = [place for place, answer in enumerate(answers) if isinstance(answer, Unavailable)]
+            request = f.ScheduleManyRequest(requests=[batch[place] for place in left])
+            reply = await self._connected().schedule_many(request, timeout=timeout)
+            for place, result in zip(left, reply.results, strict=True):
+                answers[place] = answer_of(result)
+            away = next((answer for answer in answers if isinstance(answer, Unavailable)), None)
+            if away is not None:  # a partition of the store; the rest has got through
+                raise away
+
+        try:
+            await self._repeat(send)
+        except AtfError as error:
+            return [error if isinstance(answer, Unavailable) else answer for answer in answers]
+        return answers
 
     async def _schedule_many(self, request: f.ScheduleManyRequest) -> f.ScheduleManyReply:
         return await self._connected().schedule_many(request, timeout=min(TRY_TIMEOUT, self._timeout))

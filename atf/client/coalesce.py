@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from atf.errors import BY_REASON, AtfError, Internal
@@ -20,6 +20,9 @@ MAX_CALL_BYTES: Final = 3 << 20
 """Of the requests in one call; a message holds 4 MiB."""
 MAX_CALLS: Final = 4
 """Under way at once; more than one only while full ones wait."""
+
+_BY_CODE: Final = {kind.code: kind for kind in BY_REASON.values() if kind.__base__ is AtfError}
+"""For reasons that this version does not know."""
 
 Send = Callable[[f.ScheduleManyRequest], Awaitable[f.ScheduleManyReply]]
 
@@ -94,14 +97,31 @@ def _settle(batch: list[_Waiting], results: Sequence[f.ScheduleResult]) -> None:
     for each, result in zip(batch, results, strict=True):
         if each.done.done():
             continue
-        if result.HasField("error"):
-            each.done.set_exception(error_of(result.error))
+        answer = answer_of(result)
+        if isinstance(answer, AtfError):
+            each.done.set_exception(answer)
         else:
-            each.done.set_result(result.reply)
+            each.done.set_result(answer)
 
 
-def error_of(error: f.Error) -> AtfError:
-    """The error that one item of a call came back with."""
-    by_code = {kind.code: kind for kind in BY_REASON.values() if kind.__base__ is AtfError}
-    kind = BY_REASON.get(error.reason) or by_code.get(error.code, Internal)
-    return kind(error.message)
+def batches(requests: Iterable[f.ScheduleRequest]) -> Iterator[list[f.ScheduleRequest]]:
+    """The requests in order, in as few calls as hold them."""
+    batch: list[f.ScheduleRequest] = []
+    size = 0
+    for request in requests:
+        more = request.ByteSize()
+        if batch and (len(batch) == MAX_BATCH or size + more > MAX_CALL_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(request)
+        size += more
+    if batch:
+        yield batch
+
+
+def answer_of(result: f.ScheduleResult) -> f.ScheduleReply | AtfError:
+    """What became of one request of a call."""
+    if not result.HasField("error"):
+        return result.reply
+    kind = BY_REASON.get(result.error.reason) or _BY_CODE.get(result.error.code, Internal)
+    return kind(result.error.message)

@@ -5,7 +5,6 @@ Turns messages into plain values and back, and gives every task its id; how a ca
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from atf.config import FRONTEND_PORT
-from atf.errors import InvalidArgument, TaskNotFound
+from atf.errors import AtfError, InvalidArgument, TaskNotFound
 from atf.lambdas import Prepared, named
 from atf.options import CallOptions
 from atf.rpc import api
@@ -112,14 +111,15 @@ class AsyncClient:
             AtfError: the first failure, after all were tried; its notes say how many failed.
         """
         prepared = list(tasks)
-        sent = [self._calls.schedule(self._with_id(each.request)) for each in prepared]
-        replies = await asyncio.gather(*sent, return_exceptions=True)
-        failed = [each for each in replies if isinstance(each, BaseException)]
+        answers = await self._calls.schedule_all([self._with_id(each.request) for each in prepared])
+        failed = [each for each in answers if isinstance(each, AtfError)]
         if failed:
             failed[0].add_note(f"{len(failed)} of {len(prepared)} tasks were not scheduled")
             raise failed[0]
-        stored = [each for each in replies if isinstance(each, f.ScheduleReply)]
-        return [Handle(self, self._portal, reply.id, each.decode) for each, reply in zip(prepared, stored, strict=True)]
+        stored = [each.id for each in answers if isinstance(each, f.ScheduleReply)]
+        return [
+            Handle(self, self._portal, task_id, each.decode) for each, task_id in zip(prepared, stored, strict=True)
+        ]
 
     def _with_id(self, request: f.ScheduleRequest) -> f.ScheduleRequest:
         if not request.id:

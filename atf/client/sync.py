@@ -70,7 +70,8 @@ class Client:
         self, task: Any, payload: Mapping[str, Any] | bytes | None = None, /, **options: Unpack[CallOptions]
     ) -> Handle[Any]:
         """See AsyncClient.schedule."""
-        return self._portal.run(self._core.schedule(task, payload or {}, **options))
+        given = {} if payload is None else payload
+        return self._portal.run(self._core.schedule(task, given, **options))
 
     async def schedule_async(self, task: Prepared[R], /) -> Handle[R]:
         """Like `schedule`, from any event loop."""

@@ -93,6 +93,24 @@ async def test_many_tasks_report_the_first_failure_and_may_be_sent_again(w: Worl
 
 
 @virtual(world)
+async def test_what_a_partition_that_is_away_kept_back_is_sent_again_alone(w: World) -> None:
+    w.frontend.refused["late"] = f.Error(code="UNAVAILABLE", message="partition 3", reason="Unavailable")
+
+    async def recover() -> None:
+        await asyncio.sleep(1)
+        w.frontend.refused.clear()
+
+    w.runtime.spawn(recover(), name="recover")
+    many = [echo.options(key="late").prepare(1), echo.options(key="bad").prepare(2), echo.prepare(3)]
+    w.frontend.refused["bad"] = f.Error(code="NOT_FOUND", message="no lambda", reason="UnknownLambda")
+    with pytest.raises(atf.UnknownLambda):
+        await w.client.schedule_many(many)
+    assert len(w.frontend.requests) == 2
+    assert w.frontend.calls[0][:2] == ["late", "bad"]
+    assert {tuple(each) for each in w.frontend.calls[1:]} == {("late",)}
+
+
+@virtual(world)
 async def test_a_frontend_that_is_away_is_asked_again_with_the_same_id(w: World) -> None:
     w.frontend.failures = [atf.Unavailable("away"), atf.Unavailable("away"), atf.DeadlineExceeded("slow")]
     handle = await w.client.schedule(echo.prepare(1))
