@@ -1,0 +1,99 @@
+"""Lambdas that do to their process what a guard has to cope with."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import atf
+
+app = atf.App("g")
+
+
+@app.task
+def fine(word: str) -> str:
+    return word
+
+
+@app.task
+async def fine_async(word: str) -> str:
+    await asyncio.sleep(0.01)
+    return word
+
+
+@app.task
+def freeze() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@app.task
+def leave(code: int) -> None:
+    os._exit(code)
+
+
+@app.task
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task
+def hold_lock() -> None:
+    """Native code that does not let the interpreter go: no other thread of the process runs."""
+    re.match(r"(a+)+b", "a" * 60)
+
+
+@app.task
+def start_child(file: str, leave: bool) -> None:
+    """Leaves a process behind, which writes its number, then the word "alive" again and again."""
+    lines = [
+        "import os, sys, time",
+        "out = open(sys.argv[1], 'w')",
+        "print(os.getpid(), file=out, flush=True)",
+        "while True:",
+        "    print('alive', file=out, flush=True)",
+        "    time.sleep(0.02)",
+    ]
+    # In a group of its own, as a shell's jobs are.
+    subprocess.Popen([sys.executable, "-c", "\n".join(lines), file], process_group=0)
+    while not Path(file).exists() or not Path(file).read_text():
+        threading.Event().wait(0.01)
+    if leave:
+        os._exit(9)
+
+
+@app.task
+def eat(mib: int) -> None:
+    bytearray(os.urandom(1 << 20) * mib)
+    threading.Event().wait(60)
+
+
+@app.task(timeout=0.5)
+def ignore_timeout() -> None:
+    threading.Event().wait(60)
+
+
+@app.task
+def wait_for_cancel(ctx: atf.Context) -> str:
+    while not ctx.cancelled:
+        threading.Event().wait(0.01)
+    return "saw it"
+
+
+@app.task
+def come_back() -> str:
+    """Forks, and returns in both."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    return "parent" if child else "child"
+
+
+@app.task
+def exit_quietly() -> None:
+    sys.exit(0)

@@ -1,0 +1,316 @@
+"""A real guard with a real worker, between a controller and an HSC that do as the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atf.config import Timing
+from atf.errors import Internal, Unavailable
+from atf.rpc import controller_pb2 as c
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.rpc.server import Service, serve
+from atf.runtime import SystemRuntime
+from tests.executor.world import FakeController, FakeHsc, claim
+
+ROOT = Path(__file__).parents[2]
+TIMING = Timing(heartbeat_interval=0.3, rpc_deadline=0.8, kill_time=1.0, pause=0.3, drift=0.05, heartbeat_timeout=5.2)
+
+
+class FakeFrontend:
+    """Takes registrations; the first ones fail."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.failures = 1
+
+    async def register_lambdas(self, request: f.RegisterLambdasRequest) -> f.RegisterLambdasReply:
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("not yet")
+        self.names = [each.name for each in request.lambdas]
+        return f.RegisterLambdasReply()
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        async def refuse(_request: object) -> Any:
+            raise Internal(f"an executor does not call {method}")
+
+        return refuse
+
+
+class Guarded:
+    """A guard, and what it has said."""
+
+    process: asyncio.subprocess.Process
+    events: asyncio.StreamReader
+
+    def __init__(self) -> None:
+        self.controller = FakeController(SystemRuntime())
+        self.hsc = FakeHsc()
+        self.frontend = FakeFrontend()
+
+    async def event(self) -> dict[str, Any]:
+        async with asyncio.timeout(30):
+            line = await self.events.readline()
+        event: dict[str, Any] = json.loads(line)
+        return event
+
+    async def until(self, true: Callable[[], Any], seconds: float = 30) -> None:
+        """Looks often; what is awaited happens in another process."""
+        async with asyncio.timeout(seconds):
+            while not true():
+                await asyncio.sleep(0.01)
+
+    async def give(self, *claims: t.Claim) -> None:
+        """Answers with claims once the worker asks; their leases count from then."""
+        await self.until(lambda: self.controller.requests)
+        self.controller.give(*claims)
+
+    async def death(self) -> dict[str, Any]:
+        event = await self.event()
+        assert event["event"] == "dead"
+        async with asyncio.timeout(10):
+            assert await self.process.wait() == event["code"]
+        return event
+
+
+@asynccontextmanager
+async def guarded(*more: str, app: str = "guarded:app", timing: Timing = TIMING) -> AsyncIterator[Guarded]:
+    world = Guarded()
+    services = [
+        Service(c.DESCRIPTOR.services_by_name["Controller"], world.controller),
+        Service(h.DESCRIPTOR.services_by_name["HSC"], world.hsc),
+        Service(f.DESCRIPTOR.services_by_name["Frontend"], world.frontend),
+    ]
+    server = await serve("127.0.0.1:0", services)
+    reading, writing = os.pipe()
+    flags = [f"--{each.name.replace('_', '-')}={getattr(timing, each.name)}" for each in fields(Timing)]
+    flags += [f"--{role}={server.address}" for role in ("controller", "hsc", "frontend")]
+    command = [sys.executable, "-P", "-m", "atf.cli", "executor", app, f"--events-fd={writing}", *flags, *more]
+    world.process = process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        pass_fds=(writing,),
+        cwd=Path(__file__).parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    os.close(writing)
+    world.events = events = asyncio.StreamReader(limit=1 << 20)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(events), os.fdopen(reading, "rb", buffering=0)
+    )
+    try:
+        yield world
+    finally:
+        if process.returncode is None:
+            for _ in range(2):
+                process.send_signal(signal.SIGTERM)
+                await asyncio.sleep(0.2)
+                if process.returncode is not None:
+                    break
+        output, _ = await process.communicate()
+        sys.stdout.write(output.decode())
+        transport.close()
+        await server.stop(0)
+
+
+def call(task_id: str, name: str, payload: str = "{}", **options: Any) -> t.Claim:
+    return claim(task_id, f"g/{name}", payload.encode(), **options)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told() -> None:
+    async with guarded() as world:
+        started = await world.event()
+        assert started["event"] == "started"
+        assert alive(started["pid"])
+        await world.give(call("0-a", "fine", '{"word":"a"}'), call("0-b", "fine_async", '{"word":"b"}'))
+        await world.give(call("0-c", "exit_quietly"), call("0-d", "come_back"))
+        await world.until(lambda: len(world.hsc.results) == 4)
+        results = {each.claim.task_id: each for each in world.hsc.results}
+        assert (results["0-a"].result, results["0-b"].result) == (b'"a"', b'"b"')
+        assert results["0-c"].outcome == t.FAILED
+        assert "SystemExit" in results["0-c"].error
+        assert results["0-d"].result == b'"parent"'
+        assert sorted(world.frontend.names)[:2] == ["g/come_back", "g/die"]
+        await world.give(call("0-e", "wait_for_cancel"))
+        await world.until(lambda: world.hsc.beats)
+        world.process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.2)
+        world.hsc.verdicts["0-e"] = h.CANCEL
+        dead = await world.death()
+        assert (dead["code"], dead["executor"]) == (0, started["executor"])
+        assert [dead[each] for each in ("held", "started", "timed_out", "stopped")] == [[], [], [], []]
+        assert world.hsc.results[-1].result == b'"saw it"'
+
+
+async def test_a_worker_whose_controller_is_gone_drains() -> None:
+    async with guarded() as world:
+        await world.event()
+        await world.give(call("0-a", "wait_for_cancel"))
+        await world.until(lambda: world.hsc.beats)
+        assert world.process.stdin is not None
+        world.process.stdin.close()
+        await asyncio.sleep(0.5)
+        assert world.process.returncode is None, "it finishes what it holds"
+        world.hsc.verdicts["0-a"] = h.CANCEL
+        assert (await world.death())["code"] == 0
+
+
+async def test_a_worker_whose_guard_is_killed_drains() -> None:
+    async with guarded() as world:
+        worker = (await world.event())["pid"]
+        await world.give(call("0-a", "fine", '{"word":"a"}'))
+        await world.until(lambda: world.hsc.results)
+        world.process.kill()
+        await world.until(lambda: not alive(worker))
+
+
+@pytest.mark.parametrize("lambda_name", ["freeze", "hold_lock"])
+async def test_a_frozen_or_starved_worker_is_killed_before_its_lease_ends(lambda_name: str) -> None:
+    async with guarded() as world:
+        worker = (await world.event())["pid"]
+        await world.give(call("0-a", lambda_name))
+        given_at = asyncio.get_running_loop().time()
+        await world.until(lambda: not alive(worker))
+        lasted = asyncio.get_running_loop().time() - given_at
+        dead = await world.death()
+        assert lasted < TIMING.heartbeat_timeout, "it can't have had a heartbeat since"
+        assert dead["code"] == 128 + signal.SIGKILL
+        assert "leases were about to end" in dead["why"]
+        assert dead["started"] == [["0-a", 1, "nonce"]]
+
+
+async def test_what_a_dead_worker_held_is_told_by_its_state() -> None:
+    async with guarded("--threads", "1") as world:
+        worker = (await world.event())["pid"]
+        await world.give(
+            call("0-a", "leave", '{"code":3}'), call("0-b", "fine", '{"word":"b"}'), call("0-c", "fine", '{"word":"c"}')
+        )
+        dead = await world.death()
+        assert (dead["code"], dead["pid"]) == (3, worker)
+        assert dead["started"] == [["0-a", 1, "nonce"]]
+        assert sorted(dead["held"]) == [["0-b", 1, "nonce"], ["0-c", 1, "nonce"]]
+
+
+async def test_a_worker_that_kills_itself_is_told_at_once() -> None:
+    async with guarded() as world:
+        await world.event()
+        await world.give(call("0-a", "die"))
+        dead = await world.death()
+        assert dead["code"] == 137
+        assert dead["why"] == "killed by SIGKILL"
+        assert dead["started"] == [["0-a", 1, "nonce"]]
+
+
+@pytest.mark.parametrize("leave", [True, False])
+async def test_what_a_lambda_started_is_gone_too(tmp_path: Path, leave: bool) -> None:
+    file = tmp_path / "child"
+    async with guarded() as world:
+        await world.event()
+        await world.give(call("0-a", "start_child", json.dumps({"file": str(file), "leave": leave})))
+        await world.until(lambda: file.exists() and file.read_text().count("alive"))
+        if not leave:
+            world.process.send_signal(signal.SIGTERM)
+        dead = await world.death()
+        assert dead["code"] == (9 if leave else 0)
+        assert not alive(int(file.read_text().split()[0])), "when the guard says dead, nothing of it runs"
+
+
+async def test_a_worker_that_takes_too_much_memory_is_killed() -> None:
+    async with guarded("--max-rss-mib", "300") as world:
+        await world.event()
+        await world.give(call("0-a", "eat", '{"mib":400}'))
+        dead = await world.death()
+        assert dead["code"] == 137
+        assert "max_rss_mib is 300" in dead["why"]
+        assert dead["started"] == [["0-a", 1, "nonce"]]
+
+
+async def test_a_def_that_ignores_its_timeout_is_told_as_timed_out_once_its_process_is_dead() -> None:
+    async with guarded("--stop-grace", "0.5") as world:
+        await world.event()
+        await world.give(call("0-a", "ignore_timeout", timeout=0.5))
+        dead = await world.death()
+        assert dead["code"] == 76
+        [[task_id, counter, nonce, retry_in_us, error]] = dead["timed_out"]
+        assert (task_id, counter, nonce, retry_in_us) == ("0-a", 1, "nonce", 1_000_000)
+        assert "timed out after 0.5 s" in error
+
+
+async def test_a_worker_that_can_not_heartbeat_ends_by_itself() -> None:
+    async with guarded() as world:
+        await world.event()
+        world.hsc.failing["heartbeat"] = Unavailable("gone")
+        await world.give(call("0-a", "wait_for_cancel"))
+        dead = await world.death()
+        assert dead["code"] == 75
+        assert dead["started"] == [["0-a", 1, "nonce"]]
+
+
+async def test_a_worker_that_does_not_drain_in_time_ends_all_the_same() -> None:
+    async with guarded("--drain-timeout", "0.5") as world:
+        await world.event()
+        await world.give(call("0-a", "wait_for_cancel"))
+        await world.until(lambda: world.hsc.beats)
+        world.process.send_signal(signal.SIGTERM)
+        dead = await world.death()
+        assert dead["code"] == 76
+        assert dead["started"] == [["0-a", 1, "nonce"]]
+
+
+async def test_a_second_signal_ends_at_once() -> None:
+    async with guarded() as world:
+        await world.event()
+        await world.give(call("0-a", "wait_for_cancel"))
+        await world.until(lambda: world.hsc.beats)
+        world.process.send_signal(signal.SIGINT)
+        await asyncio.sleep(0.1)
+        world.process.send_signal(signal.SIGINT)
+        dead = await world.death()
+        assert dead["code"] == 137
+        assert "asked twice" in dead["why"]
+
+
+async def test_a_module_that_can_not_be_imported_is_refused_with_its_line(tmp_path: Path) -> None:
+    async with guarded(app="no_such_module:app") as world:
+        await world.event()
+        assert (await world.death())["code"] == 2
+        output = (await world.process.communicate())[0].decode()
+        assert "no_such_module" in output
+
+
+async def test_the_guard_holds_neither_grpc_nor_user_code() -> None:
+    code = "import sys, atf.executor.main; print(*sorted(sys.modules))"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        "-c",
+        code,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    output, _ = await process.communicate()
+    loaded = set(output.decode().split())
+    assert "atf.executor.guard" in loaded
+    assert loaded.isdisjoint({"grpc", "structlog", "redis", "atf.executor.worker", "atf.executor.lanes"})
