@@ -413,10 +413,26 @@ async def test_progress_is_kept_and_an_empty_one_changes_nothing(world: World) -
     assert (await world.get("0-a")).progress == "3 of 7"
 
 
-async def test_a_started_task_stays_started(world: World) -> None:
+async def test_a_started_task_stays_started_since_the_first_heartbeat_that_said_so(world: World) -> None:
     (claim,) = await world.run("a")
+    started_at = world.clock.us
+    world.clock.advance(1)
+    assert await world.beat(claim) == [Verdict.OK]
     assert await world.beat(claim, started=False) == [Verdict.OK]  # a late copy of an early heartbeat
-    assert (await world.get("0-a")).status is Status.PROCESSING
+    record = await world.get("0-a")
+    assert (record.status, record.moved_at_us[Status.PROCESSING]) == (Status.PROCESSING, started_at)
+
+
+async def test_a_retry_after_too_many_losses_gives_all_of_them_again(world: World) -> None:
+    claims = await world.run("a", max_losses=1)
+    await world.store.lose("executor-1", claims, "killed")
+    record = await world.get("0-a")
+    assert (record.status, record.losses) == (Status.FATAL_FAILURE, 1)
+    assert record.error == "lost with its executor 1 times; last: killed"
+    await world.store.retry(["0-a"])
+    record = await world.get("0-a")
+    assert (record.losses, record.attempts, record.error) == (0, 0, "")
+    assert len(record.ended_runs) == 1  # what it went through is kept
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
