@@ -7,6 +7,7 @@ runs its user's code, which may use structlog in its own way.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -112,8 +113,9 @@ class _Lines:
     def msg(self, line: str) -> None:
         # sys.stderr is looked up late: a test that captures it replaces it.
         stream = self._stream or sys.stderr
-        stream.write(line + "\n")
-        stream.flush()
+        with contextlib.suppress(OSError):  # whoever read the lines is gone; that must end no duty of this process
+            stream.write(line + "\n")
+            stream.flush()
 
     debug = info = warning = error = critical = exception = msg
 

@@ -103,3 +103,17 @@ def test_before_the_set_up_only_warnings_are_said(capsys: pytest.CaptureFixture[
     assert captured.out == ""
     assert "loud" in captured.err
     assert "quiet" not in captured.err
+
+
+def test_a_line_that_nobody_reads_ends_no_duty() -> None:
+    """As in an executor whose `atf up` was killed: it must go on counting failed heartbeats."""
+    reader, writer = os.pipe()
+    stream = os.fdopen(writer, "w", encoding="utf-8")
+    log.setup(LogSettings(), "executor", stream=stream)
+    os.close(reader)
+
+    log.get_logger().warning("heartbeat failed", strikes=1)
+    log.get_logger().warning("heartbeat failed", strikes=2)
+
+    with pytest.raises(BrokenPipeError):
+        stream.close()
