@@ -24,14 +24,14 @@ from atf.task import US, Status
 from .lanes import IN_LAMBDA
 from .loop import VirtualLoop
 from .pipeline import TIMING, Pipeline
-from .runtime import EPOCH_US, VirtualRuntime
+from .runtime import EPOCH_US, IdsInOrder, VirtualRuntime
 from .turns import Turn
 
 R = TypeVar("R")
 
 A_DAY: Final = 86_400.0
 AN_HOUR: Final = 3_600.0
-_STRIDE_US: Final = 60 * US
+_STRIDE_US: Final = 600 * US
 
 
 class Harness:
@@ -56,9 +56,7 @@ class Harness:
         self._errors: list[BaseException] = []
         self._runtime = VirtualRuntime(self._loop, seed=seed)
         self._pipeline = self._loop.run_until_complete(Pipeline.open(apps, timing, self._runtime))
-        self.client = Client(
-            "the harness", frontend=self._pipeline.frontend, runtime=self._runtime, portal=_Portal(self)
-        )
+        self.client = self._make_client(seed)
         self._bound = contextlib.ExitStack()
         self._bound.enter_context(use_client(self.client))
         self._closed = False
@@ -89,6 +87,8 @@ class Harness:
 
     def advance(self, by: Duration) -> None:
         """Moves the clock by seconds or a timedelta, and runs everything that falls due until then, in order."""
+        if self._closed:
+            raise RuntimeError("the harness is closed")
         target_us = self._loop.now_us + duration_us(by, "advance")
         with self._pipeline.store.open_gate():
             self._advance_to(self._loop.now_us)
@@ -158,10 +158,18 @@ class Harness:
         found = [task for each in names for task in self.client.list(each, status, limit=1_000_000)]
         return sorted(found, key=lambda task: (str(task.created_at), task.id))
 
+    def _make_client(self, seed: int) -> Client:
+        runtime = VirtualRuntime(self._loop, seed=seed)
+        runtime.random = IdsInOrder(seed)
+        return Client("the harness", frontend=self._pipeline.frontend, runtime=runtime, portal=_Portal(self))
+
     # --- driving the loop --------------------------------------------------------------------------------------------
 
     def _drive(self, work: Coroutine[Any, Any, R]) -> R:
         """Runs the loop until `work` is done."""
+        if self._closed:
+            work.close()
+            raise RuntimeError("the harness is closed")
         result: R = self._apart(lambda: self._loop.run_until_complete(work))
         self._check()
         return result
@@ -172,8 +180,6 @@ class Harness:
 
     def _apart(self, call: Any) -> Any:
         """Where an event loop runs in this thread (a test that is a coroutine), ours turns in another thread meanwhile."""
-        if self._closed and self._loop.is_closed():
-            raise RuntimeError("the harness is closed")
         if asyncio._get_running_loop() is None:
             return call()
         return _in_thread(call)

@@ -44,7 +44,7 @@ from .runtime import VirtualRuntime
 _SLOTS: Final = 4_096
 _MAX_FINISHED: Final = 1_000_000
 _RARELY_S: Final = 3_600.0
-TIMING: Final = Timing(heartbeat_interval=60, heartbeat_timeout=240)
+TIMING: Final = Timing(heartbeat_interval=600, heartbeat_timeout=2_400)
 """Heartbeats are rare: an executor in the same process can't be lost, and each of them costs the test real time."""
 _HELD: Final = (Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING)
 

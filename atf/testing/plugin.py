@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """pytest's hook: declares the setting."""
+    """Pytest's hook: declares the setting."""
     parser.addini(
         "atf_apps", "apps that `atf_harness` runs, as module:variable, one per line", type="linelist", default=[]
     )

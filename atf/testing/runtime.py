@@ -19,7 +19,7 @@ class VirtualRuntime:
     """One role's clocks, chance and spawning on a VirtualLoop. See atf.runtime.Runtime for each method's meaning."""
 
     def __init__(self, loop: VirtualLoop, *, seed: int = 0) -> None:
-        self.random = random.Random(seed)
+        self.random: random.Random = random.Random(seed)
         self._loop = loop
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -40,3 +40,17 @@ class VirtualRuntime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class IdsInOrder(random.Random):
+    """Chance for a client: ids count up. Of tasks that are due at one instant the smaller id goes first, so those that a test
+    schedules without moving the clock run in the order in which it did so.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._last = 0
+
+    def getrandbits(self, k: int, /) -> int:
+        self._last += 1
+        return self._last % (1 << k)

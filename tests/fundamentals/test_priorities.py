@@ -1,0 +1,53 @@
+"""Priorities: of what is due, the more urgent goes first."""
+
+from __future__ import annotations
+
+import pytest
+
+import atf
+from atf.testing import Harness
+
+app = atf.App("priorities")
+order: list[str] = []
+
+
+@app.task
+def work(name: str) -> None:
+    order.append(name)
+
+
+@app.task(priority="high")
+def urgent(name: str) -> None:
+    order.append(name)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_done() -> None:
+    order.clear()
+
+
+def test_high_goes_before_normal_before_low(h: Harness) -> None:
+    for priority in ("low", "normal", "high"):
+        for number in range(3):
+            work.options(priority=priority).schedule(f"{priority} {number}")
+    h.run_until_idle()
+    assert order == [f"{priority} {number}" for priority in ("high", "normal", "low") for number in range(3)]
+
+
+def test_a_lambda_may_have_a_priority_of_its_own(h: Harness) -> None:
+    work.schedule("work")
+    urgent.schedule("urgent")
+    h.run_until_idle()
+    assert order == ["urgent", "work"]
+
+
+def test_a_call_outweighs_the_lambda(h: Harness) -> None:
+    work.schedule("work")
+    urgent.options(priority=9).schedule("not so urgent")
+    h.run_until_idle()
+    assert order == ["work", "not so urgent"]
+
+
+def test_there_are_ten_of_them(h: Harness) -> None:
+    with pytest.raises(atf.InvalidArgument, match="priority"):
+        work.options(priority=10)

@@ -1,0 +1,259 @@
+"""The harness: time moves only when told to, nothing runs unasked, and the SDK behaves as against a real system."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import atf
+from atf.testing import Harness
+from atf.testing.loop import RealIO
+
+app = atf.App("harness")
+ran: list[tuple[str, float]] = []
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def h() -> Iterator[Harness]:
+    ran.clear()
+    with Harness(app) as harness:
+        yield harness
+
+
+def seconds(h: Harness) -> float:
+    return (h.now - START).total_seconds()
+
+
+@app.task
+def note(ctx: atf.Context, name: str) -> str:
+    ran.append((name, ctx.scheduled_at.timestamp() - START.timestamp()))
+    return name
+
+
+@app.task
+async def sleeps(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return f"slept {seconds:g} s"
+
+
+@app.task
+def fans_out(count: int) -> list[str]:
+    handles = [note.schedule(str(each)) for each in range(count)]
+    return [handle.result() for handle in handles]
+
+
+@app.task
+async def fans_out_async(count: int) -> list[str]:
+    handles = [await note.schedule_async(str(each)) for each in range(count)]
+    return [await handle.result_async() for handle in handles]
+
+
+@app.task
+async def blocks_the_loop() -> None:
+    note.schedule("never")
+
+
+@app.task(max_attempts=1)
+async def reads_a_socket() -> None:
+    await asyncio.open_connection("127.0.0.1", 1)
+
+
+@app.task
+async def never_ends() -> None:
+    await asyncio.Event().wait()
+
+
+def test_nothing_runs_unasked(h: Harness) -> None:
+    handle = note.schedule("a")
+    assert handle.status() is atf.Status.NEW
+    assert ran == []
+    assert h.run_until_idle() == 1
+    assert handle.status() is atf.Status.SUCCESS
+
+
+def test_run_until_idle_leaves_delays_and_the_clock_alone(h: Harness) -> None:
+    note.schedule("now")
+    note.options(delay=1).schedule("later")
+    assert h.run_until_idle() == 1
+    assert ran == [("now", 0)]
+    assert h.now == START
+
+
+def test_run_until_idle_waits_for_what_runs(h: Harness) -> None:
+    sleeps.schedule(90)
+    note.options(delay=60).schedule("meanwhile")
+    note.options(delay=91).schedule("too late")
+    assert h.run_until_idle() == 2
+    assert (seconds(h), ran) == (90, [("meanwhile", 60)])
+
+
+def test_run_until_idle_gives_up_on_what_never_ends(h: Harness) -> None:
+    never_ends.schedule()
+    with pytest.raises(TimeoutError, match="1 tasks are still"):
+        h.run_until_idle(limit=300)
+
+
+def test_advance_takes_seconds_and_timedeltas(h: Harness) -> None:
+    h.advance(1.5)
+    h.advance(timedelta(minutes=1))
+    assert seconds(h) == 61.5
+    with pytest.raises(atf.InvalidArgument):
+        h.advance(-1)
+
+
+def test_advance_stops_in_the_middle_of_a_run(h: Harness) -> None:
+    handle = sleeps.schedule(100)
+    h.advance(99.999)
+    assert handle.status() is atf.Status.PROCESSING
+    h.advance(0.001)
+    assert handle.status() is atf.Status.SUCCESS
+
+
+def test_a_year_passes_quickly_and_on_time(h: Harness) -> None:
+    begun = time.process_time()
+    for day in (10, 100, 300):
+        note.options(delay=timedelta(days=day)).schedule(str(day))
+    sleeper = sleeps.options(delay=timedelta(days=50), retention=timedelta(days=1_000)).schedule(3_600)
+    h.advance(timedelta(days=365))
+    assert ran == [(str(day), day * 86_400) for day in (10, 100, 300)]
+    (info,) = h.tasks(sleeps)
+    assert info.finished_at == START + timedelta(days=50, hours=1)
+    assert sleeper.result() == "slept 3600 s"
+    assert time.process_time() - begun < 5
+
+
+def test_records_expire_while_time_passes(h: Harness) -> None:
+    handle = note.options(retention=60).schedule("short-lived")
+    h.run_until_idle()
+    assert handle.status() is atf.Status.SUCCESS
+    h.advance(timedelta(days=1))
+    with pytest.raises(atf.TaskNotFound):
+        handle.status()
+
+
+def test_result_lets_time_pass(h: Harness) -> None:
+    handle = sleeps.options(delay=20).schedule(10)
+    assert h.result(handle) == "slept 10 s"
+    assert seconds(h) == 30
+
+
+def test_result_has_a_timeout_of_the_clock(h: Harness) -> None:
+    handle = sleeps.schedule(100)
+    with pytest.raises(TimeoutError):
+        h.result(handle, timeout=40)
+    assert seconds(h) == 40
+    assert handle.result() == "slept 100 s"
+
+
+def test_a_def_schedules_and_waits_for_other_tasks(h: Harness) -> None:
+    assert fans_out.schedule(5).result() == ["0", "1", "2", "3", "4"]
+
+
+def test_an_async_def_schedules_and_waits_for_other_tasks(h: Harness) -> None:
+    assert fans_out_async.schedule(5).result() == ["0", "1", "2", "3", "4"]
+
+
+def test_an_async_def_may_not_block_its_loop(h: Harness) -> None:
+    handle = blocks_the_loop.options(max_attempts=1).schedule()
+    with pytest.raises(atf.TaskFailed, match="await its _async twin"):
+        handle.result()
+
+
+def test_real_io_is_refused_with_a_reason(h: Harness) -> None:
+    with pytest.raises(atf.TaskFailed, match=f"{RealIO.__name__}.*create_connection"):
+        reads_a_socket.schedule().result()
+
+
+async def test_it_works_inside_a_running_loop(h: Harness) -> None:
+    handle = await sleeps.options(delay=5).schedule_async(5)
+    assert await handle.status_async() is atf.Status.NEW
+    h.advance(5)
+    assert handle.status() is atf.Status.PROCESSING
+    assert await handle.result_async() == "slept 5 s"
+    assert seconds(h) == 10
+
+
+def test_tasks_lists_by_lambda_and_status(h: Harness) -> None:
+    first = note.schedule("a")
+    h.run_until_idle()
+    second = note.options(delay=10).schedule("b")
+    sleeps.options(delay=10).schedule(1)
+    assert [task.id for task in h.tasks(note)] == [first.id, second.id]
+    assert [task.id for task in h.tasks(note, atf.Status.NEW)] == [second.id]
+    assert len(h.tasks()) == 3
+    assert [task.result for task in h.tasks("harness/note", atf.Status.SUCCESS)] == ["a"]
+
+
+def test_two_harnesses_follow_one_another() -> None:
+    for _ in range(2):
+        with Harness(app) as h:
+            note.schedule("x")
+            assert h.run_until_idle() == 1
+            assert len(h.tasks()) == 1
+
+
+def test_the_inner_of_two_harnesses_is_used() -> None:
+    with Harness(app) as outer:
+        with Harness(app) as inner:
+            note.schedule("x")
+            assert len(inner.tasks()) == 1
+        assert outer.tasks() == []
+        note.schedule("y")
+        assert len(outer.tasks()) == 1
+
+
+def test_runs_repeat_exactly() -> None:
+    def story() -> list[object]:
+        with Harness(app, seed=3) as h:
+            handles = [note.schedule(str(each)) for each in range(5)]
+            h.run_until_idle()
+            return [(each.id, each.finished_at) for each in h.tasks()] + [handle.id for handle in handles]
+
+    assert story() == story()
+
+
+def test_a_closed_harness_says_so() -> None:
+    h = Harness(app)
+    handle = note.schedule("x")
+    sleeps.schedule(1_000)
+    h.advance(1)
+    h.close()
+    h.close()
+    with pytest.raises(RuntimeError, match="the harness is closed"):
+        handle.status()
+    with pytest.raises(RuntimeError, match="the harness is closed"):
+        h.advance(1)
+
+
+def test_an_app_without_lambdas_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one App"):
+        Harness(atf.App("empty"))
+
+
+def test_a_hundred_tasks_cost_little(h: Harness) -> None:
+    begun = time.process_time()
+    handles = [note.schedule(str(each)) for each in range(100)]
+    assert h.run_until_idle() == 100
+    assert all(handle.status() is atf.Status.SUCCESS for handle in handles)
+    assert time.process_time() - begun < 1.5
+
+
+def test_more_due_tasks_than_a_queue_holds_all_run() -> None:
+    narrow = atf.App("narrow")
+
+    @narrow.task(queue_limit=5)
+    def step(number: int) -> None:
+        ran.append((str(number), 0))
+
+    ran.clear()
+    with Harness(narrow) as h:
+        for number in range(40):
+            step.schedule(number)
+        assert h.run_until_idle() == 40
+        assert seconds(h) < 5
+    assert sorted(int(name) for name, _ in ran) == list(range(40))
