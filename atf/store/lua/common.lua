@@ -12,8 +12,12 @@ local MOVED = {  -- the field that holds the time of the last move into a state
 }
 local OUTBOX = '>'  -- the outbox's member in the due index; no queue can have this name
 
+local fmt_of, fmt_text
 local function fmt(number)
-  return string.format('%.0f', number)  -- tostring and %d differ between servers for large numbers
+  if number ~= fmt_of then  -- most calls are about one instant
+    fmt_of, fmt_text = number, string.format('%.0f', number)  -- tostring and %d differ between servers for large numbers
+  end
+  return fmt_text
 end
 
 local function instant(given)
@@ -67,25 +71,26 @@ local function release(P, key, id, now)
   visit_by(P, task[2], at)
 end
 
--- Ends a task: out of the due index, into the set of its lambda and status until its retention is over.
-local function rest(P, id, queue, from, to, now, limits, ordering, watched)
+-- Ends a task: out of the due index, into the set of its lambda and status until its retention is over. More fields to set
+-- may follow.
+local function rest(P, id, queue, from, to, now, limits, ordering, watched, ...)
   local name = lambda_of(queue)
   local retention = tonumber(string.match(limits or DEFAULT_LIMITS, '(%d+)$'))
   redis.call('ZREM', live_key(P, queue, from), id)
   redis.call('ZADD', done_key(P, name, to), fmt(now + retention), id)
   redis.call('SADD', P .. ':sweep', name .. ':' .. to)
-  redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now))
+  redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
   redis.call('HDEL', task_key(P, id), 'e', 'x', 'w', 'o')
   if ordering then release(P, ordering, id, now) end
   if watched then redis.call('PUBLISH', P .. ':bell:done', id) end
 end
 
--- Writes down a run that has ended: owner, start, end, attempt, why. The last ones are kept.
-local function end_run(P, id, runs, owner, started, ended, attempt, why)
+-- The field R with a run more that has ended: owner, start, end, attempt, why. The last ones are kept.
+local function with_run(runs, owner, started, ended, attempt, why)
   local line = table.concat({owner, fmt(started), fmt(ended), fmt(attempt), why}, '\t') .. '\n'
   local _, count = string.gsub(runs or '', '\n', '')
   if count >= ENDED_RUNS_KEPT then runs = string.match(runs, '^[^\n]*\n(.*)$') end
-  redis.call('HSET', task_key(P, id), 'R', (runs or '') .. line)
+  return (runs or '') .. line
 end
 
 -- A run has ended with its executor, or its lease has run out: CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
@@ -95,16 +100,15 @@ local function lose_task(P, id, now, why)
   local status, queue = task[1], task[2]
   local losses = tonumber(task[4] or 0) + 1
   local started = tonumber(status == 'PROCESSING' and task[8] or 0)
-  end_run(P, id, task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why)
-  redis.call('HSET', task_key(P, id), 'l', losses)
+  local runs = with_run(task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why)
   if task[9] then
-    rest(P, id, queue, status, 'CANCELLED', now, task[5], task[10] or nil, task[11])
+    rest(P, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], 'l', losses, 'R', runs)
   elseif losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then
-    redis.call('HSET', task_key(P, id), 'err', 'lost with its executor ' .. losses .. ' times; last: ' .. why)
-    rest(P, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10] or nil, task[11])
+    local err = 'lost with its executor ' .. losses .. ' times; last: ' .. why
+    rest(P, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10], task[11], 'l', losses, 'R', runs, 'err', err)
   else
     redis.call('HDEL', task_key(P, id), 'e', 'o')
-    move(P, id, queue, status, 'ENQUEUED', now, now)
+    move(P, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)
     visit_by(P, queue, now)
   end
 end

@@ -11,16 +11,15 @@ register('finish', {'allow-oom'}, function(keys, args)
   local answer = {}
   for i = 2, #args, 10 do
     local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
-    local key = task_key(P, id)
-    local task = redis.call('HMGET', key, 's', 'c', 'n', 'q', 'lim', 'a', 'R', 'o', 'x', 'k', 'w', 'f')
+    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'lim', 'a', 'R', 'o', 'x', 'k', 'w', 'f')
     local status, queue = task[1], task[4]
     if not holds(status, counter, nonce, task[2], task[3]) then
       answer[#answer + 1] = (task[12] == counter and task[3] == nonce) and 1 or 2
     else
       local attempts = tonumber(task[6] or 0) + 1
       local ended = now - tonumber(args[i + 9])
-      end_run(P, id, task[7], task[8] or '', ended - tonumber(args[i + 8]), ended, attempts, WHY[outcome])
-      local fields = {'f', counter, 'a', attempts}
+      local runs = with_run(task[7], task[8] or '', ended - tonumber(args[i + 8]), ended, attempts, WHY[outcome])
+      local fields = {'f', counter, 'a', attempts, 'R', runs}
       local set = function(name, value) fields[#fields + 1] = name; fields[#fields + 1] = value end
       local target, retry_at = 'FATAL_FAILURE', nil
       if outcome == 1 then
@@ -35,13 +34,12 @@ register('finish', {'allow-oom'}, function(keys, args)
           target, retry_at = 'RETRIABLE_FAILURE', now + tonumber(args[i + 7])
         end
       end
-      redis.call('HSET', key, unpack(fields))
       if retry_at then
-        redis.call('HDEL', key, 'e', 'o')
-        move(P, id, queue, status, target, retry_at, now)
+        redis.call('HDEL', task_key(P, id), 'e', 'o')
+        move(P, id, queue, status, target, retry_at, now, unpack(fields))
         visit_by(P, queue, retry_at)
       else
-        rest(P, id, queue, status, target, now, task[5], task[10] or nil, task[11])
+        rest(P, id, queue, status, target, now, task[5], task[10], task[11], unpack(fields))
       end
       answer[#answer + 1] = 1
     end

@@ -14,7 +14,7 @@ register('hand_back', {'allow-oom'}, function(keys, args)
     else
       redis.call('HSET', task_key(P, id), 'r', tonumber(task[6]) - 1)
       if task[5] then
-        rest(P, id, task[4], 'CLAIMED', 'CANCELLED', now, task[7], task[8] or nil, task[9])
+        rest(P, id, task[4], 'CLAIMED', 'CANCELLED', now, task[7], task[8], task[9])
       else
         redis.call('HDEL', task_key(P, id), 'e', 'o')
         move(P, id, task[4], 'CLAIMED', 'ENQUEUED', now, now)
