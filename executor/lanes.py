@@ -7,6 +7,7 @@ executor's loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading  # noqa: TID251  what a lane is
 from collections import deque
@@ -88,7 +89,8 @@ class ThreadLanes:
     def close(self) -> None:
         self._closed = True
         self._threads.close()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        with contextlib.suppress(RuntimeError):  # it has just ended
+            self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _turn(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -97,6 +99,7 @@ class ThreadLanes:
                 self._loop.run_forever()
             except BaseException as error:  # noqa: BLE001  asyncio lets SystemExit in a task of the lambda's own through
                 _log.warning("a lambda's own asyncio task ended the loop; it goes on", error=repr(error))
+        self._loop.close()
 
 
 class InlineLanes:

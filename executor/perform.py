@@ -63,13 +63,19 @@ class Performer:
 
     def run(self, task: HeldTask) -> Outcome:
         """Runs a `def` to its end, and notes when that was."""
-        outcome = self._run(task)
+        try:
+            outcome = self._run(task)
+        except BaseException as error:  # noqa: BLE001  a lane must go on, even if an exception can't be described
+            outcome = Failed(f"the run could not be judged: {type(error).__name__}")
         task.ended_at = self._runtime.monotonic()
         return outcome
 
     async def run_async(self, task: HeldTask) -> Outcome:
         """Runs an `async def` likewise. A cancellation that was asked for is an outcome too, and goes no further."""
-        outcome = await self._run_async(task)
+        try:
+            outcome = await self._run_async(task)
+        except BaseException as error:  # noqa: BLE001  see run
+            outcome = Failed(f"the run could not be judged: {type(error).__name__}")
         task.ended_at = self._runtime.monotonic()
         return outcome
 

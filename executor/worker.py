@@ -248,7 +248,7 @@ class Executor:
                 self.ledger.release([task])
             elif task.outcome is None:
                 stale.append(task)
-            elif task.started:
+            elif task.ended_at:
                 self._pace.ran(task.lambda_name, task.ended_at - task.started_at, now)
         self._report.ended(task for task in tasks if task.outcome is not None and not task.lost)
         if self._draining.is_set():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -116,12 +117,10 @@ async def guarded(*more: str, app: str = "guarded:app", timing: Timing = TIMING)
     try:
         yield world
     finally:
-        if process.returncode is None:
-            for _ in range(2):
-                process.send_signal(signal.SIGTERM)
-                await asyncio.sleep(0.2)
-                if process.returncode is not None:
-                    break
+        for _ in range(2 if process.returncode is None else 0):
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)  # the second one kills
+            await asyncio.sleep(0.2)
         output, _ = await process.communicate()
         sys.stdout.write(output.decode())
         transport.close()

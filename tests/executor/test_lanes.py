@@ -1,0 +1,238 @@
+"""Lanes of real threads. Tests wait for events of the lambdas, never for time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+import atf
+from atf.config import Timing
+from atf.errors import ConfigError
+from atf.executor.begin import LastLook
+from atf.executor.held import HeldTask, Ledger
+from atf.executor.lanes import ThreadLanes
+from atf.executor.outcome import Returned, Stopped
+from atf.executor.pace import Pace
+from atf.executor.perform import Performer
+from atf.executor.table import Table
+from atf.runtime import SystemRuntime
+from tests.executor.world import claim
+
+app = atf.App("l")
+gate = threading.Event()
+arrived = threading.Semaphore(0)
+mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="clean")
+
+
+@app.task
+def quick() -> str:
+    return threading.current_thread().name
+
+
+@app.task
+def block() -> None:
+    arrived.release()
+    assert gate.wait(30)
+
+
+@app.task
+async def linger() -> str:
+    arrived.release()
+    await asyncio.Event().wait()
+    return "never"
+
+
+@app.task
+async def where() -> str:
+    return threading.current_thread().name
+
+
+@app.task
+def soil() -> str:
+    before = mark.get()
+    mark.set("soiled")
+    return before
+
+
+@app.task
+async def soil_async() -> str:
+    before = mark.get()
+    mark.set("soiled")
+    return before
+
+
+@app.task
+async def break_the_loop() -> None:
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    await asyncio.gather(asyncio.create_task(leave()), return_exceptions=True)
+
+
+class Bench:
+    """Lanes of two threads and two coroutines, and the tasks that came out of them."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger(Table.in_memory(2000))
+        self.lanes = ThreadLanes(2, 2)
+        self.out: dict[str, HeldTask] = {}
+        self.bursts = 0
+        self._came = asyncio.Event()
+        self._number = 0
+        runtime = SystemRuntime()
+        self.runtime = runtime
+        self.lanes.open(Performer(app.lambdas, runtime), LastLook(self.ledger, Timing(), runtime), self._ended)
+
+    def _ended(self, tasks: list[HeldTask]) -> None:
+        self.bursts += 1
+        self.out |= {task.task_id: task for task in tasks}
+        self._came.set()
+
+    def put(self, name: str, count: int = 1) -> list[HeldTask]:
+        tasks = []
+        for _ in range(count):
+            self._number += 1
+            tasks.append(HeldTask(claim(f"0-{self._number}", f"l/{name}", b"{}"), self.runtime.boottime_us(), 0))
+        self.ledger.take(tasks)
+        self.lanes.put(tasks)
+        return tasks
+
+    async def until(self, true: Callable[[], Any]) -> None:
+        async with asyncio.timeout(30):
+            while not true():
+                self._came.clear()
+                await self._came.wait()
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    gate.clear()
+    while arrived.acquire(blocking=False):
+        pass
+    made = Bench()
+    yield made
+    gate.set()
+    made.lanes.close()
+
+
+async def reach(count: int) -> None:
+    """Until `count` bodies have begun."""
+    for _ in range(count):
+        assert await asyncio.to_thread(arrived.acquire, True, 30)
+
+
+async def test_every_task_comes_out_once_and_in_bursts(bench: Bench) -> None:
+    for _ in range(10):
+        bench.put("quick", 100)
+        await asyncio.sleep(0)
+    await bench.until(lambda: len(bench.out) == 1000)
+    assert all(isinstance(task.outcome, Returned) for task in bench.out.values())
+    assert bench.bursts < 1000
+    assert bench.lanes.load(False) in {(2, 0, 0), (2, 1, 0), (2, 2, 0)}
+
+
+async def test_idle_threads_are_woken_however_the_work_comes(bench: Bench) -> None:
+    for n in range(1, 200):
+        bench.put("quick")
+        await bench.until(lambda n=n: len(bench.out) == n)  # type: ignore[misc]
+
+
+async def test_one_blocked_thread_does_not_hold_up_what_waits(bench: Bench) -> None:
+    bench.put("block")
+    bench.put("quick", 20)
+    await bench.until(lambda: len(bench.out) == 20)
+    gate.set()
+    await bench.until(lambda: len(bench.out) == 21)
+
+
+async def test_withdraw_takes_back_what_has_not_started(bench: Bench) -> None:
+    running = bench.put("block", 2)
+    await reach(2)
+    waiting = bench.put("quick", 3)
+    assert bench.lanes.load(False) == (2, 2, 3)
+    assert bench.lanes.withdraw() == waiting
+    gate.set()
+    await bench.until(lambda: len(bench.out) == 2)
+    assert {task.task_id for task in running} == set(bench.out)
+
+
+async def test_coroutines_run_on_a_loop_of_their_own_thread_and_no_more_than_allowed(bench: Bench) -> None:
+    lingering = bench.put("linger", 3)
+    await reach(2)
+    assert bench.lanes.load(True) == (2, 2, 1)
+    for task in lingering[:2]:
+        task.stopping = True
+        bench.lanes.cancel(task)
+    await bench.until(lambda: len(bench.out) == 2)
+    assert all(isinstance(task.outcome, Stopped) for task in bench.out.values())
+    [named] = bench.put("where")
+    await bench.until(lambda: named.outcome)
+    assert named.outcome == Returned(b'"lane-async"', 0)
+
+
+@pytest.mark.parametrize("name", ["soil", "soil_async"])
+async def test_context_variables_do_not_leak_from_one_task_into_the_next(bench: Bench, name: str) -> None:
+    mark.set("outside")
+    bench.put(name, 6)
+    await bench.until(lambda: len(bench.out) == 6)
+    assert {task.outcome for task in bench.out.values()} == {Returned(b'"clean"', 0)}
+
+
+async def test_a_lambda_that_breaks_the_loop_takes_no_other_along(bench: Bench) -> None:
+    bench.put("break_the_loop")
+    [after] = bench.put("where")
+    await bench.until(lambda: after.outcome)
+    assert isinstance(after.outcome, Returned)
+
+
+async def test_a_task_that_was_cancelled_or_lost_before_it_started_does_not_run(bench: Bench) -> None:
+    bench.put("block", 2)
+    await reach(2)
+    cancelled, lost, stale = bench.put("block", 3)
+    cancelled.stopping = True
+    lost.lost = True
+    stale.lease_us -= 2_000_000
+    gate.set()
+    await bench.until(lambda: len(bench.out) == 5)
+    assert isinstance(cancelled.outcome, Stopped)
+    assert lost.outcome is stale.outcome is None
+    assert not stale.started
+    assert not arrived.acquire(blocking=False)
+
+
+def test_times_that_leave_no_room_to_start_are_refused() -> None:
+    timing = Timing(heartbeat_timeout=15.1)
+    with pytest.raises(ConfigError, match="Raise it by"):
+        LastLook(Ledger(Table.in_memory(1)), timing, SystemRuntime())
+
+
+# --- pace ---------------------------------------------------------------------------------------------------------------
+
+
+def test_free_lanes_are_filled_when_nothing_is_known() -> None:
+    assert Pace().room(["a"], (16, 4, 0), 0.0) == 12
+    assert Pace().room(["a"], (16, 16, 0), 0.0) == 0
+
+
+def test_short_work_is_held_up_to_50_ms_and_256() -> None:
+    pace = Pace()
+    pace.ran("short", 0.005, 0.0)
+    assert pace.room(["short"], (16, 16, 0), 0.0) == 160
+    assert pace.room(["short"], (16, 16, 100), 0.0) == 0, "asks again when half of it has run"
+    assert pace.room(["short"], (16, 16, 80), 0.0) == 80
+    pace.ran("instant", 0.00001, 0.0)
+    assert pace.room(["instant"], (16, 0, 0), 0.0) == 256
+
+
+def test_the_slowest_lambda_of_late_decides() -> None:
+    pace = Pace()
+    pace.ran("short", 0.001, 0.0)
+    pace.ran("long", 60, 0.0)
+    assert pace.room(["short", "long"], (16, 16, 0), 1.0) == 0
+    pace.ran("short", 0.001, 20.0)
+    assert pace.room(["short", "long"], (16, 16, 0), 20.0) == 256
