@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from atf.client import AsyncClient, Handle
 from atf.task import Status
@@ -19,7 +19,7 @@ from .strike import Kill, kill_one
 from .view import Snapshot, View, rates
 
 BATCH: Final = 256
-MOST_OUTSTANDING: Final = 2_000
+MOST_OUTSTANDING: Final = 1_000
 """Tasks accepted and not done at which the demo waits before it schedules more: a steady stream, no flood."""
 STALLED_S: Final = 60.0
 """Seconds without a single task done after which the demo gives up on those that are left."""
@@ -93,17 +93,18 @@ class Flow:
     async def run(self, planned: Sequence[Planned]) -> None:
         """Runs all of it. What is left undone shows in the accepted, the results and the record."""
         self._total = len(planned)
-        scheduling = asyncio.create_task(self._schedule(planned))
+        batches = iter([planned[start : start + BATCH] for start in range(0, len(planned), BATCH)])
+        # Two at once: one is made while the other travels.
+        scheduling = asyncio.gather(self._schedule(batches), self._schedule(batches))
         try:
             await self._follow(scheduling)
         finally:
             scheduling.cancel()  # done, unless the demo has given up
         await self._collect()
 
-    async def _schedule(self, planned: Sequence[Planned]) -> None:
-        for start in range(0, len(planned), BATCH):
+    async def _schedule(self, batches: Iterator[Sequence[Planned]]) -> None:
+        for batch in batches:
             await self._room.wait()
-            batch = planned[start : start + BATCH]
             sent_ns = time.monotonic_ns()
             for each, handle in zip(batch, await self._send(batch), strict=True):
                 self._handles.append(handle)
@@ -119,7 +120,7 @@ class Flow:
             prepared.append(task.prepare(each.file.path, fails_first=each.fails_first, lingers=each.lingers))
         return await self._client.schedule_many(prepared)
 
-    async def _follow(self, scheduling: asyncio.Task[None]) -> None:
+    async def _follow(self, scheduling: asyncio.Future[Any]) -> None:
         """Until all are done, or nothing has moved for a long time."""
         struck, moved_at, done = False, time.monotonic(), 0
         while done < self._total and time.monotonic() - moved_at < STALLED_S:

@@ -51,7 +51,12 @@ def run(directory: Path, setting: str, **files: str) -> subprocess.CompletedProc
     return subprocess.run(
         command,
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{directory}", "PYTEST_ADDOPTS": "-p atf.testing.plugin"},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{root}{os.pathsep}{directory}",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_ADDOPTS": "-p pytest_asyncio.plugin -p atf.testing.plugin",
+        },
         capture_output=True,
         text=True,
         check=False,
