@@ -8,7 +8,7 @@ again it was the cause. Pure: it is told the time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from atf.task import DEFAULT_MAX_LOSSES
@@ -23,15 +23,23 @@ MAX_SUSPECTS: Final = 16
 
 
 class Gate:
-    """Tasks between their arrival and a lane."""
+    """Tasks between their arrival and a lane.
+
+    A suspect counts as running, and what must end before another runs alone as not ended, until its result is recorded: else
+    the next one to kill the process would charge it with a second loss.
+    """
 
     def __init__(self) -> None:
         self._ordinary: deque[HeldTask] = deque()
         self._suspects: deque[HeldTask] = deque()
         self._alone: deque[HeldTask] = deque()
-        self._out: set[HeldTask] = set()
         self._suspect: HeldTask | None = None
         self._single: HeldTask | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether anything waits here, or nothing may pass for now: then `release` is worth a call whenever something ends."""
+        return bool(self._ordinary or self._suspects or self._alone) or self._single is not None
 
     @property
     def crowded(self) -> bool:
@@ -39,8 +47,9 @@ class Gate:
         return bool(self._alone) or self._single is not None or len(self._suspects) >= MAX_SUSPECTS
 
     def admit(self, tasks: Iterable[HeldTask]) -> None:
-        """Takes tasks that have arrived."""
+        """Takes tasks that have arrived, or that could not start yet."""
         for task in tasks:
+            self._forget(task)
             if task.losses == 0:
                 self._ordinary.append(task)
             elif task.losses < max(1, (task.spec.options.max_losses or DEFAULT_MAX_LOSSES) - 1):
@@ -48,29 +57,25 @@ class Gate:
             else:
                 self._alone.append(task)
 
-    def ended(self, tasks: Iterable[HeldTask]) -> None:
-        """These have left their lanes, or never reached one."""
-        for task in tasks:
-            self._out.discard(task)
-            if task is self._suspect:
-                self._suspect = None
-            if task is self._single:
-                self._single = None
+    def release(self, now: float, held: Mapping[str, HeldTask]) -> list[HeldTask]:
+        """What may go to the lanes now.
 
-    def release(self, now: float) -> list[HeldTask]:
-        """What may go to the lanes now."""
+        Args:
+            now: the monotonic clock.
+            held: all that the executor holds, what waits here included.
+        """
+        self._settle(held)
         if self._single is not None:
             return []
         passed = list(self._ordinary)
         self._ordinary.clear()
         if self._alone:
-            if not passed and not self._out:
+            if not passed and len(held) == len(self._alone) + len(self._suspects):
                 self._single = self._alone.popleft()
                 passed = [self._single]
         elif self._suspects and self._wait(now) == 0:
             self._suspect = self._suspects.popleft()
             passed.append(self._suspect)
-        self._out.update(passed)
         return passed
 
     def next_in(self, now: float) -> float | None:
@@ -83,6 +88,22 @@ class Gate:
         for waiting in (self._ordinary, self._suspects, self._alone):
             waiting.clear()
         return tasks
+
+    def _settle(self, held: Mapping[str, HeldTask]) -> None:
+        """Forgets what is not held any more: recorded, handed back or lost."""
+        for gone in [each for each in (self._suspect, self._single) if each and held.get(each.task_id) is not each]:
+            self._forget(gone)
+        for waiting in (self._ordinary, self._suspects, self._alone):
+            if any(task.lost for task in waiting):
+                still = [task for task in waiting if not task.lost]
+                waiting.clear()
+                waiting.extend(still)
+
+    def _forget(self, task: HeldTask) -> None:
+        if task is self._suspect:
+            self._suspect = None
+        if task is self._single:
+            self._single = None
 
     def _wait(self, now: float) -> float:
         if self._suspect is None:

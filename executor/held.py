@@ -35,7 +35,6 @@ class HeldTask:
         "lease_us",
         "losses",
         "lost",
-        "nonce",
         "outcome",
         "overrun",
         "progress",
@@ -51,13 +50,14 @@ class HeldTask:
         "task_id",
         "timed_out",
         "timeout",
+        "token",
         "waiting_since",
     )
 
     def __init__(self, claim: t.Claim, lease_us: int, now: float) -> None:
         self.task_id = claim.task_id
-        self.counter = claim.token.counter
-        self.nonce = claim.token.nonce
+        self.token = claim.token
+        self.counter = self.token.counter
         self.attempt = claim.attempt
         self.run = claim.run
         self.losses = claim.losses
@@ -106,7 +106,7 @@ class HeldTask:
 
     def ref(self) -> t.ClaimRef:
         """The claim as other roles know it."""
-        return t.ClaimRef(task_id=self.task_id, token=t.Token(counter=self.counter, nonce=self.nonce))
+        return t.ClaimRef(task_id=self.task_id, token=self.token)
 
 
 class Ledger:
@@ -133,7 +133,7 @@ class Ledger:
             oldest = self._table.oldest_lease_us
             for task in tasks:
                 task.slot = self._free.pop()
-                self._table.fill(task.slot, task.task_id, task.counter, task.nonce)
+                self._table.fill(task.slot, task.task_id, task.counter, task.token.nonce)
                 self.tasks[task.task_id] = task
                 oldest = min(oldest, task.lease_us) if oldest else task.lease_us
             self._table.oldest_lease_us = oldest

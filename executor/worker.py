@@ -222,7 +222,7 @@ class Executor:
             self._give_back(self._gate.withdraw())
             return
         now = self._runtime.monotonic()
-        tasks = self._gate.release(now)
+        tasks = self._gate.release(now, self.ledger.tasks)
         for task in tasks:
             task.queued, task.waiting_since = True, now
         self._lanes.put(tasks)
@@ -239,7 +239,6 @@ class Executor:
 
     def _ended(self, tasks: list[HeldTask]) -> None:
         """Tasks come back from their lanes: ended, or not to be started now."""
-        self._gate.ended(tasks)
         now = self._runtime.monotonic()
         stale = []
         for task in tasks:
@@ -257,17 +256,18 @@ class Executor:
             self._stale += stale
             self.nudge()
         self._moved()
-        self._pump()
 
     def _give_back(self, tasks: Iterable[HeldTask]) -> None:
         """Hands back tasks that have not started, and now never will here."""
         waiting = list(tasks)
         for task in waiting:
             task.queued = False
-        self._gate.ended(waiting)
         self._report.unstarted(waiting)
 
     def _moved(self) -> None:
+        """Something has ended or was recorded: others may start, or be fetched."""
+        if self._gate.waiting:
+            self._pump()
         self._fetch.look()
         self._progress.set()
 

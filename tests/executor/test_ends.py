@@ -253,3 +253,32 @@ async def test_a_controller_on_another_host_ends_the_executor(world: HeldWorld) 
     world.controller.put(FailedPrecondition("another host"))
     await asyncio.sleep(0.1)
     assert isinstance(world.run.exception(), FailedPrecondition)
+
+
+@virtual(held)
+async def test_a_suspect_starts_only_when_the_result_of_the_one_before_is_recorded(world: HeldWorld) -> None:
+    """Else it could kill the process before that, and the one before would be charged with a second loss."""
+    world.controller.give(job("0-a", losses=1), job("0-poison", losses=1))
+    await world.settle()
+    world.hsc.failing["set_results"] = Unavailable("gone")
+    world.held.end("0-a")
+    await asyncio.sleep(2)
+    assert sorted(world.held.running) == []
+    del world.hsc.failing["set_results"]
+    await asyncio.sleep(1)
+    assert sorted(world.held.running) == ["0-poison"]
+
+
+@virtual(held)
+async def test_a_task_runs_alone_only_when_every_other_result_is_recorded(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"), job("0-poison", losses=2), job("0-other-poison", losses=2))
+    await world.settle()
+    world.hsc.failing["set_results"] = Unavailable("gone")
+    for ended, following in (("0-a", "0-poison"), ("0-poison", "0-other-poison")):
+        world.held.end(ended)
+        await asyncio.sleep(2)
+        assert sorted(world.held.running) == []
+        del world.hsc.failing["set_results"]
+        await asyncio.sleep(1)
+        assert sorted(world.held.running) == [following]
+        world.hsc.failing["set_results"] = Unavailable("gone")
