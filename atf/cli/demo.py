@@ -48,7 +48,8 @@ def demo(directory: Path | None, tasks: int, executors: int, as_json: bool) -> i
     atf demo ~/Pictures --tasks 5000 --executors 4
     """
     roots = directories(directory)
-    report = asyncio.run(run_demo(roots, tasks=tasks, executors=executors, view=_view(as_json)))
+    with _view(as_json) as view:
+        report = asyncio.run(run_demo(roots, tasks=tasks, executors=executors, view=view))
     if as_json:
         print_json(report.as_json())
     else:

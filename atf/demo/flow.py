@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from atf.client import AsyncClient, Handle
 from atf.task import Status
@@ -95,11 +95,12 @@ class Flow:
         self._total = len(planned)
         batches = iter([planned[start : start + BATCH] for start in range(0, len(planned), BATCH)])
         # Two at once: one is made while the other travels.
-        scheduling = asyncio.gather(self._schedule(batches), self._schedule(batches))
+        scheduling = [asyncio.create_task(self._schedule(batches)) for _ in range(2)]
         try:
             await self._follow(scheduling)
         finally:
-            scheduling.cancel()  # done, unless the demo has given up
+            for each in scheduling:
+                each.cancel()  # done, unless the demo has given up
         await self._collect()
 
     async def _schedule(self, batches: Iterator[Sequence[Planned]]) -> None:
@@ -120,14 +121,15 @@ class Flow:
             prepared.append(task.prepare(each.file.path, fails_first=each.fails_first, lingers=each.lingers))
         return await self._client.schedule_many(prepared)
 
-    async def _follow(self, scheduling: asyncio.Future[Any]) -> None:
+    async def _follow(self, scheduling: Sequence[asyncio.Task[None]]) -> None:
         """Until all are done, or nothing has moved for a long time."""
         struck, moved_at, done = False, time.monotonic(), 0
         while done < self._total and time.monotonic() - moved_at < STALLED_S:
             await asyncio.sleep(_LOOK_S)
             self._look()
-            if scheduling.done():
-                scheduling.result()  # raises what stopped it
+            for each in scheduling:
+                if each.done():
+                    each.result()  # raises what stopped it
             if len(self._record.done) > done:
                 done, moved_at = len(self._record.done), time.monotonic()
             if not struck and done >= self._total // 2:
