@@ -31,7 +31,7 @@ demo: .venv/.ready ## watch thousands of tasks pass through six processes, one o
 
 .PHONY: test
 test: .venv/.ready ## run all tests: first those that need no process, then those that start and kill the roles
-	$(PYTEST) tests --ignore=tests/process --durations=5
+	$(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
 	$(PYTEST) tests/process --durations=5
 
 .PHONY: check
