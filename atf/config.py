@@ -21,6 +21,10 @@ CONTROLLER_PORT: Final = 7403
 STORE_CONSUMER_PORT: Final = 7404
 
 
+START_SLACK_S: Final = 0.05
+"""Seconds of a fresh lease beyond start_margin: without any, no task would start before a heartbeat has renewed it."""
+
+
 def setting(default: Any, doc: str) -> Any:
     """A field of a settings class; `doc` states its meaning and unit, for --help and the documentation."""
     return field(default=default, metadata={"doc": doc})
@@ -30,7 +34,7 @@ def setting(default: Any, doc: str) -> Any:
 class Timing:
     """The times on which "never twice at the same time" rests. docs/guarantees.md has the argument.
 
-    heartbeat_timeout >= 3 * (heartbeat_interval + rpc_deadline) + kill_time + pause + drift
+    heartbeat_timeout >= 3 * (heartbeat_interval + rpc_deadline) + kill_time + pause + drift, and a little to start in
     """
 
     heartbeat_interval: float = setting(2.0, "seconds between two heartbeats of an executor")
@@ -46,11 +50,12 @@ class Timing:
                 raise ConfigError(
                     f"{each.name} = {getattr(self, each.name)}: give seconds, more than 0 and less than a day"
                 )
-        if self.heartbeat_timeout < self.start_margin:
+        if self.heartbeat_timeout < self.start_margin + START_SLACK_S:
             raise ConfigError(
                 f"heartbeat_timeout = {self.heartbeat_timeout} s is too short: 3 * (heartbeat_interval {self.heartbeat_interval}"
                 f" + rpc_deadline {self.rpc_deadline}) + kill_time {self.kill_time} + pause {self.pause} + drift {self.drift}"
-                f" = {self.start_margin} s. Raise it to at least that, or lower the others"
+                f" = {self.start_margin:g} s, and {START_SLACK_S} s for a task to start in. Raise it to at least"
+                f" {self.start_margin + START_SLACK_S:g} s, or lower the others"
             )
 
     @property

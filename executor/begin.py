@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atf.config import Timing
-from atf.errors import ConfigError
 from atf.runtime import Runtime
 
 from .held import HeldTask, Ledger
@@ -15,24 +14,12 @@ Begin = Callable[[HeldTask], bool]
 """Says whether the task's lambda starts now. False: with an outcome, it has ended without running; without, it is lost
 or has too little of its lease left."""
 
-_LEAST_SLACK_S = 0.05
-
 
 class LastLook:
-    """A Begin; called by the lane that is about to run the task.
-
-    Raises:
-        ConfigError: the times leave a fresh lease no room: a task would hardly ever start.
-    """
+    """A Begin; called by the lane that is about to run the task."""
 
     def __init__(self, ledger: Ledger, timing: Timing, runtime: Runtime) -> None:
-        slack = timing.heartbeat_timeout - timing.start_margin
-        if slack < _LEAST_SLACK_S:
-            raise ConfigError(
-                f"heartbeat_timeout = {timing.heartbeat_timeout} s leaves {slack:.3f} s beyond the"
-                f" {timing.start_margin} s that a starting task needs. Raise it by {_LEAST_SLACK_S - slack:.3f} s at least"
-            )
-        self._slack_us = round(slack * 1_000_000)
+        self._slack_us = round((timing.heartbeat_timeout - timing.start_margin) * 1_000_000)
         self._ledger = ledger
         self._boottime_us = runtime.boottime_us
         self._monotonic = runtime.monotonic

@@ -64,9 +64,6 @@ class Executor:
     Attributes:
         ledger: what it holds; for Heartbeats.
         nudge: called when a task needs a heartbeat before it may start; Heartbeats.nudge belongs here.
-
-    Raises:
-        ConfigError: the times leave a starting task no room.
     """
 
     def __init__(

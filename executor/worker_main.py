@@ -13,7 +13,7 @@ import threading  # noqa: TID251  heartbeats have a thread of their own
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
-from atf.cli.apps import load_lambdas
+from atf.apps import load_lambdas
 from atf.config import ExecutorSettings, LogSettings, Timing, load
 from atf.lambdas import Lambda
 from atf.log import get_logger

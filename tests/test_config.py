@@ -84,6 +84,8 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
 def test_times_that_break_the_lease_arithmetic_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"heartbeat_timeout = 10\.0 s is too short: .* = 15\.1 s"):
         load(Timing, env={"ATF_HEARTBEAT_TIMEOUT": "10"}, path=tmp_path / "none")
+    with pytest.raises(ConfigError, match=r"0\.05 s for a task to start in"):
+        Timing(heartbeat_timeout=15.1)
 
 
 def test_the_default_times_keep_the_arithmetic() -> None:

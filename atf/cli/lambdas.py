@@ -72,7 +72,7 @@ def check(apps: tuple[str, ...], as_json: bool) -> None:
 
 
 def _specs(apps: tuple[str, ...]) -> list[f.LambdaSpec]:
-    from .apps import load_lambdas
+    from atf.apps import load_lambdas
 
     return [each.spec() for each in load_lambdas(apps).values()]
 

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from atf.apps import load_lambdas
 from atf.config import (
     ControllerSettings,
     ExecutorSettings,
@@ -38,7 +39,6 @@ from atf.store.store import Store
 from atf.store_consumer.consumer import StoreConsumer
 from atf.task import MAX_BATCH
 
-from .apps import load_lambdas
 from .cluster import ClusterSettings, free_if_taken
 from .options import read
 from .output import print_facts, print_json, say

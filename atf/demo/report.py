@@ -92,9 +92,7 @@ def judge(accepted: Accepted, results: Mapping[str, str], record: Record, kill: 
         start_delay_p99_ms=percentile(delays, 99),
         tasks_per_second=rate,
         mib_per_second=mib,
-        rescue_seconds=max((again[each] - kill.at_ns for each in rescued), default=0) / NS
-        if kill and rescued
-        else None,
+        rescue_seconds=(max(again.values()) - kill.at_ns) / NS if kill and again else None,
     )
     report.failures = list(_failures(report, kill))
     return report

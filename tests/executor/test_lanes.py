@@ -12,7 +12,6 @@ import pytest
 
 import atf
 from atf.config import Timing
-from atf.errors import ConfigError
 from atf.executor.begin import LastLook
 from atf.executor.held import HeldTask, Ledger
 from atf.executor.lanes import ThreadLanes
@@ -203,12 +202,6 @@ async def test_a_task_that_was_cancelled_or_lost_before_it_started_does_not_run(
     assert lost.outcome is stale.outcome is None
     assert not stale.started
     assert not arrived.acquire(blocking=False)
-
-
-def test_times_that_leave_no_room_to_start_are_refused() -> None:
-    timing = Timing(heartbeat_timeout=15.1)
-    with pytest.raises(ConfigError, match="Raise it by"):
-        LastLook(Ledger(Table.in_memory(1)), timing, SystemRuntime())
 
 
 # --- pace ---------------------------------------------------------------------------------------------------------------
