@@ -3,7 +3,7 @@
 Its guard read the tables of what it held, after the last process of its group was gone:
 
     held, never started       hand back: counts nothing
-    started                   a loss
+    started                   a loss; but of several suspects (tasks that had been lost before) none can be blamed
     timed out, not ended      the timeout is now certain: an attempt
     stopped, not ended        cancelled
     in an answer that was not acknowledged, in no table       it never arrived: hand back
@@ -39,6 +39,7 @@ class Death(NamedTuple):
     why: str
     held: list[t.ClaimRef]
     started: list[t.ClaimRef]
+    suspects: frozenset[str]  # ids of those started that had been lost before
     timed_out: list[TimedOut]
     stopped: list[t.ClaimRef]
 
@@ -55,6 +56,7 @@ def parse_death(event: Mapping[str, Any]) -> Death:
         why=str(event.get("why") or ""),
         held=[_claim(each) for each in event.get("held", ())],
         started=[_claim(each) for each in event.get("started", ())],
+        suspects=frozenset(str(each) for each in event.get("suspects", ())),
         timed_out=[TimedOut(_claim(each[:3]), int(each[3]), str(each[4])) for each in event.get("timed_out", ())],
         stopped=[_claim(each) for each in event.get("stopped", ())],
     )
@@ -79,7 +81,13 @@ def report_death(death: Death, unacknowledged: Sequence[t.ClaimRef], reports: Re
     ]
     results += [h.Result(claim=each, outcome=t.STOPPED) for each in death.stopped]
     reports.hand_back(death.executor_id, [*death.held, *undelivered])
-    reports.report_loss(death.executor_id, death.started, death.why or f"executor ended with code {death.code}")
+    shared = [each for each in death.started if each.task_id in death.suspects]
+    if len(shared) == 1:
+        shared = []  # the only suspect is to blame
+    counted = [each for each in death.started if each not in shared]
+    why = death.why or f"executor ended with code {death.code}"
+    reports.report_loss(death.executor_id, counted, why)
+    reports.report_loss(death.executor_id, shared, why, shared=True)
     reports.set_results(death.executor_id, results)
     if known or undelivered:
         _log.info(

@@ -64,10 +64,10 @@ class Reports:
                 UNCLAIMED_LIFE_S,
             )
 
-    def report_loss(self, executor_id: str, claims: Sequence[t.ClaimRef], why: str) -> None:
-        """Says that these runs ended with their executor."""
+    def report_loss(self, executor_id: str, claims: Sequence[t.ClaimRef], why: str, *, shared: bool = False) -> None:
+        """Says that these runs ended with their executor; `shared`, that none of them can be blamed for it."""
         for part in _parts(claims):
-            request = h.ReportLossRequest(executor_id=executor_id, claims=part, why=why[:MAX_WHY])
+            request = h.ReportLossRequest(executor_id=executor_id, claims=part, why=why[:MAX_WHY], shared=shared)
             self._repeat("report_loss", partial(self._hsc.report_loss, request, timeout=CALL_TIMEOUT_S), len(part))
 
     def set_results(self, executor_id: str, results: Sequence[h.Result]) -> None:

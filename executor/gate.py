@@ -1,8 +1,9 @@
 """Lets tasks through to the lanes, and keeps apart those that may have killed their executor.
 
-A suspect has lost an executor before: of two at once, nobody could say which did it. So one suspect at a time is within its
-first seconds of running. One that may be lost only once more runs alone: it takes no neighbour along, and if its executor dies
-again it was the cause. Pure: it is told the time.
+A suspect has lost an executor before. What kills its process mostly does so at once, so suspects start one by one: then the
+guilty one is the only suspect there, or among few. Of several, nobody can say which it was; none is charged, and each of them is
+claimed to run alone from then on, like one that may be lost only once more: whatever runs alone takes no neighbour along, and if
+its executor dies again it was the cause. Pure: it is told the time.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from atf.task import DEFAULT_MAX_LOSSES
-
 from .held import HeldTask
 
-SUSPECT_S: Final = 5.0
-"""Seconds a suspect runs until the next one may start: what kills its process mostly does so at once."""
+SUSPECT_S: Final = 0.05
+"""Seconds a suspect runs until the next one may start; sooner, if its end is recorded. Short, since all that a killed executor
+had started are suspects, and want to run again within a second or two."""
 
 MAX_SUSPECTS: Final = 16
 """So many may wait for their turn in one executor; others run elsewhere."""
@@ -50,12 +50,12 @@ class Gate:
         """Takes tasks that have arrived, or that could not start yet."""
         for task in tasks:
             self._forget(task)
-            if task.losses == 0:
-                self._ordinary.append(task)
-            elif task.losses < max(1, (task.spec.options.max_losses or DEFAULT_MAX_LOSSES) - 1):
+            if task.alone:
+                self._alone.append(task)
+            elif task.losses:
                 self._suspects.append(task)
             else:
-                self._alone.append(task)
+                self._ordinary.append(task)
 
     def release(self, now: float, held: Mapping[str, HeldTask]) -> list[HeldTask]:
         """What may go to the lanes now.
@@ -108,6 +108,6 @@ class Gate:
     def _wait(self, now: float) -> float:
         if self._suspect is None:
             return 0.0
-        if not self._suspect.started:
-            return SUSPECT_S
+        if not self._suspect.started or self._suspect.outcome is not None:
+            return SUSPECT_S  # until it starts; or until its end is recorded, which is on its way
         return max(0.0, self._suspect.started_at + SUSPECT_S - now)

@@ -170,11 +170,14 @@ def run(
 def death(executor_id: str, pid: int, code: int, why: str, table: Table) -> dict[str, Any]:
     """The event that says what a dead worker held."""
     claims: dict[SlotState, list[list[Any]]] = {state: [] for state in SlotState}
+    suspects = []
     for entry in table.entries():
         claim: list[Any] = [entry.task_id, entry.counter, entry.nonce]
         if entry.state is SlotState.TIMED_OUT:
             claim += [entry.retry_in_us, entry.error]
         claims[entry.state].append(claim)
+        if entry.suspect and entry.state is SlotState.STARTED:
+            suspects.append(entry.task_id)
     return {
         "event": "dead",
         "executor": executor_id,
@@ -183,6 +186,7 @@ def death(executor_id: str, pid: int, code: int, why: str, table: Table) -> dict
         "why": why,
         "held": claims[SlotState.HELD],
         "started": claims[SlotState.STARTED],
+        "suspects": suspects,
         "timed_out": claims[SlotState.TIMED_OUT],
         "stopped": claims[SlotState.STOPPED],
     }

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from google.protobuf.message import DecodeError
 
 from atf.rpc import task_pb2 as t
+from atf.task import DEFAULT_MAX_LOSSES
 
 from .outcome import Outcome
 from .table import SlotState, Table
@@ -28,6 +29,7 @@ class HeldTask:
 
     __slots__ = (
         "aio",
+        "alone",
         "attempt",
         "counter",
         "ended_at",
@@ -67,6 +69,9 @@ class HeldTask:
         except DecodeError:
             self.spec = t.TaskSpec()  # no lambda has this one's name; what runs it says so
         self.lambda_name: str = getattr(self.spec, "lambda")  # a word of Python's
+        most = self.spec.options.max_losses or DEFAULT_MAX_LOSSES
+        self.alone = claim.alone or (claim.losses > 0 and claim.losses >= most - 1)
+        """Whether nothing else may run beside it: if its executor dies again, it was the cause."""
         self.timeout = self.spec.options.timeout_us / 1_000_000
         """Seconds of one run; 0: none."""
         self.lease_us = lease_us
@@ -133,7 +138,7 @@ class Ledger:
             oldest = self._table.oldest_lease_us
             for task in tasks:
                 task.slot = self._free.pop()
-                self._table.fill(task.slot, task.task_id, task.counter, task.token.nonce)
+                self._table.fill(task.slot, task.task_id, task.counter, task.token.nonce, suspect=task.losses > 0)
                 self.tasks[task.task_id] = task
                 oldest = min(oldest, task.lease_us) if oldest else task.lease_us
             self._table.oldest_lease_us = oldest

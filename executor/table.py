@@ -11,6 +11,7 @@ Layout, in the byte order of the host, since both live on it:
         0   uint8       state: 0 free, 1 held, 2 started, 3 timed out, 4 stopped
         1   uint8       length of the task id
         2   uint8       length of the nonce
+        3   uint8       1: a suspect, which has been lost before
         4   uint16      length of the error
         8   int64       counter of the token
         16  int64       retry_in_us
@@ -36,7 +37,7 @@ SPARE_SLOTS: Final = 2 * MAX_BATCH
 HEADER_BYTES: Final = 64
 SLOT_BYTES: Final = 512
 
-_SLOT: Final = struct.Struct("=BBBxHxxqq72s64s")
+_SLOT: Final = struct.Struct("=BBBBHxxqq72s64s")
 _ERROR_AT: Final = _SLOT.size
 _ERROR_BYTES: Final = SLOT_BYTES - _ERROR_AT
 _LENGTHS: Final = struct.Struct("=H")
@@ -69,6 +70,7 @@ class Entry(NamedTuple):
     nonce: str
     retry_in_us: int
     error: str
+    suspect: bool = False
 
 
 class Table:
@@ -99,7 +101,7 @@ class Table:
     def oldest_lease_us(self, instant_us: int) -> None:
         self._oldest[0] = instant_us
 
-    def fill(self, slot: int, task_id: str, counter: int, nonce: str) -> None:
+    def fill(self, slot: int, task_id: str, counter: int, nonce: str, *, suspect: bool = False) -> None:
         """Records a claim as held.
 
         Raises:
@@ -109,7 +111,7 @@ class Table:
         if len(name) > 72 or len(secret) > _NONCE_BYTES:
             raise ValueError(f"task id of {len(name)} bytes, nonce of {len(secret)}: at most 72 and {_NONCE_BYTES}")
         at = HEADER_BYTES + slot * SLOT_BYTES
-        _SLOT.pack_into(self._buffer, at, 0, len(name), len(secret), 0, counter, 0, name, secret)
+        _SLOT.pack_into(self._buffer, at, 0, len(name), len(secret), suspect, 0, counter, 0, name, secret)
         self._buffer[at] = SlotState.HELD
 
     def mark(self, slot: int, state: SlotState) -> None:
@@ -134,13 +136,12 @@ class Table:
         found = []
         for slot in range(self.slots):
             at = HEADER_BYTES + slot * SLOT_BYTES
-            state, name, secret, error, counter, retry_in_us, task_id, nonce = _SLOT.unpack_from(self._buffer, at)
+            slot_fields = _SLOT.unpack_from(self._buffer, at)
+            state, name, secret, suspect, error, counter, retry_in_us, task_id, nonce = slot_fields
             if state != SlotState.FREE:
                 text = bytes(self._buffer[at + _ERROR_AT : at + _ERROR_AT + error]).decode("utf-8", "ignore")
-                entry = Entry(
-                    SlotState(state), task_id[:name].decode(), counter, nonce[:secret].decode(), retry_in_us, text
-                )
-                found.append(entry)
+                name_text, secret_text = task_id[:name].decode(), nonce[:secret].decode()
+                found.append(Entry(SlotState(state), name_text, counter, secret_text, retry_in_us, text, bool(suspect)))
         return found
 
 

@@ -106,7 +106,9 @@ class HscService:
         why = request.why[:MAX_WHY_CHARS]
         claims = [_held(each) for each in request.claims]
         verdicts = await self._judge(
-            claims, lambda each: each.task_id, lambda some: self._store.lose(request.executor_id, some, why)
+            claims,
+            lambda each: each.task_id,
+            lambda some: self._store.lose(request.executor_id, some, why, shared=request.shared),
         )
         lost = verdicts.count(Verdict.OK)
         _log.info("executor lost", executor=request.executor_id, claims=len(claims), lost=lost, why=why)
@@ -156,6 +158,7 @@ def _claim(claimed: Claimed) -> t.Claim:
         run=claimed.run,
         losses=claimed.losses,
         scheduled_at_us=claimed.scheduled_at_us,
+        alone=claimed.alone,
     )
 
 

@@ -114,14 +114,16 @@ class HandBackReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ...) -> None: ...
 
 class ReportLossRequest(_message.Message):
-    __slots__ = ("executor_id", "claims", "why")
+    __slots__ = ("executor_id", "claims", "why", "shared")
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
     executor_id: str
     claims: _containers.RepeatedCompositeFieldContainer[_task_pb2.ClaimRef]
     why: str
-    def __init__(self, executor_id: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.ClaimRef, _Mapping]]] = ..., why: _Optional[str] = ...) -> None: ...
+    shared: bool
+    def __init__(self, executor_id: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.ClaimRef, _Mapping]]] = ..., why: _Optional[str] = ..., shared: bool = ...) -> None: ...
 
 class ReportLossReply(_message.Message):
     __slots__ = ("verdicts",)

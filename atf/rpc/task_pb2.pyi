@@ -117,7 +117,7 @@ class ClaimRef(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
 
 class Claim(_message.Message):
-    __slots__ = ("task_id", "token", "spec", "attempt", "run", "losses", "scheduled_at_us")
+    __slots__ = ("task_id", "token", "spec", "attempt", "run", "losses", "scheduled_at_us", "alone")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +125,7 @@ class Claim(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     LOSSES_FIELD_NUMBER: _ClassVar[int]
     SCHEDULED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    ALONE_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     token: Token
     spec: bytes
@@ -132,7 +133,8 @@ class Claim(_message.Message):
     run: int
     losses: int
     scheduled_at_us: int
-    def __init__(self, task_id: _Optional[str] = ..., token: _Optional[_Union[Token, _Mapping]] = ..., spec: _Optional[bytes] = ..., attempt: _Optional[int] = ..., run: _Optional[int] = ..., losses: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ...) -> None: ...
+    alone: bool
+    def __init__(self, task_id: _Optional[str] = ..., token: _Optional[_Union[Token, _Mapping]] = ..., spec: _Optional[bytes] = ..., attempt: _Optional[int] = ..., run: _Optional[int] = ..., losses: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ..., alone: bool = ...) -> None: ...
 
 class EndedRun(_message.Message):
     __slots__ = ("owner", "started_at_us", "ended_at_us", "why", "attempt")

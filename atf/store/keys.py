@@ -69,6 +69,7 @@ FIELDS: Final = {
     "a": "attempts",
     "l": "losses",
     "e": "number of its entry in the queue, while ENQUEUED; absent: it has left the queue",
+    "z": "set: it was lost beside other suspects, and runs alone from now on",
     "x": "set: its cancellation was asked for while it ran",
     "w": "set: somebody waits for its end",
     "f": "counter of the token that finished its last run",

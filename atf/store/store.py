@@ -223,10 +223,9 @@ class Store(Reading, Registry):
                 elif claim == [b""]:
                     batch.deferred.append(task_id)
                 else:
-                    counter, spec, *numbers = claim
-                    batch.claims.append(
-                        Claimed(task_id, int(counter), nonce, spec, *(int(number) for number in numbers))
-                    )
+                    counter, spec, attempt, run, losses, at, alone = claim
+                    numbers = int(attempt), int(run), int(losses), int(at)
+                    batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
 
         # A queue may hold an id twice, and a repetition within one call would be answered as a repetition of the call.
         ids = list(dict.fromkeys(ids))
@@ -278,12 +277,16 @@ class Store(Reading, Registry):
         returned = await by_partition(claims, lambda each: self._partition(each.task_id), return_claims)
         return returned + await by_partition(unclaimed, self._partition, return_ids)
 
-    async def lose(self, owner: str, claims: Sequence[Held], why: str) -> list[Verdict]:
-        """CLAIMED, PROCESSING of a dead executor → ENQUEUED, losses += 1; FATAL_FAILURE at max_losses."""
+    async def lose(self, owner: str, claims: Sequence[Held], why: str, *, shared: bool = False) -> list[Verdict]:
+        """CLAIMED, PROCESSING of a dead executor → ENQUEUED, losses += 1; FATAL_FAILURE at max_losses.
+
+        With `shared`, several tasks that had been lost before ran in that executor, and none of these can be blamed: no
+        loss is counted, and each of them runs alone from now on.
+        """
         why = " ".join(why.split())  # it becomes a field of a line
 
         async def call(partition: int, batch: list[Held]) -> list[Verdict]:
-            args: list[Arg] = [why, *(part for each in batch for part in each)]
+            args: list[Arg] = [why, int(shared), *(part for each in batch for part in each)]
             return [Verdict(each) for each in await self._call("lose", partition, args)]
 
         return await by_partition(claims, lambda each: self._partition(each.task_id), call)

@@ -65,6 +65,7 @@ class Claimed(NamedTuple):
     run: int
     losses: int
     scheduled_at_us: int
+    alone: bool  # nothing else may run beside it
 
 
 class ClaimBatch(NamedTuple):

@@ -218,6 +218,27 @@ async def test_a_death_is_reported_until_the_hsc_has_heard_of_it(w: World) -> No
     assert (record.status, record.losses) == (Status.ENQUEUED, 1)
 
 
+@virtual(world())
+async def test_of_several_suspects_in_a_dead_executor_none_is_charged(w: World) -> None:
+    first, second, third = await w.enqueue(3)
+    for number, (suspects, losses) in enumerate(
+        (
+            ([], (1, 1, 1)),  # a first loss counts for each
+            ([first, second], (1, 1, 2)),  # neither of two can be blamed
+            ([first], (2, 1, 2)),  # the only suspect is
+        )
+    ):
+        executor_id = f"e{number}"
+        claims = (await w.ask(executor_id)).claims
+        await w.start(executor_id, claims)
+        started = [each for each in claims if number < 2 or each.task_id == first]
+        event = DEAD | {"executor": executor_id, "started": refs_of(started), "suspects": suspects}
+        w.controller.executor_died(parse_death(event))
+        await asyncio.sleep(0.1)
+        await w.consume()
+        assert tuple([(await w.record(each)).losses for each in (first, second, third)]) == losses
+
+
 # --- drain ------------------------------------------------------------------------------------------------------------
 
 

@@ -114,14 +114,14 @@ async def test_a_def_that_ignores_its_cancellation_ends_the_process(world: HeldW
 
 
 @virtual(held)
-async def test_one_suspect_at_a_time_is_in_its_first_seconds(world: HeldWorld) -> None:
+async def test_suspects_start_one_by_one(world: HeldWorld) -> None:
     world.controller.give(job("0-a", losses=1), job("0-b", losses=1), job("0-c"))
     await world.settle()
     assert sorted(world.held.running) == ["0-a", "0-c"]
     world.held.end("0-c")
-    await asyncio.sleep(4.9)
+    await asyncio.sleep(0.04)
     assert sorted(world.held.running) == ["0-a"]
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.02)
     assert sorted(world.held.running) == ["0-a", "0-b"]
 
 
@@ -152,6 +152,23 @@ async def test_a_task_with_one_loss_left_runs_alone(world: HeldWorld) -> None:
     world.controller.give(job("0-d"))
     await world.settle()
     assert sorted(world.held.running) == ["0-d"]
+
+
+@virtual(held)
+async def test_a_task_that_was_lost_beside_other_suspects_runs_alone(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"), job("0-suspect", losses=1, alone=True))
+    await world.settle()
+    assert sorted(world.held.running) == ["0-a"]
+    world.held.end("0-a")
+    await world.settle()
+    assert sorted(world.held.running) == ["0-suspect"]
+
+
+@virtual(held)
+async def test_the_table_tells_suspects_apart(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"), job("0-suspect", losses=1))
+    await world.settle()
+    assert {each.task_id: each.suspect for each in world.entries()} == {"0-a": False, "0-suspect": True}
 
 
 @virtual(held)

@@ -72,6 +72,7 @@ def claim(
     attempt: int = 1,
     losses: int = 0,
     timeout: float = 0,
+    alone: bool = False,
 ) -> t.Claim:
     spec = t.TaskSpec(
         payload=payload,
@@ -90,6 +91,7 @@ def claim(
         run=attempt + losses,
         losses=losses,
         scheduled_at_us=1_700_000_000_000_000,
+        alone=alone,
     )
 
 
@@ -319,9 +321,9 @@ class HeldWorld(World):
         super().__init__(runtime, self.held, names=["t/work"], settings=settings)
 
 
-def job(task_id: str, *, counter: int = 1, losses: int = 0, timeout: float = 0) -> t.Claim:
+def job(task_id: str, *, counter: int = 1, losses: int = 0, timeout: float = 0, alone: bool = False) -> t.Claim:
     """A claim of `work`."""
-    return claim(task_id, "t/work", b"{}", counter=counter, losses=losses, timeout=timeout)
+    return claim(task_id, "t/work", b"{}", counter=counter, losses=losses, timeout=timeout, alone=alone)
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), durable (1 = the server forgets nothing at a restart), owner, nonce,
 --          claim timeout, bytes at most, 1 = the first task may be larger than that, then the ids
--- RETURNS  {"settling", µs} while no claims are given, else per id {id, counter, spec, attempt, run, losses, at};
+-- RETURNS  {"settling", µs} while no claims are given, else per id {id, counter, spec, attempt, run, losses, at, alone};
 --          {id} = lost; {id, ""} = left as it was, for the bytes
 --
 -- A server that restarted or took over may have forgotten claims that their executors still hold. It gives none for one
@@ -23,7 +23,7 @@ register('claim', {'allow-oom'}, function(keys, args)
   local answer, leased, any_size = {}, {}, args[8] == '1'
   for i = 9, #args do
     local id = args[i]
-    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'o', 'q', 'spec', 'a', 'r', 'l', 'at')
+    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'o', 'q', 'spec', 'a', 'r', 'l', 'at', 'z')
     local again = task[1] == 'CLAIMED' and task[3] == nonce and task[4] == owner  -- this very call, once more
     if task[1] ~= 'ENQUEUED' and not again then
       answer[#answer + 1] = {id}
@@ -37,7 +37,7 @@ register('claim', {'allow-oom'}, function(keys, args)
         move(P, id, task[5], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
         leased[task[5]] = true
       end
-      answer[#answer + 1] = {id, fmt(counter), task[6], fmt(tonumber(task[7] or 0) + 1), fmt(run), task[9] or '0', task[10]}
+      answer[#answer + 1] = {id, fmt(counter), task[6], fmt(tonumber(task[7] or 0) + 1), fmt(run), task[9] or '0', task[10], task[11] or '0'}
       bytes, any_size = bytes - #task[6] - CLAIM_OVERHEAD, false
     end
   end

@@ -94,21 +94,24 @@ local function with_run(runs, owner, started, ended, attempt, why)
 end
 
 -- A run has ended with its executor, or its lease has run out: CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
--- FATAL_FAILURE where it has been lost too often; CANCELLED where that was asked for.
-local function lose_task(P, id, now, why)
+-- FATAL_FAILURE where it has been lost too often; CANCELLED where that was asked for. `shared`: see lose.lua.
+local function lose_task(P, id, now, why, shared)
   local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'a', 'l', 'lim', 'R', 'o', 't4', 'x', 'k', 'w', 't3')
   local status, queue = task[1], task[2]
-  local losses = tonumber(task[4] or 0) + 1
+  local losses = tonumber(task[4] or 0)
+  shared = shared and losses > 0
+  if not shared then losses = losses + 1 end
   local started = tonumber(status == 'PROCESSING' and task[8] or 0)
-  local runs = with_run(task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why)
+  local runs = with_run(task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why .. (shared and ' (not counted)' or ''))
   if task[9] then
     rest(P, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], 'l', losses, 'R', runs)
-  elseif losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then
+  elseif not shared and losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then
     local err = 'lost with its executor ' .. losses .. ' times; last: ' .. why
     rest(P, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10], task[11], 'l', losses, 'R', runs, 'err', err)
   else
     redis.call('HDEL', task_key(P, id), 'e', 'o')
     move(P, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)
+    if shared then redis.call('HSET', task_key(P, id), 'z', '1') end
     visit_by(P, queue, now)
   end
 end
