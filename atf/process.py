@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from . import log
 from .config import LogSettings, StoreSettings, Timing
 from .errors import AtfError, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
-from .runtime import SystemRuntime
+from .retry import Pauses
+from .runtime import SystemRuntime, happens
 
 if TYPE_CHECKING:
     from .store.store import Store
@@ -83,7 +84,7 @@ class Process:
             Stopped: the process was asked to end meanwhile; the frame turns it into a clean exit.
             AtfError: what else `attempt` raised.
         """
-        wait, said, said_at = _RETRY_FIRST_S, "", 0.0
+        pauses, said, said_at = Pauses(self.runtime.random, first=_RETRY_FIRST_S, most=_RETRY_MOST_S), "", 0.0
         while not self.stopping.is_set():
             try:
                 return await attempt()
@@ -92,8 +93,7 @@ class Process:
                 if str(error) != said or now - said_at > _SAY_AGAIN_S:
                     self.log.warning("waiting", need=what, error=str(error))
                     said, said_at = str(error), now
-            await self._sleep(wait)
-            wait = min(wait * 2, _RETRY_MOST_S)
+            await happens(self.stopping, pauses.next())
         raise Stopped
 
     async def open_store(self, settings: StoreSettings, timing: Timing) -> Store:
@@ -108,13 +108,6 @@ class Process:
         for warning in store.warnings:
             self.log.warning("task store", warning=warning)
         return store
-
-    async def _sleep(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self.stopping.wait()
-        except TimeoutError:
-            pass
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name

@@ -1,14 +1,17 @@
-"""What a duty does while something it calls fails: wait longer each time, and say so once.
+"""What a caller does while something it calls fails: wait longer each time, and, if it is a duty, say so once.
 
-Owns no call and no clock: a duty asks how long to wait, and waits by itself.
+Owns no call and no clock: whoever calls asks how long to wait, and waits by itself.
 """
 
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 from atf.errors import AtfError
-from atf.log import Logger
+
+if TYPE_CHECKING:  # the client waits by this module too, and has no library for the roles' log
+    from atf.log import Logger
 
 
 class Pauses:

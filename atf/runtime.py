@@ -1,7 +1,7 @@
 """What role logic takes from its surroundings: clocks, chance and new asyncio tasks.
 
 Roles never call time.time, uuid or threading themselves. Given another Runtime they run on virtual time, and every run can
-be repeated. Waiting is asyncio's: `asyncio.sleep`, events and `asyncio.timeout` follow the loop's own clock.
+be repeated. Waiting is asyncio's: `asyncio.sleep`, `asyncio.timeout` and events (`happens`) follow the loop's own clock.
 
 The clocks, and what each is for:
     monotonic   intervals within this process
@@ -80,6 +80,16 @@ class SystemRuntime:
 def new_id(chance: random.Random, bits: int = 96) -> str:
     """A fresh id of `bits` random bits, in hexadecimal."""
     return f"{chance.getrandbits(bits):0{bits // 4}x}"
+
+
+async def happens(event: asyncio.Event, seconds: float | None) -> bool:
+    """Waits for an event, at most so many seconds; None: for ever. Returns whether it is set."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+    return event.is_set()
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:

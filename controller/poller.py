@@ -13,7 +13,7 @@ from typing import Final
 from atf.config import ControllerSettings
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
-from atf.runtime import Runtime, end
+from atf.runtime import Runtime, end, happens
 from atf.store.bells import where
 from atf.store.store import Store
 from atf.task import MAX_BATCH
@@ -81,10 +81,7 @@ class Poller:
         self._demand.open(call)
         self._stir.set()
         try:
-            async with asyncio.timeout(max(until - self._runtime.monotonic(), MIN_WAIT_S)):
-                await call.answered.wait()
-        except TimeoutError:
-            pass
+            await happens(call.answered, max(until - self._runtime.monotonic(), MIN_WAIT_S))
         except asyncio.CancelledError:
             self.put_back(call.ids)
             raise
@@ -197,11 +194,7 @@ class Poller:
         if stale_at is not None:
             looks.append(stale_at)
         wait = min(looks) - self._runtime.monotonic() if looks else None
-        try:
-            async with asyncio.timeout(None if wait is None else max(wait, 0.0)):
-                await self._stir.wait()
-        except TimeoutError:
-            pass
+        await happens(self._stir, None if wait is None else max(wait, 0.0))
 
     async def _listen(self) -> None:
         async with self._store.listen("ready", range(self._store.partitions)) as bell:

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from atf.log import get_logger
 from atf.retry import Pauses
-from atf.runtime import Runtime
+from atf.runtime import Runtime, happens
 
 from .losses import Death, parse_death
 
@@ -88,11 +88,7 @@ class Pool:
                 _log.error("executor can't be started", error=str(error))
             if self._runtime.monotonic() - began >= HEALTHY_S:
                 pauses.reset()
-            try:
-                async with asyncio.timeout(pauses.next()):
-                    await self._draining.wait()
-            except TimeoutError:
-                pass
+            await happens(self._draining, pauses.next())
 
     async def _one_life(self) -> None:
         told: list[Death] = []

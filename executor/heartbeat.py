@@ -14,7 +14,7 @@ from atf.config import Timing
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.api import HSC
-from atf.runtime import Runtime
+from atf.runtime import Runtime, happens
 
 from .held import HeldTask, Ledger
 
@@ -136,9 +136,5 @@ class Heartbeats:
         left = self._sent_at + self._timing.heartbeat_interval - self._runtime.monotonic()
         if self._strikes:
             await asyncio.sleep(max(0.0, left))
-            return
-        try:
-            async with asyncio.timeout(max(0.0, left)):
-                await self._nudged.wait()
-        except TimeoutError:
-            pass
+        else:
+            await happens(self._nudged, max(0.0, left))

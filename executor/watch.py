@@ -10,7 +10,7 @@ import asyncio
 import math
 from typing import Final, Protocol
 
-from atf.runtime import Runtime
+from atf.runtime import Runtime, happens
 
 from .held import HeldTask, Ledger
 
@@ -58,11 +58,7 @@ class Watch:
             self._wake.clear()
             self._next_at = self.once()
             left = self._next_at - self._runtime.monotonic()
-            try:
-                async with asyncio.timeout(None if left == math.inf else max(_LEAST_S, left)):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+            await happens(self._wake, None if left == math.inf else max(_LEAST_S, left))
 
     def once(self) -> float:
         """One look. Returns the instant of the next, of the monotonic clock."""

@@ -22,7 +22,7 @@ from atf.config import ExecutorSettings, Timing
 from atf.log import get_logger
 from atf.rpc import controller_pb2 as c
 from atf.rpc.api import HSC, Controller
-from atf.runtime import Runtime
+from atf.runtime import Runtime, happens
 
 from .begin import LastLook
 from .fetch import Fetch
@@ -339,8 +339,4 @@ class Executor:
                 self._code = self._code or EXIT_OVERRUN
                 _log.warning("not all that started has ended in time; it will run again", tasks=len(open_tasks))
                 return
-            try:
-                async with asyncio.timeout(left):
-                    await self._progress.wait()
-            except TimeoutError:
-                pass
+            await happens(self._progress, left)

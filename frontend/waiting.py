@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from atf.errors import AtfError, TaskNotFound
-from atf.runtime import Runtime
+from atf.runtime import Runtime, happens
 from atf.store.store import Store
 
 _IDLE_LOOKS: Final = 10
@@ -61,10 +61,8 @@ class Waiting:
             gone = await self._look(list(call.open))
             if gone:
                 raise TaskNotFound(f"no task {min(gone)!r}; the records of finished tasks expire after their retention")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    if not self._draining:
-                        await call.enough.wait()
+            if not self._draining:
+                await happens(call.enough, seconds)
             return call.done
         finally:
             self._forget(call)

@@ -17,7 +17,7 @@ from typing import Final
 from atf.config import StoreConsumerSettings, Timing
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
-from atf.runtime import Runtime, end
+from atf.runtime import Runtime, end, happens
 from atf.store.bells import where
 from atf.store.store import Store
 from atf.store.types import EnqueuePass
@@ -111,11 +111,7 @@ class StoreConsumer:
             if made.next_in_us is not None:
                 # Due at once, though this pass found nothing to do: nothing here may spin.
                 wait = min(wait, made.next_in_us / US or fruitless.next())
-        try:
-            async with asyncio.timeout(wait):
-                await self._bells[partition].wait()
-        except TimeoutError:
-            pass
+        await happens(self._bells[partition], wait)
 
     async def _listen(self) -> None:
         pauses = Pauses(self._runtime.random, first=0.1, most=5.0)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from atf.errors import AtfError, DeadlineExceeded, Unavailable
+from atf.retry import Pauses
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -144,17 +145,16 @@ class Calls:
     async def _repeat(self, call: Callable[[float], Awaitable[Q]]) -> Q:
         """Calls until it is answered or the time is over; `call` is given the seconds that one try may take."""
         begun = self._runtime.monotonic()
-        pause = FIRST_PAUSE
+        pauses = Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
         while True:
             left = begun + self._timeout - self._runtime.monotonic()
             try:
                 return await call(max(0.001, min(TRY_TIMEOUT, left)))
             except (Unavailable, DeadlineExceeded):
-                wait = pause * (0.5 + self._runtime.random.random() / 2)
+                wait = pauses.next()
                 if self._closed or self._runtime.monotonic() + wait >= begun + self._timeout:
                     raise
                 await asyncio.sleep(wait)
-                pause = min(pause * 2, LONGEST_PAUSE)
 
 
 async def _within(work: Awaitable[R], seconds: float) -> R:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import redis.exceptions as rx
 
-from atf.runtime import Runtime, end
+from atf.runtime import Runtime, end, happens
 
 from . import keys
 from .connection import Link
@@ -34,10 +34,7 @@ class Bell:
 
     async def wait(self, seconds: float) -> set[str]:
         """What was rung since the last wait; empty after `seconds` of silence, or where a ring may have been missed."""
-        if not self._rung.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._rung.wait()
+        await happens(self._rung, seconds)
         self._rung.clear()
         messages, self._messages = self._messages, set()
         return messages
