@@ -19,6 +19,8 @@ VISITS_PER_PASS: Final = 64
 """Queues that one pass of a store consumer visits at most."""
 FULL_REVISIT_US: Final = t.US
 """When a full queue is looked at again, should no pop do it sooner."""
+UNBELIEVED_REVISIT_US: Final = t.US
+"""When a queue is looked at again whose leases are over only by a clock that is not believed yet."""
 OUTBOX_RETRY_US: Final = 5 * t.US
 CLAIM_OVERHEAD_BYTES: Final = 256
 """What a claim weighs in an answer beside its spec: id, token, numbers."""
@@ -45,6 +47,7 @@ def source() -> str:
         "TOMBSTONE": t.TOMBSTONE_US,
         "VISITS_PER_PASS": VISITS_PER_PASS,
         "FULL_REVISIT": FULL_REVISIT_US,
+        "UNBELIEVED_REVISIT": UNBELIEVED_REVISIT_US,
         "OUTBOX_RETRY": OUTBOX_RETRY_US,
         "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
     }

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from atf.store.library import UNBELIEVED_REVISIT_US
 from atf.store.types import Verdict
 from atf.task import US, Status
 
@@ -63,7 +64,7 @@ async def test_no_lease_ends_after_the_instant_that_is_believed(world: World) ->
     world.clock.advance(DAY_S)
     passed = await world.store.enqueue(0, believed)
     assert passed.lost == 0
-    assert passed.next_in_us == LEASE_US - US  # when the belief reaches the lease's end
+    assert passed.next_in_us == UNBELIEVED_REVISIT_US
     assert await world.beat(claim) == [Verdict.OK]  # by now the lease is dated by the clock as it is
     assert (await world.store.enqueue(0, believed + LEASE_US)).lost == 0
     await world.check()
@@ -94,6 +95,18 @@ async def test_an_unbelieved_clock_does_not_make_the_pass_spin_or_hold_up_others
     assert (passed.enqueued, passed.lost) == (1, 0)
     assert passed.next_in_us is not None
     assert passed.next_in_us > 0
+
+
+async def test_a_lease_that_ended_while_no_consumer_ran_is_lost_soon_after_one_has_started(world: World) -> None:
+    await world.run("a")
+    world.clock.advance(LEASE_US / US + 60)
+    passed = await world.store.enqueue(0, believed_us=1)  # as a consumer's first pass: it believes no clock yet
+    assert passed.lost == 0
+    assert passed.next_in_us is not None
+    assert 0 < passed.next_in_us <= UNBELIEVED_REVISIT_US
+    world.clock.advance(passed.next_in_us / US)
+    assert (await world.store.enqueue(0, world.clock.us)).lost == 1
+    assert await world.queued() == ["0-a"]
 
 
 async def test_a_token_grows_although_the_clock_goes_back(world: World) -> None:

@@ -208,6 +208,18 @@ async def test_an_expired_lease_is_lost_and_its_task_is_enqueued_again(w: World)
 
 
 @virtual(world())
+async def test_a_lease_that_expired_while_no_consumer_ran_is_lost_once_one_starts(w: World) -> None:
+    await w.schedule()
+    await w.consumer().once(0)
+    ids = await w.pop()
+    await w.claim(ids)
+    await asyncio.sleep(60)
+    w.start()
+    await asyncio.sleep(2)
+    assert await w.pop() == ids
+
+
+@virtual(world())
 async def test_a_jump_of_the_store_s_clock_expires_no_lease_that_is_renewed(w: World) -> None:
     w.start()
     (task_id,) = await w.schedule()

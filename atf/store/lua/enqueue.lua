@@ -83,7 +83,8 @@ local function visit(P, queue, now, lease_now, budget)
   for _, status in ipairs(paused and {'CLAIMED', 'PROCESSING'} or LIVE) do
     local score = first_score(P, queue, status)
     if score and (status == 'CLAIMED' or status == 'PROCESSING') and score <= now then
-      score = score + now - lease_now  -- overdue by a clock that is not believed yet
+      -- Overdue by a clock that is not believed yet. It may be believed any moment, by a consumer that has just started: soon again.
+      score = now + math.min(score - lease_now, UNBELIEVED_REVISIT)
     end
     if score and (not next_at or score < next_at) then next_at = score end
   end
