@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_type_hints
 
 from .errors import ConfigError
+from .task import US
 
 FRONTEND_PORT: Final = 7401
 HSC_PORT: Final = 7402
@@ -65,7 +66,7 @@ class Timing:
 
     @property
     def heartbeat_timeout_us(self) -> int:
-        return round(self.heartbeat_timeout * 1_000_000)
+        return round(self.heartbeat_timeout * US)
 
 
 @dataclass(frozen=True, kw_only=True)

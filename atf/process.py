@@ -1,7 +1,7 @@
 """The frame of a role's process: event loop, signals, readiness, exit codes, and how an error ends it.
 
 A role's main.py gives `run_role` a body. The first SIGTERM or SIGINT asks the body to drain, by `Process.stopping`; the second ends
-the process at once. It loads neither gRPC nor Redis by itself: a guard lives in it too.
+the process at once. It loads neither gRPC nor Redis by itself; a guard has a frame of its own (executor/main.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from . import log
 from .config import LogSettings, StoreSettings, Timing
 from .errors import AtfError, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
+from .exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
 from .retry import Pauses
 from .runtime import SystemRuntime, happens
 
@@ -23,15 +24,6 @@ if TYPE_CHECKING:
     from .store.store import Store
 
 T = TypeVar("T")
-
-EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_BAD_INPUT: Final = 2
-EXIT_NOT_FOUND: Final = 3
-EXIT_UNAVAILABLE: Final = 4
-
-READY_FD: Final = "ATF_READY_FD"
-"""Names a file descriptor: once the role serves, one line of JSON is written there, {"role", "address", "pid"}."""
 
 _RETRY_FIRST_S: Final = 0.1
 _RETRY_MOST_S: Final = 2.0

@@ -12,6 +12,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
+from atf.exits import EXIT_BAD_INPUT
 from atf.log import get_logger
 from atf.retry import Pauses
 from atf.runtime import Runtime, happens
@@ -22,7 +23,6 @@ RESTART_FIRST_S: Final = 1.0
 RESTART_MOST_S: Final = 30.0
 HEALTHY_S: Final = 30.0
 """An executor that lived so long did not fail at its start: the next one starts after the shortest wait."""
-EXIT_BAD_INPUT: Final = 2
 
 _log = get_logger(duty="pool")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from atf.config import Timing
 from atf.runtime import Runtime
+from atf.task import US
 
 from .held import HeldTask, Ledger
 from .outcome import Stopped
@@ -19,7 +20,7 @@ class LastLook:
     """A Begin; called by the lane that is about to run the task."""
 
     def __init__(self, ledger: Ledger, timing: Timing, runtime: Runtime) -> None:
-        self._slack_us = round((timing.heartbeat_timeout - timing.start_margin) * 1_000_000)
+        self._slack_us = round((timing.heartbeat_timeout - timing.start_margin) * US)
         self._ledger = ledger
         self._boottime_us = runtime.boottime_us
         self._monotonic = runtime.monotonic

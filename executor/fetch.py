@@ -16,7 +16,7 @@ from atf.retry import Pauses, Trouble
 from atf.rpc import controller_pb2 as c
 from atf.rpc.api import Controller
 from atf.runtime import Runtime
-from atf.task import MAX_BATCH
+from atf.task import MAX_BATCH, US
 
 WAIT_S: Final = 30.0
 """Seconds that a call waits for work."""
@@ -88,7 +88,7 @@ class Fetch:
     async def once(self, request: c.NextWorkRequest) -> bool:
         """One call. Returns whether to go on."""
         began = self._runtime.monotonic()
-        limit = request.wait_us / 1_000_000 + _SLACK_S
+        limit = request.wait_us / US + _SLACK_S
         try:
             async with asyncio.timeout(limit):
                 reply = await self._controller.next_work(request, timeout=limit)
@@ -104,7 +104,7 @@ class Fetch:
             self._ack = reply.number
             self._admit(reply)
             self._pauses.reset()
-        elif not reply.draining and self._runtime.monotonic() - began < request.wait_us / 2_000_000:
+        elif not reply.draining and self._runtime.monotonic() - began < request.wait_us / US / 2:
             await asyncio.sleep(self._pauses.next())  # nothing, and at once: not a reason to spin
         if reply.draining:
             self._drain()
@@ -124,7 +124,7 @@ class Fetch:
             executor_id=self._executor_id,
             ack=self._ack,
             max_tasks=min(MAX_BATCH, most),
-            wait_us=round((WAIT_S if whole else PARTIAL_WAIT_S) * 1_000_000),
+            wait_us=round((WAIT_S if whole else PARTIAL_WAIT_S) * US),
             lambdas=lambdas,
             boot_id=self._boot_id,
             call=self._call,

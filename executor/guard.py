@@ -1,42 +1,38 @@
-"""The guard of one worker: starts it, watches it, and makes sure that it is gone before anybody may run its tasks again.
+"""The guard of one worker: watches it, and makes sure that it is gone before anybody may run its tasks again.
 
-1. starts the worker in a session of its own, with the table of what it holds, and a pipe that ends if the guard does
-2. kills the worker and all that it started before the oldest of its leases can end, or when it takes too much memory
-3. lets it drain on SIGTERM and SIGINT, and when the controller that started the guard is gone
-4. once the whole group is dead, says what it held
+1. kills the worker and all that it started before the oldest of its leases can end, or when it takes too much memory
+2. lets it drain on SIGTERM and SIGINT, and when the controller that started the guard is gone
+3. once the whole group is dead, says what it held
 
-It loads neither gRPC nor user code, so that nothing can keep it from killing in time. It runs one worker and ends with it.
+Starting the worker is main.py's. It loads neither gRPC nor user code, so that nothing can keep it from killing in time. It runs one worker and ends with it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Final
 
-from atf.config import ExecutorSettings, LogSettings, Timing
-from atf.runtime import Runtime, SystemRuntime, new_id
+from atf.config import ExecutorSettings, Timing
+from atf.exits import EXIT_BAD_INPUT, EXIT_FORKED, EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
+from atf.runtime import Runtime
+from atf.task import US
 
 from .group import Group
-from .table import SPARE_SLOTS, SlotState, Table, memory_file
+from .table import SlotState, Table
 
 TICK_S: Final = 0.5
 """Seconds between two looks at the worker while nothing happens."""
 DRAIN_SLACK_S: Final = 2.0
 """Seconds that a draining worker has beyond drain_timeout, at which it ends by itself."""
 _MIB: Final = 1 << 20
-_READY_FD: Final = "ATF_READY_FD"
 _WHY: Final = {
-    0: "drained",
-    2: "refused to start; its own lines say why",
-    70: "came back from a fork within a lambda",
-    75: "could not keep its leases",
-    76: "a lambda did not end when it had to",
+    EXIT_OK: "drained",
+    EXIT_BAD_INPUT: "refused to start; its own lines say why",
+    EXIT_FORKED: "came back from a fork within a lambda",
+    EXIT_NO_HEARTBEAT: "could not keep its leases",
+    EXIT_OVERRUN: "a lambda did not end when it had to",
 }
 
 
@@ -60,7 +56,7 @@ class Guard:
         self._lifeline = lifeline
         self._settings = settings
         # The kill must be complete, by a clock that may run slow, before the store can think the lease over.
-        self._lease_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * 1_000_000)
+        self._lease_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * US)
         self._runtime = runtime
         self._drain_by = 0.0
 
@@ -91,7 +87,7 @@ class Guard:
         """Seconds until the next look."""
         waits = [TICK_S]
         if oldest := self._table.oldest_lease_us:
-            waits.append((oldest + self._lease_us - self._runtime.boottime_us()) / 1_000_000)
+            waits.append((oldest + self._lease_us - self._runtime.boottime_us()) / US)
         if self.draining:
             waits.append(self._drain_by - self._runtime.monotonic())
         return max(0.0, min(waits))
@@ -130,43 +126,6 @@ class Guard:
         return code, f"killed: {why}" if why else _reason(code)
 
 
-def run(
-    settings: ExecutorSettings, timing: Timing, log: LogSettings, apps: Sequence[str], events_fd: int | None = None
-) -> int:
-    """Runs one worker for its whole life.
-
-    Args:
-        settings, timing, log: the worker's too; it gets them in its environment.
-        apps: MODULE:APP, whose lambdas it runs.
-        events_fd: where to write what happens to it, as lines of JSON; given by a controller, whose end is the end of stdin.
-
-    Returns:
-        The worker's exit code; 128 + n if signal n ended it.
-    """
-    runtime = SystemRuntime()
-    executor_id = f"{os.uname().nodename.split('.')[0][:24]}-{os.getpid()}-{new_id(runtime.random, 32)}"
-    memory = memory_file(settings.threads + settings.async_tasks + SPARE_SLOTS)
-    table = Table.mapped(memory)
-    signals = _catch_signals()
-    lifeline, ours = os.pipe()
-    ready = [int(os.environ[_READY_FD])] if os.environ.get(_READY_FD) else []
-    command = [sys.executable, "-P", "-m", "atf.executor.worker_main", executor_id, str(memory), str(lifeline), *apps]
-    try:
-        group = Group(command, env=_environment(settings, timing, log), keep=[memory, lifeline, *ready])
-    except OSError as error:
-        sys.stderr.write(f"executor: the worker can't be started: {error}\n")
-        return 4
-    for descriptor in (memory, lifeline, *ready):
-        os.close(descriptor)
-    _tell(events_fd, {"event": "started", "executor": executor_id, "pid": group.pid})
-    guard = Guard(group, table, ours, settings=settings, timing=timing, runtime=runtime)
-    code, why = guard.watch(signals, None if events_fd is None else 0)
-    if code and code != 2:
-        sys.stderr.write(f"executor {executor_id}: {why} (exit code {code})\n")
-    _tell(events_fd, death(executor_id, group.pid, code, why, table))
-    return code
-
-
 def death(executor_id: str, pid: int, code: int, why: str, table: Table) -> dict[str, Any]:
     """The event that says what a dead worker held."""
     claims: dict[SlotState, list[list[Any]]] = {state: [] for state in SlotState}
@@ -197,32 +156,3 @@ def _reason(code: int) -> str:
         name = signal.Signals(code - 128).name if code - 128 in list(signal.Signals) else f"signal {code - 128}"
         return f"killed by {name}"
     return _WHY.get(code, f"ended with exit code {code}")
-
-
-def _environment(*settings: ExecutorSettings | Timing | LogSettings) -> Mapping[str, str]:
-    """Ours, with every setting spelled out, wherever it came from."""
-    spelled = {
-        f"ATF_{each.name.upper()}": str(getattr(group, each.name)) for group in settings for each in fields(group)
-    }
-    return {**os.environ, **spelled}
-
-
-def _catch_signals() -> int:
-    """The descriptor that from now on carries the numbers of signals; SIGCHLD, too, so that an end is seen at once."""
-    read_end, write_end = os.pipe()
-    os.set_blocking(write_end, False)
-    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-        signal.signal(number, lambda _number, _frame: None)
-    return read_end
-
-
-def _tell(descriptor: int | None, event: Mapping[str, Any]) -> None:
-    if descriptor is None:
-        return
-    line = memoryview((json.dumps(event, separators=(",", ":")) + "\n").encode())
-    try:
-        while line:
-            line = line[os.write(descriptor, line) :]
-    except OSError:
-        pass  # the controller is gone; the leases will end by themselves

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from atf.config import Timing
+from atf.exits import EXIT_NO_HEARTBEAT
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.api import HSC
@@ -18,8 +19,6 @@ from atf.runtime import Runtime, happens
 
 from .held import HeldTask, Ledger
 
-EXIT_NO_HEARTBEAT: Final = 75
-"""Exit code of a worker that can't keep its leases."""
 STRIKES: Final = 3
 """Consecutive failures after which it ends: `start_margin` counts with as many."""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from google.protobuf.message import DecodeError
 
 from atf.rpc import task_pb2 as t
-from atf.task import DEFAULT_MAX_LOSSES
+from atf.task import DEFAULT_MAX_LOSSES, US
 
 from .outcome import Outcome
 from .table import SlotState, Table
@@ -72,7 +72,7 @@ class HeldTask:
         most = self.spec.options.max_losses or DEFAULT_MAX_LOSSES
         self.alone = claim.alone or (claim.losses > 0 and claim.losses >= most - 1)
         """Whether nothing else may run beside it: if its executor dies again, it was the cause."""
-        self.timeout = self.spec.options.timeout_us / 1_000_000
+        self.timeout = self.spec.options.timeout_us / US
         """Seconds of one run; 0: none."""
         self.lease_us = lease_us
         """CLOCK_BOOTTIME of the sending of the request that got or last renewed the lease."""

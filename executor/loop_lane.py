@@ -12,11 +12,13 @@ import os
 from collections import deque
 from collections.abc import Sequence
 
+from atf.exits import EXIT_FORKED
+
 from .begin import Begin
 from .ends import Ends
 from .held import HeldTask
 from .outcome import Stopped
-from .perform import FORKED, Performer, timed_out
+from .perform import Performer, timed_out
 
 
 class LoopLane:
@@ -81,7 +83,7 @@ class LoopLane:
     async def _run(self, task: HeldTask) -> None:
         outcome = await self._performer.run_async(task)
         if os.getpid() != self._pid:
-            os._exit(FORKED)
+            os._exit(EXIT_FORKED)
         task.outcome = outcome
 
     def _end(self, task: HeldTask, done: asyncio.Task[None]) -> None:

@@ -1,25 +1,89 @@
-"""`atf executor`: this process becomes the guard of one worker. See guard.py; the worker's own process is worker_main.py."""
+"""`atf executor`: this process becomes the guard of one worker, and ends with it.
+
+Starts the worker in a session of its own, with the table of what it holds and a pipe that ends if the guard does; has it watched
+(guard.py); and tells a controller what became of it. The worker's own process is worker_main.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 from atf.config import ExecutorSettings, LogSettings, Timing
+from atf.exits import EXIT_BAD_INPUT, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
+from atf.runtime import SystemRuntime, new_id
 
-from .guard import run
+from .group import Group
+from .guard import Guard, death
+from .table import SPARE_SLOTS, Table, memory_file
 
 
 def main(
-    settings: ExecutorSettings, timing: Timing, log: LogSettings, apps: Sequence[str], events_fd: int | None = None
+    settings: ExecutorSettings, timing: Timing, logs: LogSettings, apps: Sequence[str], events_fd: int | None = None
 ) -> int:
-    """Guards one worker until it ends.
+    """Guards one worker for its whole life.
 
     Args:
-        settings, timing, log: of the executor.
+        settings, timing, logs: the worker's too; it gets them in its environment.
         apps: MODULE:APP, whose lambdas it runs.
-        events_fd: where to write what happens to the worker; see guard.run.
+        events_fd: where to write what happens to it, as lines of JSON; given by a controller, whose end is the end of stdin.
 
     Returns:
-        The worker's exit code: 0 drained, 2 bad input, 75 heartbeats failed, 76 a lambda did not end; 128 + n for signal n.
+        The worker's exit code, see atf/exits.py; 128 + n if signal n ended it.
     """
-    return run(settings, timing, log, apps, events_fd)
+    runtime = SystemRuntime()
+    executor_id = f"{os.uname().nodename.split('.')[0][:24]}-{os.getpid()}-{new_id(runtime.random, 32)}"
+    memory = memory_file(settings.threads + settings.async_tasks + SPARE_SLOTS)
+    table = Table.mapped(memory)
+    signals = _catch_signals()
+    lifeline, ours = os.pipe()
+    ready = [int(os.environ[READY_FD])] if os.environ.get(READY_FD) else []
+    command = [sys.executable, "-P", "-m", "atf.executor.worker_main", executor_id, str(memory), str(lifeline), *apps]
+    try:
+        group = Group(command, env=_environment(settings, timing, logs), keep=[memory, lifeline, *ready])
+    except OSError as error:
+        sys.stderr.write(f"executor: the worker can't be started: {error}\n")
+        return EXIT_UNAVAILABLE
+    for descriptor in (memory, lifeline, *ready):
+        os.close(descriptor)
+    _tell(events_fd, {"event": "started", "executor": executor_id, "pid": group.pid})
+    guard = Guard(group, table, ours, settings=settings, timing=timing, runtime=runtime)
+    code, why = guard.watch(signals, None if events_fd is None else 0)
+    if code not in {EXIT_OK, EXIT_BAD_INPUT}:
+        sys.stderr.write(f"executor {executor_id}: {why} (exit code {code})\n")
+    _tell(events_fd, death(executor_id, group.pid, code, why, table))
+    return code
+
+
+def _environment(*settings: ExecutorSettings | Timing | LogSettings) -> Mapping[str, str]:
+    """Ours, with every setting spelled out, wherever it came from."""
+    spelled = {
+        f"ATF_{each.name.upper()}": str(getattr(group, each.name)) for group in settings for each in fields(group)
+    }
+    return {**os.environ, **spelled}
+
+
+def _catch_signals() -> int:
+    """The descriptor that from now on carries the numbers of signals; SIGCHLD, too, so that an end is seen at once."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        signal.signal(number, lambda _number, _frame: None)
+    return read_end
+
+
+def _tell(descriptor: int | None, event: Mapping[str, Any]) -> None:
+    if descriptor is None:
+        return
+    line = memoryview((json.dumps(event, separators=(",", ":")) + "\n").encode())
+    try:
+        while line:
+            line = line[os.write(descriptor, line) :]
+    except OSError:
+        pass  # the controller is gone; the leases will end by themselves

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from atf.context import Context
 from atf.options import from_us
 from atf.runtime import Runtime
+from atf.task import US
 
 from .held import HeldTask
 from .outcome import Failed, GaveUp, Outcome, Stopped, TimedOut, describe, of_exception, of_result, reason
-
-FORKED: Final = 70
-"""Exit code of a process that a lambda forked and that came back out of the lambda: it must not go on as an executor."""
 
 
 class Lambda(Protocol):
@@ -113,7 +111,7 @@ class Performer:
         return _Call(known, (self._context(task),) if known.takes_context else (), values)
 
     def _context(self, task: HeldTask) -> Context:
-        left_us = round(task.timeout * 1_000_000)
+        left_us = round(task.timeout * US)
         scheduled_at = from_us(max(1, task.scheduled_at_us))
         assert scheduled_at is not None
         return Context(

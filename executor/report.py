@@ -13,6 +13,7 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.rpc.api import HSC
 from atf.runtime import Runtime
+from atf.task import US
 
 from .held import HeldTask, Ledger
 from .outcome import Failed, clip, to_result
@@ -50,7 +51,7 @@ class Report:
         self._ledger = ledger
         self._runtime = runtime
         self.results: Sender[h.Result] = Sender(
-            "results",
+            "set_results",
             call=self._set_results,
             refused=self._refused,
             ledger=ledger,
@@ -59,7 +60,7 @@ class Report:
             runtime=runtime,
         )
         self.returns: Sender[t.ClaimRef] = Sender(
-            "hand back",
+            "hand_back",
             call=self._hand_back,
             refused=lambda task, _error: ledger.release([task]),
             ledger=ledger,
@@ -89,13 +90,13 @@ class Report:
             encoding=cast("t.Encoding", encoding),
             error=error,
             retry_in_us=retry_in_us,
-            ran_us=round((task.ended_at - task.started_at) * 1_000_000) if task.started else 0,
+            ran_us=round((task.ended_at - task.started_at) * US) if task.started else 0,
         )
 
     async def _set_results(self, batch: list[tuple[HeldTask, h.Result]]) -> Sequence[h.Verdict]:
         now = self._runtime.monotonic()
         for task, result in batch:
-            result.ended_ago_us = round((now - task.ended_at) * 1_000_000)
+            result.ended_ago_us = round((now - task.ended_at) * US)
         request = h.SetResultsRequest(executor_id=self._executor_id, results=[result for _, result in batch])
         return (await self._hsc.set_results(request, timeout=CALL_S)).verdicts
 

@@ -13,10 +13,12 @@ import threading  # noqa: TID251  what a lane is
 from collections import deque
 from collections.abc import Sequence
 
+from atf.exits import EXIT_FORKED
+
 from .begin import Begin
 from .ends import Ends
 from .held import HeldTask
-from .perform import FORKED, Performer
+from .perform import Performer
 
 
 class ThreadLane:
@@ -24,7 +26,6 @@ class ThreadLane:
 
     def __init__(self, threads: int) -> None:
         self.capacity = threads
-        self.running = 0
         self._waiting: deque[HeldTask] = deque()
         self._idle: list[threading.Lock] = []
         self._busy: list[int] = [0] * threads
@@ -86,6 +87,6 @@ class ThreadLane:
             if self._begin(task):
                 outcome = contextvars.Context().run(self._performer.run, task)
                 if os.getpid() != self._pid:
-                    os._exit(FORKED)  # a child that the lambda forked must not go on as an executor
+                    os._exit(EXIT_FORKED)  # a child that the lambda forked must not go on as an executor
                 task.outcome = outcome
             self._ends.add(task)

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
 
 from atf.config import ExecutorSettings, Timing
+from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
 from atf.log import get_logger
 from atf.rpc import controller_pb2 as c
 from atf.rpc.api import HSC, Controller
@@ -27,7 +27,6 @@ from atf.runtime import Runtime, happens
 from .begin import LastLook
 from .fetch import Fetch
 from .gate import Gate
-from .heartbeat import EXIT_NO_HEARTBEAT
 from .held import HeldTask, Ledger
 from .lanes import Lanes
 from .outcome import TimedOut, to_result
@@ -36,9 +35,6 @@ from .perform import Lambda, Performer
 from .report import Report
 from .table import SlotState, Table
 from .watch import WAITED_S, Watch
-
-EXIT_OVERRUN: Final = 76
-"""Exit code of a worker with a lambda that did not end when it had to."""
 
 _log = get_logger(duty="executor")
 
@@ -125,8 +121,8 @@ class Executor:
         fetch = self._runtime.spawn(self._fetch.run(), name="fetch")
         duties = [
             fetch,
-            self._runtime.spawn(self._report.results.run(), name="results"),
-            self._runtime.spawn(self._report.returns.run(), name="hand back"),
+            self._runtime.spawn(self._report.results.run(), name="set_results"),
+            self._runtime.spawn(self._report.returns.run(), name="hand_back"),
             self._runtime.spawn(self._watch.run(), name="watch"),
         ]
         draining = self._runtime.spawn(self._draining.wait(), name="draining")
@@ -204,7 +200,7 @@ class Executor:
         if refused:
             _log.warning("claims handed back on arrival", tasks=len(refused), too_old=too_old)
             self._give_back([task for task in refused if not self._same(task)])
-        _log.info("claimed", tasks=len(taken))
+        _log.info("next_work", tasks=len(taken))
         self._gate.admit(taken.values())
         self._pump()
 

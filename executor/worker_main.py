@@ -15,13 +15,14 @@ from typing import Any, Final, NoReturn
 
 from atf.apps import load_lambdas
 from atf.config import ExecutorSettings, LogSettings, Timing, load
+from atf.exits import EXIT_NO_HEARTBEAT
 from atf.lambdas import Lambda
 from atf.log import get_logger
 from atf.process import Process, run_role
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
 
-from .heartbeat import EXIT_NO_HEARTBEAT, Heartbeats
+from .heartbeat import Heartbeats
 from .held import HeldTask
 from .lanes import ThreadLanes
 from .table import Table

@@ -14,8 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from atf.errors import AtfError, NotFound, TaskError
-
-EXIT_OK, EXIT_TASK_FAILED, EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE = range(5)
+from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
 
 _UNAVAILABLE_CODES = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL", "UNKNOWN"})
 
@@ -54,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def exit_code(error: AtfError) -> int:
     """The exit code that an error ends a command with."""
     if isinstance(error, TaskError):
-        return EXIT_TASK_FAILED
+        return EXIT_FAILED
     if isinstance(error, NotFound):
         return EXIT_NOT_FOUND
     return EXIT_UNAVAILABLE if error.code in _UNAVAILABLE_CODES else EXIT_BAD_INPUT

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Final
 
 import click
 from rich.console import Console
@@ -17,12 +16,10 @@ from atf.demo.files import directories
 from atf.demo.report import Report
 from atf.demo.run import run_demo
 from atf.demo.view import Lines, Screen, View
+from atf.exits import EXIT_FAILED, EXIT_OK
 
 from .options import as_json
 from .output import print_facts, print_json
-
-EXIT_PASSED: Final = 0
-EXIT_FAILED: Final = 1
 
 
 @click.command()
@@ -54,7 +51,7 @@ def demo(directory: Path | None, tasks: int, executors: int, as_json: bool) -> i
         print_json(report.as_json())
     else:
         _print(report)
-    return EXIT_PASSED if report.passed else EXIT_FAILED
+    return EXIT_OK if report.passed else EXIT_FAILED
 
 
 def _view(as_json: bool) -> View:

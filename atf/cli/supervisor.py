@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 from atf.embedded.child import Child
 from atf.errors import AtfError, Unavailable
+from atf.exits import READY_FD
 
 READY_TIMEOUT: Final = 60.0
 """Seconds a role gets to say that it is ready."""
@@ -81,7 +82,7 @@ class RoleProcess:
         try:
             self._child = Child(
                 self._command(self.address),
-                env={**self._env, "ATF_READY_FD": str(writer)},
+                env={**self._env, READY_FD: str(writer)},
                 keep_fds=[writer],
                 on_line=lambda line: self._say(self.name, line),
             )

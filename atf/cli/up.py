@@ -14,6 +14,8 @@ from typing import Any
 
 import click
 
+from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
+
 from .cluster import Cluster, ClusterSettings
 from .options import as_json, read, settings_flags
 from .output import print_facts, print_json, say
@@ -70,7 +72,8 @@ async def _run(settings: ClusterSettings, apps: tuple[str, ...], as_json: bool) 
     except EndedEarly as error:
         waiting.cancel()
         say("atf", f"{error}: its lines above say why")
-        return error.exit_code if error.exit_code in {2, 3, 4} else 4
+        roles_own = {EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE}
+        return error.exit_code if error.exit_code in roles_own else EXIT_UNAVAILABLE
     except BaseException:
         waiting.cancel()
         raise

@@ -19,7 +19,7 @@ from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, SystemRuntime, new_id
-from atf.task import MAX_BATCH, Status
+from atf.task import MAX_BATCH, US, Status
 
 from .calls import Calls
 from .handle import Handle
@@ -197,7 +197,7 @@ class AsyncClient:
             raise InvalidArgument(f"wait for the first of {len(ids)} tasks: at most {MAX_BATCH}")
         while open_ids := [each for each in dict.fromkeys(ids) if each not in finished]:
             left = LONG_POLL if end is None else min(LONG_POLL, end - self._runtime.monotonic())
-            request = f.WaitTasksRequest(ids=open_ids[:MAX_BATCH], timeout_us=max(0, round(left * 1e6)), all=not first)
+            request = f.WaitTasksRequest(ids=open_ids[:MAX_BATCH], timeout_us=max(0, round(left * US)), all=not first)
             reply = await self._calls.wait_tasks(request)
             finished |= {each.id: each for each in reply.tasks}
             if (first and finished) or left <= 0:

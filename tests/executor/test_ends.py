@@ -7,7 +7,7 @@ import asyncio
 from atf.errors import FailedPrecondition, Unavailable
 from atf.executor.outcome import Failed
 from atf.executor.table import SlotState
-from atf.executor.worker import EXIT_OVERRUN
+from atf.exits import EXIT_OVERRUN
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from tests.executor.world import HeldWorld, World, claim, held, inline, job, ran
