@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 
 from atf.task import MAX_PRIORITY, MIN_PRIORITY
 
+from .demand import lambda_of
+
 MAX_QUEUES: Final = 256
 """Queues that one pop asks for at most: more would hold up the store's other callers."""
 
@@ -53,7 +55,7 @@ class Backlog:
 
     def rang(self, partition: int, queue: str, now: float) -> bool:
         """Something was pushed onto a queue. Returns whether it is one of ours."""
-        if queue.rpartition(":")[0] not in self.lambdas:
+        if lambda_of(queue) not in self.lambdas:
             return False
         self._waiting[partition].setdefault(queue, now)
         return True

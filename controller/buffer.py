@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from .demand import Lambdas, Popped
+from .demand import Lambdas, Popped, lambda_of
 
 KEEP_S: Final = 1.0
 """Seconds an id waits for a call; far below half of any sensible enqueue_timeout, at which it must be gone from here."""
@@ -33,11 +33,11 @@ class Buffer:
 
     def count(self, lambdas: Lambdas) -> int:
         """How many of the ids belong to these lambdas."""
-        return sum(_lambda_of(each.queue) in lambdas for each in self._entries)
+        return sum(lambda_of(each.queue) in lambdas for each in self._entries)
 
     def take(self, lambdas: Lambdas, room: int) -> list[tuple[str, list[str]]]:
         """Removes up to `room` ids of these lambdas, most urgent queues first."""
-        fitting = [each for each in self._entries if _lambda_of(each.queue) in lambdas]
+        fitting = [each for each in self._entries if lambda_of(each.queue) in lambdas]
         fitting = sorted(fitting, key=lambda each: each.queue[-1])[:room]
         if not fitting:
             return []
@@ -61,7 +61,3 @@ class Buffer:
         ids = [each.task_id for each in self._entries]
         self._entries.clear()
         return ids
-
-
-def _lambda_of(queue: str) -> str:
-    return queue.rpartition(":")[0]

@@ -10,6 +10,11 @@ Popped = Sequence[tuple[str, Sequence[str]]]
 """Ids by the queue they came from, most urgent first."""
 
 
+def lambda_of(queue: str) -> str:
+    """The lambda whose queue it is: "namespace/name:priority"."""
+    return queue.rpartition(":")[0]
+
+
 class Call:
     """One open NextWork.
 

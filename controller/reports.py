@@ -7,9 +7,12 @@ themselves by token, so a repeat, even a late one, does no harm.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
+
+from google.protobuf.message import Message
 
 from atf.config import Timing
 from atf.errors import AtfError, InvalidArgument
@@ -27,6 +30,8 @@ UNCLAIMED_LIFE_S: Final = DEFAULT_ENQUEUE_TIMEOUT_US / US / 2
 MAX_WHY: Final = 256
 
 T = TypeVar("T")
+Call = Callable[..., Awaitable[object]]
+"""A method of api.HSC."""
 
 _log = get_logger(duty="report")
 
@@ -46,35 +51,25 @@ class Reports:
         """Returns claims that never started. After one heartbeat_timeout their leases have ended anyway."""
         for part in _parts(claims):
             request = h.HandBackRequest(executor_id=executor_id, claims=part)
-            self._repeat(
-                "hand_back",
-                partial(self._hsc.hand_back, request, timeout=CALL_TIMEOUT_S),
-                len(part),
-                self._timing.heartbeat_timeout,
-            )
+            self._repeat("hand_back", self._hsc.hand_back, request, len(part), self._timing.heartbeat_timeout)
 
     def hand_back_unclaimed(self, ids: Sequence[str]) -> None:
         """Returns ids that were popped and never claimed."""
         for part in _parts(ids):
             request = h.HandBackRequest(executor_id=self._own_id, unclaimed=part)
-            self._repeat(
-                "hand_back",
-                partial(self._hsc.hand_back, request, timeout=CALL_TIMEOUT_S),
-                len(part),
-                UNCLAIMED_LIFE_S,
-            )
+            self._repeat("hand_back", self._hsc.hand_back, request, len(part), UNCLAIMED_LIFE_S)
 
     def report_loss(self, executor_id: str, claims: Sequence[t.ClaimRef], why: str, *, shared: bool = False) -> None:
         """Says that these runs ended with their executor; `shared`, that none of them can be blamed for it."""
         for part in _parts(claims):
             request = h.ReportLossRequest(executor_id=executor_id, claims=part, why=why[:MAX_WHY], shared=shared)
-            self._repeat("report_loss", partial(self._hsc.report_loss, request, timeout=CALL_TIMEOUT_S), len(part))
+            self._repeat("report_loss", self._hsc.report_loss, request, len(part))
 
     def set_results(self, executor_id: str, results: Sequence[h.Result]) -> None:
         """Records how runs ended whose executor can't say it any more."""
         for part in _parts(results):
             request = h.SetResultsRequest(executor_id=executor_id, results=part)
-            self._repeat("set_results", partial(self._hsc.set_results, request, timeout=CALL_TIMEOUT_S), len(part))
+            self._repeat("set_results", self._hsc.set_results, request, len(part))
 
     async def flush(self, seconds: float) -> int:
         """Waits until all reports have been answered, at most so long. Returns how many have not."""
@@ -86,18 +81,19 @@ class Reports:
         """Gives up on what has not been answered."""
         await end(self._under_way)
 
-    def _repeat(self, verb: str, call: Callable[[], Awaitable[object]], tasks: int, life: float = float("inf")) -> None:
-        report = self._runtime.spawn(self._work(verb, call, tasks, life), name=verb)
+    def _repeat(self, verb: str, call: Call, request: Message, tasks: int, life: float = math.inf) -> None:
+        once = partial(call, request, timeout=CALL_TIMEOUT_S)
+        report = self._runtime.spawn(self._work(verb, once, tasks, life), name=verb)
         self._under_way.add(report)
         report.add_done_callback(self._under_way.discard)
 
-    async def _work(self, verb: str, call: Callable[[], Awaitable[object]], tasks: int, life: float) -> None:
+    async def _work(self, verb: str, once: Callable[[], Awaitable[object]], tasks: int, life: float) -> None:
         key, until = object(), self._runtime.monotonic() + life
         pauses = Pauses(self._runtime.random, first=0.1, most=2.0)
         try:
             while True:
                 try:
-                    await call()
+                    await once()
                 except InvalidArgument:
                     _log.exception("report refused", verb=verb, tasks=tasks)  # repeating it would not help
                     return

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     executor_id, table, lifeline, *apps = arguments
     for descriptor in (int(table), int(lifeline)):
         os.set_inheritable(descriptor, False)  # not for what lambdas start
-    settings, timing, log = load(ExecutorSettings), load(Timing), load(LogSettings)
+    settings, timing, logs = load(ExecutorSettings), load(Timing), load(LogSettings)
 
     async def body(process: Process) -> int:
         _hold(int(lifeline), process)
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         await _register(lambdas, settings, process)
         return await _work(executor_id, lambdas, Table.mapped(int(table)), settings, timing, process)
 
-    code = run_role("executor", body, log)
+    code = run_role("executor", body, logs)
     if code:
         die(code)  # a body may still run, and nothing can stop its thread
     return code

@@ -16,13 +16,13 @@ DRAIN_S: Final = 10.0
 """Seconds that calls under way have when the process ends: as long as a call has by default."""
 
 
-def main(settings: FrontendSettings, store: StoreSettings, timing: Timing, log: LogSettings) -> int:
+def main(settings: FrontendSettings, store: StoreSettings, timing: Timing, logs: LogSettings) -> int:
     """Runs until it is asked to end; returns the exit code."""
 
     async def body(process: Process) -> None:
-        tasks = await process.open_store(store, timing)
+        opened = await process.open_store(store, timing)
         service = FrontendService(
-            store=tasks, settings=settings, runtime=process.runtime, poll_interval=store.poll_interval
+            store=opened, settings=settings, runtime=process.runtime, poll_interval=store.poll_interval
         )
         logic: api.Frontend = service
         server = await serve(settings.listen, [Service(f.DESCRIPTOR.services_by_name["Frontend"], logic)])
@@ -31,6 +31,6 @@ def main(settings: FrontendSettings, store: StoreSettings, timing: Timing, log: 
         await server.set_serving(False)
         service.drain()
         await server.stop(DRAIN_S)
-        await tasks.close()
+        await opened.close()
 
-    return run_role("frontend", body, log)
+    return run_role("frontend", body, logs)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from atf.config import FrontendSettings
-from atf.errors import InvalidArgument, TaskNotFound
+from atf.errors import InvalidArgument
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -69,14 +69,14 @@ class FrontendService:
         """Stores many tasks, at most 1000."""
         reply = await self._scheduling.many(request.requests)
         refused = sum(result.HasField("error") for result in reply.results)
-        _log.debug("scheduled", tasks=len(reply.results) - refused, refused=refused)
+        _log.debug("schedule_many", tasks=len(reply.results) - refused, refused=refused)
         return reply
 
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
         """A task's record."""
         (record,) = await self._store.get([check_stored_id(request.id, self._store.partitions)])
         if record is None:
-            raise _no_task(request.id)
+            raise view.no_task(request.id)
         return view.task(record, with_spec=request.with_spec)
 
     async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
@@ -143,7 +143,7 @@ class FrontendService:
         """Says why a task has not started."""
         found = await self._store.explain(check_stored_id(request.id, self._store.partitions))
         if found is None:
-            raise _no_task(request.id)
+            raise view.no_task(request.id)
         return explain(found)
 
     # --- lambdas ------------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class FrontendService:
         changed = await self._store.register([_record(spec) for spec in request.lambdas])
         await self._lambdas.refresh()
         if changed:
-            _log.info("lambdas registered", lambdas=len(request.lambdas), changed=changed)
+            _log.info("register_lambdas", lambdas=len(request.lambdas), changed=changed)
         return f.RegisterLambdasReply()
 
     async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
@@ -188,16 +188,12 @@ class FrontendService:
         await self._known(name)
         await self._store.set_paused(name, paused)
         await self._lambdas.refresh()
-        _log.info("lambda paused" if paused else "lambda resumed", name=name)
+        _log.info("pause_lambda" if paused else "resume_lambda", name=name)
 
     async def _known(self, name: str) -> Known:
         check_lambda(shown(name))
         await self._lambdas.load([name])
         return self._lambdas.get(name)
-
-
-def _no_task(task_id: str) -> TaskNotFound:
-    return TaskNotFound(f"no task {task_id!r}; the records of finished tasks expire after their retention")
 
 
 def _status(asked: int) -> Status | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from atf.errors import TaskNotFound
 from atf.rpc import task_pb2 as t
 from atf.store.types import Run, TaskRecord
 from atf.task import Status
@@ -38,6 +39,11 @@ def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
         progress=record.progress,
         fence=record.fence,
     )
+
+
+def no_task(task_id: str) -> TaskNotFound:
+    """The error of a call about a task that the store does not have."""
+    return TaskNotFound(f"no task {task_id!r}; the records of finished tasks expire after their retention")
 
 
 def _ended(run: Run) -> t.EndedRun:

@@ -11,9 +11,11 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final
 
-from atf.errors import AtfError, TaskNotFound
+from atf.errors import AtfError
 from atf.runtime import Runtime, happens
 from atf.store.store import Store
+
+from .view import no_task
 
 _IDLE_LOOKS: Final = 10
 """Intervals that the listener stays when nobody waits: a subscription per call would cost more than the call."""
@@ -60,7 +62,7 @@ class Waiting:
                 self._listen()  # before the first look, so that no end falls between the two
             gone = await self._look(list(call.open))
             if gone:
-                raise TaskNotFound(f"no task {min(gone)!r}; the records of finished tasks expire after their retention")
+                raise no_task(min(gone))
             if not self._draining:
                 await happens(call.enough, seconds)
             return call.done

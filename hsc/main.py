@@ -16,16 +16,16 @@ DRAIN_S: Final = 5.0
 """Seconds that calls under way have when the process ends; all of them are short."""
 
 
-def main(settings: HscSettings, store: StoreSettings, timing: Timing, log: LogSettings) -> int:
+def main(settings: HscSettings, store: StoreSettings, timing: Timing, logs: LogSettings) -> int:
     """Runs until it is asked to end; returns the exit code."""
 
     async def body(process: Process) -> None:
-        tasks = await process.open_store(store, timing)
-        logic: api.HSC = HscService(store=tasks, timing=timing, runtime=process.runtime)
+        opened = await process.open_store(store, timing)
+        logic: api.HSC = HscService(store=opened, timing=timing, runtime=process.runtime)
         server = await serve(settings.listen, [Service(h.DESCRIPTOR.services_by_name["HSC"], logic)])
         process.ready(server.address)
         await process.stopping.wait()
         await server.stop(DRAIN_S)
-        await tasks.close()
+        await opened.close()
 
-    return run_role("hsc", body, log)
+    return run_role("hsc", body, logs)

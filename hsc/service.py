@@ -82,7 +82,7 @@ class HscService:
             results, lambda each: each.held.task_id, lambda some: self._store.finish(request.executor_id, some)
         )
         lost = verdicts.count(Verdict.LOST)
-        _log.debug("results", executor=request.executor_id, runs=len(verdicts) - lost, lost=lost)
+        _log.debug("set_results", executor=request.executor_id, runs=len(verdicts) - lost, lost=lost)
         return h.SetResultsReply(verdicts=_encoded(verdicts))
 
     async def hand_back(self, request: h.HandBackRequest, *, timeout: float = 10) -> h.HandBackReply:
@@ -96,7 +96,7 @@ class HscService:
         returned += await self._judge(
             request.unclaimed, lambda each: each, lambda some: self._store.hand_back(request.executor_id, [], some)
         )
-        _log.info("handed back", executor=request.executor_id, claims=len(claims), unclaimed=len(request.unclaimed))
+        _log.info("hand_back", executor=request.executor_id, claims=len(claims), unclaimed=len(request.unclaimed))
         return h.HandBackReply(verdicts=_encoded(returned))
 
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
@@ -111,7 +111,7 @@ class HscService:
             lambda some: self._store.lose(request.executor_id, some, why, shared=request.shared),
         )
         lost = verdicts.count(Verdict.OK)
-        _log.info("executor lost", executor=request.executor_id, claims=len(claims), lost=lost, why=why)
+        _log.info("report_loss", executor=request.executor_id, claims=len(claims), lost=lost, why=why)
         return h.ReportLossReply(verdicts=_encoded(verdicts))
 
     async def _judge(

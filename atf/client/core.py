@@ -217,7 +217,7 @@ class AsyncClient:
         reply = await self._calls.cancel_tasks(request)
         result = reply.results[0]
         if not result.status:
-            raise TaskNotFound(f"there is no task {task_id}, or its record has expired")
+            raise _no_task(task_id)
         return result.cancelled or result.cancel_requested
 
     async def retry(self, task_id: str) -> bool:
@@ -232,7 +232,7 @@ class AsyncClient:
         request = f.RetryTasksRequest(ids=[task_id])
         reply = await self._calls.retry_tasks(request)
         if not reply.results[0].status:
-            raise TaskNotFound(f"there is no task {task_id}, or its record has expired")
+            raise _no_task(task_id)
         return reply.results[0].retried
 
     async def explain(self, task_id: str) -> Explanation:
@@ -271,3 +271,7 @@ class AsyncClient:
         request = f.ResumeLambdaRequest()
         setattr(request, "lambda", lambda_name)
         await self._calls.resume_lambda(request)
+
+
+def _no_task(task_id: str) -> TaskNotFound:
+    return TaskNotFound(f"there is no task {task_id}, or its record has expired")
