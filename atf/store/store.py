@@ -82,7 +82,7 @@ class Store(Reading, Registry):
                 store.warnings = await server.check(store._link)
             await store._link.load_library()
             for partition in range(settings.partitions):
-                recorded = int(await store._call("open", partition, [settings.partitions]))
+                recorded = int(await store._call("open", partition, [settings.partitions], server=True))
                 if recorded != settings.partitions:
                     raise FailedPrecondition(
                         f"the task store at {store._link.where} was made with {recorded} partitions, and this role is set to"

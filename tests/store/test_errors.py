@@ -318,6 +318,20 @@ async def test_a_promoted_replica_gives_no_claims_for_one_lease_however_durable(
             await claim_after_restart(World(store, clock))
 
 
+async def test_a_server_that_forgot_even_its_first_claim_is_noticed(clock: Clock) -> None:
+    """Else the first claims of a young store could be given twice."""
+    store = await Store.open(
+        StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4))
+    )
+    store.now = clock
+    world = World(store, clock)
+    await world.schedule("b")
+    await world.passes()
+    store._link._server = lambda: ("another", "0")
+    await claim_after_restart(world)
+    await store.close()
+
+
 async def test_the_first_claim_of_all_needs_no_pause(world: World) -> None:
     await world.run("a")
 
