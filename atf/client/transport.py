@@ -12,20 +12,19 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from atf.errors import Unavailable
+from atf.rpc.channel import Connection, connect_apart
+from atf.rpc.failure import to_error
 
 from .fork import GATE
 
 R = TypeVar("R", bound=Message)
 
 
-class ForkSafeChannel:
+class ForkSafeChannel(Connection):
     """A rpc.channel.Channel for any loop of any process that descends from the one that made it."""
 
     def __init__(self, address: str) -> None:
-        self.address = address
-        self._channel: Any = None
-        self._methods: dict[str, Any] = {}
-        self._closed = False
+        super().__init__(address, lambda: connect_apart(address))
         GATE.add(self)
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
@@ -52,29 +51,9 @@ class ForkSafeChannel:
             under_way.cancel()  # of use only if whoever called gave up
 
     def _error(self, call: Any, path: str, timeout: float) -> Exception:
-        from atf.rpc.failure import to_error
-
         if call.cancelled():
             return Unavailable(f"{path.rpartition('/')[2]}: the call to {self.address} was cut off")
         return to_error(call, self.address, path, timeout)
-
-    def _method(self, path: str, request: type[Message], reply: type[Message]) -> Any:
-        if self._closed:
-            raise Unavailable(f"the connection to {self.address} is closed")
-        if self._channel is None:
-            import grpc
-
-            from atf.rpc.channel import CHANNEL_OPTIONS
-
-            # A pool of its own, so that no other channel of the process shares the connection.
-            options = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
-            self._channel = grpc.insecure_channel(self.address, options=options)
-        method = self._methods.get(path)
-        if method is None:
-            method = self._methods[path] = self._channel.unary_unary(
-                path, request_serializer=request.SerializeToString, response_deserializer=reply.FromString
-            )
-        return method
 
     def forked(self) -> list[Any]:
         inherited = [self._channel, self._methods]

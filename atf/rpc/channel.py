@@ -7,6 +7,7 @@ whoever calls knows what may be repeated. Part of the client, so it needs no lib
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import grpc
@@ -58,19 +59,43 @@ class Channel(Protocol):
         ...
 
 
-class AioChannel:
-    """A connection of the event loop that makes the first call."""
+class Connection:
+    """What channels share: a gRPC channel that is made at the first call, and its methods by path."""
 
-    def __init__(self, address: str, options: tuple[tuple[str, int], ...] = CHANNEL_OPTIONS) -> None:
+    def __init__(self, address: str, connect: Callable[[], Any]) -> None:
         self.address = address
-        self._options = options
+        self._connect = connect
         self._channel: Any = None
         self._methods: dict[str, Any] = {}
         self._closed = False
 
+    def _method(self, path: str, request: type[Message], reply: type[Message]) -> Any:
+        if self._closed:
+            raise Unavailable(f"the connection to {self.address} is closed")
+        if path not in self._methods:
+            if self._channel is None:
+                self._channel = self._connect()
+            self._methods[path] = self._channel.unary_unary(
+                path, request_serializer=request.SerializeToString, response_deserializer=reply.FromString
+            )
+        return self._methods[path]
+
+
+def connect_apart(address: str) -> Any:
+    """A channel of gRPC's blocking API with a connection of its own."""
+    # Without its own pool of subchannels it would share the connection that other channels have to this address.
+    options = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+    return grpc.insecure_channel(address, options=options)
+
+
+class AioChannel(Connection):
+    """A connection of the event loop that makes the first call."""
+
+    def __init__(self, address: str, options: tuple[tuple[str, int], ...] = CHANNEL_OPTIONS) -> None:
+        super().__init__(address, lambda: grpc.aio.insecure_channel(address, options=options))
+
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
-        self._check_open()
-        method = self._methods.get(path) or self._open(path, type(request), reply)
+        method = self._method(path, type(request), reply)
         try:
             answer: R = await method(request, timeout=timeout)
         except grpc.RpcError as error:
@@ -83,58 +108,33 @@ class AioChannel:
             raise
         return answer
 
-    def _open(self, path: str, request: type[Message], reply: type[Message]) -> Any:
-        if self._channel is None:
-            self._channel = grpc.aio.insecure_channel(self.address, options=self._options)
-        self._methods[path] = method = self._channel.unary_unary(
-            path, request_serializer=request.SerializeToString, response_deserializer=reply.FromString
-        )
-        return method
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Unavailable(f"the connection to {self.address} is closed")
-
     async def close(self) -> None:
         self._closed = True
         if self._channel is not None:
             await self._channel.close()
 
 
-class BlockingChannel:
+class BlockingChannel(Connection):
     """A connection of its own for a thread of its own: a call blocks that thread and needs no event loop to turn.
 
     Heartbeats go through one: neither a busy event loop nor a connection full of payloads delays them.
     """
 
     def __init__(self, address: str) -> None:
-        self.address = address
-        # Without its own pool of subchannels it would share the connection that other channels have to this address.
-        options = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
-        self._channel: Any = grpc.insecure_channel(address, options=options)
-        self._methods: dict[str, Any] = {}
-        self._closed = False
+        super().__init__(address, lambda: connect_apart(address))
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
-        self._check_open()
-        method = self._methods.get(path)
-        if method is None:
-            self._methods[path] = method = self._channel.unary_unary(
-                path, request_serializer=type(request).SerializeToString, response_deserializer=reply.FromString
-            )
+        method = self._method(path, type(request), reply)
         try:
             answer: R = method(request, timeout=timeout)
         except grpc.RpcError as error:
             raise to_error(error, self.address, path, timeout) from None
         return answer
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Unavailable(f"the connection to {self.address} is closed")
-
     async def close(self) -> None:
         self._closed = True
-        self._channel.close()
+        if self._channel is not None:
+            self._channel.close()
 
 
 def open_channel(address: str) -> Channel:
