@@ -168,6 +168,23 @@ async def test_a_wiped_queue_is_filled_again(world: World) -> None:
     assert await world.pop() == ids
 
 
+@pytest.mark.parametrize("status", [Status.NEW, Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING])
+async def test_a_record_that_somebody_deleted_holds_up_no_other_task(world: World, status: Status) -> None:
+    if status in {Status.CLAIMED, Status.PROCESSING}:
+        await world.run("gone", started=status is Status.PROCESSING)
+    else:
+        await world.schedule("gone")
+    if status is Status.ENQUEUED:
+        await world.passes()
+        await world.pop()
+    await world.schedule("other")
+    await world.store._link.client.delete("atf:{0}:t:0-gone")
+    world.clock.advance(20)
+    assert await world.passes() == (1, 0, 0)
+    assert [each.task_id for each in await world.claim(*await world.pop())] == ["0-other"]
+    await world.check()
+
+
 async def test_handed_back_ids_are_pushed_again_at_once(world: World) -> None:
     ids = await world.schedule("a", "b", "c")
     await world.passes()

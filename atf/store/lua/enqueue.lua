@@ -7,6 +7,8 @@
 --
 -- One pass visits the queues that the due index names, earliest first. Each visit scores its queue anew, so that the order
 -- rotates: more to push = now; full = a long wait that `pop` cuts short; paused = the first of its leases; else its first instant.
+--
+-- An id whose record somebody has deleted is struck off when its turn comes: it must not hold up the others.
 
 local function first_score(P, queue, status)
   local first = redis.call('ZRANGE', live_key(P, queue, status), 0, 0, 'WITHSCORES')
@@ -32,9 +34,13 @@ local function visit(P, queue, now, lease_now, budget)
 
   for _, status in ipairs({'CLAIMED', 'PROCESSING'}) do
     for _, id in ipairs(due_ids(P, queue, status, lease_now, budget - count.looked)) do
-      lose_task(P, id, now, 'lease expired')
-      count.lost = count.lost + 1
       count.looked = count.looked + 1
+      if redis.call('EXISTS', task_key(P, id)) == 1 then
+        lose_task(P, id, now, 'lease expired')
+        count.lost = count.lost + 1
+      else
+        redis.call('ZREM', live_key(P, queue, status), id)
+      end
     end
   end
 
@@ -43,9 +49,12 @@ local function visit(P, queue, now, lease_now, budget)
   -- While the lambda is paused they all wait as they are, to be looked at as soon as it goes on.
   local front, stuck = {}, false
   for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', now, paused and 0 or budget - count.looked)) do
-    local entry = tonumber(redis.call('HGET', task_key(P, id), 'e') or nil)
+    local task = redis.call('HMGET', task_key(P, id), 's', 'e')
+    local entry = tonumber(task[2] or nil)
     count.looked = count.looked + 1
-    if entry and entry > pushed - length then
+    if not task[1] then
+      redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)
+    elseif entry and entry > pushed - length then
       redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(expires), id)
     elseif length + #front < limit then
       front[#front + 1] = id
@@ -63,17 +72,24 @@ local function visit(P, queue, now, lease_now, budget)
     for _, status in ipairs({'RETRIABLE_FAILURE', 'NEW'}) do
       local ids = due_ids(P, queue, status, now, math.min(budget - count.looked, limit - length))
       if #ids > 0 then
-        local scores = {}
-        for i, id in ipairs(ids) do
-          scores[2 * i - 1], scores[2 * i] = fmt(expires), id
-          redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', fmt(pushed + i))
+        local found, scores = {}, {}
+        for _, id in ipairs(ids) do
+          local number = pushed + #found + 1
+          if redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', fmt(number)) == 3 then
+            redis.call('DEL', task_key(P, id))  -- not even the status was there before: no record
+          else
+            found[#found + 1] = id
+            scores[#scores + 1], scores[#scores + 2] = fmt(expires), id
+          end
         end
         redis.call('ZREM', live_key(P, queue, status), unpack(ids))
-        redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), unpack(scores))
-        length = redis.call('RPUSH', list, unpack(ids))
-        pushed = pushed + #ids
-        count.enqueued = count.enqueued + #ids
         count.looked = count.looked + #ids
+        if #found > 0 then
+          redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), unpack(scores))
+          length = redis.call('RPUSH', list, unpack(found))
+          pushed = pushed + #found
+          count.enqueued = count.enqueued + #found
+        end
       end
     end
     if count.enqueued > 0 then redis.call('HSET', queue_key(P, queue), 'pushed', fmt(pushed)) end
