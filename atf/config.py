@@ -43,7 +43,7 @@ class Timing:
     kill_time: float = setting(1.0, "seconds a guard needs at most to kill a process group")
     pause: float = setting(5.0, "seconds of standstill (scheduling, disk, virtual machine) that must do no harm")
     drift: float = setting(0.1, "seconds by which two clocks may run apart within heartbeat_timeout")
-    heartbeat_timeout: float = setting(16.0, "seconds a lease lasts; also the claim timeout")
+    heartbeat_timeout: float = setting(16.0, "seconds a lease lasts, from its claim or its last heartbeat")
 
     def __post_init__(self) -> None:
         for each in fields(self):

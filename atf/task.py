@@ -65,7 +65,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("schedule", (None,), _S.NEW, "the id is free", "frontend", "the instant asked for"),
     Move("enqueue", (_S.NEW, _S.RETRIABLE_FAILURE), _S.ENQUEUED, "due, queue not full", "store consumer", "now + enqueue_timeout"),
     Move("enqueue again", (_S.ENQUEUED,), _S.ENQUEUED, "expired and gone from its queue", "store consumer", "now + enqueue_timeout"),
-    Move("claim", (_S.ENQUEUED,), _S.CLAIMED, "gives a new token", "hsc", "now + claim_timeout"),
+    Move("claim", (_S.ENQUEUED,), _S.CLAIMED, "gives a new token", "hsc", "now + heartbeat_timeout"),
     Move("heartbeat", _HELD, None, "same token", "hsc", "now + heartbeat_timeout"),
     Move("start", (_S.CLAIMED,), _S.PROCESSING, "same token; a heartbeat says it has started", "hsc", "now + heartbeat_timeout"),
     Move("succeed", _HELD, _S.SUCCESS, "same token", "hsc", None),

@@ -236,7 +236,6 @@ CASES = [
 NEXT_IN_US = {
     "the instant asked for": 5 * US,
     "now + enqueue_timeout": ENQUEUE_TIMEOUT_US,
-    "now + claim_timeout": LEASE_US,
     "now + heartbeat_timeout": LEASE_US,
     "now + backoff": BACKOFF_US,
     "now": 0,

@@ -1,12 +1,12 @@
 -- claim: ENQUEUED -> CLAIMED, with a new token
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), durable (1 = the server forgets nothing at a restart), owner, nonce,
---          claim timeout, bytes at most, 1 = the first task may be larger than that, then the ids
+--          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, then the ids
 -- RETURNS  {"settling", µs} while no claims are given, else per id {id, counter, spec, attempt, run, losses, at, alone};
 --          {id} = lost; {id, ""} = left as it was, for the bytes
 --
 -- A server that restarted or took over may have forgotten claims that their executors still hold. It gives none for one
--- claim timeout, so that those executors have ended by then.
+-- heartbeat timeout, so that those executors have ended by then.
 register('claim', {'allow-oom'}, function(keys, args)
   local P, now, server, timeout = keys[1], instant(args[1]), args[2], tonumber(args[6])
   local owner, nonce, bytes = args[4], args[5], tonumber(args[7])
