@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_type_hints
 
 from .errors import ConfigError
-from .task import US
+from .task import MAX_RUNNING, US
 
 FRONTEND_PORT: Final = 7401
 HSC_PORT: Final = 7402
@@ -150,6 +150,11 @@ class ExecutorSettings:
     def __post_init__(self) -> None:
         if self.threads < 1 or self.async_tasks < 1:
             raise ConfigError(f"threads = {self.threads}, async_tasks = {self.async_tasks}: at least 1 each")
+        if self.threads + self.async_tasks > MAX_RUNNING:
+            raise ConfigError(
+                f"threads = {self.threads}, async_tasks = {self.async_tasks}: at most {MAX_RUNNING} together, since one heartbeat"
+                " has to name all that an executor holds. Start more executors instead"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,6 +93,10 @@ MAX_ERROR_BYTES: Final = 4 << 10
 MAX_PROGRESS_BYTES: Final = 1 << 10
 MAX_BATCH: Final = 256
 """Items one call of the task store or of the HSC takes."""
+MAX_HELD: Final = 4_096
+"""Claims that one executor holds at most: all of them go into one heartbeat."""
+MAX_RUNNING: Final = MAX_HELD - 2 * MAX_BATCH
+"""Tasks that one executor runs at most: it also holds what waits to start, and what waits to be reported."""
 MAX_BATCH_BYTES: Final = 4 << 20
 """Bytes of one message between roles; gRPC's own default bound."""
 MAX_AHEAD_US: Final = 10 * 366 * 86_400 * US

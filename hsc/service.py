@@ -23,14 +23,13 @@ from atf.task import (
     MAX_BATCH,
     MAX_BATCH_BYTES,
     MAX_ERROR_BYTES,
+    MAX_HELD,
     MAX_PROGRESS_BYTES,
     MAX_RESULT_BYTES,
     US,
     partition_of,
 )
 
-MAX_HELD: Final = 4_096
-"""Claims of one Heartbeat, HandBack or ReportLoss: all that one executor holds."""
 MAX_WHY_CHARS: Final = 256
 MAX_RAN_US: Final = 366 * 86_400 * US
 MAX_CLAIM_BYTES: Final = MAX_BATCH_BYTES - (64 << 10)

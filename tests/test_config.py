@@ -16,6 +16,8 @@ from atf.config import (
     load,
 )
 from atf.errors import ConfigError
+from atf.executor.table import SPARE_SLOTS
+from atf.task import MAX_HELD, MAX_RUNNING
 
 
 def toml(tmp_path: Path, text: str) -> Path:
@@ -92,6 +94,13 @@ def test_the_default_times_keep_the_arithmetic() -> None:
     timing = Timing()
 
     assert timing.heartbeat_timeout >= timing.start_margin
+
+
+def test_an_executor_holds_no_more_than_one_heartbeat_may_name() -> None:
+    assert MAX_RUNNING + SPARE_SLOTS <= MAX_HELD
+    ExecutorSettings(threads=84, async_tasks=MAX_RUNNING - 84)
+    with pytest.raises(ConfigError, match="at most 3584 together"):
+        ExecutorSettings(threads=85, async_tasks=MAX_RUNNING - 84)
 
 
 @pytest.mark.parametrize("value", ["-1", "0", "inf", "nan", "86400"])

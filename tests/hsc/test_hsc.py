@@ -10,13 +10,13 @@ import pytest
 
 from atf.config import StoreSettings, Timing
 from atf.errors import InvalidArgument
-from atf.hsc.service import MAX_HELD, HscService
+from atf.hsc.service import HscService
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.types import NewTask, TaskRecord
-from atf.task import MAX_BATCH_BYTES, US, Status
+from atf.task import MAX_BATCH_BYTES, MAX_HELD, US, Status
 
 START_US = 1_800_000_000 * US
 OK, LOST, CANCEL = h.OK, h.LOST, h.CANCEL
