@@ -90,7 +90,7 @@ class StoreConsumer:
             self._bells[partition].clear()  # before the pass: what rings during it counts for the next one
             try:
                 made = await self.once(partition)
-            except Exception as error:  # noqa: BLE001 - a duty outlives whatever fails in it; Trouble says what
+            except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
                 self._trouble.failed(partition, error)
                 await asyncio.sleep(after_failure.next())
                 continue
@@ -123,7 +123,7 @@ class StoreConsumer:
                         pauses.reset()
                         self._ring(messages)
                         self._trouble.ended("listen")
-            except Exception as error:  # noqa: BLE001 - a duty outlives whatever fails in it; Trouble says what
+            except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
                 self._trouble.failed("listen", error)
                 await asyncio.sleep(pauses.next())
 

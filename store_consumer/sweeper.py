@@ -29,7 +29,7 @@ class Sweeper:
             for partition in self._runtime.random.sample(range(self._store.partitions), self._store.partitions):
                 try:
                     await self.once(partition)
-                except Exception as error:  # noqa: BLE001 - a duty outlives whatever fails in it; Trouble says what
+                except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
                     self._trouble.failed(partition, error)
                 else:
                     self._trouble.ended(partition)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -22,7 +22,6 @@ from .remote import ask
 _WAIT_AT_ONCE = 60.0
 """Seconds that one WaitTasks may last."""
 _PAGE = 100
-R = TypeVar("R")
 _STATUSES = click.Choice([status.name for status in Status], case_sensitive=False)
 ids_argument = click.argument("ids", metavar="TASK...", nargs=-1, required=True)
 
@@ -149,8 +148,7 @@ def report_finished(tasks: Sequence[t.Task], *, as_json: bool, alone: bool = Fal
 @as_json
 def cancel(ids: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
     """Cancel tasks. What has not started never will; what runs is asked to stop."""
-    reply = ask(frontend, lambda stub: _batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some))))
-    results = [result for each in reply for result in each.results]
+    results = ask(frontend, lambda stub: _batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some))))
 
     def word(result: f.CancelResult) -> str:
         if result.cancelled or result.status == t.CANCELLED:
@@ -169,8 +167,7 @@ def cancel(ids: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
 @as_json
 def retry(ids: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
     """Start failed or cancelled tasks afresh, now, with all their attempts."""
-    reply = ask(frontend, lambda stub: _batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some))))
-    results = [result for each in reply for result in each.results]
+    results = ask(frontend, lambda stub: _batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some))))
     _print_results(results, ("retried",), lambda r: "retried" if r.retried else f"is {status_name(r.status)}", as_json)
     refused = [f"{r.id} is {status_name(r.status)}" for r in results if not r.retried and r.status]
     if refused:
@@ -202,8 +199,10 @@ def explain(task_id: str, frontend: str | None, as_json: bool) -> None:
     )
 
 
-async def _batched(ids: Sequence[str], call: Callable[[Sequence[str]], Awaitable[R]]) -> list[R]:
-    return [await call(ids[at : at + MAX_BATCH]) for at in range(0, len(ids), MAX_BATCH)]
+async def _batched(ids: Sequence[str], call: Callable[[Sequence[str]], Awaitable[Any]]) -> list[Any]:
+    """The results of all ids, from as many calls as they need."""
+    replies = [await call(ids[at : at + MAX_BATCH]) for at in range(0, len(ids), MAX_BATCH)]
+    return [result for reply in replies for result in reply.results]
 
 
 def _print_results(results: Sequence[Any], flags: Sequence[str], word: Callable[[Any], str], as_json: bool) -> None:

@@ -84,7 +84,7 @@ def _regular_files(roots: Iterable[Path]) -> Iterator[str]:
         for folder, folders, names in os.walk(root):
             folders.sort()
             for name in sorted(names):
-                path = os.path.join(folder, name)  # noqa: PTH118 - a Path per file would take longer than its hash
+                path = os.path.join(folder, name)  # noqa: PTH118  a Path per file would take longer than its hash
                 if _is_regular(path):
                     yield path
 

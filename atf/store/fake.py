@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from atf.errors import ConfigError
+import fakeredis
 
 from .connection import Link
 
@@ -16,13 +16,6 @@ def fake_link(fake: Any, server: Callable[[], tuple[str, str]] = lambda: ("fake"
     Args:
         fake: the FakeServer.
         server: answers (run id, "1" where it forgets nothing), since fakeredis has no INFO.
-
-    Raises:
-        ConfigError: fakeredis is not installed.
     """
-    try:
-        import fakeredis
-    except ImportError:
-        raise ConfigError("the store in memory needs fakeredis: pip install 'atf-tasks[testing]'") from None
     pool = fakeredis.FakeAsyncRedis(server=fake).connection_pool
     return Link(pool, "memory", lambda: fakeredis.FakeRedis(server=fake), server)

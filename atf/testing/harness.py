@@ -225,7 +225,7 @@ def _in_thread(call: Any) -> Any:
     def run() -> None:
         try:
             values.append(call())
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+        except BaseException as error:  # noqa: BLE001  raised again in the thread that waits
             errors.append(error)
 
     thread = threading.Thread(target=run, name="atf-harness")

@@ -119,7 +119,7 @@ class VirtualLoop(BaseEventLoop):
         outcome: asyncio.Future[Any] = self.create_future()
         try:
             outcome.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever awaits the outcome
+        except Exception as error:  # noqa: BLE001  it belongs to whoever awaits the outcome
             outcome.set_exception(error)
         return outcome
 

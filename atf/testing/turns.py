@@ -61,7 +61,7 @@ class Turn:
         _here.turn = self
         try:
             ended = _Ended(self._call(), None)
-        except BaseException as error:  # noqa: BLE001 - it is raised again on the loop's side
+        except BaseException as error:  # noqa: BLE001  it is raised again on the loop's side
             ended = _Ended(None, error)
         self._to_loop.put(ended)
 
@@ -69,5 +69,5 @@ class Turn:
 async def _outcome(work: Coroutine[Any, Any, Any]) -> _Ended:
     try:
         return _Ended(await work, None)
-    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whoever asked gets it
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  whoever asked gets it
         return _Ended(None, error)

@@ -24,6 +24,8 @@ from atf.store.store import Store
 from atf.store.types import NewTask
 from atf.task import US, Status
 
+from .roles import end, line
+
 PARTITIONS = 2
 
 
@@ -36,16 +38,6 @@ async def start(role: str, url: str, *arguments: str) -> Process:
     )
 
 
-async def line(process: Process, event: str) -> dict[str, str]:
-    assert process.stderr is not None
-    async with asyncio.timeout(20):
-        while raw := await process.stderr.readline():
-            found: dict[str, str] = json.loads(raw)
-            if found["event"] == event:
-                return found
-    raise AssertionError(f"it ended without a line about {event!r}")
-
-
 @contextlib.asynccontextmanager
 async def running(role: str, url: str, *arguments: str) -> AsyncIterator[str]:
     """A role's address; at the end it is asked to end, and has to do so cleanly."""
@@ -55,9 +47,8 @@ async def running(role: str, url: str, *arguments: str) -> AsyncIterator[str]:
     finally:
         if process.returncode is None:
             process.terminate()
-        async with asyncio.timeout(20):
-            await process.communicate()
-    assert process.returncode == 0
+        code = await end(process)
+    assert code == 0
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from asyncio.subprocess import PIPE, Process
 
 import pytest
 
+from .roles import end, line
+
 PRELUDE = """
 import asyncio
 from atf.config import LogSettings
@@ -30,24 +32,6 @@ async def start(body: str, **environment: str) -> Process:
     return await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-c", code, stderr=PIPE, env={**os.environ, **environment}
     )
-
-
-async def line(process: Process, event: str) -> dict[str, object]:
-    """The next line about `event`."""
-    assert process.stderr is not None
-    async with asyncio.timeout(20):
-        while raw := await process.stderr.readline():
-            found: dict[str, object] = json.loads(raw)
-            if found["event"] == event:
-                return found
-    raise AssertionError(f"it ended without a line about {event!r}")
-
-
-async def end(process: Process) -> int:
-    async with asyncio.timeout(20):
-        await process.communicate()
-    assert process.returncode is not None
-    return process.returncode
 
 
 WAITS = """

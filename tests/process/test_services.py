@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -22,6 +21,8 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.rpc.channel import FrontendStub, HSCStub, open_channel
 from atf.task import US
+
+from .roles import end, line
 
 RUN = {
     "frontend": "from atf.frontend.main import main; from atf.config import FrontendSettings as Own",
@@ -42,23 +43,6 @@ async def start(role: str, listen: str, url: str) -> Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-c", code, listen, url), stdin=DEVNULL, stderr=PIPE, env=dict(os.environ)
     )
-
-
-async def line(process: Process, event: str) -> dict[str, str]:
-    assert process.stderr is not None
-    async with asyncio.timeout(20):
-        while raw := await process.stderr.readline():
-            found: dict[str, str] = json.loads(raw)
-            if found["event"] == event:
-                return found
-    raise AssertionError(f"it ended without a line about {event!r}")
-
-
-async def end(process: Process) -> int:
-    async with asyncio.timeout(20):
-        await process.communicate()
-    assert process.returncode is not None
-    return process.returncode
 
 
 @contextlib.asynccontextmanager

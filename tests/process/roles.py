@@ -1,0 +1,27 @@
+"""Processes of roles: the lines that they write, and their ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from asyncio.subprocess import Process
+from typing import Any
+
+
+async def line(process: Process, event: str) -> dict[str, Any]:
+    """The next line about `event`."""
+    assert process.stderr is not None
+    async with asyncio.timeout(20):
+        while raw := await process.stderr.readline():
+            found: dict[str, Any] = json.loads(raw)
+            if found["event"] == event:
+                return found
+    raise AssertionError(f"it ended without a line about {event!r}")
+
+
+async def end(process: Process) -> int:
+    """Its exit code, once it has ended."""
+    async with asyncio.timeout(20):
+        await process.communicate()
+    assert process.returncode is not None
+    return process.returncode
