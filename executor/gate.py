@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from .held import HeldTask
+from .watch import WAITED_S
 
 SUSPECT_S: Final = 0.05
 """Seconds a suspect runs until the next one may start; sooner, if its end is recorded. Short, since all that a killed executor
@@ -78,9 +79,15 @@ class Gate:
             passed.append(self._suspect)
         return passed
 
+    def overdue(self, now: float) -> list[HeldTask]:
+        """Takes back what has waited too long behind a task that runs alone: that may take hours, and another executor be free."""
+        return self.withdraw() if self._single is not None and self._wait_behind(self._single, now) == 0 else []
+
     def next_in(self, now: float) -> float | None:
-        """Seconds until `release` may let a suspect through by the passing of time alone; None: it won't."""
-        return self._wait(now) if self._suspects and not self._alone and self._single is None else None
+        """Seconds until `release` or `overdue` may answer otherwise by the passing of time alone; None: they won't."""
+        if self._single is not None:
+            return self._wait_behind(self._single, now) if self._suspects or self._alone or self._ordinary else None
+        return self._wait(now) if self._suspects and not self._alone else None
 
     def withdraw(self) -> list[HeldTask]:
         """Takes back everything that waits here."""
@@ -104,6 +111,12 @@ class Gate:
             self._suspect = None
         if task is self._single:
             self._single = None
+
+    @staticmethod
+    def _wait_behind(single: HeldTask, now: float) -> float:
+        if not single.started or single.outcome is not None:
+            return WAITED_S  # as in _wait
+        return max(0.0, single.started_at + WAITED_S - now)
 
     def _wait(self, now: float) -> float:
         if self._suspect is None:

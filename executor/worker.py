@@ -215,6 +215,7 @@ class Executor:
             self._give_back(self._gate.withdraw())
             return
         now = self._runtime.monotonic()
+        self._give_back(self._gate.overdue(now))
         tasks = self._gate.release(now, self.ledger.tasks)
         for task in tasks:
             task.queued, task.waiting_since = True, now

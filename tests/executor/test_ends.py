@@ -182,6 +182,21 @@ async def test_what_arrives_while_a_task_runs_alone_waits(world: HeldWorld) -> N
     assert sorted(world.held.running) == ["0-a"]
 
 
+@virtual(held)
+async def test_what_waits_long_behind_a_task_that_runs_alone_is_handed_back(world: HeldWorld) -> None:
+    world.controller.give(job("0-poison", losses=2), job("0-other-poison", losses=2), job("0-suspect", losses=1))
+    await asyncio.sleep(0.9)
+    assert sorted(world.held.running) == ["0-poison"]
+    assert world.hsc.returned == []
+    await asyncio.sleep(0.2)
+    assert sorted(world.hsc.returned) == ["0-other-poison", "0-suspect"]
+    assert sorted(world.held.running) == ["0-poison"]
+    world.controller.give(job("0-a"))
+    world.held.end("0-poison")
+    await world.settle()
+    assert sorted(world.held.running) == ["0-a"]
+
+
 # --- draining, and work that waits too long -----------------------------------------------------------------------------
 
 
