@@ -21,9 +21,7 @@ def main(settings: FrontendSettings, store: StoreSettings, timing: Timing, logs:
 
     async def body(process: Process) -> None:
         opened = await process.open_store(store, timing)
-        service = FrontendService(
-            store=opened, settings=settings, runtime=process.runtime, poll_interval=store.poll_interval
-        )
+        service = FrontendService(store=opened, settings=settings, runtime=process.runtime)
         logic: api.Frontend = service
         server = await serve(settings.listen, [Service(f.DESCRIPTOR.services_by_name["Frontend"], logic)])
         process.ready(server.address)

@@ -39,21 +39,11 @@ _log = get_logger()
 class FrontendService:
     """The scheduling service."""
 
-    def __init__(
-        self, *, store: Store, settings: FrontendSettings, runtime: Runtime, poll_interval: float = 1.0
-    ) -> None:
-        """Takes what it needs.
-
-        Args:
-            store: the task store.
-            settings: its own settings.
-            runtime: clocks, chance, spawning.
-            poll_interval: seconds between two looks at tasks somebody waits for, should a wake-up be lost.
-        """
+    def __init__(self, *, store: Store, settings: FrontendSettings, runtime: Runtime) -> None:
         self._store = store
         self._lambdas = Lambdas(store, runtime)
         self._scheduling = Scheduling(store, self._lambdas, runtime, settings.max_attempts_cap)
-        self._waiting = Waiting(store, runtime, poll_interval)
+        self._waiting = Waiting(store, runtime)
 
     def drain(self) -> None:
         """Ends the long polls: their callers ask again, and reach another frontend."""

@@ -40,10 +40,10 @@ class _Call:
 class Waiting:
     """Everybody who waits at this frontend."""
 
-    def __init__(self, store: Store, runtime: Runtime, poll_interval: float) -> None:
+    def __init__(self, store: Store, runtime: Runtime) -> None:
         self._store = store
         self._runtime = runtime
-        self._poll = poll_interval
+        self._poll = store.settings.poll_interval
         self._calls: dict[str, set[_Call]] = {}
         self._listener: asyncio.Task[None] | None = None
         self._draining = False

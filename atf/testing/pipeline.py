@@ -101,7 +101,7 @@ class Frontend(FrontendService):
     """A frontend that lets the pipeline run while somebody waits for a task, and asks the executor before it answers."""
 
     def __init__(self, store: GatedStore, runtime: VirtualRuntime) -> None:
-        super().__init__(store=store, settings=FrontendSettings(), runtime=runtime, poll_interval=_RARELY_S)
+        super().__init__(store=store, settings=FrontendSettings(), runtime=runtime)
         self._gate = store
         self.beat: Callable[[], Awaitable[object]]
 

@@ -31,9 +31,7 @@ class VirtualBench(Bench):
         self.clock = runtime  # type: ignore[assignment]
 
     def another_frontend(self, **settings: Any) -> FrontendService:
-        return FrontendService(
-            store=self.store, settings=FrontendSettings(**settings), runtime=self.runtime, poll_interval=1.0
-        )
+        return FrontendService(store=self.store, settings=FrontendSettings(**settings), runtime=self.runtime)
 
     async def claim(self, *ids: str, owner: str = "executor-1") -> list[Any]:
         await self.enqueue()
