@@ -36,7 +36,7 @@ from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, ConfigError
 
 from .processes import ExecutorPids, executors_of
-from .supervisor import RoleProcess, Say, Supervisor, how_it_ended
+from .supervisor import EndedEarly, RoleProcess, Say, Supervisor, how_it_ended
 
 ROLES: Final[dict[str, type[Any]]] = {
     "hsc": HscSettings,
@@ -220,7 +220,15 @@ class Cluster:
             return [*program, "--listen", before or listen, *flags, *arguments]
 
         self._roles[name] = role = RoleProcess(name, command, self._env, self._say)
-        await self._supervisor.start(role)
+        try:
+            await self._supervisor.start(role)
+        except EndedEarly:
+            looked_free = not listen.endswith(":0")
+            again = free_if_taken(name, self.settings.free_ports, self._env, self._say) if looked_free else listen
+            if again == listen:
+                raise
+            listen = again  # another process took the port between our look and the role's
+            await self._supervisor.start(role)
 
     async def _register(self) -> None:
         """Makes the lambdas known, so that tasks can be scheduled as soon as everything is up, whatever their executors do.
@@ -282,8 +290,7 @@ def _taken(host: str, port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
-            probe.listen()
+            probe.bind((host, port))  # without listening, which would refuse the port to a role that binds it just now
         except OSError:
             return True
     return False

@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli import cluster as cluster_module
+from atf.cli.cluster import ROLES, Cluster, ClusterSettings
 from atf.cli.remote import connect
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
@@ -130,7 +131,7 @@ async def results(address: str, ids: list[str], within: float) -> list[Any]:
 @asynccontextmanager
 async def running(folder: Path, env: dict[str, str], **settings: Any) -> AsyncIterator[Cluster]:
     said: list[str] = []
-    chosen = ClusterSettings(data_dir=str(folder / "data"), free_ports=True, **settings)
+    chosen = ClusterSettings(**{"data_dir": str(folder / "data"), "free_ports": True, **settings})
     path = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(folder)]))
     cluster = Cluster(
         chosen, ["shop:app"], env={**env, "PYTHONPATH": path}, say=lambda name, line: said.append(f"{name} | {line}")
@@ -309,17 +310,46 @@ async def test_others_at_the_same_directory(folder: Path, env: dict[str, str], u
     assert await asyncio.to_thread(ups[0].end, signal.SIGTERM) == 0
 
 
+@contextmanager
+def held_port(port: int) -> Iterator[None]:
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):  # somebody else has it, which is as good
+            held.bind(("127.0.0.1", port))
+            held.listen()
+        yield
+
+
 def test_a_taken_port_is_named_and_another_one_used(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            taken.bind(("127.0.0.1", 7401))
-            taken.listen()
-        except OSError:
-            pass  # somebody else has it, which is as good
+    with held_port(7401):
         ups.append(Up(folder, {**env, "ATF_FREE_PORTS": "false"}, "shop:app", "--json"))
         where = ups[0].where()
 
     assert "port 7401 is taken" in ups[0].log.read_text("utf-8")
     assert not where["roles"]["frontend"].endswith(":7401")
     assert ups[0].end(signal.SIGTERM) == 0
+
+
+async def test_a_port_that_is_taken_between_the_look_and_the_start_is_given_up(
+    folder: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, looked = cluster_module._taken, set[int]()
+
+    def too_early(host: str, port: int) -> bool:
+        """Whatever is taken now was free at the first look."""
+        first = port not in looked
+        looked.add(port)
+        return not first and look(host, port)
+
+    monkeypatch.setattr(cluster_module, "_taken", too_early)
+    defaults = {int(role().listen.rpartition(":")[2]) for role in ROLES.values()}
+    with ExitStack() as held:
+        for port in defaults:
+            held.enter_context(held_port(port))
+        async with running(folder, env, free_ports=False) as cluster:
+            found = {int(address.rpartition(":")[2]) for address in cluster.addresses.values()}
+            address = cluster.frontend_address
+            assert await results(address, [await schedule(address, "shop/add", {"a": 2, "b": 3})], 15) == [5]
+
+    assert not defaults & found
+    assert looked == defaults
