@@ -21,6 +21,10 @@ class Ends:
 
     def add(self, task: HeldTask) -> None:
         self._tasks.append(task)
+        self.look()
+
+    def look(self) -> None:
+        """Has the executor look at its lanes, also if nothing has ended."""
         if not self._called:
             self._called = True
             # A closed loop: the process ends, and the table says what had started.
@@ -29,6 +33,4 @@ class Ends:
 
     def _flush(self) -> None:
         self._called = False  # first: what is added from here on calls again
-        tasks = [self._tasks.popleft() for _ in range(len(self._tasks))]
-        if tasks:
-            self._taken(tasks)
+        self._taken([self._tasks.popleft() for _ in range(len(self._tasks))])

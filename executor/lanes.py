@@ -46,7 +46,7 @@ class Lanes(Protocol):
         ...
 
     def load(self, is_async: bool) -> tuple[int, int, int]:
-        """Of one kind of lambda: how many can run at once, how many run, how many wait."""
+        """Of one kind of lambda: how many can run at once (0 while a lambda blocks their loop), how many run, how many wait."""
         ...
 
     def close(self) -> None:

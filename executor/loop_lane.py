@@ -30,6 +30,8 @@ class LoopLane:
         self._running: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop
         self._called = False
+        self._stuck = False
+        """Whether what waited was withdrawn before the loop came to it: a lambda may block the loop, so nothing more is wanted."""
         self._pid = os.getpid()
 
     def open(self, loop: asyncio.AbstractEventLoop, performer: Performer, begin: Begin, ends: Ends) -> None:
@@ -42,6 +44,10 @@ class LoopLane:
             self._loop.call_soon_threadsafe(self._fill)
 
     def withdraw(self) -> list[HeldTask]:
+        # Set first, and taken back then if the loop has answered: so `_fill`, on the loop's thread, has the last word.
+        self._stuck = True
+        if not self._called:
+            self._stuck = False
         tasks = []
         try:
             while True:
@@ -50,7 +56,7 @@ class LoopLane:
             return tasks
 
     def load(self) -> tuple[int, int, int]:
-        return self.capacity, len(self._running), len(self._waiting)
+        return 0 if self._stuck else self.capacity, len(self._running), len(self._waiting)
 
     def cancel(self, task: HeldTask) -> None:
         self._loop.call_soon_threadsafe(self._cancel, task)
@@ -67,6 +73,9 @@ class LoopLane:
 
     def _fill(self) -> None:
         self._called = False
+        if self._stuck:
+            self._stuck = False
+            self._ends.look()
         while self._waiting and len(self._running) < self.capacity:
             try:
                 task = self._waiting.popleft()

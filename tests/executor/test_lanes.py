@@ -40,6 +40,12 @@ def block() -> None:
 
 
 @app.task
+async def block_the_loop() -> None:
+    arrived.release()
+    assert gate.wait(30)
+
+
+@app.task
 async def linger() -> str:
     arrived.release()
     await asyncio.Event().wait()
@@ -139,6 +145,17 @@ async def test_idle_threads_are_woken_however_the_work_comes(bench: Bench) -> No
     for n in range(1, 200):
         bench.put("quick")
         await bench.until(lambda n=n: len(bench.out) == n)  # type: ignore[misc]
+
+
+async def test_a_blocked_loop_has_no_lane_until_it_goes_on(bench: Bench) -> None:
+    bench.put("block_the_loop")
+    await reach(1)
+    assert bench.lanes.load(True) == (2, 1, 0)
+    waiting = bench.put("where")
+    assert bench.lanes.withdraw() == waiting, "it has waited too long"
+    assert bench.lanes.load(True) == (0, 1, 0)
+    gate.set()
+    await bench.until(lambda: bench.lanes.load(True) == (2, 0, 0))
 
 
 async def test_one_blocked_thread_does_not_hold_up_what_waits(bench: Bench) -> None:
