@@ -91,6 +91,8 @@ MAX_PAYLOAD_BYTES: Final = 1 << 20
 MAX_RESULT_BYTES: Final = 64 << 10
 MAX_ERROR_BYTES: Final = 4 << 10
 MAX_PROGRESS_BYTES: Final = 1 << 10
+MAX_WHY_CHARS: Final = 256
+"""Of the reason for a loss."""
 MAX_BATCH: Final = 256
 """Items one call of the task store or of the HSC takes."""
 MAX_HELD: Final = 4_096
@@ -182,3 +184,8 @@ def check_priority(priority: int) -> int:
     if not MIN_PRIORITY <= priority <= MAX_PRIORITY:
         raise InvalidArgument(f"priority {priority}: use 0 (high) to 9, or high, normal, low")
     return priority
+
+
+def clip(text: str, most_bytes: int = MAX_ERROR_BYTES) -> str:
+    """The start of a text, in at most `most_bytes` of UTF-8."""
+    return text.encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore")

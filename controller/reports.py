@@ -22,12 +22,11 @@ from atf.rpc import api
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, end, new_id
-from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, MAX_BATCH, US
+from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, MAX_BATCH, MAX_WHY_CHARS, US
 
 CALL_TIMEOUT_S: Final = 5.0
 UNCLAIMED_LIFE_S: Final = DEFAULT_ENQUEUE_TIMEOUT_US / US / 2
 """Seconds after which the store consumer will soon push popped ids again by itself."""
-MAX_WHY: Final = 256
 
 T = TypeVar("T")
 Call = Callable[..., Awaitable[object]]
@@ -62,7 +61,7 @@ class Reports:
     def report_loss(self, executor_id: str, claims: Sequence[t.ClaimRef], why: str, *, shared: bool = False) -> None:
         """Says that these runs ended with their executor; `shared`, that none of them can be blamed for it."""
         for part in _parts(claims):
-            request = h.ReportLossRequest(executor_id=executor_id, claims=part, why=why[:MAX_WHY], shared=shared)
+            request = h.ReportLossRequest(executor_id=executor_id, claims=part, why=why[:MAX_WHY_CHARS], shared=shared)
             self._repeat("report_loss", self._hsc.report_loss, request, len(part))
 
     def set_results(self, executor_id: str, results: Sequence[h.Result]) -> None:

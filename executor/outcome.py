@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, assert_never
 
 from atf.errors import AtfError, Fatal, Retry
 from atf.rpc import task_pb2 as t
-from atf.task import MAX_AHEAD_US, MAX_ERROR_BYTES, MAX_RESULT_BYTES, US
+from atf.task import MAX_AHEAD_US, MAX_ERROR_BYTES, MAX_RESULT_BYTES, US, clip
 
 _FIRST_LINE_BYTES: Final = 1 << 10
 _FRAMES_KEPT: Final = 12
@@ -140,8 +140,3 @@ def describe(error: BaseException) -> str:
 def reason(error: BaseException) -> str:
     """An error as a sentence: ours speak for themselves, others need their type and place."""
     return clip(str(error)) if isinstance(error, AtfError) else describe(error)
-
-
-def clip(text: str, size: int = MAX_ERROR_BYTES) -> str:
-    """The start of a text, in at most `size` bytes of UTF-8."""
-    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")

@@ -13,10 +13,10 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.rpc.api import HSC
 from atf.runtime import Runtime
-from atf.task import US
+from atf.task import US, clip
 
 from .held import HeldTask, Ledger
-from .outcome import Failed, clip, to_result
+from .outcome import Failed, to_result
 from .sender import CALL_S, Sender
 
 

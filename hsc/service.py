@@ -22,15 +22,15 @@ from atf.task import (
     MAX_AHEAD_US,
     MAX_BATCH,
     MAX_BATCH_BYTES,
-    MAX_ERROR_BYTES,
     MAX_HELD,
     MAX_PROGRESS_BYTES,
     MAX_RESULT_BYTES,
+    MAX_WHY_CHARS,
     US,
+    clip,
     partition_of,
 )
 
-MAX_WHY_CHARS: Final = 256
 MAX_RAN_US: Final = 366 * 86_400 * US
 MAX_CLAIM_BYTES: Final = MAX_BATCH_BYTES - (64 << 10)
 """Of claims in one answer; the ids that are lost or deferred come on top."""
@@ -65,7 +65,7 @@ class HscService:
         _check_word("executor_id", request.executor_id)
         _check_count("claims", len(request.claims), MAX_HELD)
         beats = [
-            Beat(_held(each.claim), each.started, _cut(each.progress, MAX_PROGRESS_BYTES)) for each in request.claims
+            Beat(_held(each.claim), each.started, clip(each.progress, MAX_PROGRESS_BYTES)) for each in request.claims
         ]
         verdicts = await self._judge(
             beats, lambda each: each.held.task_id, lambda some: self._store.heartbeat(request.executor_id, some)
@@ -174,16 +174,11 @@ def _result(result: h.Result) -> RunResult:
         outcome=Outcome(result.outcome),
         result=result.result,
         encoding=int(result.encoding),
-        error=_cut(result.error, MAX_ERROR_BYTES),
+        error=clip(result.error),
         retry_in_us=_clamped(result.retry_in_us, MAX_AHEAD_US),
         ran_us=_clamped(result.ran_us, MAX_RAN_US),
         ended_ago_us=_clamped(result.ended_ago_us, MAX_RAN_US),
     )
-
-
-def _cut(text: str, most_bytes: int) -> str:
-    encoded = text.encode()
-    return text if len(encoded) <= most_bytes else encoded[:most_bytes].decode(errors="ignore")
 
 
 def _clamped(us: int, most: int) -> int:
