@@ -97,9 +97,10 @@ class Scheduling:
 
     async def _send(self) -> None:
         try:
-            while self._waiting:
-                batch, self._waiting = self._waiting[: rules.MAX_BATCH], self._waiting[rules.MAX_BATCH :]
+            while waiting := [each for each in self._waiting if not each[1].done()]:  # the callers of the rest gave up
+                batch, self._waiting = waiting[: rules.MAX_BATCH], waiting[rules.MAX_BATCH :]
                 await self._send_batch(batch)
+            self._waiting = []
         finally:
             self._sending = False
 

@@ -196,3 +196,16 @@ async def test_a_caller_that_gives_up_takes_nobody_along(bench: Bench) -> None:
         await first
     assert await second
     assert await bench.counts() == {"NEW": 3}
+
+
+async def test_what_nobody_waits_for_any_more_is_not_kept_for_a_store_that_stalls(bench: Bench) -> None:
+    await bench.schedule()
+    gate = Gate(bench)
+    calls = [asyncio.create_task(bench.schedule(f"t{n}")) for n in range(600)]
+    await settle()
+    for each in calls[:-1]:
+        each.cancel()
+    await settle()
+    gate.open.set()
+    assert await calls[-1]
+    assert gate.batches == [256, 1], "the first one was under way"
