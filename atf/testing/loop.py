@@ -42,10 +42,10 @@ class VirtualLoop(BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._now_us = 0
+        self._now = 0.0
         self._horizon_us: int | None = None
         self._thread: int | None = None
         self._selector = self  # BaseEventLoop calls select() to wait; waiting is ours
-        self._clock_resolution = 1 / US
 
     @property
     def now_us(self) -> int:
@@ -53,8 +53,10 @@ class VirtualLoop(BaseEventLoop):
         return self._now_us
 
     def time(self) -> float:
-        """Seconds since the loop was made."""
-        return self._now_us / US
+        """Seconds since the loop was made. Never less than the instant of a timer that has run: whoever computes the rest of a
+        wait from it must not find a billionth left, again and again.
+        """
+        return max(self._now, self._now_us / US)
 
     def advance_to(self, instant_us: int) -> None:
         """Runs everything due until `instant_us`, that instant included, and leaves the clock there."""
@@ -95,7 +97,17 @@ class VirtualLoop(BaseEventLoop):
             raise Deadlock("nothing is ready and no timer is set: what is awaited can never happen")
         else:
             self._now_us = max(self._now_us, target)
+            self._now = max(self._now, self._scheduled[0].when())
         return []
+
+    @property
+    def _clock_resolution(self) -> float:
+        """How much too early BaseEventLoop may run a timer: not at all."""
+        return math.ulp(self.time())
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, seconds: float) -> None:
+        """BaseEventLoop sets that of the real clock."""
 
     def run_forever(self) -> None:
         self._thread = threading.get_ident()

@@ -153,3 +153,17 @@ def test_the_runtime_spawns_on_its_loop(loop: VirtualLoop) -> None:
     assert loop.run_until_complete(task) == "done"
     assert loop.time() == 3
     assert task.get_name() == "sleeper"
+
+
+@pytest.mark.parametrize("fraction", [0.1, 1e-3, 1e-5, 1e-7])
+def test_a_wait_of_less_than_a_microsecond_ends(loop: VirtualLoop, fraction: float) -> None:
+    """Whoever waits for an instant in a loop gets there, although the clock goes by whole microseconds."""
+
+    async def wait() -> int:
+        until, waits = loop.time() + 1 + fraction / 1e6, 0
+        while (left := until - loop.time()) > 0 and waits < 10:
+            await asyncio.sleep(left)
+            waits += 1
+        return waits
+
+    assert loop.run_until_complete(wait()) <= 2
