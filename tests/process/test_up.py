@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -66,12 +67,20 @@ class Up:
         self.log = folder / "up.log"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+                command,
+                cwd=folder,
+                env={**env, "PYTHONFAULTHANDLER": "1"},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
             )
 
     def where(self) -> dict[str, Any]:
-        """Where everything listens, once it is up."""
+        """Where everything listens, once it is up. If it never is, the failure shows where each of its threads stood."""
         assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], 60)[0]:
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(10)
         line = self.process.stdout.readline()
         assert line, self.log.read_text("utf-8")
         found: dict[str, Any] = json.loads(line)
