@@ -385,3 +385,22 @@ async def test_a_wrong_password_is_no_matter_of_waiting(embedded: Server, real: 
                 pass
     finally:
         real.config_set("requirepass", "")
+
+
+async def test_a_server_that_hides_its_settings_is_taken_for_one_that_may_forget(
+    embedded: Server, real: redis.Redis, clock: Clock
+) -> None:
+    """As hosted ones do, which have no CONFIG."""
+    real.acl_setuser("app", enabled=True, reset=True, passwords=["+secret"], keys=["*"], channels=["*"],
+                     commands=["+@all", "-config"])  # fmt: skip
+    try:
+        async with opened(f"unix://app:secret@{embedded.socket}", clock) as store:
+            world = World(store, clock)
+            await world.run("a")
+            (task_id,) = await world.schedule("b")
+            await world.passes()
+            real.hset("atf:{0}", "server", "as it was called before a restart")
+            with pytest.raises(StoreSettling):
+                await world.claim(task_id)
+    finally:
+        real.acl_deluser("app")
