@@ -106,6 +106,16 @@ async def dump(store: Store) -> Dump:
     return found
 
 
+def read(client: Any) -> Dump:
+    """Reads the whole of Redis through a blocking client."""
+    found = Dump()
+    for name in sorted(_text(client.keys("*"))):
+        kind = _text(client.type(name))
+        value = _READERS[kind](client, name)
+        found.data[name] = (kind, dict(_text(value)) if kind == "zset" else _text(value))
+    return found
+
+
 # --- invariants -------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,119 @@
+"""What may happen to a call on its way: between two roles, or between a role and the task store."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from atf.errors import DeadlineExceeded, Unavailable
+from atf.runtime import Runtime
+
+T = TypeVar("T")
+
+SOON_S: Final = 0.2
+LATE_S: Final = 20.0
+"""Beyond every lease and every timeout."""
+SLOW_S: Final = 0.8
+MOST: Final = 12
+"""Faults of one name: some calls come in rows, of which each must get through."""
+
+
+class Fault(enum.Enum):
+    """What happens to a call. Each is what a caller or a role really gets to see."""
+
+    REFUSED = "not done, reported as failed"
+    LOST_ANSWER = "done, reported as failed"
+    COPIED = "done, and once more soon after"
+    COPIED_LATE = "done, and once more long after"
+    DELAYED = "reported as failed, done soon after"
+    DELAYED_LATE = "reported as failed, done long after"
+    SLOW = "done in time, answered slowly"
+
+
+class Line:
+    """Carries calls. Of each name in `plan` the first call and every third after it suffer the fault: repeating helps.
+
+    Attributes:
+        plan: the fault by the call's name.
+        down: names of calls that all fail, undone, until taken out; "*" is all of them.
+        running: calls wait while it is cleared, as for a process that stands still.
+        calls: how many there were of each name.
+        hits: how many of them suffered a fault.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.plan: dict[str, Fault] = {}
+        self.down: set[str] = set()
+        self.running = asyncio.Event()
+        self.running.set()
+        self.calls: Counter[str] = Counter()
+        self.hits: Counter[str] = Counter()
+        self._runtime = runtime
+
+    async def carry(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Carries one call."""
+        if self.down & {name, "*"}:
+            raise Unavailable(f"{name}: connection refused")
+        await self.running.wait()
+        self.calls[name] += 1
+        fault = self.plan.get(name) if self.calls[name] % 3 == 1 and self.hits[name] < MOST else None
+        if fault is None:
+            return await call()
+        self.hits[name] += 1
+        match fault:
+            case Fault.REFUSED:
+                raise Unavailable(f"{name}: connection refused")
+            case Fault.DELAYED | Fault.DELAYED_LATE:
+                self._later(name, call, SOON_S if fault is Fault.DELAYED else LATE_S)
+                raise DeadlineExceeded(f"{name}: no answer")
+            case Fault.LOST_ANSWER:
+                await call()
+                raise DeadlineExceeded(f"{name}: no answer")
+            case Fault.COPIED | Fault.COPIED_LATE:
+                answer = await call()
+                self._later(name, call, SOON_S if fault is Fault.COPIED else LATE_S)
+                return answer
+            case Fault.SLOW:
+                answer = await call()
+                await asyncio.sleep(SLOW_S)
+                return answer
+
+    async def stall(self, seconds: float) -> None:
+        """Every call waits so long."""
+        self.running.clear()
+        await asyncio.sleep(seconds)
+        self.running.set()
+
+    def _later(self, name: str, call: Callable[[], Awaitable[Any]], seconds: float) -> None:
+        async def deliver() -> None:
+            await asyncio.sleep(seconds)
+            await asyncio.gather(call(), return_exceptions=True)  # nobody hears the answer
+
+        self._runtime.spawn(deliver(), name=f"late {name}")
+
+
+class Wire:
+    """A role as its callers reach it: every message is encoded and decoded, and may go astray."""
+
+    def __init__(self, line: Line, role: object) -> None:
+        self.line = line
+        self.role = role
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(request: Any, *, timeout: float = 10) -> Any:
+            sent = request.SerializeToString()
+
+            async def deliver() -> Any:
+                answer = await getattr(self.role, name)(type(request).FromString(sent))
+                return type(answer).FromString(answer.SerializeToString())
+
+            try:
+                async with asyncio.timeout(timeout):
+                    return await self.line.carry(name, deliver)
+            except TimeoutError:
+                raise DeadlineExceeded(f"{name}: no answer within {timeout:g} s") from None
+
+        return call

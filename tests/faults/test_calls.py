@@ -1,0 +1,198 @@
+"""Every RPC with every accident: its answer lost, delivered twice, delivered late. Nothing is lost, nothing runs twice at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import pytest
+
+from atf.rpc import controller_pb2 as c
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import hsc_pb2 as h
+from atf.rpc.server import snake_case
+from atf.task import Status
+
+from .line import LATE_S, Fault
+from .world import World, app, hopeless, of, play, step
+
+
+def _methods(messages: Any, service: str) -> list[str]:
+    return [snake_case(each.name) for each in messages.DESCRIPTOR.services_by_name[service].methods]
+
+
+INNER: Final = [*_methods(c, "Controller"), *_methods(h, "HSC")]
+LATE: Final = {Fault.COPIED_LATE, Fault.DELAYED_LATE}
+
+
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("method", INNER)
+def test_a_call_between_roles_may_go_astray(method: str, fault: Fault) -> None:
+    """Two executors die under load besides, so that there are claims to hand back and losses to report."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(6) + await world.schedule(2, 0.3, fails=1)
+        handles += await world.schedule(2, 0.3, ordering_key="k") + await world.schedule(1, 4.0, delay=1)
+        await asyncio.sleep(0.5)
+        world.hosts[0].crash()
+        await asyncio.sleep(1.2)
+        world.hosts[1].crash()
+        await world.succeed(handles)
+        assert world.line.hits[method] > 0, "the story never calls it"
+        if fault in LATE:
+            await asyncio.sleep(LATE_S + 1)
+            before = [len(of(handle)) for handle in handles]
+            await world.succeed(handles)
+            assert [len(of(handle)) for handle in handles] == before
+
+    def prepare(world: World) -> None:
+        world.line.plan[method] = fault
+        if method == "hand_back":
+            world.line.plan["next_work"] = Fault.LOST_ANSWER  # whose claims are handed back
+
+    play(story, prepare=prepare)
+
+
+# --- what clients call ------------------------------------------------------------------------------------------------
+
+
+async def schedule(world: World) -> None:
+    request = step.prepare(0.1).request
+    request.id = "mine"
+    reply = await world.sure(lambda: world.frontend.schedule(request))
+    assert reply.id.endswith("-mine")
+    await _runs_once(world, reply.id)
+
+
+async def schedule_many(world: World) -> None:
+    for handle in await world.schedule(3, 0.1):
+        await _runs_once(world, handle.id)
+    assert len(await world.client.list("f/step")) == 3
+
+
+async def get_task(world: World) -> None:
+    (handle,) = await world.schedule(1, 0.1, delay=5)
+    assert (await world.client.get(handle.id)).status is Status.NEW
+
+
+async def list_tasks(world: World) -> None:
+    handles = await world.schedule(3, 0.1, delay=5)
+    assert {each.id for each in await world.client.list("f/step")} == {each.id for each in handles}
+
+
+async def wait_tasks(world: World) -> None:
+    await world.succeed(await world.schedule(3, 0.1), within=10)
+
+
+async def cancel_tasks(world: World) -> None:
+    (handle,) = await world.schedule(1, 0.1, delay=2)
+    assert await world.client.cancel(handle.id)
+    await asyncio.sleep(3)
+    assert (await world.record(handle)).status is Status.CANCELLED
+    assert of(handle) == []
+
+
+async def retry_tasks(world: World) -> None:
+    handle = await world.client.schedule(hopeless.prepare())
+    await world.until(lambda: len(of(handle)) == 1)
+    await world.finished([handle])
+    await world.client.retry(handle.id)  # True, or False where the lost call had done it already
+    await world.succeed([handle])
+    assert len(of(handle)) == 2
+
+
+async def register_lambdas(world: World) -> None:
+    request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in app.lambdas.values()])
+    await world.sure(lambda: world.frontend.register_lambdas(request))
+    assert {each.name for each in await world.client.lambdas()} == set(app.lambdas)
+
+
+async def list_lambdas(world: World) -> None:
+    await world.schedule(3, delay=60)
+    (found,) = [each for each in await world.client.lambdas() if each.name == "f/step"]
+    assert found.counts[Status.NEW] == 3
+
+
+async def pause_lambda(world: World) -> None:
+    await world.client.pause("f/step")
+    handles = await world.schedule(2, 0.1)
+    await asyncio.sleep(3)
+    assert not any(of(handle) for handle in handles)
+    await world.client.resume("f/step")
+    await world.succeed(handles)
+
+
+async def resume_lambda(world: World) -> None:
+    await world.client.pause("f/step")
+    handles = await world.schedule(2, 0.1)
+    await world.client.resume("f/step")
+    await world.succeed(handles, within=10)
+
+
+async def explain_task(world: World) -> None:
+    (handle,) = await world.schedule(1, delay=60)
+    assert (await world.client.explain(handle.id)).task.status is Status.NEW
+
+
+async def _runs_once(world: World, task_id: str) -> None:
+    await world.client.wait([task_id], timeout=20)
+    await asyncio.sleep(2)
+    assert [run.ok for run in of(task_id)] == [True]
+
+
+CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
+    each.__name__: each
+    for each in (
+        *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
+        *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, explain_task),
+    )
+}
+
+
+def test_every_method_of_the_frontend_has_its_story() -> None:
+    assert list(CALLS) == _methods(f, "Frontend")
+
+
+@pytest.mark.parametrize("fault", [each for each in Fault if each not in LATE])
+@pytest.mark.parametrize("method", CALLS)
+def test_a_client_s_call_may_go_astray(method: str, fault: Fault) -> None:
+    """The client repeats what failed, and the task is stored once, cancelled once, retried once."""
+
+    async def story(world: World) -> None:
+        world.line.calls.clear()
+        world.line.plan[method] = fault
+        await CALLS[method](world)
+        assert world.line.hits[method] > 0
+        await world.check()
+
+    play(story, hosts=1)
+
+
+@pytest.mark.parametrize("method", ["schedule", "schedule_many"])
+def test_a_schedule_that_arrives_when_its_task_is_done_makes_no_other(method: str) -> None:
+    async def story(world: World) -> None:
+        world.line.plan[method] = Fault.DELAYED_LATE
+        await CALLS[method](world)
+        await asyncio.sleep(LATE_S)
+        assert all(len(of(each.id)) == 1 for each in await world.client.list("f/step"))
+
+    play(story, hosts=1)
+
+
+def test_a_copy_of_a_cancel_that_arrives_after_a_retry_cancels_once_more() -> None:
+    """It can't be told from a new one. The task is at rest, not lost, and can be retried again."""
+
+    async def story(world: World) -> None:
+        (handle,) = await world.schedule(1, 0.1, delay=60)
+        world.line.plan["cancel_tasks"] = Fault.COPIED_LATE
+        assert await world.client.cancel(handle.id)
+        await world.client.pause("f/step")
+        assert await world.client.retry(handle.id)
+        await asyncio.sleep(LATE_S + 1)
+        assert (await world.record(handle)).status is Status.CANCELLED
+        await world.client.resume("f/step")
+        assert await world.client.retry(handle.id)
+        await world.succeed([handle])
+
+    play(story, hosts=1)

@@ -1,0 +1,215 @@
+"""Roles that die, stand still or drain at the worst moment, and tasks that kill their executors."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from atf.task import Status
+
+from .line import LATE_S, Fault
+from .world import H, Run, World, of, play, poison
+
+ENQUEUE_TIMEOUT = 10.0
+HSC_CALLS = {"claim_tasks", "heartbeat", "set_results", "hand_back", "report_loss"}
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _runs(handles: list[Any]) -> list[Run]:
+    return [run for handle in handles for run in of(handle)]
+
+
+def test_a_controller_is_killed_between_pop_and_claim() -> None:
+    """The popped ids are in no memory any more. They come back when their enqueue_timeout is over."""
+
+    async def story(world: World) -> None:
+        world.line.down.add("claim_tasks")
+        handles = await world.schedule(4, 0.1)
+        await asyncio.sleep(0.5)
+        assert world.line.calls["claim_tasks"] == 0
+        await world.hosts[0].restart_controller()
+        world.line.down.clear()
+        killed_at = _now()
+        await world.succeed(handles)
+        assert (
+            killed_at + ENQUEUE_TIMEOUT - 1 < max(run.start for run in _runs(handles)) < killed_at + ENQUEUE_TIMEOUT + 2
+        )
+        assert [(await world.record(handle)).losses for handle in handles] == [0] * 4
+
+    play(story, hosts=1)
+
+
+def test_a_controller_is_killed_between_claim_and_answer() -> None:
+    """The executor never hears of the claims. They end with their leases."""
+
+    async def story(world: World) -> None:
+        world.line.plan["claim_tasks"] = Fault.SLOW
+        handles = await world.schedule(4, 0.1)
+        await asyncio.sleep(0.5)
+        astray = [each for each in handles if (await world.record(each)).status is Status.CLAIMED and not of(each)]
+        assert astray
+        await world.hosts[0].restart_controller()
+        killed_at = _now()
+        await world.succeed(handles)
+        assert all(killed_at + H - 1 < run.start < killed_at + H + 2 for run in _runs(astray))
+        assert all(len(of(handle)) == 1 for handle in handles)
+
+    play(story, hosts=1)
+
+
+def test_two_of_everything_share_the_work_and_give_nothing_twice() -> None:
+    """Two store consumers, two controllers, two executors, none of which knows of the other."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(40, 0.5) + await world.schedule(20, 0.5, delay=1)
+        await world.succeed(handles)
+        owners = {run.owner for handle in handles for run in (await world.record(handle)).ended_runs}
+        assert owners == {"e0-1", "e1-1"}
+        assert all(len(of(handle)) == 1 for handle in handles)
+
+    play(story)
+
+
+def test_an_executor_dies_before_its_lambdas_start() -> None:
+    """What waits there has not started: it goes back, and counts nothing."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(4, 3.0)
+        await world.until(lambda: len(_runs(handles)) == 4)
+        world.hosts[0].crash()  # those four are suspects now, and start one by one
+        await world.until(lambda: len(_runs(handles)) == 5, look=0.01)
+        world.hosts[0].crash()
+        await world.succeed(handles)
+        assert [(await world.record(handle)).losses for handle in handles].count(2) == 1
+
+    play(story, hosts=1)
+
+
+def test_an_executor_dies_in_the_middle_of_its_lambdas() -> None:
+    async def story(world: World) -> None:
+        handles = await world.schedule(3, 2.0)
+        await world.until(lambda: len(_runs(handles)) == 3)
+        world.hosts[0].crash()
+        crashed_at = _now()
+        await world.until(lambda: len(_runs(handles)) > 3)
+        assert _now() < crashed_at + 2
+        records = await world.succeed(handles)
+        assert [(record.losses, record.attempts) for record in records] == [(1, 1)] * 3
+
+    play(story, hosts=1)
+
+
+def test_an_executor_dies_after_its_lambda_and_before_the_report() -> None:
+    """Nobody knows that it was done: it runs again. At least once, not at most once."""
+
+    async def story(world: World) -> None:
+        world.line.down.add("set_results")
+        handles = await world.schedule(2, 0.5)
+        await world.until(lambda: all(run.ok for run in _runs(handles)) and len(_runs(handles)) == 2)
+        world.hosts[0].crash()
+        await asyncio.sleep(0.1)
+        world.line.down.clear()
+        await world.succeed(handles)
+        assert all(len(of(handle)) == 2 for handle in handles)
+
+    play(story, hosts=1)
+
+
+def test_a_result_that_arrives_after_the_task_was_claimed_anew_changes_nothing() -> None:
+    async def story(world: World) -> None:
+        world.line.plan["set_results"] = Fault.DELAYED_LATE
+        (handle,) = await world.schedule(1, 0.5)
+        await world.until(lambda: world.line.hits["set_results"] == 1, look=0.001)
+        world.hosts[0].crash()
+        await world.until(lambda: len(of(handle)) == 2)
+        token = (await world.record(handle)).fence
+        await world.succeed([handle])
+        before = await world.record(handle)
+        await asyncio.sleep(LATE_S)
+        after = await world.record(handle)
+        assert (after.fence, after.ended_runs) == (token, before.ended_runs)
+        assert [run.why for run in after.ended_runs][-1] == "succeeded"
+
+    play(story, hosts=1)
+
+
+def test_the_hsc_is_restarted() -> None:
+    """Away for less than three heartbeats: nobody notices."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(4, 8.0)
+        await world.until(lambda: len(_runs(handles)) == 4)
+        world.line.down |= HSC_CALLS
+        handles += await world.schedule(4, 0.1)
+        await asyncio.sleep(4)
+        world.line.down.clear()
+        await world.succeed(handles)
+        assert all(len(of(handle)) == 1 for handle in handles)
+
+    play(story)
+
+
+def test_the_hsc_is_away_for_long() -> None:
+    """Executors end themselves before a lease of theirs can; then their tasks run again."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(4, 8.0)
+        await world.until(lambda: len(_runs(handles)) == 4)
+        world.line.down |= HSC_CALLS
+        away_at = _now()
+        await asyncio.sleep(2 * H)
+        assert max(run.end or 0 for run in _runs(handles)) < away_at + H
+        world.line.down.clear()
+        await world.succeed(handles)
+        assert {code for host in world.hosts for code in host.codes} == {75}
+
+    play(story)
+
+
+def test_a_host_drains_while_its_controller_claims() -> None:
+    """What it holds goes to the other host at once; no attempt and no loss is counted."""
+
+    async def story(world: World) -> None:
+        world.line.plan["claim_tasks"] = Fault.SLOW
+        handles = await world.schedule(12, 1.0)
+        await asyncio.sleep(0.1)
+        await world.hosts[0].controller.drain()
+        began = _now()
+        records = await world.succeed(handles)
+        assert _now() - began < 6, "nothing waited for a timeout"
+        assert {(record.losses, record.attempts) for record in records} == {(0, 1)}
+
+    play(story)
+
+
+def test_a_backlog_older_than_every_timeout() -> None:
+    """Nobody has worked for minutes. Each task is still in its queue once, and runs once."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(60, 0.1)
+        await asyncio.sleep(60)
+        depths = [queue.depth for queue in await world.store.queues()]
+        assert sum(depths) == 60
+        await world.add_host()
+        await world.succeed(handles, within=10)
+        assert all(len(of(handle)) == 1 for handle in handles)
+
+    play(story, hosts=0)
+
+
+def test_a_poison_task_among_innocents() -> None:
+    """It is a dead letter after three losses; of the others none is charged with more than one."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(30, 1.0) + await world.schedule(30, 1.0, delay=3)
+        bad = await world.client.schedule(poison.prepare())
+        (record,) = await world.finished([bad])
+        assert Status(record.status) is Status.FATAL_FAILURE
+        assert (record.losses, record.attempts) == (3, 0)
+        assert 3 <= len(of(bad)) <= 4, "beside other suspects it is not charged, and runs alone the next time"
+        assert max(record.losses for record in await world.succeed(handles, within=300)) <= 1
+
+    play(story)

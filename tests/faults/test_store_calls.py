@@ -1,0 +1,237 @@
+"""Every verb of the task store with its answer lost, and a store that errs, is slow, stands still, forgets or tells another time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+import fakeredis
+import pytest
+
+import atf.store
+from atf.config import StoreSettings
+from atf.errors import Unavailable
+from atf.rpc import frontend_pb2 as f
+from atf.store import keys
+from atf.store.connection import Link
+from atf.store.store import Store
+from atf.store.types import RestoredTask
+from atf.task import US, Status
+
+from .line import Fault
+from .world import PARTITIONS, TIMING, H, World, app, hopeless, of, play, step
+
+VERBS: Final = sorted(
+    path.stem for path in (Path(atf.store.__file__).parent / "lua").glob("*.lua") if path.stem != "common"
+)
+
+
+async def _a_day(world: World) -> None:
+    """Uses every verb."""
+    handles = await world.schedule(5) + await world.schedule(2, 0.2, fails=1)
+    handles += await world.schedule(1, 5.0, delay=1)
+    (short,) = await world.schedule(1, 0.1, retention=2)
+    await asyncio.sleep(0.5)
+    world.hosts[0].crash()
+    await asyncio.sleep(1.2)
+    world.hosts[1].crash()
+    await _desk_work(world)
+    await world.succeed(handles)
+    await _restore(world)
+    async with asyncio.timeout(60):
+        while await world.store.get([short.id]) != [None]:
+            await asyncio.sleep(1)
+    assert [run.ok for run in of(short)] == [True]
+
+
+async def _desk_work(world: World) -> None:
+    (never,) = await world.schedule(1, delay=3600)
+    assert await world.client.cancel(never.id)
+    letter = await world.client.schedule(hopeless.prepare())
+    await world.finished([letter])
+    await world.client.retry(letter.id)
+    await world.client.pause("f/hopeless")
+    await world.client.resume("f/hopeless")
+    await world.succeed([letter])
+    assert (await world.client.explain(never.id)).task.status is Status.CANCELLED
+    assert [each.id for each in await world.client.list("f/step", Status.CANCELLED)] == [never.id]
+    assert {each.name for each in await world.client.lambdas()} == set(app.lambdas)
+
+
+async def _restore(world: World) -> None:
+    """As an import does; a repetition finds the id taken."""
+    store = await world.open_store()
+    spec = step.prepare(0.1).request.spec.SerializeToString()
+    due_us = world.store_clock_us()
+    task = RestoredTask("old", "f/step", 1, spec, b"d", due_us, due_us, "", "", 1, 1, 2, 7, "it rained")
+    await world.sure(lambda: store.restore([task]))
+    (record,) = await world.finished([f"{store.partition_for('old')}-old"])
+    assert (record.runs, record.attempts, record.losses) == (3, 2, 1)
+    assert len(of(record.id)) == 1
+
+
+@pytest.mark.parametrize("verb", [each for each in VERBS if each != "open"])
+def test_the_answer_of_a_call_of_the_store_is_lost(verb: str) -> None:
+    """It is done, and whoever called thinks that it is not."""
+
+    def prepare(world: World) -> None:
+        world.store_line.plan[verb] = Fault.LOST_ANSWER
+        if verb == "hand_back":
+            world.line.plan["next_work"] = Fault.LOST_ANSWER  # whose claims are handed back
+
+    async def story(world: World) -> None:
+        await _a_day(world)
+        assert world.store_line.hits[verb] > 0, "the day never calls it"
+
+    play(story, prepare=prepare)
+
+
+def test_an_opening_of_the_store_may_fail_after_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    direct = Link.call
+    failed: list[str] = []
+
+    async def call(link: Link, verb: str, *args: Any, **kwargs: Any) -> Any:
+        answer = await direct(link, verb, *args, **kwargs)
+        if verb == "open" and not failed:
+            failed.append(verb)
+            raise Unavailable("no answer")
+        return answer
+
+    async def story(world: World) -> None:
+        monkeypatch.setattr(Link, "call", call)
+        server, settings = fakeredis.FakeServer(), StoreSettings(partitions=PARTITIONS)
+        with pytest.raises(Unavailable):
+            await Store.open(settings, TIMING, world.runtime, fake=server)
+        store = await Store.open(settings, TIMING, world.runtime, fake=server)
+        await store.close()
+        assert failed
+
+    play(story, hosts=0)
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.REFUSED, Fault.LOST_ANSWER, Fault.SLOW], ids=["refused", "lost answer", "slow"]
+)
+def test_every_third_call_of_the_store_fails(fault: Fault) -> None:
+    def prepare(world: World) -> None:
+        world.store_line.plan.update(dict.fromkeys(VERBS, fault))
+
+    async def story(world: World) -> None:
+        await _a_day(world)
+
+    play(story, prepare=prepare)
+
+
+@pytest.mark.parametrize(("seconds", "ends"), [(4.0, set()), (H + 4, {75})], ids=["within the tolerance", "beyond it"])
+def test_a_store_that_stands_still(seconds: float, ends: set[int]) -> None:
+    """Executors bear it for three heartbeats; then they end themselves, and their tasks run again."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(4, 8.0) + await world.schedule(4, 0.5, delay=1.0)
+        await asyncio.sleep(0.9)
+        await world.store_line.stall(seconds)
+        await world.succeed(handles)
+        assert {code for host in world.hosts for code in host.codes} == ends
+        assert all(len(of(handle)) == (2 if ends else 1) for handle in handles[:4])
+
+    play(story)
+
+
+@pytest.mark.parametrize("jump_s", [3600.0, -3600.0, 5.0, -5.0])
+def test_the_store_s_clock_jumps(jump_s: float) -> None:
+    """No lease of a live executor ends by it: everything runs once."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(4, 8.0)
+        await world.until(lambda: len(_all(handles)) == 4)
+        await asyncio.sleep(1)
+        world.skew_us += round(jump_s * US)
+        handles += await world.schedule(4, 0.5)
+        await world.succeed(handles)
+        assert all(len(of(handle)) == 1 for handle in handles)
+
+    play(story)
+
+
+def _all(handles: list[Any]) -> list[Any]:
+    return [run for handle in handles for run in of(handle)]
+
+
+def test_the_store_is_rolled_back_by_a_second() -> None:
+    """Claims that it has forgotten are not given again before their executors have ended; tokens still grow."""
+
+    async def story(world: World) -> None:
+        (long,) = await world.schedule(1, 6.0)
+        waiting = await world.schedule(3, 6.0, delay=2)
+        await asyncio.sleep(1.5)
+        before = world.dump()
+        await world.until(lambda: len(_all(waiting)) == 3)
+        first = {handle.id: of(handle)[0].fence for handle in waiting}
+        await asyncio.sleep(0.4)
+        await world.forget(before)
+        world.server_id = ("2", "0")
+        forgotten_at = asyncio.get_running_loop().time()
+        await world.succeed([long, *waiting])
+        for handle in waiting:
+            assert of(handle)[-1].fence > first[handle.id]
+            assert of(handle)[-1].start >= forgotten_at + H
+        assert len(of(long)) == 1, "its claim was known: it went on"
+
+    play(story)
+
+
+def test_a_store_that_restarted_and_forgets_nothing_needs_no_pause() -> None:
+    async def story(world: World) -> None:
+        running = await world.schedule(2, 4.0)
+        await world.until(lambda: len(_all(running)) == 2)
+        world.store_line.down.add("*")
+        await asyncio.sleep(3)
+        world.store_line.down.clear()
+        world.server_id = ("2", "1")
+        handles = await world.schedule(4, 0.1)
+        await world.succeed([*running, *handles], within=8)
+        assert all(len(of(handle)) == 1 for handle in [*running, *handles])
+
+    play(story)
+
+
+def test_a_wiped_queue_is_filled_again() -> None:
+    async def story(world: World) -> None:
+        handles = await world.schedule(20, 0.1)
+        await asyncio.sleep(0.5)
+        client = world.store._link.client
+        wiped = [key for partition in range(PARTITIONS) for key in [f"rq:queue:{keys.rq_name(partition, 'f/step:1')}"]]
+        assert await client.delete(*wiped) > 0
+        await world.add_host()
+        began = asyncio.get_running_loop().time()
+        await world.succeed(handles)
+        assert asyncio.get_running_loop().time() - began < 15, "enqueue_timeout is 10 s"
+        assert all(len(of(handle)) == 1 for handle in handles)
+
+    play(story, hosts=0)
+
+
+def test_a_registration_that_died_half_way_reaches_every_partition() -> None:
+    """Whoever paused the lambda is gone before it told the other partitions: a store consumer does it."""
+
+    async def story(world: World) -> None:
+        world.store_line.down.add("owed")
+        with pytest.raises(Unavailable):
+            await world.frontend.pause_lambda(_pause("f/step"))
+        world.store_line.down.clear()
+        await asyncio.sleep(2)
+        handles = await world.schedule(12, 0.1)
+        assert {handle.id[0] for handle in handles} == {"0", "1"}
+        await asyncio.sleep(3)
+        assert _all(handles) == []
+        await world.client.resume("f/step")
+        await world.succeed(handles)
+
+    play(story)
+
+
+def _pause(name: str) -> f.PauseLambdaRequest:
+    request = f.PauseLambdaRequest()
+    setattr(request, "lambda", name)
+    return request
