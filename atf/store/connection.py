@@ -16,7 +16,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from atf.config import StoreSettings
-from atf.errors import AtfError, FailedPrecondition, Internal, ResourceExhausted, Unavailable
+from atf.errors import AtfError, ConfigError, FailedPrecondition, Internal, ResourceExhausted, Unavailable
 
 from . import library
 
@@ -99,18 +99,26 @@ class Link:
 
     @classmethod
     def open(cls, settings: StoreSettings) -> Link:
-        """A link over the network or a Unix socket. Connects on first use."""
-        pool = BlockingConnectionPool.from_url(
-            settings.redis_url,
-            max_connections=settings.store_connections,
-            timeout=settings.store_timeout,
-            socket_timeout=settings.store_timeout,
-            socket_connect_timeout=settings.store_timeout,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-            client_name="atf",
-        )
+        """A link over the network or a Unix socket. Connects on first use.
+
+        Raises:
+            ConfigError: the address of the store has no form that can be one.
+        """
         url, timeout = settings.redis_url, settings.store_timeout
+        try:
+            pool = BlockingConnectionPool.from_url(
+                url,
+                max_connections=settings.store_connections,
+                timeout=timeout,
+                socket_timeout=timeout,
+                socket_connect_timeout=timeout,
+                retry=Retry(NoBackoff(), 0),
+                protocol=2,
+                client_name="atf",
+            )
+        except ValueError as error:
+            forms = "redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH"
+            raise ConfigError(f"redis_url = {safe_url(url)!r}: {error}; write {forms}") from None
         return cls(pool, safe_url(url), lambda: Redis.from_url(url, socket_timeout=timeout))
 
     async def call(self, verb: str, partition_record: str, args: Sequence[Arg], *, server: bool = False) -> Any:

@@ -14,7 +14,15 @@ import redis
 from redis._parsers.base import BaseParser
 
 from atf.config import StoreSettings, Timing
-from atf.errors import AtfError, FailedPrecondition, Internal, ResourceExhausted, StoreSettling, Unavailable
+from atf.errors import (
+    AtfError,
+    ConfigError,
+    FailedPrecondition,
+    Internal,
+    ResourceExhausted,
+    StoreSettling,
+    Unavailable,
+)
 from atf.runtime import SystemRuntime
 from atf.store import library, server
 from atf.store.connection import safe_url, translate
@@ -119,6 +127,17 @@ async def test_a_server_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(error, match=sentence):
         await server.check(Says(**info))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h", "127.0.0.1:6379", "redis://h:99999", "redis://h:port", "redis://:secret@h:99999"]
+)
+async def test_an_address_that_can_be_none_is_a_setting_that_breaks_a_rule(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"redis_url = .*; write redis://HOST:PORT") as caught:
+        async with opened(url):
+            pass
+
+    assert "secret" not in str(caught.value)
 
 
 async def test_a_server_that_fits_is_taken_with_a_warning_where_it_keeps_no_log() -> None:
