@@ -38,14 +38,14 @@ def _load(name: str) -> App:
         sys.path.append(here)  # last: a user's controller.py must not stand in for another module
     try:
         found = getattr(importlib.import_module(module), variable, None)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script without `if __name__ == "__main__"` may exit
         raise ConfigError(f"app {name}: {_where(error)}{type(error).__name__}: {error}") from error
     if not isinstance(found, App):
         raise ConfigError(f"app {name}: {module} has no atf.App named {variable!r}")
     return found
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename} line {error.lineno}: "
     frames = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]

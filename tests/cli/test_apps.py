@@ -61,12 +61,14 @@ def test_two_apps_with_one_name(atf: Atf, tmp_path: Path) -> None:
         ("bad_name:other", "app bad_name:other: bad_name has no atf.App named 'other'"),
         ("bad_line:app", "bad_line.py line 2: ZeroDivisionError: division by zero"),
         ("bad_syntax:app", "bad_syntax.py line 1: SyntaxError: "),
+        ("bad_exit:app", "bad_exit.py line 2: SystemExit: 0"),
     ],
 )
 def test_what_can_not_be_used_is_named_with_its_line(word: str, says: str, atf: Atf, tmp_path: Path) -> None:
     write(tmp_path, "bad_name", "other = 1")
     write(tmp_path, "bad_line", "a = 1\nb = a / 0\n")
     write(tmp_path, "bad_syntax", "def f(:\n")
+    write(tmp_path, "bad_exit", "import sys\nsys.exit(0)\n")
 
     ran = atf("lambdas", "check", word)
 
