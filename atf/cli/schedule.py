@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -93,7 +94,7 @@ def build_request(
     body, encoding = _payload(arguments, payload, raw)
     spec = t.TaskSpec(payload=body, encoding=encoding, labels=_pairs(labels, "--label"))
     setattr(spec, "lambda", check_lambda(lambda_name))
-    if ordering_key:
+    if ordering_key is not None:
         spec.ordering_key = check_name(ordering_key, "--ordering-key")
     if priority is not None:
         spec.options.priority = _priority(priority)
@@ -101,7 +102,7 @@ def build_request(
         spec.options.max_attempts = max_attempts
     if timeout is not None:
         spec.options.timeout_us = round(timeout * US)
-    request = f.ScheduleRequest(id=check_id(key) if key else new_id(SystemRuntime().random), spec=spec)
+    request = f.ScheduleRequest(id=check_id(key) if key is not None else new_id(SystemRuntime().random), spec=spec)
     if at is not None and delay is not None:
         raise InvalidArgument("--at and --delay: give one of them")
     if at is not None:
@@ -123,7 +124,7 @@ def _payload(arguments: Sequence[str], payload: str | None, raw: str | None) -> 
         return json.dumps({name: _value(text) for name, text in _pairs(arguments, "-a").items()}).encode(), t.JSON
     text = sys.stdin.read() if payload == "-" else payload
     try:
-        values = json.loads(text, parse_constant=_no_constant)
+        values = _json(text)
     except ValueError as error:
         raise InvalidArgument(f"--payload is no JSON: {error}") from None
     if not isinstance(values, dict):
@@ -145,13 +146,20 @@ def _pairs(words: Sequence[str], flag: str) -> dict[str, str]:
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return _json(text)
     except ValueError:
         return text
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+def _json(text: str) -> Any:
+    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):  # JSON has no such number, and a lambda that takes one would get a text in its place
+        raise InvalidArgument(f'{text} is no JSON number; if the text is meant, put it in double quotes: "{text}"')
+    return number
 
 
 def _priority(text: str) -> int:

@@ -14,12 +14,14 @@ from .conftest import Atf, FakeFrontend
 
 
 def test_arguments_become_a_payload_by_name(atf: Atf, frontend: FakeFrontend) -> None:
-    ran = atf("schedule", "shop/mail", "-a", "to=ann", "-a", "copies=2", "-a", 'tags=["a"]', "-a", "note=a=b")
+    ran = atf(
+        "schedule", "shop/mail", "-a", "to=ann", "-a", "copies=2", "-a", 'tags=["a"]', "-a", "note=a=b", "-a", 'x="NaN"'
+    )
 
     assert ran.code == 0
     (request,) = frontend.asked
     assert getattr(request.spec, "lambda") == "shop/mail"
-    assert json.loads(request.spec.payload) == {"to": "ann", "copies": 2, "tags": ["a"], "note": "a=b"}
+    assert json.loads(request.spec.payload) == {"to": "ann", "copies": 2, "tags": ["a"], "note": "a=b", "x": "NaN"}
     assert request.spec.encoding == t.JSON
     assert request.WhichOneof("when") is None
     assert ran.out == f"0-{request.id}\n"
@@ -104,6 +106,9 @@ def test_wait_prints_the_result(atf: Atf, frontend: FakeFrontend) -> None:
         (["shop/mail", "--payload", "[1]"], "give a JSON object"),
         (["shop/mail", "--payload", "{"], "--payload is no JSON"),
         (["shop/mail", "--payload", '{"x": NaN}'], "NaN is no JSON number"),
+        (["shop/mail", "-a", "x=NaN"], "NaN is no JSON number; if the text is meant"),
+        (["shop/mail", "-a", "x=[-Infinity]"], "-Infinity is no JSON number"),
+        (["shop/mail", "-a", "x=1e999"], "1e999 is no JSON number"),
         (["shop/mail", "--raw", "nowhere"], "--raw nowhere: No such file or directory"),
         (["shop/mail", "--delay", "soon"], "'soon' is no duration"),
         (["shop/mail", "--delay", "1", "--at", "2030-01-01"], "--at and --delay: give one of them"),
@@ -111,6 +116,7 @@ def test_wait_prints_the_result(atf: Atf, frontend: FakeFrontend) -> None:
         (["shop/mail", "--priority", "urgent"], "use high, normal, low, or 0 to 9"),
         (["shop/mail", "--priority", "10"], "priority 10: use 0 (high) to 9"),
         (["shop/mail", "--key", "a b"], "task id 'a b'"),
+        (["shop/mail", "--key", ""], "task id ''"),
         (["shop/mail", "--ordering-key", "a b"], "--ordering-key 'a b'"),
         (["shop/mail", "--label", "x"], "--label 'x': write NAME=VALUE"),
         ([], "Missing argument 'LAMBDA'"),
