@@ -7,13 +7,14 @@ them gives.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from .context import local_context
+from .errors import InvalidArgument
 from .options import CallOptions, LambdaOptions, TaskOptionsValues, duration_us, instant_us, run_options
-from .payload import decode_result, encode_named, encode_result
+from .payload import decode_result, encode_named, encode_result, short
 from .rpc import frontend_pb2 as f
 from .rpc import task_pb2 as t
 from .signature import Codec
@@ -202,7 +203,10 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
         raise TypeError(f"{name}: there is no option {min(unknown)!r}")
     if "delay" in options and "at" in options:
         raise TypeError(f"{name}: give delay or at, not both")
-    spec = t.TaskSpec(options=run_options(options).to_proto(), labels=options.get("labels"))
+    labels = options.get("labels") or {}
+    if not isinstance(labels, Mapping) or not all(isinstance(text, str) for pair in labels.items() for text in pair):
+        raise InvalidArgument(f"labels {short(labels)}: names and values are text, such as {{'team': 'web'}}")
+    spec = t.TaskSpec(options=run_options(options).to_proto(), labels=labels)
     setattr(spec, "lambda", name)  # a keyword of the language
     if "ordering_key" in options:
         spec.ordering_key = check_name(options["ordering_key"], "ordering_key")

@@ -144,6 +144,8 @@ def priority_number(priority: int | str) -> int:
         if priority not in PRIORITIES:
             raise InvalidArgument(f"priority {priority!r}: use 0 (high) to 9, or high, normal, low")
         return PRIORITIES[priority]
+    if not isinstance(priority, int) or isinstance(priority, bool):
+        raise InvalidArgument(f"priority {priority!r}: use 0 (high) to 9, or high, normal, low")
     return check_priority(priority)
 
 
