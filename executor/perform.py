@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from atf.context import Context
+from atf.errors import InvalidArgument
 from atf.options import from_us
 from atf.runtime import Runtime
 from atf.task import US
@@ -106,8 +107,10 @@ class Performer:
             return Failed(f"this executor has no lambda {task.lambda_name}")
         try:
             values = known.decode(task.spec.payload, task.spec.encoding)
+        except InvalidArgument as error:
+            return GaveUp(str(error))
         except Exception as error:  # noqa: BLE001  whatever is wrong with it, it will be wrong again
-            return GaveUp(f"the payload does not fit {task.lambda_name}: {reason(error)}")
+            return GaveUp(f"{task.lambda_name}: the payload can't be read: {reason(error)}")
         return _Call(known, (self._context(task),) if known.takes_context else (), values)
 
     def _context(self, task: HeldTask) -> Context:

@@ -150,8 +150,9 @@ def _bind_error(family: int, kind: int, protocol: int, _name: str, address: Any)
 def _refusal(host: str, port: int, error: OSError) -> ConfigError:
     taken = error.errno == errno.EADDRINUSE
     why = f"port {port} is in use by another process" if taken else (error.strerror or str(error))
+    choose = "Stop what holds it, or choose another address" if taken else "Choose another address"
     return ConfigError(
-        f"can't listen on {host}:{port}: {why}. Stop what holds it, or choose another address with"
+        f"can't listen on {host}:{port}: {why}. {choose} with"
         " --listen HOST:PORT (or ATF_LISTEN, or `listen` in atf.toml); port 0 takes a free one"
     )
 
