@@ -109,6 +109,15 @@ async def test_a_lease_that_ended_while_no_consumer_ran_is_lost_soon_after_one_h
     assert await world.queued() == ["0-a"]
 
 
+async def test_a_lease_renewed_after_the_clock_went_back_ends_by_the_clock_as_it_is(world: World) -> None:
+    (claim,) = await world.run("a")
+    world.clock.advance(-DAY_S)
+    assert await world.beat(claim) == [Verdict.OK]
+    await world.check()
+    world.clock.us += LEASE_US
+    assert (await world.store.enqueue(0, 0)).lost == 1
+
+
 async def test_a_token_grows_although_the_clock_goes_back(world: World) -> None:
     (claim,) = await world.run("a", started=False)
     counters = [claim.counter]

@@ -4,7 +4,7 @@
 -- RETURNS  per claim 1 ok, 2 lost, 3 its cancellation was asked for
 register('heartbeat', {'allow-oom'}, function(keys, args)
   local P, now, timeout = keys[1], instant(args[1]), tonumber(args[2])
-  local answer = {}
+  local answer, leased = {}, {}
   for i = 3, #args, 5 do
     local id = args[i]
     local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'x', 'q')
@@ -16,9 +16,11 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
       else
         redis.call('ZADD', live_key(P, task[5], task[1]), fmt(now + timeout), id)
       end
+      leased[task[5]] = true
       if args[i + 4] ~= '' then redis.call('HSET', task_key(P, id), 'p', args[i + 4]) end
       answer[#answer + 1] = task[4] and 3 or 1
     end
   end
+  for queue in pairs(leased) do visit_by(P, queue, now + timeout) end  -- only after the clock has stepped back can that be sooner
   return answer
 end)
