@@ -107,7 +107,10 @@ def _announce(cluster: Cluster, as_json: bool) -> None:
         print_json(where)
     else:
         executors = f"{settings.executors} for {', '.join(cluster.apps)}"
-        print_facts([("task store", cluster.store), *cluster.addresses.items(), ("executors", executors)])
+        address = cluster.redis_url if cluster.redis_url != cluster.store else ""
+        print_facts(
+            [("task store", cluster.store), ("its URL", address), *cluster.addresses.items(), ("executors", executors)]
+        )
         if settings.durability == "relaxed" and not settings.redis_url:
             print("durability relaxed: up to 2 s of accepted tasks may be lost when the power or the machine fails")
         if not cluster.frontend_address.endswith(":7401"):
