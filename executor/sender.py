@@ -139,5 +139,6 @@ class Sender(Generic[M]):
     def _answered(self, batch: list[tuple[HeldTask, M]], verdicts: Sequence[h.Verdict]) -> None:
         lost = sum(verdict != h.OK for verdict in verdicts)
         self._ledger.release(task for task, _ in batch)
-        self._log.info(self._what, tasks=len(batch), lost=lost)
+        say = self._log.warning if lost else self._log.info  # a claim that is lost is run again by somebody
+        say(self._what, tasks=len(batch), lost=lost)
         self._moved()
