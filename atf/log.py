@@ -87,8 +87,9 @@ def _build(level: int, *, console: bool, stream: TextIO | None, fields: dict[str
 
 
 def _processors(console: bool, stream: TextIO | None) -> list[Processor]:
-    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-    shared: list[Processor] = [structlog.processors.add_log_level, _hide, stamp]
+    shared: list[Processor] = [structlog.processors.add_log_level, _hide]
+    # People read the time of their own clock, and have the day at hand.
+    shared.append(structlog.processors.TimeStamper(fmt="%H:%M:%S.%f" if console else "iso", utc=not console))
     if console:
         colors = stream is not None and stream.isatty()
         return [*shared, structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=28, sort_keys=False)]
