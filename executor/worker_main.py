@@ -30,6 +30,8 @@ from .worker import Executor
 
 _LAST_BEAT_S: Final = 2.0
 """Seconds that the heartbeats' thread has to end in."""
+_LAST_WORDS_S: Final = 2.0
+"""Seconds that what lambdas registered with atexit has to end in."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,6 +50,11 @@ def main(arguments: Sequence[str]) -> int:
     code = run_role("executor", body, logs)
     if code:
         die(code)  # a body may still run, and nothing can stop its thread
+    insist = threading.Timer(
+        _LAST_WORDS_S, die, (code,)
+    )  # the interpreter waits for every thread that a lambda has left
+    insist.daemon = True
+    insist.start()
     return code
 
 

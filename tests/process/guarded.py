@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import atf
@@ -40,6 +41,12 @@ def leave(code: int) -> None:
 @app.task
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task
+def leave_a_thread() -> None:
+    """The interpreter would wait for it at its end."""
+    ThreadPoolExecutor(1).submit(threading.Event().wait)
 
 
 @app.task

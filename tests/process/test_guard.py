@@ -313,3 +313,12 @@ async def test_the_guard_holds_neither_grpc_nor_user_code() -> None:
     loaded = set(output.decode().split())
     assert "atf.executor.guard" in loaded
     assert loaded.isdisjoint({"grpc", "structlog", "redis", "atf.executor.worker", "atf.executor.lanes"})
+
+
+async def test_a_drained_worker_ends_although_a_lambda_left_a_thread_behind() -> None:
+    async with guarded() as world:
+        await world.event()
+        await world.give(call("0-a", "leave_a_thread"))
+        await world.until(lambda: world.hsc.results)
+        world.controller.give(draining=True)
+        assert (await world.death())["code"] == 0
