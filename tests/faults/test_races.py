@@ -141,7 +141,7 @@ def test_what_a_lambda_does_wrong_ends_its_own_task_alone() -> None:
             (raised, 2, "RuntimeError: attempt 2 fails"),
             (returned, 1, "can't be encoded"),
             (misfitted, 1, "the payload does not fit"),
-            (unread, 1, "the payload does not fit"),
+            (unread, 1, "the handler takes JSON arguments"),
         ):
             assert record.status == t.FATAL_FAILURE
             assert (record.attempts, record.losses) == (attempts, 0)

@@ -1,0 +1,303 @@
+"""What may go wrong, and the tests that hold what then happens: one line per accident, in the words of an operator.
+
+A name is "<file below tests>::<test>". test_catalogue.py sees to it that each of them exists.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Accident(NamedTuple):
+    """Something that goes wrong."""
+
+    what: str
+    outcome: str
+    tests: tuple[str, ...]
+
+
+def _of(what: str, outcome: str, *tests: str) -> Accident:
+    return Accident(what, outcome, tests)
+
+
+CATALOGUE: Final[tuple[Accident, ...]] = (
+    # --- calls --------------------------------------------------------------------------------------------------------
+    _of(
+        "the answer to an RPC is lost: it was done, and its caller thinks that it was not",
+        "the caller repeats it, and it counts once",
+        "faults/test_calls.py::test_a_call_between_roles_may_go_astray",
+        "faults/test_calls.py::test_a_client_s_call_may_go_astray",
+        "controller/test_delivery.py::test_a_claim_whose_answer_was_lost_is_asked_again_with_the_same_nonce",
+        "controller/test_delivery.py::test_claims_of_an_answer_that_was_not_acknowledged_are_handed_back",
+        "executor/test_pipe.py::test_results_are_sent_again_until_they_are_answered_and_gather_meanwhile",
+        "hsc/test_hsc.py::test_a_repeated_claim_answers_the_same_and_another_nonce_loses",
+    ),
+    _of(
+        "the answer to a call of the task store is lost",
+        "the caller repeats it; a pop, which can't be repeated, leaves ids that come back by themselves",
+        "faults/test_store_calls.py::test_the_answer_of_a_call_of_the_store_is_lost",
+        "faults/test_store_calls.py::test_an_opening_of_the_store_may_fail_after_it_is_done",
+        "store_consumer/test_consumer.py::test_an_id_that_was_popped_and_forgotten_is_enqueued_again",
+    ),
+    _of(
+        "an RPC is delivered twice",
+        "the second time changes nothing",
+        "faults/test_calls.py::test_a_call_between_roles_may_go_astray",
+        "faults/test_calls.py::test_a_client_s_call_may_go_astray",
+        "executor/test_pipe.py::test_a_copy_of_an_answer_changes_nothing",
+        "hsc/test_hsc.py::test_results_are_recorded_once_and_the_old_token_changes_nothing",
+    ),
+    _of(
+        "an RPC is delivered late",
+        "its token or number is old by then: it changes nothing. Only a late cancel can't be told from a new one",
+        "faults/test_calls.py::test_a_call_between_roles_may_go_astray",
+        "faults/test_calls.py::test_a_schedule_that_arrives_when_its_task_is_done_makes_no_other",
+        "faults/test_calls.py::test_a_copy_of_a_cancel_that_arrives_after_a_retry_cancels_once_more",
+        "controller/test_delivery.py::test_a_late_copy_of_an_old_call_takes_nothing_back",
+    ),
+    _of(
+        "results arrive after the task was claimed anew",
+        "LOST; the second run's result is the task's",
+        "faults/test_roles.py::test_a_result_that_arrives_after_the_task_was_claimed_anew_changes_nothing",
+        "executor/test_pipe.py::test_a_result_that_is_not_ours_any_more_is_dropped",
+    ),
+    # --- roles --------------------------------------------------------------------------------------------------------
+    _of(
+        "two store consumers come upon one id",
+        "it is pushed once",
+        "store/test_queues.py::test_two_store_consumers_in_a_row_push_an_id_once",
+        "store_consumer/test_consumer.py::test_two_consumers_enqueue_each_task_once",
+        "faults/test_roles.py::test_two_of_everything_share_the_work_and_give_nothing_twice",
+    ),
+    _of(
+        "two controllers hold one id",
+        "one claims it, the other is told LOST and drops it",
+        "controller/test_next_work.py::test_an_id_that_another_controller_claimed_first_is_dropped",
+        "faults/test_roles.py::test_two_of_everything_share_the_work_and_give_nothing_twice",
+    ),
+    _of(
+        "a controller is killed between pop and claim",
+        "the ids are pushed again after enqueue_timeout; no loss is counted",
+        "faults/test_roles.py::test_a_controller_is_killed_between_pop_and_claim",
+        "process/test_kills.py::test_a_role_is_killed_under_load",
+    ),
+    _of(
+        "a controller is killed between claim and answer",
+        "the tasks run when their leases have ended",
+        "faults/test_roles.py::test_a_controller_is_killed_between_claim_and_answer",
+        "process/test_kills.py::test_a_role_is_killed_under_load",
+    ),
+    _of(
+        "an executor dies before the lambda starts",
+        "the task is handed back and counts nothing",
+        "faults/test_roles.py::test_an_executor_dies_before_its_lambdas_start",
+        "controller/test_delivery.py::test_each_claim_of_a_dead_executor_goes_the_way_of_its_state",
+        "process/test_guard.py::test_what_a_dead_worker_held_is_told_by_its_state",
+    ),
+    _of(
+        "an executor dies while the lambda runs",
+        "the task runs again at once, with one loss",
+        "faults/test_roles.py::test_an_executor_dies_in_the_middle_of_its_lambdas",
+        "process/test_kills.py::test_a_worker_is_killed_and_its_tasks_run_again_at_once",
+    ),
+    _of(
+        "an executor dies after the lambda and before the report",
+        "the task runs again: at least once",
+        "faults/test_roles.py::test_an_executor_dies_after_its_lambda_and_before_the_report",
+    ),
+    _of(
+        "an executor is frozen or starved",
+        "its guard kills it before a lease of it can end; it never goes on",
+        "process/test_guard.py::test_a_frozen_or_starved_worker_is_killed_before_its_lease_ends",
+        "process/test_kills.py::test_a_frozen_worker_never_goes_on_and_its_tasks_run_again",
+        "executor/test_heartbeat.py::test_a_task_starts_only_with_enough_of_its_lease_left_and_a_heartbeat_comes_first",
+        "executor/test_pipe.py::test_claims_that_arrive_when_their_lease_is_half_over_are_handed_back",
+    ),
+    _of(
+        "the HSC is restarted",
+        "away for less than three heartbeats nobody notices; for longer, executors end themselves in time",
+        "faults/test_roles.py::test_the_hsc_is_restarted",
+        "faults/test_roles.py::test_the_hsc_is_away_for_long",
+        "executor/test_heartbeat.py::test_three_failures_in_a_row_end_the_process",
+        "process/test_kills.py::test_a_role_is_killed_under_load",
+    ),
+    _of(
+        "a role is told to end while it is busy",
+        "what has started ends, the rest is given back; no attempt and no loss is counted",
+        "process/test_kills.py::test_each_role_is_told_to_end_under_load",
+        "process/test_kills.py::test_an_executor_is_told_to_end_under_load",
+        "faults/test_roles.py::test_a_host_drains_while_its_controller_claims",
+    ),
+    # --- user code ----------------------------------------------------------------------------------------------------
+    _of(
+        "user code holds the interpreter lock",
+        "no heartbeat leaves: the guard kills the process in time, and the task runs again",
+        "process/test_guard.py::test_a_frozen_or_starved_worker_is_killed_before_its_lease_ends",
+        "process/test_kills.py::test_native_code_that_holds_the_interpreter_lock_is_killed_in_time",
+    ),
+    _of(
+        "user code blocks the event loop",
+        "heartbeats go on: no lease is lost",
+        "process/test_kills.py::test_a_blocked_event_loop_costs_no_lease",
+    ),
+    _of(
+        "user code forks, or leaves processes behind",
+        "the child ends, the parent goes on; what it leaves behind dies with the worker",
+        "process/test_guard.py::test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told",
+        "process/test_guard.py::test_what_a_lambda_started_is_gone_too",
+    ),
+    _of(
+        "user code exits or kills its process",
+        "a loss; a dead letter after the third. sys.exit ends the run alone",
+        "process/test_guard.py::test_a_worker_that_kills_itself_is_told_at_once",
+        "process/test_guard.py::test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told",
+        "process/test_kills.py::test_a_poison_task_ends_as_a_dead_letter_and_the_others_succeed",
+    ),
+    _of(
+        "user code fills the memory",
+        "the guard kills the process at max_rss_mib",
+        "process/test_guard.py::test_a_worker_that_takes_too_much_memory_is_killed",
+    ),
+    _of(
+        "user code hangs past its timeout",
+        "a coroutine is cancelled; a `def` that goes on is ended with its process, and never overlaps its retry",
+        "executor/test_ends.py::test_a_coroutine_is_cancelled_at_its_timeout",
+        "executor/test_ends.py::test_a_def_that_ignores_its_timeout_ends_the_process_and_the_table_says_so",
+        "process/test_guard.py::test_a_def_that_ignores_its_timeout_is_told_as_timed_out_once_its_process_is_dead",
+        "process/test_kills.py::test_a_def_that_ignores_its_timeout_never_overlaps_its_retry",
+    ),
+    _of(
+        "a lambda raises",
+        "an attempt; a dead letter at the last",
+        "faults/test_races.py::test_what_a_lambda_does_wrong_ends_its_own_task_alone",
+    ),
+    _of(
+        "a lambda returns what can't be encoded",
+        "a dead letter that says so",
+        "faults/test_races.py::test_what_a_lambda_does_wrong_ends_its_own_task_alone",
+    ),
+    _of(
+        "a payload can't be decoded",
+        "a dead letter that says so; the lambda never starts",
+        "faults/test_races.py::test_what_a_lambda_does_wrong_ends_its_own_task_alone",
+        "executor/test_pipe.py::test_a_claim_that_can_not_be_read_takes_no_other_along",
+    ),
+    _of(
+        "a lambda is unknown",
+        "refused by the frontend with the nearest names; where no executor has it, the task waits",
+        "frontend/test_validation.py::test_an_unknown_lambda_is_refused_with_the_nearest_names",
+        "faults/test_races.py::test_a_lambda_that_no_executor_knows_waits_and_takes_nobody_along",
+        "executor/test_pipe.py::test_a_task_for_a_lambda_that_is_not_here_may_be_tried_elsewhere",
+    ),
+    _of(
+        "a poison task among innocents",
+        "a dead letter after three losses; of the others none is charged with more than one",
+        "faults/test_roles.py::test_a_poison_task_among_innocents",
+        "process/test_kills.py::test_a_poison_task_ends_as_a_dead_letter_and_the_others_succeed",
+        "controller/test_delivery.py::test_of_several_suspects_in_a_dead_executor_none_is_charged",
+        "executor/test_ends.py::test_a_task_with_one_loss_left_runs_alone",
+    ),
+    # --- the store ----------------------------------------------------------------------------------------------------
+    _of(
+        "the store is restarted",
+        "work goes on when it is back; after H where it may have forgotten claims",
+        "faults/test_store_calls.py::test_a_store_that_restarted_and_forgets_nothing_needs_no_pause",
+        "store/test_errors.py::test_no_claims_for_one_lease_after_a_restart_unless_nothing_is_forgotten",
+        "store/test_errors.py::test_a_real_restart_is_noticed",
+        "process/test_kills.py::test_a_role_is_killed_under_load",
+    ),
+    _of(
+        "the store fails over to a replica",
+        "no claims for H, however durable the replica is",
+        "store/test_errors.py::test_a_promoted_replica_gives_no_claims_for_one_lease_however_durable",
+        "store/test_errors.py::test_a_replica_takes_no_writes_and_is_no_store",
+    ),
+    _of(
+        "the store is full",
+        "it takes no new tasks, and drains",
+        "store/test_errors.py::test_a_full_store_takes_no_more_tasks_and_drains",
+    ),
+    _of(
+        "the store is slow",
+        "everything is slow",
+        "faults/test_store_calls.py::test_every_third_call_of_the_store_fails",
+    ),
+    _of(
+        "the store stands still",
+        "within the tolerance nobody notices; beyond it executors end themselves, and their tasks run again",
+        "faults/test_store_calls.py::test_a_store_that_stands_still",
+        "store/test_errors.py::test_a_store_that_stalls_is_unavailable_and_its_late_answers_go_nowhere",
+    ),
+    _of(
+        "the store answers with errors",
+        "roles and clients try again",
+        "faults/test_store_calls.py::test_every_third_call_of_the_store_fails",
+        "store/test_errors.py::test_every_refusal_of_a_server_has_its_error",
+        "store_consumer/test_consumer.py::test_a_partition_that_fails_is_tried_with_pauses_and_the_other_goes_on",
+    ),
+    _of(
+        "the store is rolled back by a second",
+        "forgotten claims are not given again before their executors have ended; tokens grow all the same",
+        "faults/test_store_calls.py::test_the_store_is_rolled_back_by_a_second",
+        "store/test_clock.py::test_a_store_that_forgot_a_claim_gives_a_larger_token",
+        "store/test_errors.py::test_a_server_that_forgot_even_its_first_claim_is_noticed",
+    ),
+    _of(
+        "the store's clock jumps",
+        "no lease that is alive ends by it, and nothing starts early by it",
+        "faults/test_store_calls.py::test_the_store_s_clock_jumps",
+        "store_consumer/test_clock.py::test_whatever_the_store_s_clock_does_a_lease_renewed_under_it_outlives_its_length",
+        "store/test_clock.py::test_a_clock_that_goes_back_enqueues_nothing_early",
+    ),
+    _of(
+        "a queue is wiped",
+        "the store consumer fills it again",
+        "faults/test_store_calls.py::test_a_wiped_queue_is_filled_again",
+        "store/test_queues.py::test_a_wiped_queue_is_filled_again",
+    ),
+    _of(
+        "whoever changes a lambda dies before every partition knows",
+        "a store consumer delivers what is owed",
+        "faults/test_store_calls.py::test_a_registration_that_died_half_way_reaches_every_partition",
+        "store_consumer/test_consumer.py::test_what_a_partition_owes_is_delivered_and_retried_until_it_is",
+    ),
+    _of(
+        "a backlog is older than every timeout",
+        "each id stands in its queue once, and runs once",
+        "faults/test_roles.py::test_a_backlog_older_than_every_timeout",
+        "store/test_queues.py::test_a_backlog_older_than_every_timeout_grows_no_duplicates",
+    ),
+    # --- two at once --------------------------------------------------------------------------------------------------
+    _of(
+        "cancel against claim",
+        "cancelled before: the claim is LOST. Claimed before: the next heartbeat stops it",
+        "faults/test_races.py::test_cancel_against_claim",
+        "faults/test_races.py::test_claim_against_cancel",
+        "process/test_kills.py::test_a_running_task_is_cancelled",
+    ),
+    _of(
+        "cancel against finish",
+        "a success stays a success; a failure after the cancel is its end",
+        "faults/test_races.py::test_cancel_against_finish",
+        "faults/test_races.py::test_cancel_against_failure",
+    ),
+    _of(
+        "cancel against loss",
+        "a flagged task that is lost is cancelled, and does not run again",
+        "faults/test_races.py::test_cancel_against_loss",
+    ),
+    _of(
+        "retry against cancel",
+        "the later one decides; a retried task carries no flag of its former life",
+        "faults/test_races.py::test_retry_against_cancel",
+        "faults/test_races.py::test_cancel_against_retry",
+    ),
+    _of(
+        "drain against claim",
+        "claims that come while it drains are handed back, popped ids too",
+        "controller/test_delivery.py::test_claims_that_arrive_while_it_drains_are_handed_back",
+        "controller/test_delivery.py::test_a_draining_controller_returns_the_ids_it_holds",
+        "faults/test_roles.py::test_a_host_drains_while_its_controller_claims",
+        "executor/test_ends.py::test_drain_hands_back_what_has_not_started_and_waits_for_the_rest",
+    ),
+)
