@@ -190,14 +190,14 @@ class Link:
         for entry in listed:
             known = dict(zip(entry[::2], entry[1::2], strict=True)) if isinstance(entry, list) else entry
             code = known.get(b"library_code") or known.get("library_code")
-            if _text(code) == library.source():
+            if _text(code) == library.SOURCE:
                 return
             raise FailedPrecondition(
                 f"the task store at {self.where} holds another function library {library.NAME} than this release's."
                 f" Stop the roles that use it, then delete it: FUNCTION DELETE {library.NAME}"
             )
         try:
-            await self.command("FUNCTION", "LOAD", library.source())
+            await self.command("FUNCTION", "LOAD", library.SOURCE)
         except Internal as error:
             if "already exists" not in str(error):  # a peer was faster
                 raise

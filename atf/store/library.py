@@ -1,19 +1,19 @@
 """The Lua function library: put together from lua/*.lua, loaded once per server.
 
-Functions outlive a restart and replicate with the data. Their names are global to the server, so they carry VERSION, and a
-library that a running role may use is never replaced: a change of the Lua files needs a new VERSION.
+Functions outlive a restart and replicate with the data. Their names are global to the server, so they carry VERSION and a
+digest of the code: a library that a running role may use is never replaced, a changed one stands beside it.
 """
 
 from __future__ import annotations
 
-from functools import cache
+import hashlib
 from importlib.resources import files
 from typing import Final
 
 from atf import task as t
 
 VERSION: Final = 1
-NAME: Final = f"atf_{VERSION}"
+"""Of the data: roles whose libraries differ in it must not share a store."""
 
 VISITS_PER_PASS: Final = 64
 """Queues that one pass of a store consumer visits at most."""
@@ -35,9 +35,7 @@ def limits(max_attempts: int, max_losses: int, retention_us: int) -> str:
 _DEFAULT_LIMITS: Final = f"{t.DEFAULT_MAX_ATTEMPTS} {t.DEFAULT_MAX_LOSSES} {t.DEFAULT_RETENTION_US}"
 
 
-@cache
-def source() -> str:
-    """The library's code, as FUNCTION LOAD takes it."""
+def _code() -> str:
     constants = {
         "DEFAULT_LIMITS": f"'{_DEFAULT_LIMITS}'",
         "DEFAULT_QUEUE_LIMIT": t.DEFAULT_QUEUE_LIMIT,
@@ -53,14 +51,19 @@ def source() -> str:
     }
     lua = files(__package__) / "lua"
     verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name != "common.lua")
-    parts = [f"#!lua name={NAME}"]
-    parts += [f"local {name} = {value}" for name, value in constants.items()]
+    parts = [f"local {name} = {value}" for name, value in constants.items()]
     parts.append(
         "local function register(name, flags, callback)\n"
-        f"  redis.register_function{{function_name = '{NAME}_' .. name, callback = callback, flags = flags}}\n"
+        "  redis.register_function{function_name = LIBRARY .. '_' .. name, callback = callback, flags = flags}\n"
         "end"
     )
     parts.append((lua / "common.lua").read_text(encoding="utf-8"))
     # each verb in a block of its own: Lua allows 200 locals in one, and helpers of one verb stay unseen by the others
     parts += [f"do\n{(lua / name).read_text(encoding='utf-8')}end" for name in verbs]
     return "\n".join(parts) + "\n"
+
+
+_CODE: Final = _code()
+NAME: Final = f"atf_{VERSION}_{hashlib.blake2b(_CODE.encode(), digest_size=4).hexdigest()}"
+SOURCE: Final = f"#!lua name={NAME}\nlocal LIBRARY = '{NAME}'\n{_CODE}"
+"""The library, as FUNCTION LOAD takes it."""

@@ -213,4 +213,4 @@ def test_nothing_is_used_that_differs_between_servers() -> None:
         "'SCAN'",
         "'EXPIRE'",
     ):
-        assert word not in library.source()
+        assert word not in library.SOURCE
