@@ -264,9 +264,9 @@ class World:
         self.hosts: list[Host] = []
         self.duties: list[asyncio.Task[Any]] = []
 
-    async def open_store(self, *, sure: bool = False, wakeups: bool = True) -> Store:
+    async def open_store(self, *, sure: bool = False) -> Store:
         """Another process's view of the store; `sure`: its calls never fail."""
-        settings = StoreSettings(partitions=PARTITIONS, wakeups=wakeups)
+        settings = StoreSettings(partitions=PARTITIONS, poll_interval=5)
         store = await Store.open(settings, TIMING, self.runtime, fake=self.server)
         store.now = self.store_clock_us
         link = store._link
