@@ -33,7 +33,7 @@ _WIDTH: Final = max(map(len, _COLORS))
 
 def print_json(value: Any) -> None:
     """One JSON document, on one line."""
-    print(json.dumps(value, ensure_ascii=False))
+    print(json.dumps(value, ensure_ascii=False), flush=True)  # whoever reads a pipe waits for it
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
