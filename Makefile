@@ -8,7 +8,7 @@ PYTHON ?= $(shell for each in python3.11 python3 python3.12 python3.13; do "$$ea
 ARGS ?=
 
 # Settings of the caller's shell that would let another environment leak into ours.
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV
+unexport PYTHONPATH PYTHONHOME PYTHONUNBUFFERED VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV
 
 define SET_UP
 @"$(PYTHON)" $(NEW_ENOUGH) || { echo 'ATF needs Python 3.11 or newer, and $(PYTHON) is not. Name one: make PYTHON=/path/to/python3.11' >&2; exit 1; }

@@ -115,7 +115,7 @@ def _announce(cluster: Cluster, as_json: bool) -> None:
             print("durability relaxed: up to 2 s of accepted tasks may be lost when the power or the machine fails")
         if not cluster.frontend_address.endswith(":7401"):
             print(f"clients find it with: export ATF_FRONTEND={cluster.frontend_address}")
-        print("everything is up; Ctrl-C stops it")
+        print("everything is up; Ctrl-C stops it", flush=True)
     sys.stdout.flush()
 
 
