@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atf.errors import FailedPrecondition, Unavailable
+from atf.errors import Unavailable
 
 from .connection import Link
 
@@ -16,8 +16,8 @@ async def check(link: Link) -> list[str]:
         Warnings, a sentence each.
 
     Raises:
-        FailedPrecondition: the server would lose tasks by its settings, or is too old.
-        Unavailable: it can't be reached or is a replica.
+        Unavailable: it can't be reached, is a replica, is too old, or would lose tasks by its settings. All of it can be
+            mended while the role waits, so trying again makes sense.
     """
     info = {}
     for line in (await link.command("INFO", "everything")).decode().splitlines():
@@ -25,11 +25,9 @@ async def check(link: Link) -> list[str]:
         info[name] = value.strip()
     version = info.get("redis_version", "0")
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
-        raise FailedPrecondition(
-            f"the task store at {link.where} is Redis {version}; ATF needs Redis 7.0 or newer, or Valkey"
-        )
+        raise Unavailable(f"the task store at {link.where} is Redis {version}; ATF needs Redis 7.0 or newer, or Valkey")
     if info.get("maxmemory", "0") != "0" and info.get("maxmemory_policy") != "noeviction":
-        raise FailedPrecondition(
+        raise Unavailable(
             f"the task store at {link.where} evicts keys (maxmemory-policy {info.get('maxmemory_policy')}), and would lose tasks."
             " Mend it: CONFIG SET maxmemory-policy noeviction"
         )
