@@ -1,0 +1,299 @@
+"""What happened to tasks, as seen from outside, and what of it breaks a promise.
+
+Whoever watches (the simulation, `atf verify`) writes down events on one clock of its own; `check` reads them. Nothing here
+knows how ATF works: a task is accepted, runs in processes, and is found finished or not at the end.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+FOREVER: Final = 1 << 62
+
+
+class Breach(enum.Enum):
+    """A broken promise, or what comes near to one."""
+
+    LOST = "accepted, and the store does not know it at the end"
+    STUCK = "accepted, and not finished although nothing has disturbed it for long"
+    EARLY = "started before its instant had come by the store's clock"
+    CONCURRENT = "two of its runs overlapped"
+    STALE_RESULT_ACCEPTED = "a result was accepted although a younger claim was known"
+    TOKEN_REUSED = "two runs had one claim token"  # noqa: S105  no password
+    UNEXPECTED = "it ran, or is in the store, and nobody asked for it"
+
+
+# --- events: all instants are microseconds of the observer's clock, unless they say "store" ----------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A Schedule call was sent (again)."""
+
+    at_us: int
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Schedule has answered; the task is due at `due_us` of the store's clock."""
+
+    at_us: int
+    task_id: str
+    due_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A run began. `store_us` is the latest instant that the store's clock had shown until then."""
+
+    at_us: int
+    task_id: str
+    fence: int
+    process: str
+    store_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run's body ended, in whatever way; `succeeded` only if it returned."""
+
+    at_us: int
+    task_id: str
+    fence: int
+    process: str
+    succeeded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A process has ended, and all its runs with it. A frozen process has not ended."""
+
+    at_us: int
+    process: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The store accepted the outcome of a claim. `not_before_us` (store): no run may begin earlier; 0: none is to come."""
+
+    at_us: int
+    task_id: str
+    fence: int
+    not_before_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Forgot:
+    """The store lost every write that it had answered after `since_us`: a power loss without a sync, a failover."""
+
+    at_us: int
+    since_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Excused:
+    """Until `until_us` a run in this process may overlap: executor and guard were frozen past the end of its leases."""
+
+    at_us: int
+    process: str
+    until_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the store says of a task at the very end: `status` "" where it does not know it."""
+
+    at_us: int
+    task_id: str
+    status: str
+    finished: bool
+
+
+Event = Called | Accepted | Began | Ended | Gone | Recorded | Forgot | Excused | Found
+
+
+# --- judgement --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One breach. `text` says it in a sentence, with the instants."""
+
+    breach: Breach
+    task_id: str
+    at_us: int
+    text: str
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What a history comes to.
+
+    Attributes:
+        attempted: tasks somebody called Schedule for.
+        acknowledged: of these, how many were accepted.
+        recovered: attempted, never acknowledged, and there all the same.
+        duplicated: tasks of which more than one run succeeded; at least once allows it.
+        repeated: runs beyond the first of each task.
+        forgiven: accepted tasks that went with what the store forgot; see Forgot.
+        excused: overlaps that no timeout can prevent; see Excused.
+    """
+
+    attempted: int = 0
+    acknowledged: int = 0
+    recovered: int = 0
+    duplicated: int = 0
+    repeated: int = 0
+    forgiven: int = 0
+    excused: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def counts(self) -> Counter[Breach]:
+        """How many of each breach."""
+        return Counter(each.breach for each in self.findings)
+
+
+@dataclass(slots=True)
+class _Run:
+    fence: int
+    process: str
+    start_us: int
+    end_us: int = FOREVER
+    succeeded: bool = False
+
+
+@dataclass(slots=True)
+class _Task:
+    called: bool = False
+    accepted: Accepted | None = None
+    runs: list[_Run] = field(default_factory=list)
+    not_before_us: int = 0
+    found: Found | None = None
+
+
+def check(events: Iterable[Event]) -> Judgement:
+    """Judges a history. Events of one instant count in the order given; Found come last."""
+    ordered = sorted(events, key=lambda each: each.at_us)
+    return _Checker().judge(ordered)
+
+
+class _Checker:
+    def __init__(self) -> None:
+        self._tasks: dict[str, _Task] = defaultdict(_Task)
+        self._open: dict[str, list[_Run]] = defaultdict(list)  # by process
+        self._excused: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._forgot: list[Forgot] = []
+        self._judgement = Judgement()
+
+    def judge(self, events: Sequence[Event]) -> Judgement:
+        for event in events:
+            self._take(event)
+        for task_id, task in self._tasks.items():
+            self._overlaps(task_id, task)
+            self._outcome(task_id, task)
+        self._judgement.findings.sort(key=lambda each: each.at_us)
+        return self._judgement
+
+    def _take(self, event: Event) -> None:  # noqa: C901, PLR0912  one case an event
+        match event:
+            case Called():
+                self._tasks[event.task_id].called = True
+            case Accepted():
+                task = self._tasks[event.task_id]
+                task.called, task.accepted = True, task.accepted or event
+            case Began():
+                self._began(event)
+            case Ended():
+                for run in self._tasks[event.task_id].runs:
+                    if (run.fence, run.process, run.end_us) == (event.fence, event.process, FOREVER):
+                        run.end_us, run.succeeded = event.at_us, event.succeeded
+            case Gone():
+                for run in self._open.pop(event.process, []):
+                    run.end_us = min(run.end_us, event.at_us)
+            case Recorded():
+                self._recorded(event)
+            case Forgot():
+                self._forgot.append(event)
+                for task in self._tasks.values():
+                    task.not_before_us = 0  # it may have forgotten the failure that asked for the pause
+            case Excused():
+                self._excused[event.process].append((event.at_us, event.until_us))
+            case Found():
+                self._tasks[event.task_id].found = event
+
+    def _breach(self, breach: Breach, task_id: str, at_us: int, text: str) -> None:
+        self._judgement.findings.append(Finding(breach, task_id, at_us, text))
+
+    def _began(self, event: Began) -> None:
+        task = self._tasks[event.task_id]
+        for other in task.runs:
+            if other.fence == event.fence:
+                text = f"claim {event.fence} runs in {event.process}, and ran in {other.process} from {_at(other.start_us)}"
+                self._breach(Breach.TOKEN_REUSED, event.task_id, event.at_us, text)
+        due_us = max(task.accepted.due_us if task.accepted else 0, task.not_before_us)
+        if event.store_us < due_us:
+            text = f"it was due {due_us - event.store_us} µs after the latest instant that the store's clock had shown"
+            self._breach(Breach.EARLY, event.task_id, event.at_us, text)
+        run = _Run(event.fence, event.process, event.at_us)
+        task.runs.append(run)
+        self._open[event.process].append(run)
+
+    def _recorded(self, event: Recorded) -> None:
+        task = self._tasks[event.task_id]
+        task.not_before_us = event.not_before_us
+        younger = [run.fence for run in task.runs if run.fence > event.fence]
+        if younger:
+            text = f"the result of claim {event.fence}, after claim {max(younger)} had begun to run"
+            self._breach(Breach.STALE_RESULT_ACCEPTED, event.task_id, event.at_us, text)
+
+    def _overlaps(self, task_id: str, task: _Task) -> None:
+        """Each run against the one before it that lasted longest."""
+        latest: _Run | None = None
+        for run in sorted(task.runs, key=lambda each: each.start_us):
+            if latest is not None and run.start_us < latest.end_us and run.fence != latest.fence:
+                until = min(run.end_us, latest.end_us)
+                if self._is_excused(latest.process, run.start_us, until):
+                    self._judgement.excused += 1
+                else:
+                    shown = "the end" if until == FOREVER else _at(until)
+                    text = (
+                        f"{latest.process} (claim {latest.fence}) and {run.process} (claim {run.fence}) until {shown}"
+                    )
+                    self._breach(Breach.CONCURRENT, task_id, run.start_us, text)
+            if latest is None or run.end_us > latest.end_us:
+                latest = run
+
+    def _is_excused(self, process: str, start_us: int, end_us: int) -> bool:
+        return any(since <= start_us and end_us <= until for since, until in self._excused.get(process, []))
+
+    def _outcome(self, task_id: str, task: _Task) -> None:
+        tally, found = self._judgement, task.found
+        tally.attempted += task.called
+        tally.acknowledged += task.accepted is not None
+        tally.repeated += max(len(task.runs) - 1, 0)
+        tally.duplicated += sum(run.succeeded for run in task.runs) > 1
+        known = found is not None and found.status != ""
+        at_us = found.at_us if found else 0
+        if not task.called:
+            self._breach(Breach.UNEXPECTED, task_id, at_us, f"{len(task.runs)} runs, {found.status if found else ''}")
+        elif task.accepted is None:
+            tally.recovered += known
+            if found is not None and known and not found.finished:
+                self._breach(Breach.STUCK, task_id, at_us, f"{found.status} at the end")
+        elif not known:
+            if any(each.since_us <= task.accepted.at_us <= each.at_us for each in self._forgot):
+                tally.forgiven += 1
+            else:
+                self._breach(Breach.LOST, task_id, at_us, f"accepted at {_at(task.accepted.at_us)}, unknown at the end")
+        elif found is not None and not found.finished:
+            self._breach(Breach.STUCK, task_id, at_us, f"{found.status} at the end")
+
+
+def _at(instant_us: int) -> str:
+    return f"{instant_us / 1e6:.3f} s"
