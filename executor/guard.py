@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+from collections.abc import Callable
 from typing import Any, Final
 
 from atf.config import ExecutorSettings, Timing
@@ -42,18 +43,25 @@ class Guard:
     Args:
         group: the worker and all that it starts.
         table: what it holds.
-        lifeline: our end of the pipe that tells it to drain, by ending.
+        let_go: tells it to drain; called once at most.
         settings: drain_timeout and max_rss_mib.
         timing: the arithmetic of leases.
         runtime: clocks.
     """
 
     def __init__(
-        self, group: Group, table: Table, lifeline: int, *, settings: ExecutorSettings, timing: Timing, runtime: Runtime
+        self,
+        group: Group,
+        table: Table,
+        let_go: Callable[[], None],
+        *,
+        settings: ExecutorSettings,
+        timing: Timing,
+        runtime: Runtime,
     ) -> None:
         self._group = group
         self._table = table
-        self._lifeline = lifeline
+        self._let_go = let_go
         self._settings = settings
         # The kill must be complete, by a clock that may run slow, before the store can think the lease over.
         self._lease_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * US)
@@ -69,7 +77,7 @@ class Guard:
         """Tells the worker to drain. It learns so from the pipe, whatever its lambdas do with signals."""
         if not self.draining:
             self._drain_by = self._runtime.monotonic() + self._settings.drain_timeout + DRAIN_SLACK_S
-            os.close(self._lifeline)
+            self._let_go()
 
     def verdict(self) -> str:
         """Why the worker must be killed now; empty: it need not."""

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from atf.config import ExecutorSettings, LogSettings, Timing
@@ -52,7 +53,8 @@ def main(
     for descriptor in (memory, lifeline, *ready):
         os.close(descriptor)
     _tell(events_fd, {"event": "started", "executor": executor_id, "pid": group.pid})
-    guard = Guard(group, table, ours, settings=settings, timing=timing, runtime=runtime)
+    # The worker learns that it shall drain from its end of the pipe, whatever its lambdas do with signals.
+    guard = Guard(group, table, partial(os.close, ours), settings=settings, timing=timing, runtime=runtime)
     code, why = guard.watch(signals, None if events_fd is None else 0)
     if code not in {EXIT_OK, EXIT_BAD_INPUT}:
         sys.stderr.write(f"executor {executor_id}: {why} (exit code {code})\n")
