@@ -48,6 +48,15 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class Rescheduled:
+    """An operator has started the task afresh: it is due at `due_us` of the store's clock."""
+
+    at_us: int
+    task_id: str
+    due_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Began:
     """A run began. `store_us` is the latest instant that the store's clock had shown until then."""
 
@@ -114,7 +123,7 @@ class Found:
     finished: bool
 
 
-Event = Called | Accepted | Began | Ended | Gone | Recorded | Forgot | Excused | Found
+Event = Called | Accepted | Rescheduled | Began | Ended | Gone | Recorded | Forgot | Excused | Found
 
 
 # --- judgement --------------------------------------------------------------------------------------------------------
@@ -164,6 +173,7 @@ class _Run:
     fence: int
     process: str
     start_us: int
+    store_us: int
     end_us: int = FOREVER
     succeeded: bool = False
 
@@ -172,6 +182,7 @@ class _Run:
 class _Task:
     called: bool = False
     accepted: Accepted | None = None
+    due_us: int = 0
     runs: list[_Run] = field(default_factory=list)
     not_before_us: int = 0
     found: Found | None = None
@@ -206,7 +217,13 @@ class _Checker:
                 self._tasks[event.task_id].called = True
             case Accepted():
                 task = self._tasks[event.task_id]
-                task.called, task.accepted = True, task.accepted or event
+                if task.accepted is None:
+                    task.called, task.accepted, task.due_us = True, event, event.due_us
+                    for run in task.runs:  # the answer came late
+                        self._early(event.task_id, run, event.due_us)
+            case Rescheduled():
+                task = self._tasks[event.task_id]
+                task.due_us, task.not_before_us = event.due_us, 0
             case Began():
                 self._began(event)
             case Ended():
@@ -236,13 +253,15 @@ class _Checker:
             if other.fence == event.fence:
                 text = f"claim {event.fence} runs in {event.process}, and ran in {other.process} from {_at(other.start_us)}"
                 self._breach(Breach.TOKEN_REUSED, event.task_id, event.at_us, text)
-        due_us = max(task.accepted.due_us if task.accepted else 0, task.not_before_us)
-        if event.store_us < due_us:
-            text = f"it was due {due_us - event.store_us} µs after the latest instant that the store's clock had shown"
-            self._breach(Breach.EARLY, event.task_id, event.at_us, text)
-        run = _Run(event.fence, event.process, event.at_us)
+        run = _Run(event.fence, event.process, event.at_us, event.store_us)
+        self._early(event.task_id, run, max(task.due_us, task.not_before_us))
         task.runs.append(run)
         self._open[event.process].append(run)
+
+    def _early(self, task_id: str, run: _Run, due_us: int) -> None:
+        if run.store_us < due_us:
+            text = f"it was due {due_us - run.store_us} µs after the latest instant that the store's clock had shown"
+            self._breach(Breach.EARLY, task_id, run.start_us, text)
 
     def _recorded(self, event: Recorded) -> None:
         task = self._tasks[event.task_id]
