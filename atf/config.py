@@ -25,10 +25,18 @@ STORE_CONSUMER_PORT: Final = 7404
 START_SLACK_S: Final = 0.05
 """Seconds of a fresh lease beyond start_margin: without any, no task would start before a heartbeat has renewed it."""
 
+_DAY_S: Final = 86_400.0
+
 
 def setting(default: Any, doc: str) -> Any:
     """A field of a settings class; `doc` states its meaning and unit, for --help and the documentation."""
     return field(default=default, metadata={"doc": doc})
+
+
+def _within(settings: object, name: str, least: float, most: float) -> None:
+    value = getattr(settings, name)
+    if not least <= value <= most:  # NaN is neither
+        raise ConfigError(f"{name} = {value}: use {least:g} to {most:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +97,8 @@ class StoreSettings:
             raise ConfigError(f"partitions = {self.partitions}: use 1 to 16384")
         if not 0.001 <= self.poll_interval <= 60:
             raise ConfigError(f"poll_interval = {self.poll_interval}: use 0.001 to 60 seconds")
+        _within(self, "store_timeout", 0.01, _DAY_S)
+        _within(self, "store_connections", 1, 10_000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +107,9 @@ class FrontendSettings:
 
     listen: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "host:port to serve on; port 0 takes a free one")
     max_attempts_cap: int = setting(100, "no task gets more attempts than this, whatever it asks for")
+
+    def __post_init__(self) -> None:
+        _within(self, "max_attempts_cap", 1, (1 << 31) - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +129,10 @@ class StoreConsumerSettings:
     sweep_interval: float = setting(5.0, "seconds between two sweeps of expired records")
     max_finished: int = setting(1_000_000, "finished tasks kept per lambda, status and partition; the oldest go first")
 
+    def __post_init__(self) -> None:
+        _within(self, "sweep_interval", 0.01, _DAY_S)
+        _within(self, "max_finished", 0, 1 << 53)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerSettings:
@@ -126,6 +143,10 @@ class ControllerSettings:
     frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend, for the executors it starts")
     executors: int = setting(1, "executor processes to start and guard; 0: they are started by hand")
     ageing: float = setting(1.0, "seconds a queue waits until it counts as one priority higher")
+
+    def __post_init__(self) -> None:
+        _within(self, "executors", 0, 10_000)
+        _within(self, "ageing", 0.001, _DAY_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +176,9 @@ class ExecutorSettings:
                 f"threads = {self.threads}, async_tasks = {self.async_tasks}: at most {MAX_RUNNING} together, since one heartbeat"
                 " has to name all that an executor holds. Start more executors instead"
             )
+        _within(self, "stop_grace", 0, _DAY_S)
+        _within(self, "drain_timeout", 0, _DAY_S)
+        _within(self, "max_rss_mib", 0, 1 << 40)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +223,7 @@ def load(
     env = os.environ if env is None else env
     document = _read(path or Path(env.get("ATF_CONFIG", "atf.toml")))
     section = document.get(table, {}) if table else {}
+    section = section if isinstance(section, dict) else {}  # a setting may have a role's name: frontend = "host:port"
     types = get_type_hints(settings)
     values: dict[str, Any] = {}
     for each in fields(settings):  # type: ignore[arg-type]
@@ -210,7 +235,7 @@ def load(
             values[name] = _convert(env[variable], types[name], variable)
         elif name in section:
             values[name] = _convert(section[name], types[name], f"atf.toml [{table}] {name}")
-        elif name in document:
+        elif name in document and not isinstance(document[name], dict):  # that is the table of the role of this name
             values[name] = _convert(document[name], types[name], f"atf.toml {name}")
     return settings(**values)
 
@@ -220,6 +245,8 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
+    except RecursionError:
+        raise ConfigError(f"{path}: it is nested too deeply") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from error
 
@@ -229,7 +256,12 @@ def _convert(value: object, kind: type, source: str) -> object:
     try:
         if kind is bool:
             return _BOOLEANS[text.lower()]
-        return kind(text)
+        if isinstance(value, list | dict) or "\0" in text:
+            raise ValueError
+        found = kind(text)
+        if kind is int and abs(found) >= 1 << 63:
+            raise ValueError
+        return found
     except (KeyError, ValueError):
-        expected = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
-        raise ConfigError(f"{source} = {text!r}: give {expected}") from None
+        expected = {bool: "true or false", int: "a whole number", float: "a number", str: "one line of text"}[kind]
+        raise ConfigError(f"{source} = {text[:80]!r}: give {expected}") from None

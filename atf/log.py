@@ -1,8 +1,9 @@
 """What a role says on stderr: one line per event, for people on a terminal, else as JSON.
 
 Every line has the role and the process id. Payloads, results and tokens are never said: raw bytes are replaced by their
-number, whatever a caller passes. structlog formats the lines, but its global set-up is left alone: an executor
-runs its user's code, which may use structlog in its own way.
+number, whatever a caller passes, and a traceback has no values of variables. On a terminal, what callers sent is shown
+with its control characters escaped. structlog formats the lines, but its global set-up is left alone: an executor runs its
+user's code, which may use structlog in its own way.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import contextlib
 import logging
 import os
 import sys
+import traceback
 from collections.abc import MutableMapping
 from typing import Any, TextIO
 
 import structlog
-from structlog.typing import FilteringBoundLogger, Processor
+from structlog.typing import ExcInfo, FilteringBoundLogger, Processor
 
 from atf.config import LogSettings
+from atf.visible import one_line, visible
 
 _SECRET = frozenset({"payload", "spec", "result", "token", "nonce"})
 
@@ -92,8 +95,27 @@ def _processors(console: bool, stream: TextIO | None) -> list[Processor]:
     shared.append(structlog.processors.TimeStamper(fmt="%H:%M:%S.%f" if console else "iso", utc=not console))
     if console:
         colors = stream is not None and stream.isatty()
-        return [*shared, structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=28, sort_keys=False)]
+        return [*shared, structlog.processors.ExceptionRenderer(_traceback), _escape, _console(colors)]
     return [*shared, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+
+
+def _console(colors: bool) -> structlog.dev.ConsoleRenderer:
+    # Its own formatter of exceptions would be rich's, where that is installed, which shows the values of all variables:
+    # payloads and tokens too.
+    plain = structlog.dev.plain_traceback
+    return structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=plain)
+
+
+def _traceback(error: ExcInfo) -> str:
+    return visible("".join(traceback.format_exception(*error)).rstrip())
+
+
+def _escape(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """What others have sent must neither move a terminal's cursor nor look like another line."""
+    for name, value in event.items():
+        if isinstance(value, str) and name not in {"exception", "stack"}:
+            event[name] = one_line(value)
+    return event
 
 
 def _hide(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
+from atf.task import MAX_AHEAD_US, check_name, clip
 
 from .reports import Reports
 
@@ -48,16 +49,18 @@ def parse_death(event: Mapping[str, Any]) -> Death:
     """Reads a guard's "dead" event.
 
     Raises:
-        ValueError, TypeError, LookupError: it has another form.
+        ValueError, TypeError, LookupError, OverflowError: it has another form.
     """
     return Death(
-        executor_id=str(event["executor"]),
+        executor_id=check_name(str(event["executor"]), "executor"),
         code=int(event["code"]),
-        why=str(event.get("why") or ""),
+        why=clip(str(event.get("why") or "")),
         held=[_claim(each) for each in event.get("held", ())],
         started=[_claim(each) for each in event.get("started", ())],
         suspects=frozenset(str(each) for each in event.get("suspects", ())),
-        timed_out=[TimedOut(_claim(each[:3]), int(each[3]), str(each[4])) for each in event.get("timed_out", ())],
+        timed_out=[
+            TimedOut(_claim(each[:3]), _wait(each[3]), clip(str(each[4]))) for each in event.get("timed_out", ())
+        ],
         stopped=[_claim(each) for each in event.get("stopped", ())],
     )
 
@@ -99,6 +102,10 @@ def report_death(death: Death, unacknowledged: Sequence[t.ClaimRef], reports: Re
             timed_out=len(death.timed_out),
             stopped=len(death.stopped),
         )
+
+
+def _wait(us: Any) -> int:
+    return min(max(int(us), 0), MAX_AHEAD_US)
 
 
 def _claim(fields: Sequence[Any]) -> t.ClaimRef:

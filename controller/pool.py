@@ -12,6 +12,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
+from atf.errors import AtfError
 from atf.exits import EXIT_BAD_INPUT
 from atf.log import get_logger
 from atf.retry import Pauses
@@ -126,6 +127,7 @@ class Pool:
                     _log.info("executor started", executor=event["executor"], worker=event["pid"])
                 case "dead":
                     return parse_death(event)
-        except (ValueError, TypeError, LookupError) as error:
-            _log.error("a guard said what can't be read", error=repr(error))
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError, AtfError) as error:
+            # Not what it said: that may hold tokens.
+            _log.error("a guard said what can't be read", error=type(error).__name__, characters=len(line))
         return None

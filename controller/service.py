@@ -31,6 +31,9 @@ from .poller import Poller
 from .reports import Reports
 
 MAX_WAIT_US: Final = 60 * US
+MAX_LAMBDAS: Final = 4_096
+"""Of one executor: each has ten queues that are looked at."""
+MAX_ACK: Final = 1 << 53
 
 _log = get_logger(duty="next_work")
 
@@ -120,8 +123,12 @@ class ControllerService:
             raise InvalidArgument(f"max_tasks {request.max_tasks}: use 1 to {MAX_BATCH}")
         if not 0 <= request.wait_us <= MAX_WAIT_US:
             raise InvalidArgument(f"wait_us {request.wait_us}: use 0 to {MAX_WAIT_US} (60 s)")
+        if not 0 <= request.ack <= MAX_ACK:  # numbers go on from there
+            raise InvalidArgument(f"ack {request.ack}: use the number of the last answer, or 0")
         if not request.lambdas:
             raise InvalidArgument("lambdas: name at least one that the executor can run")
+        if len(request.lambdas) > MAX_LAMBDAS:
+            raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_LAMBDAS} in one executor")
         for name in request.lambdas:
             check_lambda(name)
         if request.boot_id != self._runtime.boot_id():

@@ -117,9 +117,11 @@ def backoff_us(options: t.TaskOptions, attempt: int, chance: random.Random) -> i
 
 
 def _asked_us(seconds: float) -> int | None:
-    if math.isnan(seconds):
+    """What a lambda asked for in microseconds; None, the task's backoff, where it is no number."""
+    try:
+        return None if math.isnan(seconds) else int(min(max(0.0, seconds * US), MAX_AHEAD_US))
+    except (TypeError, ValueError, OverflowError):
         return None
-    return int(min(max(0.0, seconds * US), MAX_AHEAD_US))
 
 
 def describe(error: BaseException) -> str:

@@ -139,9 +139,13 @@ class Table:
             slot_fields = _SLOT.unpack_from(self._buffer, at)
             state, name, secret, suspect, error, counter, retry_in_us, task_id, nonce = slot_fields
             if state != SlotState.FREE:
-                text = bytes(self._buffer[at + _ERROR_AT : at + _ERROR_AT + error]).decode("utf-8", "ignore")
-                name_text, secret_text = task_id[:name].decode(), nonce[:secret].decode()
-                found.append(Entry(SlotState(state), name_text, counter, secret_text, retry_in_us, text, bool(suspect)))
+                text = bytes(self._buffer[at + _ERROR_AT : at + _ERROR_AT + min(error, _ERROR_BYTES)])
+                try:
+                    known, name_text, secret_text = SlotState(state), task_id[:name].decode(), nonce[:secret].decode()
+                except ValueError:
+                    continue  # native code has written over it: the claim's lease will end, and what it was is unknown
+                shown = text.decode("utf-8", "ignore")
+                found.append(Entry(known, name_text, counter, secret_text, retry_in_us, shown, bool(suspect)))
         return found
 
 

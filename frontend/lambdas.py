@@ -11,6 +11,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from google.protobuf.message import DecodeError
+
 from atf.errors import UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -80,7 +82,10 @@ class Lambdas:
         known = self._known.get(record.name)
         if known is not None and known.record == record:
             return known
-        spec = f.LambdaSpec.FromString(record.spec)
+        try:
+            spec = f.LambdaSpec.FromString(record.spec)
+        except DecodeError:  # somebody has damaged it: the others go on, and the next executor registers it anew
+            spec = f.LambdaSpec(name=record.name)
         return Known(record, spec, filled_in(spec.options))
 
     def _hint(self, name: str) -> str:

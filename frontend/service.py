@@ -194,9 +194,12 @@ def _status(asked: int) -> Status | None:
 
 
 def _record(spec: f.LambdaSpec) -> LambdaRecord:
+    known = f.LambdaSpec()
+    known.CopyFrom(spec)
+    known.DiscardUnknownFields()  # of any size, and no rule has looked at them
     return LambdaRecord(
         name=spec.name,
-        spec=spec.SerializeToString(deterministic=True),
+        spec=known.SerializeToString(deterministic=True),
         queue_limit=spec.queue_limit or DEFAULT_QUEUE_LIMIT,
         enqueue_timeout_us=spec.enqueue_timeout_us or DEFAULT_ENQUEUE_TIMEOUT_US,
         paused=False,  # the store leaves it as it stands

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+from google.protobuf.message import DecodeError
+
 from atf.errors import TaskNotFound
 from atf.rpc import task_pb2 as t
 from atf.store.types import Run, TaskRecord
@@ -35,10 +37,18 @@ def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
         result_encoding=cast("t.Encoding", record.result_encoding),
         error=record.error,
         ended_runs=[_ended(run) for run in record.ended_runs],
-        spec=t.TaskSpec.FromString(record.spec) if with_spec else None,
+        spec=_spec(record) if with_spec else None,
         progress=record.progress,
         fence=record.fence,
     )
+
+
+def _spec(record: TaskRecord) -> t.TaskSpec | None:
+    """None where somebody has damaged it: the rest of the task can still be looked at."""
+    try:
+        return t.TaskSpec.FromString(record.spec)
+    except DecodeError:
+        return None
 
 
 def no_task(task_id: str) -> TaskNotFound:

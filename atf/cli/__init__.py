@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from atf.errors import AtfError, NotFound, TaskError
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
+from atf.visible import one_line
 
 _UNAVAILABLE_CODES = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL", "UNKNOWN"})
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("ATF_DEBUG"):
             raise
-        return _say(f"a bug in atf: {type(error).__name__}: {error} (ATF_DEBUG=1 shows where)", EXIT_UNAVAILABLE)
+        return _unforeseen(error)
 
 
 def exit_code(error: AtfError) -> int:
@@ -59,6 +60,12 @@ def exit_code(error: AtfError) -> int:
     return EXIT_UNAVAILABLE if error.code in _UNAVAILABLE_CODES else EXIT_BAD_INPUT
 
 
+def _unforeseen(error: Exception) -> int:
+    if isinstance(error, UnicodeEncodeError):  # a word of the command line went into a message
+        return _say(f"{error.object[:80]!r}: this is no text in UTF-8", EXIT_BAD_INPUT)
+    return _say(f"a bug in atf: {type(error).__name__}: {error} (ATF_DEBUG=1 shows where)", EXIT_UNAVAILABLE)
+
+
 def _say(sentence: str, code: int) -> int:
-    print(f"atf: {sentence}", file=sys.stderr)
+    print(f"atf: {one_line(sentence)}", file=sys.stderr)
     return code

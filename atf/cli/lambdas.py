@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from atf.rpc import frontend_pb2 as f
+from atf.visible import one_line
 
 from .options import as_json, frontend_flag
 from .output import lambda_json, print_json, print_table, queue_json
@@ -125,4 +126,4 @@ def _print_paused(lambda_name: str, paused: bool, as_json: bool) -> None:
     if as_json:
         print_json({"lambda": lambda_name, "paused": paused})
     else:
-        print(f"{lambda_name} is paused" if paused else f"{lambda_name} runs")
+        print(one_line(f"{lambda_name} is paused" if paused else f"{lambda_name} runs"))

@@ -1,7 +1,7 @@
 """What commands print: JSON for programs, tables for people, plain columns where nobody looks. It reads no settings, calls nobody.
 
 The names of JSON fields are those of the .proto files, and stay: an instant ends in _at_us, a status is its name. A result is
-`result` if it is JSON, else `result_base64`.
+`result` if it is JSON, else `result_base64`. What came from others is printed so that it can't act on the terminal.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.visible import json_text, one_line, visible
 
 _STYLES = {
     "SUCCESS": "green",
@@ -33,14 +34,14 @@ _WIDTH: Final = max(map(len, _COLORS))
 
 def print_json(value: Any) -> None:
     """One JSON document, on one line."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)  # whoever reads a pipe waits for it
+    print(json_text(json.dumps(value, ensure_ascii=False)), flush=True)  # whoever reads a pipe waits for it
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table on a terminal; elsewhere a line per row, its values separated by tabs, with no heading."""
     if not sys.stdout.isatty():
         for row in rows:
-            print("\t".join(str(value) for value in row))
+            print("\t".join(one_line(str(value)) for value in row))
         return
     from rich.console import Console
     from rich.table import Table
@@ -50,16 +51,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(value), style=_STYLES.get(str(value), "")) for value in row))
+        table.add_row(*(Text(one_line(str(value)), style=_STYLES.get(str(value), "")) for value in row))
     Console().print(table)
 
 
 def print_facts(facts: Sequence[tuple[str, object]]) -> None:
-    """Name and value by line, without those that have no value."""
+    """Name and value by line, without those that have no value. Further lines of a value stand below its first."""
     shown = [(name, str(value)) for name, value in facts if value not in ("", None)]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
-        print(f"{name:<{width}}  {value}")
+        lines = visible(value).replace("\n", f"\n{'':{width}}  ")
+        print(f"{name:<{width}}  {lines}")
 
 
 def say(name: str, line: str) -> None:
@@ -139,7 +141,8 @@ def print_task(task: t.Task) -> None:
         ]
     )
     for run in task.ended_runs:
-        print(f"run by {run.owner}, {when(run.started_at_us) or 'never started'} to {when(run.ended_at_us)}: {run.why}")
+        times = f"{when(run.started_at_us) or 'never started'} to {when(run.ended_at_us)}"
+        print(one_line(f"run by {run.owner}, {times}: {run.why}"))
 
 
 def lambda_json(info: f.LambdaInfo) -> dict[str, Any]:
@@ -166,12 +169,18 @@ def queue_json(queue: f.QueueInfo) -> dict[str, Any]:
 
 def status_name(status: int) -> str:
     """A status of the wire by its name."""
-    return str(t.Status.Name(status))
+    try:
+        return str(t.Status.Name(status))
+    except ValueError:  # of a newer frontend
+        return f"STATUS_{status}"
 
 
 def when(at_us: int) -> str:
     """An instant for people, in local time; empty for none."""
-    return datetime.fromtimestamp(at_us / 1e6, UTC).astimezone().isoformat(" ", "milliseconds") if at_us else ""
+    try:
+        return datetime.fromtimestamp(at_us / 1e6, UTC).astimezone().isoformat(" ", "milliseconds") if at_us else ""
+    except (ValueError, OverflowError, OSError):  # no year has it
+        return f"{at_us} µs"
 
 
 def _bytes(name: str, value: bytes, encoding: int) -> dict[str, Any]:
@@ -179,10 +188,14 @@ def _bytes(name: str, value: bytes, encoding: int) -> dict[str, Any]:
         return {name: None}
     if encoding == t.JSON:
         try:
-            return {name: json.loads(value)}
-        except ValueError:
-            pass  # not what it says it is: show it as it is
+            return {name: json.loads(value, parse_constant=_refused)}
+        except (ValueError, RecursionError):
+            pass  # not what it says it is, or a bomb: show it as it is
     return {f"{name}_base64": base64.b64encode(value).decode("ascii")}
+
+
+def _refused(text: str) -> None:
+    raise ValueError(f"JSON has no {text}")
 
 
 def _text(shown: dict[str, Any], name: str) -> str:

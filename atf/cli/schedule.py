@@ -16,7 +16,8 @@ from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
-from atf.task import PRIORITIES, US, check_id, check_lambda, check_name, check_priority
+from atf.task import MAX_PAYLOAD_BYTES, PRIORITIES, US, check_id, check_lambda, check_name, check_priority
+from atf.visible import one_line
 
 from .options import as_json, duration, frontend_flag
 from .output import print_json
@@ -41,7 +42,10 @@ from .tasks import report_finished, wait_for
 )
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A note on the task. May be given again.")
 @click.option(
-    "--max-attempts", type=int, metavar="N", help="Give up after this many attempts.  [default: the lambda's]"
+    "--max-attempts",
+    type=click.IntRange(1, 2**31 - 1),
+    metavar="N",
+    help="Give up after this many attempts.  [default: the lambda's]",
 )
 @click.option("--timeout", type=duration, help="Stop a run after this long; 0: never.  [default: the lambda's]")
 @click.option("--wait", is_flag=True, help="Wait for the end, and print the result.")
@@ -64,10 +68,10 @@ def schedule(
         if as_json:
             print_json({"id": reply.id, "existed": reply.existed, "scheduled_at_us": reply.scheduled_at_us})
         else:
-            print(reply.id)
+            print(one_line(reply.id))
         return 0
     if not as_json:
-        print(reply.id, file=sys.stderr)
+        print(one_line(reply.id), file=sys.stderr)
     return report_finished(wait_for(frontend, [reply.id], wait_timeout), as_json=as_json, alone=True)
 
 
@@ -117,19 +121,41 @@ def _payload(arguments: Sequence[str], payload: str | None, raw: str | None) -> 
         raise InvalidArgument("-a, --payload and --raw: give one of them")
     if raw is not None:
         try:
-            return sys.stdin.buffer.read() if raw == "-" else Path(raw).read_bytes(), t.RAW
-        except OSError as error:
-            raise InvalidArgument(f"--raw {raw}: {error.strerror}") from None
+            return _checked(_read(raw)), t.RAW
+        except (OSError, ValueError) as error:
+            raise InvalidArgument(f"--raw {raw}: {getattr(error, 'strerror', None) or error}") from None
     if payload is None:
-        return json.dumps({name: _value(text) for name, text in _pairs(arguments, "-a").items()}).encode(), t.JSON
-    text = sys.stdin.read() if payload == "-" else payload
+        return _encoded({name: _value(text) for name, text in _pairs(arguments, "-a").items()}), t.JSON
     try:
-        values = _json(text)
+        values = _json(_checked(_read("-")).decode() if payload == "-" else payload)
     except ValueError as error:
         raise InvalidArgument(f"--payload is no JSON: {error}") from None
     if not isinstance(values, dict):
         raise InvalidArgument('--payload: give a JSON object of the arguments by name, such as {"path": "cat.jpg"}')
-    return json.dumps(values).encode(), t.JSON
+    return _encoded(values), t.JSON
+
+
+def _read(name: str) -> bytes:
+    """The bytes of a file, or of stdin for "-"; no more than shows that they are too many, since /dev/zero has no end."""
+    if name == "-":
+        return sys.stdin.buffer.read(MAX_PAYLOAD_BYTES + 1)
+    with Path(name).open("rb") as file:
+        return file.read(MAX_PAYLOAD_BYTES + 1)
+
+
+def _checked(body: bytes) -> bytes:
+    if len(body) > MAX_PAYLOAD_BYTES:
+        raise InvalidArgument(
+            f"the payload is over {MAX_PAYLOAD_BYTES} bytes (1 MiB); store large data elsewhere and pass where it is"
+        )
+    return body
+
+
+def _encoded(values: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument("an argument is no text in UTF-8; send bytes with --raw FILE") from None
 
 
 def _pairs(words: Sequence[str], flag: str) -> dict[str, str]:
@@ -152,7 +178,10 @@ def _value(text: str) -> Any:
 
 
 def _json(text: str) -> Any:
-    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise InvalidArgument("the JSON is nested too deeply") from None
 
 
 def _finite(text: str) -> float:
@@ -165,8 +194,8 @@ def _finite(text: str) -> float:
 def _priority(text: str) -> int:
     if text in PRIORITIES:
         return PRIORITIES[text]
-    if not text.isascii() or not text.isdigit():
-        raise InvalidArgument(f"--priority {text!r}: use high, normal, low, or 0 to 9")
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise InvalidArgument(f"--priority {text[:80]!r}: use high, normal, low, or 0 to 9")
     return check_priority(int(text))
 
 

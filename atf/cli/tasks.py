@@ -14,6 +14,7 @@ from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_BATCH, US, Status
+from atf.visible import one_line
 
 from .options import as_json, duration, frontend_flag
 from .output import print_json, print_table, print_task, status_name, task_json, when
@@ -182,7 +183,7 @@ def explain(task_id: str, frontend: str | None, as_json: bool) -> None:
     """Say why a task has not started, or what it does."""
     reply = ask(frontend, lambda stub: stub.explain_task(f.ExplainTaskRequest(id=task_id)))
     if not as_json:
-        print(reply.sentence)
+        print(one_line(reply.sentence))
         return
     print_json(
         {

@@ -19,15 +19,16 @@ import grpc
 import grpc.aio
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from atf.errors import AtfError, ConfigError, Internal
+from atf.errors import AtfError, ConfigError, Internal, InvalidArgument
 from atf.log import get_logger
+from atf.task import clip
 
 from .failure import DETAILS_KEY, DOMAIN, MAX_MESSAGE_BYTES
 
@@ -41,8 +42,8 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
 )
 
-MAX_MESSAGE_CHARS: Final = 1_000
-"""Of an error's sentence: it travels twice in HTTP/2 headers, which hold 8 KiB."""
+MAX_SENTENCE_BYTES: Final = 1_000
+"""Of an error's sentence: it travels twice in HTTP/2 headers, which hold 8 KiB, and once of these with three bytes for one."""
 
 Method = Callable[[Message], Awaitable[Message]]
 
@@ -126,7 +127,7 @@ async def _probe(host: str, port: int) -> None:
     """Binds the address once, since gRPC says only that it could not, not why."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a name that no resolver takes
         raise _refusal(host, port, error) from None
     errors = [failed for each in found if (failed := _bind_error(*each)) is not None]
     taken = [error for error in errors if error.errno == errno.EADDRINUSE]
@@ -147,9 +148,9 @@ def _bind_error(family: int, kind: int, protocol: int, _name: str, address: Any)
     return None
 
 
-def _refusal(host: str, port: int, error: OSError) -> ConfigError:
-    taken = error.errno == errno.EADDRINUSE
-    why = f"port {port} is in use by another process" if taken else (error.strerror or str(error))
+def _refusal(host: str, port: int, error: OSError | ValueError) -> ConfigError:
+    taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+    why = f"port {port} is in use by another process" if taken else (getattr(error, "strerror", "") or str(error))
     choose = "Stop what holds it, or choose another address" if taken else "Choose another address"
     return ConfigError(
         f"can't listen on {host}:{port}: {why}. {choose} with"
@@ -169,10 +170,18 @@ def _handlers(service: Service) -> Any:
 
 def _handler(method: MethodDescriptor, logic: object) -> Any:
     answer: Method = getattr(logic, snake_case(method.name))
+    message = GetMessageClass(method.input_type)
 
-    async def handle(request: Message, context: Any) -> Message:
+    def decoded(data: bytes) -> Message:
+        # Not by gRPC: it would call bytes that can't be read INTERNAL, and log a traceback for each.
         try:
-            return await answer(request)
+            return message.FromString(data)
+        except DecodeError as error:
+            raise InvalidArgument(f"{method.name}: what was sent is no {message.DESCRIPTOR.name}: {error}") from None
+
+    async def handle(data: bytes, context: Any) -> Message:
+        try:
+            return await answer(decoded(data))
         except AtfError as error:
             failure = error
         except Exception as error:  # noqa: BLE001  a bug in one call is its caller's INTERNAL, not the server's end
@@ -184,7 +193,6 @@ def _handler(method: MethodDescriptor, logic: object) -> Any:
 
     return grpc.unary_unary_rpc_method_handler(
         handle,
-        request_deserializer=GetMessageClass(method.input_type).FromString,
         response_serializer=GetMessageClass(method.output_type).SerializeToString,
     )
 
@@ -203,5 +211,5 @@ def _details(error: AtfError) -> bytes:
 
 
 def _sentence(error: AtfError) -> str:
-    text = str(error)
-    return text if len(text) <= MAX_MESSAGE_CHARS else text[:MAX_MESSAGE_CHARS] + "…"
+    text = clip(str(error), MAX_SENTENCE_BYTES + 1)
+    return text if len(text.encode()) <= MAX_SENTENCE_BYTES else clip(text, MAX_SENTENCE_BYTES) + "…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from atf.errors import InvalidArgument
@@ -27,6 +28,10 @@ _COUNTED = (
 _READ_BATCH = 64
 """Records read by one call: each may hold a payload and a result."""
 _SCAN_COUNT = 512
+_TOKEN = re.compile(
+    r"([0-9]{1,9})\.(?:([0-9]{1,5}-[A-Za-z0-9_-]{1,64})\.(-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:e\+[0-9]{1,3})?|inf))?\.?"
+)
+"""The set, then the task seen last and its score, where there is one."""
 
 
 class Reading(Caller):
@@ -133,15 +138,9 @@ class Reading(Caller):
 def _parse_token(token: str, sets: int) -> tuple[int, str, str]:
     if not token:
         return 0, "", ""
-    index, _, rest = token.partition(".")
-    last, _, score = rest.partition(".")
-    try:
-        number = int(index)
-        float(score or 0)
-    except ValueError:
-        number = -1
-    if not 0 <= number < sets:
+    match = _TOKEN.fullmatch(token)
+    if match is None or int(match[1]) >= sets:
         raise InvalidArgument(
-            f"page token {token!r}: give the next_page_token of the page before, with the same lambda and status"
+            f"page_token {token[:200]!r}: give the next_page_token of the page before, with the same lambda and status"
         )
-    return number, score, last
+    return int(match[1]), match[3] or "", match[2] or ""

@@ -12,75 +12,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
-
-import msgspec
+from typing import BinaryIO, Final, NamedTuple
 
 from atf.errors import InvalidArgument
 from atf.task import Status
 
+from .lines import FORMAT, MAX_LINE_BYTES, EndLine, Header, LambdaLine, Line, PageLine, TaskLine, decode, encode
 from .store import Store
 from .types import LambdaRecord, RestoredTask, TaskRecord
 
-FORMAT: Final = 1
 _PAGE: Final = 256
 _WAITING: Final = frozenset({Status.NEW, Status.RETRIABLE_FAILURE})
 Progress = Callable[[int], None]
 """Called with the number of tasks dealt with so far."""
-
-
-class Header(msgspec.Struct, tag="header"):
-    """The first line."""
-
-    format: int
-    partitions: int
-
-
-class LambdaLine(msgspec.Struct, tag="lambda"):
-    """A registered lambda."""
-
-    name: str
-    spec: bytes
-    queue_limit: int
-    enqueue_timeout_us: int
-    paused: bool
-
-
-class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
-    """A live task."""
-
-    id: str
-    lambda_name: str
-    priority: int
-    spec: bytes
-    digest: bytes
-    scheduled_at_us: int
-    next_at_us: int
-    limits: str = ""
-    ordering_key: str = ""
-    place: int = 0  # behind its ordering key
-    attempts: int = 0
-    losses: int = 0
-    runs: int = 0
-    fence: int = 0
-    error: str = ""
-
-
-class PageLine(msgspec.Struct, tag="page"):
-    """Everything above is complete; an interrupted export goes on at `cursor`. 0 after the last page."""
-
-    cursor: int
-    tasks: int
-
-
-class EndLine(msgspec.Struct, tag="end"):
-    """The last line: the export is complete."""
-
-    tasks: int
-
-
-Line = Header | LambdaLine | TaskLine | PageLine | EndLine
-_decoder = msgspec.json.Decoder(Line)
 
 
 async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: None) -> int:
@@ -103,21 +47,21 @@ async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: 
         file.seek(point.bytes)
         file.truncate()
         if not point.bytes:
-            file.write(_line(Header(FORMAT, store.partitions)))
+            file.write(encode(Header(FORMAT, store.partitions)))
             for each in (await store.lambdas()).values():
-                file.write(_line(LambdaLine(*each)))
+                file.write(encode(LambdaLine(*each)))
         while True:
             following, records = await store.scan(cursor)
             for record in records:
-                file.write(_line(await _task_line(store, record)))
+                file.write(encode(await _task_line(store, record)))
             done += len(records)
-            file.write(_line(PageLine(cursor=following, tasks=done)))
+            file.write(encode(PageLine(cursor=following, tasks=done)))
             file.flush()
             progress(done)
             cursor = following
             if not cursor:
                 break
-        file.write(_line(EndLine(done)))
+        file.write(encode(EndLine(done)))
         file.flush()
         os.fsync(file.fileno())
     return done
@@ -161,7 +105,7 @@ def _resume(path: Path, partitions: int) -> _Point:
     if not path.exists():
         return point
     with path.open("rb") as file:
-        for number, raw in enumerate(file):
+        for number, raw in enumerate(_lines(file)):
             size += len(raw)
             line = _decode(raw)
             if number == 0 and not isinstance(line, Header):
@@ -180,13 +124,15 @@ def _resume(path: Path, partitions: int) -> _Point:
 
 def _decode(raw: bytes) -> Line | None:
     try:
-        return _decoder.decode(raw) if raw.endswith(b"\n") else None
-    except msgspec.MsgspecError:
+        return decode(raw) if raw.endswith(b"\n") else None
+    except InvalidArgument:
         return None
 
 
-def _line(value: Line) -> bytes:
-    return msgspec.json.encode(value) + b"\n"
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file; one that is longer than any of ours comes in pieces, whatever the memory."""
+    while raw := file.readline(MAX_LINE_BYTES):
+        yield raw
 
 
 async def import_tasks(store: Store, path: Path, progress: Progress = lambda _: None) -> tuple[int, int]:
@@ -231,10 +177,10 @@ async def import_tasks(store: Store, path: Path, progress: Progress = lambda _: 
 
 def _read(path: Path) -> Iterator[Line]:
     with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
+        for number, raw in enumerate(_lines(file), 1):
             try:
-                line = _decoder.decode(raw)
-            except msgspec.MsgspecError as error:
+                line = decode(raw)
+            except InvalidArgument as error:
                 raise InvalidArgument(
                     f"{path} line {number}: {error}. Export again; what was imported stays"
                 ) from error

@@ -87,7 +87,7 @@ async def test_pages_of_nonsense_are_refused(bench: Bench) -> None:
         ({"page_size": -1}, "page_size -1"),
         ({"page_size": 257}, "page_size 257"),
         ({"status": 99}, "status 99"),
-        ({"page_token": "nonsense"}, "page token 'nonsense'"),
+        ({"page_token": "nonsense"}, "page_token 'nonsense'"),
     ):
         with pytest.raises(InvalidArgument, match=message):
             await pages(bench, **bad)

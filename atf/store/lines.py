@@ -1,0 +1,153 @@
+"""The lines of an export: their form, and what each may hold.
+
+A file may have been edited or damaged. What a line says goes into the store as it is, where no rule looks at it any more, so all
+rules are applied here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from atf.errors import InvalidArgument
+from atf.task import (
+    MAX_AHEAD_US,
+    MAX_ERROR_BYTES,
+    MAX_PAYLOAD_BYTES,
+    check_id,
+    check_lambda,
+    check_name,
+    check_priority,
+    clip,
+)
+
+FORMAT: Final = 1
+MAX_SPEC_BYTES: Final = MAX_PAYLOAD_BYTES + (64 << 10)
+"""A payload, and what surrounds it."""
+MAX_LINE_BYTES: Final = 4 * MAX_PAYLOAD_BYTES
+"""Of a line; a full spec takes four bytes for three."""
+MAX_INSTANT_US: Final = 1 << 53
+"""Larger numbers are not exact in the store."""
+MAX_COUNT: Final = (1 << 31) - 1
+MAX_TEXT_BYTES: Final = 200
+"""Of names, ids and keys as messages show them; no rule allows so much."""
+
+
+class Header(msgspec.Struct, tag="header"):
+    """The first line."""
+
+    format: int
+    partitions: int
+
+
+class LambdaLine(msgspec.Struct, tag="lambda"):
+    """A registered lambda."""
+
+    name: str
+    spec: bytes
+    queue_limit: int
+    enqueue_timeout_us: int
+    paused: bool
+
+
+class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
+    """A live task."""
+
+    id: str
+    lambda_name: str
+    priority: int
+    spec: bytes
+    digest: bytes
+    scheduled_at_us: int
+    next_at_us: int
+    limits: str = ""
+    ordering_key: str = ""
+    place: int = 0  # behind its ordering key
+    attempts: int = 0
+    losses: int = 0
+    runs: int = 0
+    fence: int = 0
+    error: str = ""
+
+
+class PageLine(msgspec.Struct, tag="page"):
+    """Everything above is complete; an interrupted export goes on at `cursor`. 0 after the last page."""
+
+    cursor: int
+    tasks: int
+
+
+class EndLine(msgspec.Struct, tag="end"):
+    """The last line: the export is complete."""
+
+    tasks: int
+
+
+Line = Header | LambdaLine | TaskLine | PageLine | EndLine
+_decoder = msgspec.json.Decoder(Line)
+_OLD_ID: Final = re.compile(r"[0-9]{1,5}-(?P<id>.*)", re.DOTALL)
+_LIMITS: Final = re.compile(r"([0-9]{1,15} [0-9]{1,15} [0-9]{1,16})?")
+
+
+def encode(value: Line) -> bytes:
+    """A line with its end."""
+    return msgspec.json.encode(value) + b"\n"
+
+
+def decode(raw: bytes) -> Line:
+    """A line without its end.
+
+    Raises:
+        InvalidArgument: it is none of ours, or holds what no task or lambda can have.
+    """
+    try:
+        line = _decoder.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidArgument(str(error) or type(error).__name__) from None
+    match line:
+        case LambdaLine():
+            _check_lambda(line)
+        case TaskLine():
+            _check_task(line)
+        case Header():
+            _within("partitions", line.partitions, MAX_COUNT)
+        case PageLine():
+            _within("cursor", line.cursor, (1 << 64) - 1)
+            _within("tasks", line.tasks, MAX_COUNT)
+        case EndLine():
+            _within("tasks", line.tasks, MAX_COUNT)
+    return line
+
+
+def _check_lambda(line: LambdaLine) -> None:
+    check_lambda(clip(line.name, MAX_TEXT_BYTES))
+    _within("queue_limit", line.queue_limit, MAX_COUNT)
+    _within("enqueue_timeout_us", line.enqueue_timeout_us, MAX_AHEAD_US)
+    _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)
+
+
+def _check_task(line: TaskLine) -> None:
+    known = _OLD_ID.fullmatch(clip(line.id, MAX_TEXT_BYTES))
+    if known is None:
+        raise InvalidArgument(f"task id {clip(line.id, MAX_TEXT_BYTES)!r}: not <partition>-<id>")
+    check_id(known["id"])
+    check_lambda(clip(line.lambda_name, MAX_TEXT_BYTES))
+    check_priority(line.priority)
+    if line.ordering_key:
+        check_name(clip(line.ordering_key, MAX_TEXT_BYTES), "ordering_key")
+    if not _LIMITS.fullmatch(line.limits):
+        raise InvalidArgument(f"limits {clip(line.limits, MAX_TEXT_BYTES)!r}: three whole numbers, or nothing")
+    for name in ("scheduled_at_us", "next_at_us", "fence", "place"):
+        _within(name, getattr(line, name), MAX_INSTANT_US)
+    for name in ("attempts", "losses", "runs"):
+        _within(name, getattr(line, name), MAX_COUNT)
+    _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)
+    _within("bytes of digest", len(line.digest), MAX_TEXT_BYTES)
+    _within("bytes of error", len(line.error.encode()), MAX_ERROR_BYTES)
+
+
+def _within(what: str, value: int, most: int) -> None:
+    if not 0 <= value <= most:
+        raise InvalidArgument(f"{what}: {value if abs(value) < 1 << 64 else 'this number'} is not within 0 to {most}")
