@@ -91,6 +91,7 @@ class Link:
         `server` answers in the place of `server_of` where the server is a fake in this process.
         """
         self.where = where
+        self.library = library.CURRENT
         self.pool = pool
         self.client = aioredis.Redis(connection_pool=pool)
         self.blocking_client = blocking
@@ -114,7 +115,7 @@ class Link:
                 socket_connect_timeout=timeout,
                 retry=Retry(NoBackoff(), 0),
                 protocol=2,
-                client_name="atf",
+                client_name=library.CURRENT.name,  # so that CLIENT LIST tells which libraries are in use
             )
         except ValueError as error:
             forms = "redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH"
@@ -150,7 +151,7 @@ class Link:
             if server:
                 identity = self._server() if self._server else await server_of(connection)
                 args = [args[0], *identity, *args[1:]]
-            return await self._send(connection, "FCALL", f"{library.NAME}_{verb}", 1, partition_record, *args)
+            return await self._send(connection, "FCALL", f"{self.library.name}_{verb}", 1, partition_record, *args)
         finally:
             await self.pool.release(connection)
 
@@ -186,18 +187,18 @@ class Link:
         Raises:
             FailedPrecondition: another library of this version is there.
         """
-        listed = await self.command("FUNCTION", "LIST", "LIBRARYNAME", library.NAME, "WITHCODE")
+        listed = await self.command("FUNCTION", "LIST", "LIBRARYNAME", self.library.name, "WITHCODE")
         for entry in listed:
             known = dict(zip(entry[::2], entry[1::2], strict=True)) if isinstance(entry, list) else entry
             code = known.get(b"library_code") or known.get("library_code")
-            if _text(code) == library.SOURCE:
+            if _text(code) == self.library.source:
                 return
             raise FailedPrecondition(
-                f"the task store at {self.where} holds another function library {library.NAME} than this release's."
-                f" Stop the roles that use it, then delete it: FUNCTION DELETE {library.NAME}"
+                f"the task store at {self.where} holds another function library {self.library.name} than this release's."
+                f" Stop the roles that use it, then delete it: FUNCTION DELETE {self.library.name}"
             )
         try:
-            await self.command("FUNCTION", "LOAD", library.SOURCE)
+            await self.command("FUNCTION", "LOAD", self.library.source)
         except Internal as error:
             if "already exists" not in str(error):  # a peer was faster
                 raise

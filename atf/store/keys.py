@@ -24,7 +24,8 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}",
         "hash",
-        "the partition's record: number of partitions, server last seen, versions; KEYS[1] of every function",
+        "the partition's record: number of partitions, version of the data, server last seen, until when no claims are"
+        " given, versions; KEYS[1] of every function",
     ),
     KeySpec("atf:{p}:t:<id>", "hash", "a task: see FIELDS; or the tombstone of its id"),
     KeySpec(

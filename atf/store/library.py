@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 from atf import task as t
 
@@ -67,3 +67,14 @@ _CODE: Final = _code()
 NAME: Final = f"atf_{VERSION}_{hashlib.blake2b(_CODE.encode(), digest_size=4).hexdigest()}"
 SOURCE: Final = f"#!lua name={NAME}\nlocal LIBRARY = '{NAME}'\n{_CODE}"
 """The library, as FUNCTION LOAD takes it."""
+
+
+class Library(NamedTuple):
+    """A function library: its name, which begins the names of its functions, and its text."""
+
+    name: str
+    source: str
+
+
+CURRENT = Library(NAME, SOURCE)
+"""What a new Link loads and calls: this release's library. Tests put another one in its place."""

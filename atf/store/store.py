@@ -82,7 +82,14 @@ class Store(Reading, Registry):
                 store.warnings = await server.check(store._link)
             await store._link.load_library()
             for partition in range(settings.partitions):
-                recorded = int(await store._call("open", partition, [settings.partitions], server=True))
+                args: list[Arg] = [settings.partitions, library.VERSION]
+                recorded, version = map(int, await store._call("open", partition, args, server=True))
+                if version != library.VERSION:
+                    raise FailedPrecondition(
+                        f"the task store at {store._link.where} holds data of version {version}, and this role's release works on"
+                        f" version {library.VERSION}. Run the release that the data are of, or move the tasks to a new store with"
+                        " its atf store export and the other release's atf store import"
+                    )
                 if recorded != settings.partitions:
                     raise FailedPrecondition(
                         f"the task store at {store._link.where} was made with {recorded} partitions, and this role is set to"
@@ -162,6 +169,14 @@ class Store(Reading, Registry):
 
         return await by_partition(tasks, partition, call, size=lambda each: len(each.spec))
 
+    async def settle(self) -> int:
+        """Has no claims given for one heartbeat timeout; returns the instant at which the last partition gives some again.
+
+        For a store that tasks are brought back to: executors may still hold claims of them that it knows nothing of.
+        """
+        timeout = self._timing.heartbeat_timeout_us
+        return max([int(await self._call("settle", each, [timeout])) for each in range(self.partitions)])
+
     async def enqueue(self, partition: int, believed_us: int) -> EnqueuePass:
         """NEW, RETRIABLE_FAILURE (due), ENQUEUED (astray) → ENQUEUED; CLAIMED, PROCESSING (lease expired) → as `lose`.
 
@@ -214,7 +229,7 @@ class Store(Reading, Registry):
             reply = await self._call("claim", partition, args, server=True)
             if reply and reply[0] == b"settling":
                 raise StoreSettling(
-                    f"the task store has restarted; no claims for another {int(reply[1]) / US:.1f} s,"
+                    f"the task store has restarted or been restored; no claims for another {int(reply[1]) / US:.1f} s,"
                     " until executors whose claims it may have forgotten have ended"
                 )
             for task_id, (_, *claim) in zip(mine, reply, strict=True):
