@@ -106,8 +106,8 @@ def _console(colors: bool) -> structlog.dev.ConsoleRenderer:
     return structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=plain)
 
 
-def _traceback(error: ExcInfo) -> str:
-    return visible("".join(traceback.format_exception(*error)).rstrip())
+def _traceback(exc_info: ExcInfo) -> str:
+    return visible("".join(traceback.format_exception(*exc_info)).rstrip())
 
 
 def _escape(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

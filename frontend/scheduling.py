@@ -77,8 +77,8 @@ class Scheduling:
         known = self._lambdas.get(spec_lambda(request.spec))
         spec = t.TaskSpec()
         spec.CopyFrom(request.spec)
-        spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
         spec.options.CopyFrom(filled_in(request.spec.options, known.options))
+        spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
         options = spec.options
         options.max_attempts = min(options.max_attempts, self._cap)
         return NewTask(

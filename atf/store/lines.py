@@ -86,7 +86,7 @@ class EndLine(msgspec.Struct, tag="end"):
 
 
 Line = Header | LambdaLine | TaskLine | PageLine | EndLine
-_decoder = msgspec.json.Decoder(Line)
+_decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 _OLD_ID: Final = re.compile(r"[0-9]{1,5}-(?P<id>.*)", re.DOTALL)
 _LIMITS: Final = re.compile(r"([0-9]{1,15} [0-9]{1,15} [0-9]{1,16})?")
 

@@ -1,0 +1,148 @@
+"""Every text and every run of bytes that a caller can send, by method and path, with the rule that it is held to.
+
+A field that is added to a request and has no entry here fails test_fields.py: say what a caller may write into it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import grpc
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from .world import INVALID, METHODS, NOT_FOUND, OK, PRECONDITION
+
+Path = tuple[str, ...]
+
+
+class Rule(NamedTuple):
+    """What is answered to a text in a field that was filled in well before."""
+
+    code: Callable[[str], grpc.StatusCode]
+    says: str = ""
+    """What a refusal's sentence names the field by."""
+
+
+def _must(pattern: str, otherwise: grpc.StatusCode = OK) -> Callable[[str], grpc.StatusCode]:
+    """INVALID_ARGUMENT unless the text has this form; then `otherwise`."""
+    return lambda text: otherwise if re.fullmatch(pattern, text) else INVALID
+
+
+def _at_most(characters: int, least: int = 0) -> Callable[[str], grpc.StatusCode]:
+    return lambda text: OK if least <= len(text) <= characters else INVALID
+
+
+_NAME = r"[A-Za-z0-9._-]{1,64}"
+_ANY: Final = Rule(lambda _: OK)
+"""Free, or cut, or of a claim: one that nobody gave is answered LOST."""
+_ID: Final = Rule(_must(r"[A-Za-z0-9_-]{0,64}"), "task id")
+_STORED: Final = Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}", NOT_FOUND), "task id")
+_LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}", NOT_FOUND), "lambda")
+_NEW_LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}"), "lambda")
+_WORD: Final = r"[!-~]{1,128}"
+_EXECUTOR: Final = Rule(_must(_WORD), "executor_id")
+_SPEC: Final[dict[Path, Rule]] = {
+    ("id",): _ID,
+    ("spec", "lambda"): _LAMBDA,
+    ("spec", "payload"): _ANY,  # test_limits.py has its size
+    ("spec", "labels", "key"): Rule(_at_most(64, 1), "label"),
+    ("spec", "labels", "value"): Rule(_at_most(64), "label"),
+    ("spec", "ordering_key"): Rule(_must(r"|" + _NAME), "ordering_key"),
+}
+
+RULES: Final[dict[str, dict[Path, Rule]]] = {
+    "Frontend.Schedule": _SPEC,
+    "Frontend.ScheduleMany": {("requests", *path): rule for path, rule in _SPEC.items()},
+    "Frontend.GetTask": {("id",): _STORED},
+    "Frontend.ListTasks": {
+        ("lambda",): _LAMBDA,
+        ("page_token",): Rule(_must(r"|\d+\.\..*"), "page_token"),
+    },
+    "Frontend.WaitTasks": {("ids",): _STORED},
+    "Frontend.CancelTasks": {("ids",): Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}"), "task id")},
+    "Frontend.RetryTasks": {("ids",): Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}"), "task id")},
+    "Frontend.RegisterLambdas": {
+        ("lambdas", "name"): _NEW_LAMBDA,
+        ("lambdas", "signature"): Rule(_at_most(2_000), "signature"),
+    },
+    "Frontend.ListLambdas": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
+    "Frontend.PauseLambda": {("lambda",): _LAMBDA},
+    "Frontend.ResumeLambda": {("lambda",): _LAMBDA},
+    "Frontend.ExplainTask": {("id",): _STORED},
+    "HSC.ClaimTasks": {
+        ("executor_id",): _EXECUTOR,
+        ("nonce",): Rule(_must(_WORD), "nonce"),
+        ("task_ids",): _ANY,
+    },
+    "HSC.Heartbeat": {
+        ("executor_id",): _EXECUTOR,
+        ("claims", "claim", "task_id"): _ANY,
+        ("claims", "claim", "token", "nonce"): _ANY,
+        ("claims", "progress"): _ANY,
+    },
+    "HSC.SetResults": {
+        ("executor_id",): _EXECUTOR,
+        ("results", "claim", "task_id"): _ANY,
+        ("results", "claim", "token", "nonce"): _ANY,
+        ("results", "result"): Rule(lambda text: OK if len(text.encode()) <= 65_536 else INVALID, "result"),
+        ("results", "error"): _ANY,
+    },
+    "HSC.HandBack": {
+        ("executor_id",): _EXECUTOR,
+        ("claims", "task_id"): _ANY,
+        ("claims", "token", "nonce"): _ANY,
+        ("unclaimed",): _ANY,
+    },
+    "HSC.ReportLoss": {
+        ("executor_id",): _EXECUTOR,
+        ("claims", "task_id"): _ANY,
+        ("claims", "token", "nonce"): _ANY,
+        ("why",): _ANY,
+    },
+    "Controller.NextWork": {
+        ("executor_id",): Rule(_must(_NAME), "executor_id"),
+        ("lambdas",): Rule(_must(f"{_NAME}/{_NAME}"), "lambda"),
+        ("boot_id",): Rule(lambda _: PRECONDITION, "host"),
+    },
+}
+
+
+def texts_of(message: Descriptor, before: Path = ()) -> Iterator[tuple[Path, FieldDescriptor]]:
+    """The path of every text and run of bytes within a message."""
+    for each in message.fields:
+        path = (*before, each.name)
+        if each.type == FieldDescriptor.TYPE_MESSAGE:
+            yield from texts_of(each.message_type, path)
+        elif each.type in {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES}:
+            yield path, each
+
+
+def fields_of(method: str) -> dict[Path, FieldDescriptor]:
+    return dict(texts_of(METHODS[method].input_type))
+
+
+def put(message: Message, path: Path, text: str) -> Message:
+    """A copy of a full message with another text at a path."""
+    made = type(message)()
+    made.CopyFrom(message)
+    _put(made, path, text)
+    return made
+
+
+def _put(message: Any, path: Path, text: str) -> None:
+    name, *rest = path
+    field = message.DESCRIPTOR.fields_by_name[name]
+    if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.GetOptions().map_entry:
+        entries = getattr(message, name)
+        ((key, value),) = entries.items()
+        del entries[key]
+        entries[text if rest == ["key"] else key] = text if rest == ["value"] else value
+    elif rest:
+        inner = getattr(message, name)
+        _put(inner[0] if field.is_repeated else inner, tuple(rest), text)
+    else:
+        value: Any = text.encode() if field.type == FieldDescriptor.TYPE_BYTES else text
+        setattr(message, name, value) if not field.is_repeated else getattr(message, name).__setitem__(0, value)

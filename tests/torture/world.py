@@ -1,0 +1,250 @@
+"""All services of ATF behind one real server, on the real store functions over fakeredis, for callers that send any bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import fakeredis
+import grpc
+import grpc.aio
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from atf.config import ControllerSettings, FrontendSettings, StoreSettings, Timing
+from atf.controller.service import ControllerService
+from atf.frontend.service import FrontendService
+from atf.hsc.service import HscService
+from atf.rpc import controller_pb2 as c
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.rpc.server import Service, serve
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+
+SERVICES = [
+    f.DESCRIPTOR.services_by_name["Frontend"],
+    h.DESCRIPTOR.services_by_name["HSC"],
+    c.DESCRIPTOR.services_by_name["Controller"],
+]
+METHODS: dict[str, MethodDescriptor] = {
+    f"{service.name}.{name}": method for service in SERVICES for name, method in service.methods_by_name.items()
+}
+LAMBDA = "photos/thumbnail"
+EXECUTOR = "executor-1"
+NONCE = "nonce-1"
+
+OK = grpc.StatusCode.OK
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+NOT_FOUND = grpc.StatusCode.NOT_FOUND
+TAKEN = grpc.StatusCode.ALREADY_EXISTS
+PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
+LATE = grpc.StatusCode.DEADLINE_EXCEEDED
+TOO_LARGE = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class Answer(NamedTuple):
+    """What a call came to."""
+
+    code: grpc.StatusCode
+    sentence: str
+    reply: bytes = b""
+
+
+class World:
+    """A caller's view of the server, and an observer's of the store."""
+
+    def __init__(self, store: Store, fake: Any, channel: grpc.aio.Channel, runtime: SystemRuntime) -> None:
+        self.store = store
+        self.runtime = runtime
+        self.fake = fake
+        self._looks = fakeredis.FakeRedis(server=fake)
+        self.channel = channel
+        self._ids = itertools.count()
+        self.new = ""
+        self.held = t.ClaimRef()
+
+    async def send(self, method: str, data: bytes, timeout: float = 10) -> Answer:
+        """A call with these bytes."""
+        found = METHODS[method]
+        call = self.channel.unary_unary(f"/{found.containing_service.full_name}/{found.name}")
+        try:
+            return Answer(OK, "", await call(data, timeout=timeout))
+        except grpc.aio.AioRpcError as error:
+            return Answer(error.code(), error.details() or "")
+
+    async def ask(self, method: str, request: Message, timeout: float = 10) -> Answer:
+        return await self.send(method, request.SerializeToString(), timeout)
+
+    async def answer(self, method: str, request: Message) -> Any:
+        """The reply to a call that must succeed."""
+        answer = await self.ask(method, request)
+        assert answer.code is OK, answer
+        return GetMessageClass(METHODS[method].output_type).FromString(answer.reply)
+
+    def stored(self) -> dict[bytes, Any]:
+        """Everything that is in the store."""
+        found: dict[bytes, Any] = {}
+        for key in self._looks.keys("*"):
+            match self._looks.type(key):
+                case b"hash":
+                    found[key] = self._looks.hgetall(key)
+                case b"zset":
+                    found[key] = self._looks.zrange(key, 0, -1, withscores=True)
+                case b"list":
+                    found[key] = self._looks.lrange(key, 0, -1)
+                case b"set":
+                    found[key] = self._looks.smembers(key)
+                case kind:
+                    raise AssertionError(kind)
+        return found
+
+    async def settle(self) -> None:
+        """Tasks to speak of: one that is new, one that is held."""
+        await self.answer("Frontend.RegisterLambdas", f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=LAMBDA)]))
+        self.new = (await self.answer("Frontend.Schedule", schedule("new", delay_us=3_600_000_000))).id
+        running = (await self.answer("Frontend.Schedule", schedule("running"))).id
+        for partition in range(self.store.partitions):
+            await self.store.enqueue(partition, 0)
+            await self.store.pop(partition, [[f"{LAMBDA}:1"]], 10)
+        claim = h.ClaimTasksRequest(executor_id=EXECUTOR, nonce=NONCE, task_ids=[running])
+        (held,) = (await self.answer("HSC.ClaimTasks", claim)).claims
+        self.held = t.ClaimRef(task_id=held.task_id, token=held.token)
+
+    def fresh(self) -> str:
+        """An id that no task has."""
+        return f"fresh-{next(self._ids)}"
+
+    def valid(self, method: str) -> Message:
+        """A request of this method that is taken, with every field set."""
+        made: Message = getattr(_Valid, method.replace(".", "_"))(self)
+        return made
+
+
+def schedule(task_id: str, *, delay_us: int = 0, **spec: Any) -> f.ScheduleRequest:
+    return f.ScheduleRequest(id=task_id, spec=t.TaskSpec(**{"lambda": LAMBDA, **spec}), delay_us=delay_us)
+
+
+def full_schedule(task_id: str) -> f.ScheduleRequest:
+    spec = {"payload": b'{"path":"a"}', "labels": {"team": "web"}, "ordering_key": "customer-1"}
+    return schedule(task_id, delay_us=1, options=options(), **spec)
+
+
+def options() -> t.TaskOptions:
+    backoff = t.Backoff(base_us=1, factor=2, max_us=9, jitter=0.5)
+    return t.TaskOptions(
+        priority=1, max_attempts=3, max_losses=2, timeout_us=5, retention_us=60_000_000, backoff=backoff
+    )
+
+
+def lambda_spec() -> f.LambdaSpec:
+    return f.LambdaSpec(
+        name="other/one", options=options(), queue_limit=5, enqueue_timeout_us=1_000_000, signature="(path: str)"
+    )
+
+
+class _Valid:
+    """A full request by method, made by functions of the methods' names."""
+
+    @staticmethod
+    def Frontend_Schedule(w: World) -> Message:  # noqa: N802
+        return full_schedule(w.fresh())
+
+    @staticmethod
+    def Frontend_ScheduleMany(w: World) -> Message:  # noqa: N802
+        return f.ScheduleManyRequest(requests=[full_schedule(w.fresh())])
+
+    @staticmethod
+    def Frontend_GetTask(w: World) -> Message:  # noqa: N802
+        return f.GetTaskRequest(id=w.new, with_spec=True)
+
+    @staticmethod
+    def Frontend_ListTasks(w: World) -> Message:  # noqa: N802
+        return f.ListTasksRequest(**{"lambda": LAMBDA}, status=t.NEW, page_size=5, page_token="0..")
+
+    @staticmethod
+    def Frontend_WaitTasks(w: World) -> Message:  # noqa: N802
+        return f.WaitTasksRequest(ids=[w.new], timeout_us=1, all=True)
+
+    @staticmethod
+    def Frontend_CancelTasks(w: World) -> Message:  # noqa: N802
+        return f.CancelTasksRequest(ids=[w.new])
+
+    @staticmethod
+    def Frontend_RetryTasks(w: World) -> Message:  # noqa: N802
+        return f.RetryTasksRequest(ids=[w.new])
+
+    @staticmethod
+    def Frontend_RegisterLambdas(w: World) -> Message:  # noqa: N802
+        return f.RegisterLambdasRequest(lambdas=[lambda_spec()])
+
+    @staticmethod
+    def Frontend_ListLambdas(w: World) -> Message:  # noqa: N802
+        return f.ListLambdasRequest(**{"lambda": LAMBDA})
+
+    @staticmethod
+    def Frontend_PauseLambda(w: World) -> Message:  # noqa: N802
+        return f.PauseLambdaRequest(**{"lambda": LAMBDA})
+
+    @staticmethod
+    def Frontend_ResumeLambda(w: World) -> Message:  # noqa: N802
+        return f.ResumeLambdaRequest(**{"lambda": LAMBDA})
+
+    @staticmethod
+    def Frontend_ExplainTask(w: World) -> Message:  # noqa: N802
+        return f.ExplainTaskRequest(id=w.new)
+
+    @staticmethod
+    def HSC_ClaimTasks(w: World) -> Message:  # noqa: N802
+        return h.ClaimTasksRequest(executor_id=EXECUTOR, nonce="nonce-2", task_ids=[w.new])
+
+    @staticmethod
+    def HSC_Heartbeat(w: World) -> Message:  # noqa: N802
+        held = h.HeldClaim(claim=w.held, started=True, progress="half")
+        return h.HeartbeatRequest(executor_id=EXECUTOR, claims=[held])
+
+    @staticmethod
+    def HSC_SetResults(w: World) -> Message:  # noqa: N802
+        result = h.Result(
+            claim=w.held, outcome=t.FAILED, result=b"1", encoding=t.RAW, error="it rained", retry_in_us=9, ran_us=2
+        )
+        return h.SetResultsRequest(executor_id=EXECUTOR, results=[result])
+
+    @staticmethod
+    def HSC_HandBack(w: World) -> Message:  # noqa: N802
+        return h.HandBackRequest(executor_id=EXECUTOR, claims=[w.held], unclaimed=[w.new])
+
+    @staticmethod
+    def HSC_ReportLoss(w: World) -> Message:  # noqa: N802
+        return h.ReportLossRequest(executor_id=EXECUTOR, claims=[w.held], why="killed", shared=True)
+
+    @staticmethod
+    def Controller_NextWork(w: World) -> Message:  # noqa: N802
+        boot_id = w.runtime.boot_id()
+        return c.NextWorkRequest(executor_id=EXECUTOR, ack=1, max_tasks=1, lambdas=[LAMBDA], boot_id=boot_id, call=0)
+
+
+@contextlib.asynccontextmanager
+async def opened() -> AsyncIterator[World]:
+    """A world with its server; nothing of it is left at the end."""
+    runtime, timing, fake = SystemRuntime(), Timing(), fakeredis.FakeServer(version=(7, 4))
+    store = await Store.open(StoreSettings(partitions=2, poll_interval=0.05), timing, runtime, fake=fake)
+    hsc = HscService(store=store, timing=timing, runtime=runtime)
+    frontend = FrontendService(store=store, settings=FrontendSettings(), runtime=runtime)
+    settings = ControllerSettings()
+    controller = ControllerService(store=store, hsc=hsc, settings=settings, timing=timing, runtime=runtime)
+    logic = {"Frontend": frontend, "HSC": hsc, "Controller": controller}
+    server = await serve("127.0.0.1:0", [Service(each, logic[each.name]) for each in SERVICES])
+    unbounded = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+    async with grpc.aio.insecure_channel(server.address, options=unbounded) as channel:
+        world = World(store, fake, channel, runtime)
+        await world.settle()
+        yield world
+    frontend.drain()
+    await controller.drain()
+    await server.stop(0)
+    await store.close()
