@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -188,14 +189,17 @@ def _bytes(name: str, value: bytes, encoding: int) -> dict[str, Any]:
         return {name: None}
     if encoding == t.JSON:
         try:
-            return {name: json.loads(value, parse_constant=_refused)}
+            return {name: json.loads(value, parse_constant=_finite, parse_float=_finite)}
         except (ValueError, RecursionError):
             pass  # not what it says it is, or a bomb: show it as it is
     return {f"{name}_base64": base64.b64encode(value).decode("ascii")}
 
 
-def _refused(text: str) -> None:
-    raise ValueError(f"JSON has no {text}")
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"JSON has no {text}")
+    return number
 
 
 def _text(shown: dict[str, Any], name: str) -> str:

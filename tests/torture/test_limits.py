@@ -1,0 +1,253 @@
+"""Every bound on what a caller sends, at nothing, at the bound and one beyond it, over a real connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from google.protobuf.message import Message
+
+from atf.controller.service import MAX_ACK, MAX_LAMBDAS, MAX_WAIT_US
+from atf.frontend.scheduling import MAX_REQUESTS
+from atf.frontend.validate import MAX_QUEUE_LIMIT, MAX_REGISTERED_AT_ONCE, MAX_SIGNATURE_CHARS
+from atf.rpc import controller_pb2 as c
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.task import (
+    MAX_AHEAD_US,
+    MAX_BATCH,
+    MAX_ERROR_BYTES,
+    MAX_HELD,
+    MAX_PAYLOAD_BYTES,
+    MAX_PROGRESS_BYTES,
+    MAX_RESULT_BYTES,
+    MAX_WHY_CHARS,
+)
+
+from .world import EXECUTOR, INVALID, LAMBDA, OK, World, lambda_spec, opened, schedule
+
+
+class Bound(NamedTuple):
+    """How much of something a request may have."""
+
+    method: str
+    request: Callable[[World, int], Message]
+    """With so much of it."""
+    least: int
+    most: int
+    says: str
+
+
+def _option(**fields: Any) -> Message:
+    return schedule("a", options=t.TaskOptions(**fields))
+
+
+def _spec(**fields: Any) -> Message:
+    spec = lambda_spec()
+    for name, value in fields.items():
+        setattr(spec, name, value)
+    return f.RegisterLambdasRequest(lambdas=[spec])
+
+
+def _next_work(w: World, **fields: Any) -> Message:
+    given = {"executor_id": "e", "max_tasks": 1, "lambdas": [LAMBDA], "boot_id": w.runtime.boot_id(), **fields}
+    return c.NextWorkRequest(**given)
+
+
+def _ref(number: int) -> t.ClaimRef:
+    return t.ClaimRef(task_id=f"0-{number}", token=t.Token(counter=1, nonce="n"))
+
+
+def _page(**fields: Any) -> Message:
+    return f.ListTasksRequest(**{"lambda": LAMBDA, **fields})
+
+
+def _hold(count: int) -> list[h.HeldClaim]:
+    return [h.HeldClaim(claim=_ref(each)) for each in range(count)]
+
+
+def _names(count: int) -> list[str]:
+    return [f"n/{each}" for each in range(count)]
+
+
+BOUNDS = {
+    "an id": Bound("Schedule", lambda w, n: schedule("x" * n), 0, 64, "task id"),
+    "a namespace": Bound("RegisterLambdas", lambda w, n: _spec(name="x" * n + "/a"), 1, 64, "lambda"),
+    "a lambda's name": Bound("RegisterLambdas", lambda w, n: _spec(name="a/" + "x" * n), 1, 64, "lambda"),
+    "an ordering key": Bound("Schedule", lambda w, n: schedule("a", ordering_key="x" * n), 0, 64, "ordering_key"),
+    "a label's name": Bound("Schedule", lambda w, n: schedule("a", labels={"ä" * n: ""}), 1, 64, "label"),
+    "a label's value": Bound("Schedule", lambda w, n: schedule("a", labels={"a": "ä" * n}), 0, 64, "label"),
+    "labels": Bound(
+        "Schedule", lambda w, n: schedule("a", labels={str(each): "" for each in range(n)}), 0, 16, "labels"
+    ),
+    "a payload": Bound("Schedule", lambda w, n: schedule("a", payload=bytes(n)), 0, MAX_PAYLOAD_BYTES, "payload"),
+    "priority": Bound("Schedule", lambda w, n: _option(priority=n), 0, 9, "priority"),
+    "attempts": Bound("Schedule", lambda w, n: _option(max_attempts=n), 1, (1 << 31) - 1, "max_attempts"),
+    "losses": Bound("Schedule", lambda w, n: _option(max_losses=n), 1, 100, "max_losses"),
+    "a timeout": Bound("Schedule", lambda w, n: _option(timeout_us=n), 0, MAX_AHEAD_US, "timeout_us"),
+    "a retention": Bound("Schedule", lambda w, n: _option(retention_us=n), 0, MAX_AHEAD_US, "retention_us"),
+    "a delay": Bound("Schedule", lambda w, n: schedule("a", delay_us=n), 0, MAX_AHEAD_US, "delay_us"),
+    "requests": Bound(
+        "ScheduleMany", lambda w, n: f.ScheduleManyRequest(requests=[schedule("")] * n), 0, MAX_REQUESTS, "requests"
+    ),
+    "lambdas registered": Bound(
+        "RegisterLambdas",
+        lambda w, n: f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=each) for each in _names(n)]),
+        0,
+        MAX_REGISTERED_AT_ONCE,
+        "lambdas",
+    ),
+    "a signature": Bound("RegisterLambdas", lambda w, n: _spec(signature="ä" * n), 0, MAX_SIGNATURE_CHARS, "signature"),
+    "a queue": Bound("RegisterLambdas", lambda w, n: _spec(queue_limit=n), 0, MAX_QUEUE_LIMIT, "queue_limit"),
+    "ids to wait for": Bound(
+        "WaitTasks", lambda w, n: f.WaitTasksRequest(ids=[w.new] * n, timeout_us=1), 1, MAX_BATCH, "ids"
+    ),
+    "ids to cancel": Bound("CancelTasks", lambda w, n: f.CancelTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
+    "ids to retry": Bound("RetryTasks", lambda w, n: f.RetryTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
+    "a page": Bound("ListTasks", lambda w, n: _page(page_size=n), 0, MAX_BATCH, "page_size"),
+    "a status": Bound("ListTasks", lambda w, n: _page(status=n), 0, 8, "status"),
+    "an encoding": Bound("Schedule", lambda w, n: schedule("a", encoding=n), 0, 1, "encoding"),
+    "an executor of the HSC": Bound(
+        "Heartbeat", lambda w, n: h.HeartbeatRequest(executor_id="x" * n), 1, 128, "executor_id"
+    ),
+    "a nonce": Bound("ClaimTasks", lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="x" * n), 1, 128, "nonce"),
+    "ids to claim": Bound(
+        "ClaimTasks",
+        lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", task_ids=["0-a"] * n),
+        0,
+        MAX_BATCH,
+        "task_ids",
+    ),
+    "claims of a heartbeat": Bound(
+        "Heartbeat", lambda w, n: h.HeartbeatRequest(executor_id="e", claims=_hold(n)), 0, MAX_HELD, "claims"
+    ),
+    "results": Bound(
+        "SetResults",
+        lambda w, n: h.SetResultsRequest(executor_id="e", results=[h.Result(claim=_ref(1), outcome=t.FAILED)] * n),
+        0,
+        MAX_BATCH,
+        "results",
+    ),
+    "a result": Bound(
+        "SetResults",
+        lambda w, n: h.SetResultsRequest(
+            executor_id="e", results=[h.Result(claim=_ref(1), outcome=t.SUCCEEDED, result=bytes(n))]
+        ),
+        0,
+        MAX_RESULT_BYTES,
+        "result",
+    ),
+    "an outcome": Bound(
+        "SetResults",
+        lambda w, n: h.SetResultsRequest(executor_id="e", results=[h.Result(claim=_ref(1), outcome=n)]),  # type: ignore[arg-type]
+        1,
+        5,
+        "outcome",
+    ),
+    "claims handed back": Bound(
+        "HandBack", lambda w, n: h.HandBackRequest(executor_id="e", unclaimed=["0-a"] * n), 0, MAX_HELD, "unclaimed"
+    ),
+    "claims lost": Bound(
+        "ReportLoss",
+        lambda w, n: h.ReportLossRequest(executor_id="e", claims=[_ref(1)] * n),
+        0,
+        MAX_HELD,
+        "claims",
+    ),
+    "an executor": Bound("NextWork", lambda w, n: _next_work(w, executor_id="x" * n), 1, 64, "executor_id"),
+    "tasks of an answer": Bound("NextWork", lambda w, n: _next_work(w, max_tasks=n), 1, MAX_BATCH, "max_tasks"),
+    "lambdas of an executor": Bound(
+        "NextWork", lambda w, n: _next_work(w, lambdas=_names(n)), 1, MAX_LAMBDAS, "lambdas"
+    ),
+    "an acknowledgement": Bound("NextWork", lambda w, n: _next_work(w, ack=n), 0, MAX_ACK, "ack"),
+}
+SERVICE = {"NextWork": "Controller"} | dict.fromkeys(
+    ("ClaimTasks", "Heartbeat", "SetResults", "HandBack", "ReportLoss"), "HSC"
+)
+
+
+@pytest.mark.parametrize("what", BOUNDS)
+async def test_at_its_bounds_it_is_taken_and_beyond_them_refused(what: str) -> None:
+    bound = BOUNDS[what]
+    method = f"{SERVICE.get(bound.method, 'Frontend')}.{bound.method}"
+    beyond = [bound.most + 1] if bound.most < (1 << 31) - 1 or bound.most > 1 << 31 else []
+    if bound.least > 0:
+        beyond.append(bound.least - 1)
+    for amount in beyond:
+        async with opened() as world:
+            before = world.stored()
+            answer = await world.ask(method, bound.request(world, amount))
+            assert answer.code is INVALID, answer
+            assert bound.says in answer.sentence, answer
+            assert world.stored() == before
+    for amount in {bound.least, bound.most}:
+        async with opened() as world:
+            assert (await world.ask(method, bound.request(world, amount))).code is OK, amount
+
+
+async def test_waits_are_cut_and_not_refused_where_the_frontend_answers_them() -> None:
+    async with opened() as world:
+        cancelled = f.CancelTasksRequest(ids=[world.new])
+        await world.answer("Frontend.CancelTasks", cancelled)
+        longest = f.WaitTasksRequest(ids=[world.new], timeout_us=(1 << 63) - 1)
+        assert len((await world.answer("Frontend.WaitTasks", longest)).tasks) == 1
+        negative = await world.ask("Frontend.WaitTasks", f.WaitTasksRequest(ids=[world.new], timeout_us=-1))
+        assert (negative.code, negative.sentence) == (INVALID, "timeout_us -1: at least 0")
+        for wait in (-1, MAX_WAIT_US + 1):
+            answer = await world.ask("Controller.NextWork", _next_work(world, wait_us=wait))
+            assert answer.code is INVALID
+            assert "wait_us" in answer.sentence
+
+
+@pytest.mark.parametrize("bad", ["é", "\U0001f600", "\0", "\x1b", "a\n"])
+async def test_texts_that_are_only_for_people_are_cut(bad: str) -> None:
+    """A run that has ended must be recorded, however long its error is."""
+    async with opened() as world:
+        beat = h.HeartbeatRequest(
+            executor_id=EXECUTOR, claims=[h.HeldClaim(claim=world.held, started=True, progress=bad * 2_000)]
+        )
+        await world.answer("HSC.Heartbeat", beat)
+        ended = h.Result(claim=world.held, outcome=t.FAILED_FATAL, error=bad * 9_000)
+        await world.answer("HSC.SetResults", h.SetResultsRequest(executor_id=EXECUTOR, results=[ended]))
+        (record,) = await world.store.get([world.held.task_id])
+        assert record is not None
+        for text, most in ((record.progress, MAX_PROGRESS_BYTES), (record.error, MAX_ERROR_BYTES)):
+            assert most - 4 < len(text.encode()) <= most
+            assert (bad * 9_000).startswith(text)
+
+
+@pytest.mark.parametrize("bad", ["é", "\U0001f600", "\0", "\x1b", "a\tb\nc\r\x85\u2028\v"])
+async def test_the_reason_of_a_loss_is_cut_and_stays_one_field_of_one_line(bad: str) -> None:
+    async with opened() as world:
+        lost = h.ReportLossRequest(executor_id=EXECUTOR, claims=[world.held], why=bad * 500)
+        await world.answer("HSC.ReportLoss", lost)
+        task = await world.answer("Frontend.GetTask", f.GetTaskRequest(id=world.held.task_id))
+        (run,) = task.ended_runs
+        assert run.owner == EXECUTOR
+        assert run.why.startswith(f"lost: {bad[0]}")
+        assert len(run.why) <= MAX_WHY_CHARS + len("lost: ")
+
+
+@pytest.mark.parametrize("text", ["\0", "\x1b[2J", "\u202e", "<b>", "[bold]", "a\nb", "\U0001f600", "\u2028"])
+async def test_labels_and_signatures_come_back_as_they_were_sent(text: str) -> None:
+    async with opened() as world:
+        reply = await world.answer("Frontend.Schedule", schedule("a", labels={text: text}, payload=text.encode()))
+        task = await world.answer("Frontend.GetTask", f.GetTaskRequest(id=reply.id, with_spec=True))
+        assert dict(task.spec.labels) == {text: text}
+        assert task.spec.payload == text.encode()
+        await world.answer("Frontend.RegisterLambdas", _spec(signature=text))
+        infos = await world.answer("Frontend.ListLambdas", f.ListLambdasRequest(**{"lambda": "other/one"}))
+        assert infos.lambdas[0].spec.signature == text
+
+
+async def test_page_tokens_of_our_own_form_never_reach_the_store_as_nonsense() -> None:
+    async with opened() as world:
+        for score in ("nan", "1e999", "--1", "1.2.3", "0x10", "1_000", "", " 1", "(1", "\u0661"):
+            for last in ("0-a", "", "0-a/b", "zzz"):
+                answer = await world.ask("Frontend.ListTasks", _page(status=1, page_token=f"0.{last}.{score}"))
+                assert answer.code in ({OK, INVALID} if score == last == "" else {INVALID}), (last, score, answer)
+        for token in ("0.0-gone.1", "0.0-gone.inf", "0.0-gone.1.5e+15", "0..", "19.1-x.2"):
+            answer = await world.ask("Frontend.ListTasks", _page(status=1, page_token=token))
+            assert answer.code is OK, (token, answer)

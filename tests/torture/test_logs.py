@@ -1,0 +1,184 @@
+"""No log holds a payload, a result, a token or a password, at any level and in any form; and no line of one can be forged."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any, Self
+
+import pytest
+
+from atf.config import LogSettings
+from atf.controller.losses import parse_death, report_death
+from atf.controller.pool import Pool
+from atf.controller.reports import Reports
+from atf.log import get_logger, setup
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+
+from .catalogue import RULES, put
+from .texts import acts
+from .world import EXECUTOR, METHODS, World, opened, schedule
+
+SECRET = "5ecret"
+NONCE = f"{SECRET}-nonce"
+
+
+class Said:
+    """All that is logged, by ATF and by everything else in this process."""
+
+    def __init__(self, form: str) -> None:
+        self._stream = io.StringIO()
+        self._others = logging.StreamHandler(self._stream)
+        setup(LogSettings(log_level="debug", log_format=form), "torture", stream=self._stream)
+
+    @property
+    def text(self) -> str:
+        return self._stream.getvalue()
+
+    def __enter__(self) -> Self:
+        logging.getLogger().addHandler(self._others)
+        logging.getLogger().setLevel(logging.DEBUG)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self._others)
+        logging.getLogger().setLevel(logging.WARNING)
+
+
+@pytest.fixture(params=["json", "console"])
+def said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Said]:
+    from atf import log
+
+    monkeypatch.setattr(log._out, "logger", log._out.logger)
+    with Said(request.param) as made:
+        yield made
+
+
+async def life(world: World) -> None:
+    """A task's life, with a secret wherever one can be."""
+    raw = f'{{"path":"{SECRET}"}}'.encode()
+    stored = (await world.answer("Frontend.Schedule", schedule("a", payload=raw, labels={SECRET: SECRET}))).id
+    many = f.ScheduleManyRequest(requests=[schedule(f"m{n}", payload=raw) for n in range(3)])
+    await world.answer("Frontend.ScheduleMany", many)
+    for partition in range(world.store.partitions):
+        await world.store.enqueue(partition, 0)
+        await world.store.pop(partition, [["photos/thumbnail:1"]], 10)
+    claim = h.ClaimTasksRequest(executor_id=EXECUTOR, nonce=NONCE, task_ids=[stored, "0-m0", "1-m0", "0-m1", "1-m1"])
+    claims = (await world.answer("HSC.ClaimTasks", claim)).claims
+    refs = [t.ClaimRef(task_id=each.task_id, token=each.token) for each in claims]
+    assert len(refs) == 3
+    beats = [h.HeldClaim(claim=each, started=True, progress=SECRET) for each in refs]
+    await world.answer("HSC.Heartbeat", h.HeartbeatRequest(executor_id=EXECUTOR, claims=beats))
+    done = h.Result(claim=refs[0], outcome=t.SUCCEEDED, result=SECRET.encode(), error=SECRET)
+    await world.answer("HSC.SetResults", h.SetResultsRequest(executor_id=EXECUTOR, results=[done]))
+    await world.answer("HSC.HandBack", h.HandBackRequest(executor_id=EXECUTOR, claims=refs[1:2]))
+    await world.answer("HSC.ReportLoss", h.ReportLossRequest(executor_id=EXECUTOR, claims=refs[2:], why="killed"))
+    await world.answer("Frontend.GetTask", f.GetTaskRequest(id=stored, with_spec=True))
+    await world.answer("Frontend.ExplainTask", f.ExplainTaskRequest(id=stored))
+
+
+async def test_a_life_leaves_no_secret_in_a_log(said: Said) -> None:
+    async with opened() as world:
+        await life(world)
+    assert "report_loss" in said.text
+    assert SECRET not in said.text
+
+
+async def test_a_refusal_leaves_no_secret_in_a_log(said: Said) -> None:
+    async with opened() as world:
+        for method in METHODS:
+            for path in RULES[method].keys() - {("why",)}:  # that is for people
+                await world.ask(method, put(world.valid(method), path, f"\x1b {SECRET}"))
+            await world.send(method, world.valid(method).SerializeToString() + SECRET.encode())
+    assert SECRET not in said.text
+
+
+async def test_a_bug_leaves_no_secret_in_a_log(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its traceback names lines of code, never what was in their variables."""
+    async with opened() as world:
+
+        async def fails(*_: Any, **__: Any) -> Any:
+            raise ZeroDivisionError("of ours")
+
+        for verb in ("schedule", "claim", "heartbeat", "finish", "hand_back", "lose", "get"):
+            monkeypatch.setattr(world.store, verb, fails)
+        raw = SECRET.encode()
+        ref = t.ClaimRef(task_id="0-a", token=t.Token(counter=1, nonce=NONCE))
+        calls = {
+            "Frontend.Schedule": schedule("a", payload=raw),
+            "Frontend.ScheduleMany": f.ScheduleManyRequest(requests=[schedule("a", payload=raw)]),
+            "HSC.ClaimTasks": h.ClaimTasksRequest(executor_id=EXECUTOR, nonce=NONCE, task_ids=["0-a"]),
+            "HSC.Heartbeat": h.HeartbeatRequest(executor_id=EXECUTOR, claims=[h.HeldClaim(claim=ref)]),
+            "HSC.HandBack": h.HandBackRequest(executor_id=EXECUTOR, claims=[ref]),
+            "HSC.ReportLoss": h.ReportLossRequest(executor_id=EXECUTOR, claims=[ref], why=SECRET),
+            "HSC.SetResults": h.SetResultsRequest(
+                executor_id=EXECUTOR, results=[h.Result(claim=ref, outcome=t.SUCCEEDED, result=raw)]
+            ),
+        }
+        for method, request in calls.items():
+            answer = await world.ask(method, request)
+            assert answer.sentence == f"{METHODS[method].name} failed inside the server; its log has the details"
+    assert said.text.count("ZeroDivisionError: of ours") == len(calls)
+    assert SECRET not in said.text
+
+
+class Refuses:
+    """An HSC that refuses everything."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def refuse(request: Any, *, timeout: float = 10) -> Any:
+            from atf.errors import InvalidArgument
+
+            raise InvalidArgument("no")
+
+        return refuse
+
+
+async def test_a_dead_executors_tokens_are_in_no_log(said: Said) -> None:
+    from atf.config import Timing
+    from atf.runtime import SystemRuntime
+
+    reports = Reports(hsc=Refuses(), timing=Timing(), runtime=SystemRuntime())  # type: ignore[arg-type]
+    claim = ["0-a", 1, NONCE]
+    event = {
+        "executor": "e",
+        "code": 1,
+        "held": [claim],
+        "started": [["0-b", 1, NONCE]],
+        "stopped": [["0-c", 1, NONCE]],
+    }
+    report_death(parse_death({**event, "timed_out": [["0-d", 1, NONCE, 5, SECRET]]}), [], reports)
+    assert await reports.flush(5) == 0
+    assert said.text.count("report refused") == 3
+    assert SECRET not in said.text
+
+
+def test_a_guards_line_that_can_not_be_read_is_not_repeated(said: Said) -> None:
+    from atf.runtime import SystemRuntime
+
+    pool = Pool(start=None, size=1, on_death=lambda death: None, runtime=SystemRuntime())  # type: ignore[arg-type]
+    for line in (f'{{"event": "dead", "executor": "e", "held": [["0-a", "{NONCE}", 1]]}}', f'"{NONCE}', f'["{NONCE}"]'):
+        assert pool._event(line) is None
+    assert said.text.count("can't be read") == 3
+    assert SECRET not in said.text
+
+
+FORGED = f"\x1b[2J\nrole=hsc all is well\r\x9b\u202e{SECRET}"
+
+
+def test_no_field_can_forge_a_line_or_move_the_cursor(said: Said) -> None:
+    log = get_logger(duty=FORGED)
+    log.info(FORGED, why=FORGED, tasks=3, payload=FORGED, result=b"5ecret")
+    try:
+        raise ValueError(FORGED.replace("\n", "\\n"))
+    except ValueError as error:
+        log.warning("said", error=str(error))
+        before = said.text
+        log.exception("a bug", error=repr(error))
+    assert acts(said.text) == []
+    assert before.count("\n") == 2
+    assert "payload=<hidden>" in said.text or json.loads(before.splitlines()[0])["payload"] == "<hidden>"

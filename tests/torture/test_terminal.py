@@ -1,0 +1,266 @@
+"""What a command prints can't act on an operator's terminal, whatever is in a task, a lambda or an error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from atf.cli import main, remote
+from atf.errors import BY_REASON, AtfError
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.visible import json_text, one_line, visible
+
+from .texts import BIDI, BOMBS, ESCAPES, acts
+
+POISON = f"<b>[bold]{ESCAPES}{BIDI}\r\t\0\x7f\u2028\U000e0041ü\U0001f600"
+SHOWN = "<b>[bold]\\x1b[2J\\x1b]0;owned\\x07\\x9b31m\\u202etxt.exe\\u2066\\r\\t\\x00\\x7f\\u2028\\U000e0041ü\U0001f600"
+
+
+def poison(message: Message, text: str = POISON) -> Any:
+    """Writes a text into every field of a message that holds any."""
+    for field in message.DESCRIPTOR.fields:
+        value: Any = getattr(message, field.name)
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            if field.message_type.GetOptions().map_entry:
+                value[text] = (
+                    text if field.message_type.fields_by_name["value"].type == FieldDescriptor.TYPE_STRING else 7
+                )
+            else:
+                poison(value.add() if field.is_repeated else value, text)
+        elif field.type in {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES}:
+            filled: Any = text.encode() if field.type == FieldDescriptor.TYPE_BYTES else text
+            value.append(filled) if field.is_repeated else setattr(message, field.name, filled)
+    return message
+
+
+def poisoned_task() -> t.Task:
+    task: t.Task = poison(t.Task(status=t.FATAL_FAILURE, attempts=3, finished_at_us=1))
+    task.result = json.dumps({POISON: [POISON, "\ud800"]}).encode()
+    task.spec.payload = json.dumps({POISON: POISON}, ensure_ascii=False).encode()
+    task.error = f"{POISON}\nerror  no such field\n{POISON}"
+    return task
+
+
+class Frontend:
+    """Answers with poison, whatever is asked."""
+
+    def __init__(self) -> None:
+        self.fails: AtfError | None = None
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        async def answer(request: Any, *, timeout: float = 10) -> Any:
+            if self.fails:
+                raise self.fails
+            match name:
+                case "get_task":
+                    return poisoned_task()
+                case "list_tasks":
+                    return f.ListTasksReply(tasks=[poisoned_task()])
+                case "wait_tasks":
+                    task = poisoned_task()
+                    return f.WaitTasksReply(tasks=[_with_id(task, each) for each in request.ids])
+                case "explain_task":
+                    reply: f.ExplainTaskReply = poison(f.ExplainTaskReply())
+                    reply.task.CopyFrom(poisoned_task())
+                    return reply
+            method = f.DESCRIPTOR.services_by_name["Frontend"].methods_by_name[
+                "".join(word.capitalize() for word in name.split("_"))
+            ]
+            return poison(getattr(f, method.output_type.name)())
+
+        return answer
+
+
+def _with_id(task: t.Task, task_id: str) -> t.Task:
+    copy = t.Task()
+    copy.CopyFrom(task)
+    copy.id = task_id
+    return copy
+
+
+@pytest.fixture
+def frontend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Frontend:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ATF_DEBUG", raising=False)
+    made = Frontend()
+
+    @asynccontextmanager
+    async def connect(address: str) -> AsyncIterator[Frontend]:
+        yield made
+
+    monkeypatch.setattr(remote, "connect", connect)
+    return made
+
+
+WORD = POISON.replace("\0", "")
+"""No command line can hold a NUL."""
+
+COMMANDS = [
+    ["get", WORD],
+    ["ls", WORD],
+    ["ls", WORD, "--status", "new"],
+    ["ls"],
+    ["wait", WORD, "a"],
+    ["cancel", WORD],
+    ["retry", WORD],
+    ["explain", WORD],
+    ["lambdas"],
+    ["lambdas", "ls"],
+    ["lambdas", "check", WORD],
+    ["lambdas", "register", f"{WORD}:{WORD}"],
+    ["queues"],
+    ["queues", WORD],
+    ["pause", WORD],
+    ["resume", WORD],
+    ["schedule", "shop/mail"],
+    ["schedule", "shop/mail", "--wait"],
+    ["schedule", WORD],
+    ["schedule", "shop/mail", "-a", WORD],
+    ["schedule", "shop/mail", "--payload", WORD],
+    ["schedule", "shop/mail", "--raw", WORD],
+    ["schedule", "shop/mail", "--delay", WORD],
+    ["schedule", "shop/mail", "--at", WORD],
+    ["schedule", "shop/mail", "--priority", WORD],
+    ["schedule", "shop/mail", "--key", WORD],
+    ["schedule", "shop/mail", "--label", WORD],
+    ["schedule", "shop/mail", "--max-attempts", WORD],
+    ["store", "export", WORD],
+    ["store", "import", WORD],
+    ["frontend", "--log-level", WORD],
+    [WORD],
+    ["get", f"--{WORD}"],
+]
+
+
+@pytest.mark.parametrize("on_terminal", [False, True], ids=["into a pipe", "on a terminal"])
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words).replace(WORD, "X"))
+def test_no_command_prints_what_a_terminal_obeys(
+    words: list[str],
+    on_terminal: bool,
+    frontend: Frontend,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: on_terminal)
+    monkeypatch.setenv("TERM", "dumb")  # without colours, so that any escape is somebody else's
+    monkeypatch.setenv("COLUMNS", "500")
+    code = main(words)
+    said = capsys.readouterr()
+    assert "a bug in atf" not in said.err
+    assert code in {0, 1, 2, 3, 4}
+    assert acts(said.out, allowed="\n" if on_terminal else "\n\t") == []
+    assert acts(said.err) == []
+    assert said.out + said.err
+    if code == 2:
+        assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["get", "a"], ["ls", "a"], ["wait", "a"], ["explain", "a"], ["lambdas"], ["queues"]])
+def test_json_says_the_same_in_escapes_of_its_own(
+    words: list[str], frontend: Frontend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*words, "--json"])
+    out = capsys.readouterr().out
+    assert acts(out) == []
+    assert out.count("\n") == 1
+    assert POISON in _texts(json.loads(out))
+
+
+def _texts(value: Any) -> set[str]:
+    match value:
+        case dict():
+            return {text for pair in value.items() for each in pair for text in _texts(each)}
+        case list():
+            return {text for each in value for text in _texts(each)}
+        case str():
+            return {value}
+    return set()
+
+
+def test_markup_is_shown_as_it_is(
+    frontend: Frontend, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main(["get", "a"])
+    out = capsys.readouterr().out
+    assert f"progress      {SHOWN}\n" in out
+    assert f"{SHOWN}={SHOWN}" in out
+    main(["ls", "a"])
+    assert capsys.readouterr().out.count(SHOWN) == 3
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "500")
+    main(["ls", "a"])
+    assert capsys.readouterr().out.count(SHOWN) == 3
+
+
+def test_a_second_line_of_an_error_can_not_pass_for_a_fact(
+    frontend: Frontend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["get", "a"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "              error  no such field" in lines
+    assert len([line for line in lines if line.startswith("error ")]) == 1
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BY_REASON.values() if kind is not AtfError])
+def test_the_sentence_of_a_frontend_is_one_line(
+    kind: type[AtfError], frontend: Frontend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frontend.fails = kind(f"{POISON}\natf: everything is fine")
+    main(["get", "a"])
+    err = capsys.readouterr().err
+    assert err == f"atf: {SHOWN}\\natf: everything is fine\n"
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_payload_or_result_that_is_a_bomb_is_shown_all_the_same(
+    bomb: str, flags: tuple[str, ...], frontend: Frontend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Bombs(Frontend):
+        async def get_task(self, request: Any, *, timeout: float = 10) -> t.Task:
+            spec = t.TaskSpec(payload=BOMBS[bomb])
+            return t.Task(id="0-a", status=t.SUCCESS, result=BOMBS[bomb], spec=spec)
+
+    frontend.__class__ = Bombs
+    assert main(["get", "a", *flags]) == 0
+    out = capsys.readouterr().out
+    assert acts(out) == []
+    if flags:
+        json.loads(out, parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("us", [1, -1, 1 << 62, -(1 << 62), (1 << 63) - 1])
+def test_no_instant_and_no_status_is_too_strange_to_be_shown(
+    us: int, frontend: Frontend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Strange(Frontend):
+        async def get_task(self, request: Any, *, timeout: float = 10) -> t.Task:
+            task = t.Task(id="0-a", status=99, scheduled_at_us=us, next_at_us=us, finished_at_us=us)  # type: ignore[arg-type]
+            task.ended_runs.add(started_at_us=us, ended_at_us=us)
+            return task
+
+    frontend.__class__ = Strange
+    for flags in ([], ["--json"]):
+        assert main(["get", "a", *flags]) == 0
+        assert "STATUS_99" in capsys.readouterr().out
+
+
+def test_every_character_is_either_shown_or_escaped() -> None:
+    every = " ".join(map(chr, (*range(0x3100), *range(0xD700, 0x10200), *range(0xE0000, 0xE0200))))
+    assert acts(one_line(every), allowed="") == []
+    assert acts(visible(every)) == []
+    assert acts(json_text(json.dumps(every, ensure_ascii=False)), allowed="") == []
+    assert json.loads(json_text(json.dumps(every, ensure_ascii=False))) == every
+    assert (
+        one_line("Größe: 5 µm, \U0001f468\u200d\U0001f469, العربية")
+        == "Größe: 5 µm, \U0001f468\u200d\U0001f469, العربية"
+    )
