@@ -8,6 +8,7 @@ It owns namespaces, addresses and links, and leaves nothing of them behind; what
             Popen(...)            # a process on that host; sockets opened here belong to it too
         lab.cut("west")           # every packet to and from that site vanishes; within it nothing changes
         lab.heal()
+        lab.split("a", "b")       # these two on one side, everybody else on the other
 
 A cut is a switch's port that neither takes nor gives: no reset, no "unreachable", and the carrier stays. For the same reason
 the hosts know each other's hardware addresses beforehand: a question that nobody answers would end as "host unreachable".
@@ -37,6 +38,8 @@ _DISABLED, _FORWARDING = 0, 3
 _CORE: Final = "core"
 """The namespace of the switches: nothing of a lab is in the machine's own."""
 _WAN: Final = "wan"
+_APART: Final = "apart"
+"""The site of those that a split has moved."""
 _GONE_S: Final = 5.0
 """Seconds that killed processes get to be gone."""
 
@@ -106,6 +109,9 @@ class Lab:
         self.cut_now: set[str] = set()
         self._name = f"{_PREFIX}{os.getpid()}.{_started(os.getpid())}.{os.urandom(2).hex()}"
         self._ports: dict[str, str] = {}  # by host or site: its port on the next switch
+        self._switches: dict[str, str] = {}  # by site
+        self._homes: dict[str, str] = {}  # by host: its site
+        self._apart: set[str] = set()  # the hosts that a split has moved
         self._numbers = itertools.count(1)
         _ip("netns", "add", self._core)
         try:
@@ -120,7 +126,7 @@ class Lab:
 
     def host(self, name: str, site: str = "lan") -> Host:
         """A new host in a site, which is made where it is new. A name stands for one host or one site."""
-        if site not in self._ports:
+        if site not in self._switches:
             self._site(site)
         if name in self._ports:
             raise LabError(f"there is a host or site {name} already")
@@ -131,7 +137,7 @@ class Lab:
         self.hosts[name] = host
         wire = ["type", "veth", "peer", "name", "eth0", "address", host.hardware, "netns", namespace]
         self._in_core("link", "add", port, *wire)
-        self._in_core("link", "set", port, "master", self._ports[f"switch of {site}"], "up")
+        self._in_core("link", "set", port, "master", self._switches[site], "up")
         _ip("-n", namespace, "link", "set", "lo", "up")
         _ip("-n", namespace, "link", "set", "eth0", "up")
         _ip("-n", namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
@@ -139,7 +145,7 @@ class Lab:
             if other is not host:
                 _acquaint(host, other)
                 _acquaint(other, host)
-        self._ports[name] = port
+        self._ports[name], self._homes[name] = port, site
         return host
 
     def cut(self, *names: str) -> None:
@@ -148,8 +154,21 @@ class Lab:
             self._set(name, _DISABLED)
             self.cut_now.add(name)
 
+    def split(self, *names: str) -> None:
+        """Parts these hosts from all others, whatever their sites; among themselves they stay joined. One split at a time."""
+        if _APART not in self._switches:
+            self._site(_APART)
+        self.cut(_APART)
+        for name in names:
+            self._plug(name, _APART)
+            self._apart.add(name)
+
     def heal(self, *names: str) -> None:
-        """Joins what was cut; without names, all of it."""
+        """Joins what was cut; without names, all of it, and ends a split."""
+        if not names:
+            for host in self._apart:
+                self._plug(host, self._homes[host])
+            self._apart.clear()
         for name in names or sorted(self.cut_now):
             self._set(name, _FORWARDING)
             self.cut_now.discard(name)
@@ -172,11 +191,17 @@ class Lab:
         self._in_core("link", "add", near, "type", "veth", "peer", "name", far)
         self._in_core("link", "set", near, "master", switch, "up")
         self._in_core("link", "set", far, "master", _WAN, "up")
-        self._ports[site], self._ports[f"switch of {site}"] = far, switch
+        self._ports[site], self._switches[site] = far, switch
 
     def _switch(self, name: str) -> None:
         self._in_core("link", "add", name, "type", "bridge", "stp_state", "0", "mcast_snooping", "0")
         self._in_core("link", "set", name, "up")
+
+    def _plug(self, host: str, site: str) -> None:
+        if host not in self._homes:
+            raise LabError(f"no host {host}")
+        self._in_core("link", "set", self._ports[host], "nomaster")
+        self._in_core("link", "set", self._ports[host], "master", self._switches[site])
 
     def _set(self, name: str, state: int) -> None:
         if name not in self._ports:

@@ -25,8 +25,10 @@ PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
 MASTER: Final = "atf"
 """The name that the Sentinels know the master by."""
-DOWN_AFTER_MS: Final = 3_000
+DOWN_AFTER_MS: Final = 2_500
 """Silence after which a Sentinel takes a server for dead."""
+FAILOVER_MS: Final = 2_000
+"""After twice this time a failover is tried again. Where two of three Sentinels are left, each sometimes votes for itself."""
 NODE_TIMEOUT_MS: Final = 1_500
 """The same in a Redis Cluster. Until others believe it and have voted it is twice as long."""
 SLOTS: Final = 16_384
@@ -160,7 +162,7 @@ class SentinelStore:
         monitor = [
             f"sentinel monitor {MASTER} {first.address} {PORT} {len(hosts) // 2 + 1}",
             f"sentinel down-after-milliseconds {MASTER} {DOWN_AFTER_MS}",
-            f"sentinel failover-timeout {MASTER} {3 * DOWN_AFTER_MS}",
+            f"sentinel failover-timeout {MASTER} {FAILOVER_MS}",
             f"sentinel parallel-syncs {MASTER} {len(others)}",
         ]
         self.sentinels = [

@@ -74,6 +74,24 @@ def test_a_cut_host_hears_nobody_and_a_cut_site_only_itself(lab: Lab) -> None:
         check(within=True, across=True)
 
 
+def test_a_split_parts_hosts_of_any_sites_from_the_others(lab: Lab) -> None:
+    a, b, c, d = (lab.host(name, site) for name, site in ("ae", "be", "cw", "dw"))
+    with ExitStack() as stack:
+        ears = Ears(stack, a, b, c, d)
+
+        def check(together: bool, across: bool) -> None:
+            heard = [ears.hears(*pair, expected=together) for pair in ((a, c), (c, a), (b, d), (d, b))]
+            assert heard == [together] * 4
+            heard = [ears.hears(*pair, expected=across) for pair in ((a, b), (b, a), (a, d), (c, b))]
+            assert heard == [across] * 4
+
+        check(together=True, across=True)
+        lab.split("a", "c")
+        check(together=True, across=False)
+        lab.heal()
+        check(together=True, across=True)
+
+
 def test_a_cut_is_silent_and_what_was_sent_during_it_arrives_after_it(lab: Lab) -> None:
     a, b = lab.host("a", "east"), lab.host("b", "west")
     with ExitStack() as stack:
@@ -110,6 +128,8 @@ def test_a_name_is_one_host_or_site(lab: Lab) -> None:
         lab.host("east")
     with pytest.raises(LabError, match="no host or site b"):
         lab.cut("b")
+    with pytest.raises(LabError, match="no host b"):
+        lab.split("b")
 
 
 def test_nothing_is_left_of_a_lab_nor_of_one_whose_owner_was_killed() -> None:
