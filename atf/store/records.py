@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from atf.errors import Internal
 from atf.task import Status
 
 from .types import Run, TaskRecord
 
 
 def task_record(task_id: str, reply: Sequence[bytes]) -> TaskRecord | None:
-    """One answer of the function `get`; None where there is no such task."""
-    if len(reply) < 2:
-        return None
+    """One answer of the function `get`; None where there is no such task.
+
+    Raises:
+        Internal: somebody has damaged the record.
+    """
+    try:
+        return _record(task_id, reply) if len(reply) > 1 else None
+    except (ValueError, LookupError, OverflowError) as error:
+        kind = type(error).__name__  # its words may tell a piece of a payload
+        raise Internal(f"the task store's record of {task_id} can't be read ({kind}): has somebody written there?") from None
+
+
+def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
     field = {name.decode(): value for name, value in zip(reply[1::2], reply[2::2], strict=True)}
 
     def number(name: str) -> int:
