@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypedDict
 
 from .errors import InvalidArgument
+from .payload import short
 from .rpc import task_pb2 as t
 from .task import MAX_AHEAD_US, PRIORITIES, US, check_priority
 
@@ -46,9 +47,9 @@ class Backoff:
         if base_us == 0 or max_us < base_us:
             raise InvalidArgument(f"backoff: base {self.base} must be more than 0 and at most max {self.max}")
         if not 1 <= _number(self.factor) <= MAX_FACTOR:
-            raise InvalidArgument(f"backoff factor {_shown(self.factor)}: give a number from 1 to {MAX_FACTOR}")
+            raise InvalidArgument(f"backoff factor {short(self.factor)}: give a number from 1 to {MAX_FACTOR}")
         if not 0 <= _number(self.jitter) <= 1:
-            raise InvalidArgument(f"backoff jitter {_shown(self.jitter)}: give 0 to 1")
+            raise InvalidArgument(f"backoff jitter {short(self.jitter)}: give 0 to 1")
 
     def to_proto(self) -> t.Backoff:
         return t.Backoff(
@@ -124,9 +125,9 @@ def run_options(options: RunOptions) -> TaskOptionsValues:
     for name in ("max_attempts", "max_losses"):
         given = options.get(name)
         if given is not None and (not isinstance(given, int) or not 1 <= given < 1 << 31):
-            raise InvalidArgument(f"{name} {_shown(given)}: give a whole number of at least 1")
+            raise InvalidArgument(f"{name} {short(given)}: give a whole number of at least 1")
     if not isinstance(options.get("backoff"), Backoff | None):
-        raise InvalidArgument(f"backoff {_shown(options['backoff'])}: give an atf.Backoff")
+        raise InvalidArgument(f"backoff {short(options['backoff'])}: give an atf.Backoff")
     priority, retention = options.get("priority"), options.get("retention")
     return TaskOptionsValues(
         priority=None if priority is None else priority_number(priority),
@@ -146,10 +147,10 @@ def priority_number(priority: int | str) -> int:
     """
     if isinstance(priority, str):
         if priority not in PRIORITIES:
-            raise InvalidArgument(f"priority {_shown(priority)}: use 0 (high) to 9, or high, normal, low")
+            raise InvalidArgument(f"priority {short(priority)}: use 0 (high) to 9, or high, normal, low")
         return PRIORITIES[priority]
     if not isinstance(priority, int) or isinstance(priority, bool) or abs(priority) > 1 << 31:
-        raise InvalidArgument(f"priority {_shown(priority)}: use 0 (high) to 9, or high, normal, low")
+        raise InvalidArgument(f"priority {short(priority)}: use 0 (high) to 9, or high, normal, low")
     return check_priority(priority)
 
 
@@ -161,7 +162,7 @@ def duration_us(duration: Duration, what: str) -> int:
     """
     seconds = duration.total_seconds() if isinstance(duration, timedelta) else _number(duration)
     if not (math.isfinite(seconds) and 0 <= seconds * US <= MAX_AHEAD_US):
-        raise InvalidArgument(f"{what} {_shown(duration)}: give seconds or a timedelta, from 0 to ten years")
+        raise InvalidArgument(f"{what} {short(duration)}: give seconds or a timedelta, from 0 to ten years")
     if isinstance(duration, timedelta):
         return duration // _MICROSECOND
     # 0.1 * 1e6 may come out a hair above the number meant: that hair is not a microsecond more.
@@ -176,7 +177,7 @@ def instant_us(at: datetime) -> int:
     """
     if not isinstance(at, datetime) or at.tzinfo is None or at.utcoffset() is None:
         raise InvalidArgument(
-            f"at {_shown(at)}: give a datetime with a time zone, such as datetime.now(UTC) + timedelta(hours=1)"
+            f"at {short(at)}: give a datetime with a time zone, such as datetime.now(UTC) + timedelta(hours=1)"
         )
     return max(0, (at - _EPOCH) // _MICROSECOND)
 
@@ -187,15 +188,6 @@ def _number(given: object) -> float:
         return float(given) if isinstance(given, int | float) else math.nan
     except OverflowError:
         return math.nan
-
-
-def _shown(given: object) -> str:
-    """What was given, for a sentence."""
-    try:
-        text = repr(given)
-    except ValueError:  # a whole number of more digits than Python prints
-        text = f"a {type(given).__name__}"
-    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def from_us(instant: int) -> datetime | None:

@@ -30,13 +30,13 @@ def encode_arguments(name: str, given: Mapping[str, Any]) -> bytes:
     """
     try:
         payload = msgspec.json.encode(given)
-    except FAILS:
+    except FAILS as failed:
         for argument, value in given.items():
             try:
                 msgspec.json.encode(value)
             except FAILS as error:
                 raise InvalidArgument(f"{name}(): argument {argument!r}: {reason(error)}") from None
-        raise
+        raise InvalidArgument(f"{name}(): the name of an argument: {reason(failed)}") from None
     for argument, value in given.items() if _may_hide(payload) else ():
         if found := _not_finite(msgspec.to_builtins(value)):
             raise InvalidArgument(f"{name}(): argument {argument!r}: JSON can't hold {found}")
@@ -128,7 +128,10 @@ def reason(error: BaseException) -> str:
 
 def short(value: object) -> str:
     """A value as messages show it."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  nested too deeply, more digits than Python prints, or a __repr__ of the user's
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 

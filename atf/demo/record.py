@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from atf.errors import Internal
+
 DIRECTORY: Final = "ATF_DEMO_RECORD"
 """The environment variable that tells executors where the record is kept."""
 
@@ -93,14 +95,21 @@ class Record:
     _read: dict[str, int] = field(default_factory=dict)
 
     def poll(self) -> None:
-        """Reads what has been written since the last time."""
+        """Reads what has been written since the last time.
+
+        Raises:
+            Internal: somebody else has written there.
+        """
         for path in sorted(self.directory.iterdir()):
             with path.open("rb") as file:
                 file.seek(self._read.get(path.name, 0))
                 lines, newline, _half = file.read().rpartition(b"\n")
             self._read[path.name] = self._read.get(path.name, 0) + len(lines) + len(newline)
             for line in lines.splitlines():
-                self._take(path.name, line.split())
+                try:
+                    self._take(path.name, line.split())
+                except (ValueError, LookupError) as error:
+                    raise Internal(f"{path}: {line[:200]!r} is no line of the record") from error
 
     def open_runs(self, pid: int) -> list[tuple[str, Run]]:
         """The runs of one process that have started and not ended."""
