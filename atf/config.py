@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_type_hints
 
-from .errors import ConfigError
+from .durability import Durability, durability_of
+from .errors import ConfigError, InvalidArgument
 from .task import MAX_RUNNING, US
 
 FRONTEND_PORT: Final = 7401
@@ -81,7 +82,10 @@ class Timing:
 class StoreSettings:
     """Where the task store is, and how to speak to it."""
 
-    redis_url: str = setting("redis://127.0.0.1:6379/0", "redis://, rediss:// or unix:// address of the task store")
+    redis_url: str = setting(
+        "redis://127.0.0.1:6379/0",
+        "address of the task store: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://",
+    )
     partitions: int = setting(
         16, "partitions of the store's keys; recorded in the store by the first role that opens it"
     )
@@ -91,14 +95,32 @@ class StoreSettings:
         True, "whether to sleep until the store says that something is due; off: poll_interval alone"
     )
     poll_interval: float = setting(1.0, "seconds between two looks when no wake-up comes")
+    durability: str = setting(
+        "relaxed",
+        "relaxed, disk (the store's disk has it) or replicated (a replica has it): what must have happened to every task and"
+        " every claim before it is answered",
+    )
 
     def __post_init__(self) -> None:
+        _ = self.floor
         if not 1 <= self.partitions <= 16_384:
             raise ConfigError(f"partitions = {self.partitions}: use 1 to 16384")
         if not 0.001 <= self.poll_interval <= 60:
             raise ConfigError(f"poll_interval = {self.poll_interval}: use 0.001 to 60 seconds")
         _within(self, "store_timeout", 0.01, _DAY_S)
         _within(self, "store_connections", 1, 10_000)
+
+    @property
+    def floor(self) -> Durability:
+        """The class that every task and every claim has at least.
+
+        Raises:
+            ConfigError: there is none of this name.
+        """
+        try:
+            return durability_of(self.durability)
+        except InvalidArgument as error:
+            raise ConfigError(str(error)) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +219,7 @@ class LogSettings:
 
 S = TypeVar("S")
 
+_MAX_FILE_BYTES: Final = 1 << 20
 _BOOLEANS: Final = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
 
@@ -242,7 +265,11 @@ def load(
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            text = file.read(_MAX_FILE_BYTES + 1)  # no more: a device has no end
+        if len(text) > _MAX_FILE_BYTES:
+            raise ConfigError(f"{path}: over {_MAX_FILE_BYTES} bytes; is it an atf.toml?")
+        return tomllib.loads(text.decode())
     except FileNotFoundError:
         return {}
     except RecursionError:

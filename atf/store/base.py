@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from atf.durability import Durability
+
 from .connection import Arg, Link
 
 
@@ -15,7 +17,15 @@ class Caller(Protocol):
     _link: Link
     _queues: set[str]
 
-    async def _call(self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False) -> Any:
+    async def _call(
+        self,
+        verb: str,
+        partition: int,
+        args: Sequence[Arg],
+        *,
+        server: bool = False,
+        demand: Durability = Durability.RELAXED,
+    ) -> Any:
         """Calls one function on one partition; its first argument, the instant, is put before `args`."""
         ...
 

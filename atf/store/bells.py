@@ -8,16 +8,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from typing import Final
 
 import redis.exceptions as rx
+from redis.asyncio.connection import AbstractConnection
 
+from atf.errors import AtfError
 from atf.runtime import Runtime, end, happens
 
 from . import keys
 from .connection import Link
 
-_RECONNECT_S = 0.5
-_WAIT_S = 60.0
+_RECONNECT_S: Final = 0.5
+_WAIT_S: Final = 60.0
+_SILENT_S: Final = 4.0
+"""Seconds of silence after which a server is asked whether it is there, and after which it is given up."""
 
 
 class Bell:
@@ -56,28 +61,68 @@ async def listen(
         yield bell
         return
     channels = [keys.bell(partition, kind) for partition in partitions]
-    task = runtime.spawn(_forward(link, channels, bell), name=f"bell {kind}")
+    task = runtime.spawn(_forward(link, runtime, channels, bell), name=f"bell {kind}")
     try:
         yield bell
     finally:
         await end([task])
 
 
-async def _forward(link: Link, channels: list[str], bell: Bell) -> None:
-    while True:
-        pubsub = link.client.pubsub(ignore_subscribe_messages=True)
-        try:
-            await pubsub.subscribe(*channels)
-            bell.ring()  # whatever happened before the subscription
-            while True:
-                message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=_WAIT_S)
-                if message is not None:
-                    bell.ring(_placed(message["channel"].decode(), message["data"].decode()))
-        except (rx.RedisError, OSError):
+async def _forward(link: Link, runtime: Runtime, channels: list[str], bell: Bell) -> None:
+    """Keeps one subscription per server that has some of the channels; one that ends does not disturb the others."""
+    heard: dict[tuple[Link, tuple[str, ...]], asyncio.Task[None]] = {}
+    try:
+        while True:
+            with contextlib.suppress(AtfError):
+                routes = {(server, tuple(some)) for server, some in (await link.routes(channels)).items()}
+                await end([heard.pop(each) for each in heard.keys() - routes])
+                for server, some in routes - {each for each, task in heard.items() if not task.done()}:
+                    work = _hear(link, server, list(some), bell)
+                    heard[server, some] = runtime.spawn(work, name=f"hear {server.where}")
+            if heard:
+                await asyncio.wait(heard.values(), return_when=asyncio.FIRST_COMPLETED)
             await asyncio.sleep(_RECONNECT_S)
+    finally:
+        await end(heard.values())
+
+
+async def _hear(link: Link, server: Link, channels: list[str], bell: Bell) -> None:
+    """Rings what one server says, until its connection fails or a channel belongs to another server."""
+    connection = server.pool.make_connection()
+    with contextlib.suppress(rx.RedisError, OSError):
+        try:
+            await connection.connect()
+            for each in channels:  # one by one: on a cluster, the channels of one command must share a slot
+                await connection.send_command("SSUBSCRIBE", each)
+            await _ring_on(connection, link, server, channels, bell)
         finally:
-            with contextlib.suppress(rx.RedisError, OSError):
-                await pubsub.aclose()
+            await connection.disconnect(nowait=True)
+
+
+async def _ring_on(connection: AbstractConnection, link: Link, server: Link, channels: list[str], bell: Bell) -> None:
+    missing, asked = set(channels), False
+    while True:
+        wait = _WAIT_S if server.in_process else _SILENT_S
+        answer = await connection.read_response(timeout=wait, disconnect_on_error=False)
+        if answer is not None:
+            asked = False
+        match answer:
+            case [b"smessage", channel, data]:
+                bell.ring(_placed(channel.decode(), data.decode()))
+            case [b"ssubscribe", channel, _]:
+                missing.discard(channel.decode())
+                if not missing:
+                    bell.ring()  # whatever happened before the subscription
+            case [b"sunsubscribe", *_]:
+                return  # the slot has moved
+            case None if server.in_process:
+                pass
+            case None if asked or missing or any(link.link_for(each) is not server for each in channels):
+                return
+            case None:
+                # A half-open connection is silent for ever: nothing but a question tells it from a quiet one.
+                asked = True
+                await connection.send_command("PING")
 
 
 def _placed(channel: str, data: str) -> str:

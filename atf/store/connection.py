@@ -1,12 +1,12 @@
-"""One process's connections to the task store: calls of library functions, and what errors mean.
+"""One process's connections to one server of the task store: calls of library functions over them.
 
 Nothing here retries a command: a popped id must not be popped twice. Whoever calls knows which verbs may be repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Self
 
 import redis.asyncio as aioredis
 import redis.exceptions as rx
@@ -14,70 +14,39 @@ from redis import Redis
 from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.retry import Retry as BlockingRetry
 
 from atf.config import StoreSettings
-from atf.errors import AtfError, ConfigError, FailedPrecondition, Internal, ResourceExhausted, Unavailable
+from atf.durability import Durability
+from atf.errors import FailedPrecondition, Internal
 
 from . import library
+from .facts import WAIT_S, Facts, check_possible, facts_of, proof, text, unproven
+from .refusals import translate
 
 Arg = str | bytes | int
-_REFUSALS: Final = {
-    "OOM": (
-        ResourceExhausted,
-        "the task store is full (maxmemory); nothing was stored. Wait until tasks drain, or raise maxmemory",
-    ),
-    "READONLY": (Unavailable, "the task store is a read-only replica; point the roles at the primary"),
-    "MISCONF": (Unavailable, "the task store refuses writes because it can't save to disk; see the server's log"),
-    "LOADING": (Unavailable, "the task store is still loading its data"),
-    "NOREPLICAS": (Unavailable, "the task store has too few replicas to accept writes"),
-    "MASTERDOWN": (Unavailable, "the task store's primary is down"),
-    "CLUSTERDOWN": (Unavailable, "the task store's cluster is down"),
-    "ASK": (Unavailable, "this partition of the task store is being moved"),
-    "TRYAGAIN": (Unavailable, "this partition of the task store is being moved"),
-    "MOVED": (Unavailable, "this partition of the task store lies on another node"),
-    "BUSY": (Unavailable, "the task store is busy with somebody's script"),
-    "NOAUTH": (FailedPrecondition, "the task store wants a password; put it into the redis URL"),
-    "WRONGPASS": (FailedPrecondition, "the task store refuses this user name or password"),
-    "NOPERM": (FailedPrecondition, "the task store's ACL forbids this user a command or key that ATF needs"),
-}
-
-
-_CODES: Final = {
-    rx.OutOfMemoryError: "OOM",
-    rx.ReadOnlyError: "READONLY",
-    rx.BusyLoadingError: "LOADING",
-    rx.MasterDownError: "MASTERDOWN",
-    rx.ClusterDownError: "CLUSTERDOWN",
-    rx.AskError: "ASK",
-    rx.MovedError: "MOVED",
-    rx.TryAgainError: "TRYAGAIN",
-    rx.NoPermissionError: "NOPERM",
-}
-"""The library gives some refusals a class and takes the code out of their text."""
-
-
-def translate(error: Exception, where: str) -> AtfError:
-    """The AtfError that an error of the redis library stands for."""
-    text = str(error)
-    code = _CODES.get(type(error), text.split(" ", 1)[0])
-    if "OOM command not allowed" in text:
-        code = "OOM"
-    if code in _REFUSALS:
-        kind, sentence = _REFUSALS[code]
-        return kind(f"{sentence} ({where})")
-    if isinstance(error, rx.AuthenticationError) or isinstance(error.__cause__, rx.AuthenticationError):
-        return FailedPrecondition(f"the task store refuses this user: {error}; see the redis URL ({where})")
-    if isinstance(error, rx.ResponseError):
-        return Internal(f"the task store answered with an error: {text}")
-    return Unavailable(f"the task store at {where} can't be reached: {error or type(error).__name__}")
+BROKEN: Final = (rx.ConnectionError, rx.TimeoutError, OSError)
+"""What the library raises when the connection failed, rather than the server refused. Whether it carried the call out is unknown."""
 
 
 class Link:
-    """A pool of connections, and function calls over them.
+    """A pool of connections to one server, and function calls over them.
 
-    Every connection learns on its first use which server process is behind it (`server_of`): claims are told, since a
+    Every connection learns on its first use which server process is behind it (facts.py): claims are told, since a
     server that restarted may have forgotten some.
+
+    Attributes:
+        where: the server's name for people.
+        library: the function library that is called.
+        facts: what the newest connection met; None: there was none yet, or the server is a fake in this process.
     """
+
+    in_process = False
+    facts: Facts | None = None
+    alone = True
+    """Whether nobody promised that this server has replicas."""
+    parted = False
+    """Whether partitions lie on several servers, so that some may be away while others are not."""
 
     def __init__(
         self,
@@ -85,44 +54,55 @@ class Link:
         where: str,
         blocking: Callable[[], Redis],
         server: Callable[[], tuple[str, str]] | None = None,
+        *,
+        wait: float = WAIT_S,
     ) -> None:
         """Takes a pool, the server's name for people, and what makes a blocking client for the libraries that want one.
 
-        `server` answers in the place of `server_of` where the server is a fake in this process.
+        `server` answers (run id, "1" where it forgets nothing) where the server is a fake in this process. `wait`: seconds
+        that a write may take to be as safe as demanded.
         """
         self.where = where
         self.library = library.CURRENT
         self.pool = pool
-        self.client = aioredis.Redis(connection_pool=pool)
-        self.blocking_client = blocking
+        self._client = aioredis.Redis(connection_pool=pool)
+        self._blocking = blocking
         self.in_process = server is not None
         self._server = server
+        self._wait = wait
 
     @classmethod
-    def open(cls, settings: StoreSettings) -> Link:
+    def to(cls, options: Mapping[str, Any], where: str, settings: StoreSettings) -> Self:
         """A link over the network or a Unix socket. Connects on first use.
 
-        Raises:
-            ConfigError: the address of the store has no form that can be one.
+        Args:
+            options: of a connection, its address among them.
+            where: the server's name for people.
+            settings: timeouts and bounds.
         """
-        url, timeout = settings.redis_url, settings.store_timeout
-        try:
-            pool = BlockingConnectionPool.from_url(
-                url,
-                max_connections=settings.store_connections,
-                timeout=timeout,
-                socket_timeout=timeout,
-                socket_connect_timeout=timeout,
-                retry=Retry(NoBackoff(), 0),
-                protocol=2,
-                client_name=library.CURRENT.name,  # so that CLIENT LIST tells which libraries are in use
-            )
-        except ValueError as error:
-            forms = "redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH"
-            raise ConfigError(f"redis_url = {safe_url(url)!r}: {error}; write {forms}") from None
-        return cls(pool, safe_url(url), lambda: Redis.from_url(url, socket_timeout=timeout))
+        timeout = settings.store_timeout
+        bounds = {"socket_timeout": timeout, "socket_connect_timeout": timeout, "client_name": library.CURRENT.name}
+        # the client's name is the library's, so that CLIENT LIST tells which libraries are in use
+        pool = BlockingConnectionPool(
+            max_connections=settings.store_connections,
+            timeout=timeout,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+            **{**options, **bounds},
+        )
+        return cls(pool, where, lambda: _blocking(options, timeout), wait=min(WAIT_S, timeout / 2))
 
-    async def call(self, verb: str, partition_record: str, args: Sequence[Arg], *, server: bool = False) -> Any:
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        verb: str,
+        partition_record: str,
+        args: Sequence[Arg],
+        *,
+        server: bool = False,
+        demand: Durability = Durability.RELAXED,
+    ) -> Any:
         """Calls one function of the library.
 
         Args:
@@ -130,30 +110,103 @@ class Link:
             partition_record: KEYS[1].
             args: ARGV; with `server`, the first of them is followed by the server's run id and whether it forgets nothing.
             server: whether the function wants to know the server.
+            demand: how safe what it wrote, or had written before, must be when this returns.
 
         Raises:
-            Unavailable, ResourceExhausted, FailedPrecondition, Internal: see `translate`.
+            Unavailable, ResourceExhausted, FailedPrecondition, Internal: see `translate`, `check_possible` and `unproven`.
         """
-        loaded = False
-        while True:
-            try:
-                return await self._call(verb, partition_record, args, server)
-            except (rx.RedisError, OSError) as error:
-                if loaded or "Function not found" not in str(error):
-                    raise translate(error, self.where) from error
-            # the server lost its library (flushed, or another one took over); the call did nothing, so it may be repeated
-            await self.load_library()
-            loaded = True
+        try:
+            return await self.attempt(verb, partition_record, args, server=server, demand=demand)
+        except (rx.RedisError, OSError) as error:
+            raise translate(error, self.where) from error
 
-    async def _call(self, verb: str, partition_record: str, args: Sequence[Arg], server: bool) -> Any:
+    async def attempt(
+        self,
+        verb: str,
+        partition_record: str,
+        args: Sequence[Arg],
+        *,
+        server: bool = False,
+        demand: Durability = Durability.RELAXED,
+    ) -> Any:
+        """Like `call`, with the library's own errors."""
+        try:
+            return await self._call(verb, partition_record, args, server, demand)
+        except rx.ResponseError as error:
+            if "Function not found" not in str(error):
+                raise
+        # the server lost its library (flushed, or another one took over); the call did nothing, so it may be repeated
+        await self.load_library()
+        return await self._call(verb, partition_record, args, server, demand)
+
+    async def _call(self, verb: str, record: str, args: Sequence[Arg], server: bool, demand: Durability) -> Any:
         connection = await self.pool.get_connection()
         try:
+            facts = None if self.in_process else await self._meet(connection)
+            if demand > Durability.RELAXED:
+                facts = await self._possible(connection, facts, demand)
             if server:
-                identity = self._server() if self._server else await server_of(connection)
-                args = [args[0], *identity, *args[1:]]
-            return await self._send(connection, "FCALL", f"{self.library.name}_{verb}", 1, partition_record, *args)
+                args = [args[0], *self._identity(facts), *args[1:]]
+            reply = await self._send(connection, *self._function(verb, record, *args))
+            if facts is not None and demand > Durability.RELAXED:
+                await self._prove(connection, facts, demand, record)
+            return reply
         finally:
             await self.pool.release(connection)
+
+    def _function(self, verb: str, record: str, *args: Arg) -> tuple[Arg, ...]:
+        return ("FCALL", f"{self.library.name}_{verb}", 1, record, *args)
+
+    def _identity(self, facts: Facts | None) -> tuple[str, str]:
+        if self._server is not None:
+            return self._server()
+        assert facts is not None
+        return facts.run_id, "1" if facts.durable else "0"
+
+    async def _meet(self, connection: AbstractConnection) -> Facts:
+        self.facts = await facts_of(connection)
+        return self.facts
+
+    async def _possible(self, connection: AbstractConnection, facts: Facts | None, demand: Durability) -> Facts | None:
+        if facts is None:
+            raise FailedPrecondition(
+                f"durability {demand.word}: a store in memory is gone with its process; nothing was stored"
+            )
+        if demand is Durability.REPLICATED and facts.replicas == 0:
+            facts = self.facts = await facts_of(connection, anew=True)  # one may have come since
+        check_possible(facts, demand, self.where, alone=self.alone)
+        return facts
+
+    async def _prove(self, connection: AbstractConnection, facts: Facts, demand: Durability, record: str) -> None:
+        """Waits until what the call before wrote is safe.
+
+        A repeated call writes nothing by itself, and a server waits only for what came over the same connection. So one
+        write more goes before: what is behind it in the stream is safe when it is.
+        """
+        wait = proof(facts, demand, self._wait)
+        if not wait:
+            return
+        answers = await self._pipeline(connection, [self._function("barrier", record, ""), *wait])
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise unproven(demand, self.where, str(answer))
+        safe = answers[-1][0] if isinstance(answers[-1], list) else answers[-1]
+        if safe < 1:
+            raise unproven(demand, self.where)
+
+    async def _pipeline(self, connection: AbstractConnection, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
+        answers: list[Any] = []
+        try:
+            await connection.send_packed_command(connection.pack_commands(commands))
+            for _ in commands:
+                try:
+                    answers.append(await connection.read_response())
+                except rx.ResponseError as error:
+                    answers.append(error)
+        except BaseException:
+            await connection.disconnect(nowait=True)  # as in _send
+            raise
+        return answers
 
     async def _send(self, connection: AbstractConnection, *command: Arg) -> Any:
         try:
@@ -166,8 +219,12 @@ class Link:
             await connection.disconnect(nowait=True)
             raise
 
-    async def command(self, *command: Arg) -> Any:
+    async def command(self, *command: Arg, key: str = "") -> Any:
         """Sends one plain command.
+
+        Args:
+            command: its words.
+            key: the key that it is about; a cluster finds the node by it.
 
         Raises:
             Unavailable, ResourceExhausted, FailedPrecondition, Internal: see `translate`.
@@ -191,7 +248,7 @@ class Link:
         for entry in listed:
             known = dict(zip(entry[::2], entry[1::2], strict=True)) if isinstance(entry, list) else entry
             code = known.get(b"library_code") or known.get("library_code")
-            if _text(code) == self.library.source:
+            if text(code) == self.library.source:
                 return
             raise FailedPrecondition(
                 f"the task store at {self.where} holds another function library {self.library.name} than this release's."
@@ -203,45 +260,63 @@ class Link:
             if "already exists" not in str(error):  # a peer was faster
                 raise
 
+    # --- where things are ---------------------------------------------------------------------------------------------
+
+    async def masters(self) -> list[Link]:
+        """Every server that takes writes."""
+        return [self]
+
+    def link_for(self, key: str) -> Link | None:
+        """The server on which a key lies, as far as it is known without asking."""
+        return self
+
+    async def routes(self, channels: Sequence[str]) -> dict[Link, list[str]]:
+        """On which server each channel is to be listened to.
+
+        Raises:
+            Unavailable: nobody can say.
+        """
+        return {self: list(channels)}
+
+    def run_id(self, record: str) -> str:
+        """The process behind the newest connection to a partition's server; "" where none is known."""
+        link = self.link_for(record)
+        return link.facts.run_id if link is not None and link.facts is not None else ""
+
+    def met(self, record: str, demand: Durability) -> Durability:
+        """The class that writes with a demand have met, once they have returned: it, or what the server does anyway."""
+        link = self.link_for(record)
+        synced = link is not None and link.facts is not None and link.facts.synced
+        return max(demand, Durability.DISK if synced else Durability.RELAXED)
+
+    @property
+    def client(self) -> Any:
+        """A client of the redis library, for tools."""
+        return self._client
+
+    def blocking_client(self) -> Any:
+        """A blocking one, for libraries that want one. Close it."""
+        return self._blocking()
+
+    # --- ends ---------------------------------------------------------------------------------------------------------
+
+    async def drop_idle(self) -> None:
+        """Closes the connections that nobody uses now: what broke one may have broken them all."""
+        for connection in list(getattr(self.pool, "_available_connections", ())):
+            await connection.disconnect(nowait=True)
+
     async def close(self) -> None:
         """Closes every connection."""
-        await self.client.aclose()
+        await self._client.aclose()
         await self.pool.disconnect()
 
 
-async def server_of(connection: AbstractConnection) -> tuple[str, str]:
-    """(run id, "1" where it forgets no claim) of the server behind a connection; asked once per connection made.
-
-    A server forgets nothing if every write is on disk before it is answered, and if it was never a replica: its primary may
-    have answered what never reached it.
-
-    A connection that breaks is made anew with a new reader, so what was learnt over the old one is not carried over.
-    """
-    marker = getattr(connection, "_reader", None)
-    known = getattr(connection, "_atf_server", None)
-    if known is not None and known[0] is marker:
-        return known[1], known[2]
-    await connection.send_command("INFO", "server", "replication")
-    lines = _text(await connection.read_response()).splitlines()
-    info = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    await connection.send_command("CONFIG", "GET", "append*")
-    try:
-        answer = await connection.read_response()
-    except rx.ResponseError:
-        answer = {}  # hosted servers hide their settings; then it may forget
-    pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
-    config = {_text(key): _text(value) for key, value in pairs}
-    synced = config.get("appendonly") == "yes" and config.get("appendfsync") == "always"
-    durable = "1" if synced and info.get("second_repl_offset") == "-1" else "0"
-    connection._atf_server = (getattr(connection, "_reader", None), info["run_id"], durable)  # type: ignore[attr-defined]
-    return info["run_id"], durable
-
-
-def safe_url(url: str) -> str:
-    """A redis URL without its password."""
-    scheme, slashes, rest = url.partition("://")
-    return f"{scheme}{slashes}{rest.rpartition('@')[2]}"
-
-
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+def _blocking(options: Mapping[str, Any], timeout: float) -> Redis:
+    """A blocking client of the same server."""
+    kind = options.get("connection_class")
+    own = {name: value for name, value in options.items() if name not in {"connection_class", "path"}}
+    if kind is not None and "SSL" in kind.__name__:
+        own["ssl"] = True
+    if "path" in options:
+        own["unix_socket_path"] = options["path"]
+    return Redis(**own, socket_timeout=timeout, socket_connect_timeout=timeout, retry=BlockingRetry(NoBackoff(), 0))

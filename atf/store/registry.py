@@ -12,13 +12,15 @@ import contextlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
+import redis.exceptions as rx
 from rq import Queue
 
-from atf.errors import ResourceExhausted
+from atf.errors import ResourceExhausted, Unavailable
 
 from . import keys
 from .base import Caller
 from .connection import Arg
+from .refusals import translate
 from .types import LambdaRecord, OutboxRecord, QueueDepth
 
 _HOME = 0
@@ -69,7 +71,12 @@ class Registry(Caller):
     async def _deliver_owed(self) -> None:
         reply = await self._call("owed", _HOME, [_OWED_AT_ONCE])
         for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
-            await self.deliver(OutboxRecord(_HOME, int(number), int(target), body))
+            try:
+                await self.deliver(OutboxRecord(_HOME, int(number), int(target), body))
+            except Unavailable:
+                if not self._link.parted:
+                    raise
+                # only that partition is away; a store consumer tells it once it is back
 
     async def _register_with_rq(self, names: Iterable[str]) -> None:
         """Makes queues known to RQ's tools. A command of its own: RQ's registry has no hash tag."""
@@ -77,15 +84,19 @@ class Registry(Caller):
         if new:
             prefix = Queue.redis_queue_namespace_prefix
             # a full store refuses this, and must drain all the same: RQ's tools see the queue once there is room
-            with contextlib.suppress(ResourceExhausted):
-                await self._link.command("SADD", Queue.redis_queues_keys, *(prefix + name for name in new))
+            with contextlib.suppress(ResourceExhausted, Unavailable):
+                names_of = Queue.redis_queues_keys
+                await self._link.command("SADD", names_of, *(prefix + name for name in new), key=names_of)
                 self._queues.update(new)
 
     async def queues(self) -> list[QueueDepth]:
         """Every queue of ours, with its depth, as RQ sees it."""
-        if self._link.in_process:
-            return self._read_queues()
-        return await asyncio.to_thread(self._read_queues)  # noqa: TID251  RQ has only a blocking client
+        try:
+            if self._link.in_process:
+                return self._read_queues()
+            return await asyncio.to_thread(self._read_queues)  # noqa: TID251  RQ has only a blocking client
+        except (rx.RedisError, OSError) as error:
+            raise translate(error, self._link.where) from error
 
     def _read_queues(self) -> list[QueueDepth]:
         found = []

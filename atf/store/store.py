@@ -5,13 +5,15 @@ Owns every read and write of Redis. Knows nothing of RPCs, payloads or lambdas' 
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from atf.config import StoreSettings, Timing
-from atf.errors import FailedPrecondition, StoreSettling
+from atf.durability import Durability
+from atf.errors import AtfError, FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import Runtime
 from atf.task import MAX_BATCH, US, Status, partition_of
 
@@ -19,6 +21,7 @@ from . import keys, library, server
 from .batches import by_partition
 from .bells import Bell, listen
 from .connection import Arg, Link
+from .modes import open_link
 from .reading import Reading
 from .registry import Registry
 from .types import (
@@ -56,6 +59,8 @@ class Store(Reading, Registry):
         self._timing = timing
         self._runtime = runtime
         self._queues: set[str] = set()
+        self._opened: dict[int, str] = {}
+        """Partition -> the run id of the server that it was last opened on."""
 
     @classmethod
     async def open(cls, settings: StoreSettings, timing: Timing, runtime: Runtime, *, fake: Any = None) -> Store:
@@ -76,30 +81,50 @@ class Store(Reading, Registry):
 
             store = cls(fake_link(fake), settings, timing, runtime)
         else:
-            store = cls(Link.open(settings), settings, timing, runtime)
+            store = cls(open_link(settings), settings, timing, runtime)
         try:
             if fake is None:
                 store.warnings = await server.check(store._link)
             await store._link.load_library()
-            for partition in range(settings.partitions):
-                args: list[Arg] = [settings.partitions, library.VERSION]
-                recorded, version = map(int, await store._call("open", partition, args, server=True))
-                if version != library.VERSION:
-                    raise FailedPrecondition(
-                        f"the task store at {store._link.where} holds data of version {version}, and this role's release works on"
-                        f" version {library.VERSION}. Run the release that the data are of, or move the tasks to a new store with"
-                        " its atf store export and the other release's atf store import"
-                    )
-                if recorded != settings.partitions:
-                    raise FailedPrecondition(
-                        f"the task store at {store._link.where} was made with {recorded} partitions, and this role is set to"
-                        f" {settings.partitions}. Set partitions = {recorded} (ATF_PARTITIONS), or move the tasks to a new"
-                        " store with atf store export and atf store import"
-                    )
+            await store._open_all()
         except BaseException:
             await store.close()
             raise
         return store
+
+    async def _open_all(self) -> None:
+        """Makes the partitions' records, or checks them. Those that are away are opened with their first call."""
+        away: Unavailable | None = None
+        for partition in range(self.partitions):
+            try:
+                await self._open(partition)
+            except Unavailable as error:
+                if not self._link.parted:
+                    raise
+                away = error
+        if away is not None and not self._opened:
+            raise away
+
+    async def _open(self, partition: int) -> None:
+        args: list[Arg] = [self.partitions, library.VERSION, self._timing.heartbeat_timeout_us]
+        try:
+            recorded, version = map(int, await self._call("open", partition, args, server=True))
+        except BaseException:
+            self._opened.pop(partition, None)
+            raise
+        self._opened[partition] = self._link.run_id(keys.record(partition))
+        if version != library.VERSION:
+            raise FailedPrecondition(
+                f"the task store at {self._link.where} holds data of version {version}, and this role's release works on"
+                f" version {library.VERSION}. Run the release that the data are of, or move the tasks to a new store with"
+                " its atf store export and the other release's atf store import"
+            )
+        if recorded != self.partitions:
+            raise FailedPrecondition(
+                f"the task store at {self._link.where} was made with {recorded} partitions, and this role is set to"
+                f" {self.partitions}. Set partitions = {recorded} (ATF_PARTITIONS), or move the tasks to a new"
+                " store with atf store export and atf store import"
+            )
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -117,9 +142,24 @@ class Store(Reading, Registry):
         """A bell: `due` for store consumers, `ready` for controllers (queues, as bells.where splits them), `done` (task ids) for who waits for ends."""
         return listen(self._link, self._runtime, kind, partitions, self.settings.wakeups)
 
-    async def _call(self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False) -> Any:
-        now: Arg = self.now() if self.now else ""
-        return await self._link.call(verb, keys.record(partition), [now, *args], server=server)
+    async def _call(
+        self,
+        verb: str,
+        partition: int,
+        args: Sequence[Arg],
+        *,
+        server: bool = False,
+        demand: Durability = Durability.RELAXED,
+    ) -> Any:
+        record, now = keys.record(partition), self.now() if self.now else ""
+        if verb != "open" and self._opened and partition not in self._opened:
+            await self._open(partition)  # it was away when this role started
+        reply = await self._link.call(verb, record, [now, *args], server=server, demand=demand)
+        # Whoever meets another server first has it noted, so that none is forgotten that was the master for a while.
+        if verb != "open" and self._opened and self._link.run_id(record) != self._opened.get(partition):
+            with contextlib.suppress(Unavailable):  # then it is done before the next call
+                await self._open(partition)
+        return reply
 
     def _partition(self, task_id: str) -> int:
         return partition_of(task_id, self.partitions)
@@ -127,9 +167,22 @@ class Store(Reading, Registry):
     # --- verbs --------------------------------------------------------------------------------------------------------
 
     async def schedule(self, items: Sequence[NewTask]) -> list[Scheduled]:
-        """(no record) → NEW. Idempotent by id; see Scheduled.conflict for an id taken by another request."""
+        """(no record) → NEW. Idempotent by id; see Scheduled.conflict for an id taken by another request.
 
-        async def call(partition: int, batch: list[NewTask]) -> list[Scheduled]:
+        Raises:
+            Unavailable: a partition is away, or did not come to be as durable as asked for; some items may be stored.
+            FailedPrecondition: the store can't be as durable as asked for; the items that ask for it are not stored.
+        """
+        answers = await self.schedule_each(items)
+        for each in answers:
+            if isinstance(each, AtfError):
+                raise each
+        return [each for each in answers if isinstance(each, Scheduled)]
+
+    async def schedule_each(self, items: Sequence[NewTask]) -> list[Scheduled | AtfError]:
+        """Like `schedule`; what went wrong is answered item by item, so that a partition that is away does not concern the others."""
+
+        async def call(partition: int, batch: list[NewTask]) -> list[Scheduled | AtfError]:
             args: list[Arg] = []
             for each in batch:
                 limits = library.limits(each.max_attempts, each.max_losses, each.retention_us)
@@ -145,13 +198,27 @@ class Store(Reading, Registry):
                     limits,
                     each.ordering_key,
                 )
-            reply = await self._call("schedule", partition, args)
+            demand = self._at_least(batch[0].durability)
+            try:
+                reply = await self._call("schedule", partition, args, demand=demand)
+            except AtfError as error:
+                return [error] * len(batch)
+            met = self._link.met(keys.record(partition), demand)
             return [
-                Scheduled(f"{partition}-{each.id}", what > 0, what == 2, int(at))
+                Scheduled(f"{partition}-{each.id}", what > 0, what == 2, int(at), met)
                 for each, (what, at) in zip(batch, reply, strict=True)
             ]
 
-        return await by_partition(items, lambda each: each.partition, call, size=lambda each: len(each.spec))
+        return await by_partition(
+            items,
+            lambda each: each.partition,
+            call,
+            size=lambda each: len(each.spec),
+            kind=lambda each: self._at_least(each.durability),
+        )
+
+    def _at_least(self, asked: Durability) -> Durability:
+        return max(asked, self.settings.floor)
 
     async def restore(self, tasks: Sequence[RestoredTask]) -> list[int]:
         """(no record) → NEW, RETRIABLE_FAILURE, with what the task had been through; per task 1, or 0 where its id is taken."""
@@ -218,43 +285,52 @@ class Store(Reading, Registry):
             ids: what to claim.
             max_bytes: what the specs and their overhead may come to. A first task that is larger is claimed alone.
 
+        Where some partitions are away, their ids count as lost; they come again with their leases or enqueue timeouts.
+
         Raises:
             StoreSettling: the server restarted and may have forgotten claims.
+            Unavailable: all of the ids' partitions are away, or their claims did not come to be as durable as set.
         """
         batch = ClaimBatch([], [], [])
 
         async def claim(partition: int, mine: list[str]) -> None:
             room = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD_BYTES for each in batch.claims), 0)
             args: list[Arg] = [owner, nonce, self._timing.heartbeat_timeout_us, room, int(not batch.claims), *mine]
-            reply = await self._call("claim", partition, args, server=True)
+            reply = await self._call("claim", partition, args, server=True, demand=self.settings.floor)
             if reply and reply[0] == b"settling":
                 raise StoreSettling(
                     f"the task store has restarted or been restored; no claims for another {int(reply[1]) / US:.1f} s,"
                     " until executors whose claims it may have forgotten have ended"
                 )
             for task_id, (_, *claim) in zip(mine, reply, strict=True):
-                if not claim:
-                    batch.lost.append(task_id)
-                elif claim == [b""]:
-                    batch.deferred.append(task_id)
-                else:
-                    counter, spec, attempt, run, losses, at, alone = claim
-                    numbers = int(attempt), int(run), int(losses), int(at)
-                    batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
+                _sort_in(batch, task_id, nonce, claim)
 
         # A queue may hold an id twice, and a repetition within one call would be answered as a repetition of the call.
         ids = list(dict.fromkeys(ids))
         for task_id in ids:
             self._partition(task_id)  # all are checked before the first is claimed
-        for partition in range(self.partitions):
+        away: list[Unavailable] = []
+        answered = False
+        for partition in sorted({self._partition(each) for each in ids}):
             # one after the other: the bytes of the answer are counted over all of them
             mine = [each for each in ids if self._partition(each) == partition]
-            for start in range(0, len(mine), MAX_BATCH):
-                await claim(partition, mine[start : start + MAX_BATCH])
+            try:
+                for start in range(0, len(mine), MAX_BATCH):
+                    await claim(partition, mine[start : start + MAX_BATCH])
+                answered = True
+            except Unavailable as error:
+                away.append(error)
+                seen = {each.task_id for each in batch.claims}.union(batch.lost, batch.deferred)
+                batch.lost.extend(each for each in mine if each not in seen)
+        if away and not (answered and self._link.parted):
+            raise away[0]
         return batch
 
     async def heartbeat(self, owner: str, beats: Sequence[Beat]) -> list[Verdict]:
-        """CLAIMED, PROCESSING keep their claim for another heartbeat timeout; CLAIMED → PROCESSING where started."""
+        """CLAIMED, PROCESSING keep their claim for another heartbeat timeout; CLAIMED → PROCESSING where started.
+
+        UNKNOWN where a claim's partition is away; Unavailable where all are.
+        """
 
         async def call(partition: int, batch: list[Beat]) -> list[Verdict]:
             args: list[Arg] = [self._timing.heartbeat_timeout_us]
@@ -262,10 +338,13 @@ class Store(Reading, Registry):
                 args += (*each.held, int(each.started), each.progress)
             return [Verdict(each) for each in await self._call("heartbeat", partition, args)]
 
-        return await by_partition(beats, lambda each: self._partition(each.held.task_id), call)
+        return await by_partition(beats, lambda each: self._partition(each.held.task_id), call, failed=_unknown)
 
     async def finish(self, owner: str, results: Sequence[RunResult]) -> list[Verdict]:
-        """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED. Idempotent by token."""
+        """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED. Idempotent by token.
+
+        UNKNOWN where a claim's partition is away; Unavailable where all are.
+        """
 
         async def call(partition: int, batch: list[RunResult]) -> list[Verdict]:
             args: list[Arg] = []
@@ -277,7 +356,7 @@ class Store(Reading, Registry):
         def size(each: RunResult) -> int:
             return len(each.result) + len(each.error)
 
-        return await by_partition(results, lambda each: self._partition(each.held.task_id), call, size)
+        return await by_partition(results, lambda each: self._partition(each.held.task_id), call, size, failed=_unknown)
 
     async def hand_back(self, owner: str, claims: Sequence[Held], unclaimed: Sequence[str]) -> list[Verdict]:
         """CLAIMED (never started) or ENQUEUED (popped, never claimed) → ENQUEUED; counts nothing."""
@@ -340,3 +419,19 @@ class Store(Reading, Registry):
 
 def _status(name: bytes) -> Status | None:
     return Status[name.decode()] if name else None
+
+
+def _sort_in(batch: ClaimBatch, task_id: str, nonce: str, claim: list[bytes]) -> None:
+    """Puts what the store answered for one id where it belongs."""
+    if not claim:
+        batch.lost.append(task_id)
+    elif claim == [b""]:
+        batch.deferred.append(task_id)
+    else:
+        counter, spec, attempt, run, losses, at, alone = claim
+        numbers = int(attempt), int(run), int(losses), int(at)
+        batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
+
+
+def _unknown(_error: AtfError) -> Verdict:
+    return Verdict.UNKNOWN

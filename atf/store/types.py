@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+from atf.durability import Durability
 from atf.task import Status
 
 
@@ -23,6 +24,7 @@ class NewTask(NamedTuple):
     max_losses: int
     retention_us: int
     ordering_key: str = ""
+    durability: Durability = Durability.RELAXED  # at least
 
 
 class Scheduled(NamedTuple):
@@ -32,6 +34,7 @@ class Scheduled(NamedTuple):
     existed: bool  # the same request had been stored before
     conflict: bool  # another request holds the id; nothing was stored
     scheduled_at_us: int
+    durability: Durability = Durability.RELAXED  # that was met
 
 
 class OutboxRecord(NamedTuple):
@@ -98,6 +101,7 @@ class Verdict(enum.IntEnum):
     OK = 1
     LOST = 2
     CANCEL = 3
+    UNKNOWN = 4  # its partition is away; nothing was said of the claim
 
 
 class Outcome(enum.IntEnum):

@@ -94,7 +94,7 @@ class GatedStore(Store):
 
     async def ring_due(self) -> None:
         """Has the store consumer look at once."""
-        await self._link.command("PUBLISH", keys.bell(0, "due"), "")
+        await self._link.command("SPUBLISH", keys.bell(0, "due"), "")
 
 
 class Frontend(FrontendService):

@@ -25,8 +25,9 @@ from atf.errors import (
 )
 from atf.runtime import SystemRuntime
 from atf.store import library, server
-from atf.store.connection import safe_url, translate
+from atf.store.address import safe_url
 from atf.store.fake import fake_link
+from atf.store.refusals import translate
 from atf.store.store import Store
 from atf.store.types import LambdaRecord, Outcome, Verdict
 from atf.task import Status
@@ -326,8 +327,8 @@ async def test_a_promoted_replica_gives_no_claims_for_one_lease_however_durable(
             await World(store, clock).passes()
         client.replicaof("127.0.0.1", "1")
         client.replicaof("NO", "ONE")
-        client.hset("atf:{0}", "server", "of the primary")  # as it was replicated
         async with opened(own.url, clock) as store:
+            client.hset("atf:{0}", "server", "of the primary")  # as it was replicated
             await claim_after_restart(World(store, clock))
 
 

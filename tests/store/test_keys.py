@@ -175,7 +175,7 @@ def test_the_verbs_of_the_library_are_those_that_python_calls() -> None:
     called = {
         verb
         for path in package.glob("*.py")
-        for verb in re.findall(r'_call\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
+        for verb in re.findall(r'_(?:call|function)\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
     }
     assert called == set(LUA)
 

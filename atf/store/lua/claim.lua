@@ -4,21 +4,11 @@
 --          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, then the ids
 -- RETURNS  {"settling", µs} while no claims are given, else per id {id, counter, spec, attempt, run, losses, at, alone};
 --          {id} = lost; {id, ""} = left as it was, for the bytes
---
--- A server that restarted or took over may have forgotten claims that their executors still hold. It gives none for one
--- heartbeat timeout, so that those executors have ended by then.
 register('claim', {'allow-oom'}, function(keys, args)
   local P, now, server, timeout = keys[1], instant(args[1]), args[2], tonumber(args[6])
   local owner, nonce, bytes = args[4], args[5], tonumber(args[7])
-  local record = redis.call('HMGET', P, 'server', 'settled')
-  if server ~= '' and record[1] ~= server then
-    redis.call('HSET', P, 'server', server)
-    if record[1] and args[3] ~= '1' then
-      record[2] = fmt(now + timeout)
-      redis.call('HSET', P, 'settled', record[2])
-    end
-  end
-  if record[2] and now < tonumber(record[2]) then return {'settling', fmt(tonumber(record[2]) - now)} end
+  local settled = note_server(P, server, args[3], now, timeout)
+  if settled then return {'settling', fmt(settled - now)} end
 
   local answer, leased, any_size = {}, {}, args[8] == '1'
   for i = 9, #args do

@@ -44,7 +44,27 @@ local function lambda_of(queue) return string.sub(queue, 1, -3) end             
 local function visit_by(P, queue, at)
   local first = redis.call('ZRANGE', P .. ':due', 0, 0, 'WITHSCORES')
   redis.call('ZADD', P .. ':due', 'LT', fmt(at), queue)
-  if not first[2] or at < tonumber(first[2]) then redis.call('PUBLISH', P .. ':bell:due', queue) end
+  if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', queue) end
+end
+
+-- the server --------------------------------------------------------------------------------------------------------------
+
+-- Notes which server process this is. One that restarted or took over may have forgotten claims that their executors still
+-- hold: for one heartbeat timeout, so that those executors have ended by then, it gives none. Only where neither this process
+-- nor the one before forgets anything is there no such pause. Returns the instant until which claims are refused, or nil.
+local function note_server(P, server, durable, now, timeout)
+  local record = redis.call('HMGET', P, 'server', 'settled', 'durable')
+  local settled = tonumber(record[2] or nil)
+  if server ~= '' and record[1] ~= server then
+    redis.call('HSET', P, 'server', server, 'durable', durable)
+    if record[1] and (durable ~= '1' or record[3] ~= '1') then
+      settled = math.max(settled or 0, now + timeout)
+      redis.call('HSET', P, 'settled', fmt(settled))
+    end
+  elseif server ~= '' and durable ~= '1' and record[3] == '1' then
+    redis.call('HSET', P, 'durable', durable)  -- its settings were changed: what it forgets from now on, it forgets
+  end
+  if settled and now < settled then return settled end
 end
 
 -- moves --------------------------------------------------------------------------------------------------------------------
@@ -82,7 +102,7 @@ local function rest(P, id, queue, from, to, now, limits, ordering, watched, ...)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
   redis.call('HDEL', task_key(P, id), 'e', 'x', 'w', 'o')
   if ordering then release(P, ordering, id, now) end
-  if watched then redis.call('PUBLISH', P .. ':bell:done', id) end
+  if watched then redis.call('SPUBLISH', P .. ':bell:done', id) end
 end
 
 -- The field R with a run more that has ended: owner, start, end, attempt, why. The last ones are kept.
@@ -137,6 +157,6 @@ local function set_paused(P, name, paused, version, now)
     local waits = false
     for _, status in ipairs(LIVE) do waits = waits or redis.call('EXISTS', live_key(P, queue, status)) == 1 end
     if waits then visit_by(P, queue, now) end
-    if paused == '0' then redis.call('PUBLISH', P .. ':bell:ready', queue) end
+    if paused == '0' then redis.call('SPUBLISH', P .. ':bell:ready', queue) end
   end
 end

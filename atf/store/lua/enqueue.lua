@@ -138,7 +138,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
       enqueued, again, lost = enqueued + count.enqueued, again + count.again, lost + count.lost
       if count.enqueued + count.again > 0 then
         queues[#queues + 1] = queue
-        redis.call('PUBLISH', P .. ':bell:ready', queue)
+        redis.call('SPUBLISH', P .. ':bell:ready', queue)
       end
     end
     if budget <= 0 then break end

@@ -1,15 +1,17 @@
--- open: makes the partition's record where there is none
+-- open: makes the partition's record where there is none, and notes the server
 -- KEYS[1]  the partition's record
--- ARGV     now, server's run id ("" = unknown), durable, number of partitions, version of the data
+-- ARGV     now, server's run id ("" = unknown), durable (1 = it forgets nothing at a restart), number of partitions,
+--          version of the data, heartbeat timeout
 -- RETURNS  the number of partitions on record, the version of the data on record
 --
--- It notes the server too: a server that forgets its last second must not forget with a first claim that it was another one.
+-- Called when a role starts and whenever it meets another server: one that forgets its last second must not forget with a
+-- first claim that it was another one, nor that there was one in between.
 register('open', {'allow-oom'}, function(keys, args)
-  local P = keys[1]
+  local P, now = keys[1], instant(args[1])
   if redis.call('HEXISTS', P, 'partitions') == 0 then
-    redis.call('HSET', P, 'partitions', args[4], 'data', args[5], 'created', fmt(instant(args[1])))
+    redis.call('HSET', P, 'partitions', args[4], 'data', args[5], 'created', fmt(now))
   end
-  if args[2] ~= '' then redis.call('HSETNX', P, 'server', args[2]) end
+  note_server(P, args[2], args[3], now, tonumber(args[6]))
   local record = redis.call('HMGET', P, 'partitions', 'data')
   return {record[1], record[2] or '1'}  -- the first release did not write it down
 end)

@@ -4,7 +4,8 @@
 -- RETURNS  queue, {ids}, queue, {ids}, ...
 --
 -- A group is emptied before the next one is looked at; within a group the queues share evenly what is still wanted.
--- Paused lambdas are passed over. A queue that was full is visited again once a tenth of it is free.
+-- Paused lambdas are passed over. A queue that was full is visited again once a tenth of it is free. While no claims are given
+-- (see note_server), nothing is taken.
 
 local function filled(P, group)
   local found = {}
@@ -37,6 +38,8 @@ end
 
 register('pop', {'allow-oom'}, function(keys, args)
   local P, now, wanted = keys[1], instant(args[1]), tonumber(args[2])
+  local settled = redis.call('HGET', P, 'settled')
+  if settled and now < tonumber(settled) then return {} end  -- they could not be claimed
   local answer, i = {}, 3
   while i <= #args and wanted > 0 do
     local group, size = {}, tonumber(args[i])

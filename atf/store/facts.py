@@ -1,0 +1,135 @@
+"""What a connection knows of the server behind it, and what the server must do before a write counts as safe.
+
+Asked once per connection made: it decides whether claims must pause after a restart, and which durability can be had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import redis.exceptions as rx
+from redis.asyncio.connection import AbstractConnection
+
+from atf.durability import Durability
+from atf.errors import FailedPrecondition, Unavailable
+
+WAIT_S: Final = 1.5
+"""Seconds that a write may take to reach a disk or a replica. A claim is answered within two seconds, or asked for again."""
+_WAITAOF: Final = (7, 2)
+"""The first version that can wait for its own disk."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One server, as one connection met it."""
+
+    run_id: str
+    """Names this life of the server's process."""
+    synced: bool
+    """Whether every write is on its disk before it is answered."""
+    logged: bool
+    """Whether it keeps an append-only file, and can say when a write is in it."""
+    promoted: bool
+    """Whether it was a replica before: its primary may have answered what never reached it."""
+    master: bool
+    """Whether it takes writes."""
+    replicas: int
+    """Connected to it."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether it forgets no claim that was answered."""
+        return self.synced and not self.promoted
+
+
+async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Facts:
+    """What is behind a connection.
+
+    Args:
+        connection: an open one. If it breaks, it is made anew with a new reader, and what was learnt over the old one is
+            not carried over.
+        anew: ask again, though it is known.
+    """
+    marker = getattr(connection, "_reader", None)
+    known = getattr(connection, "_atf_facts", None)
+    if known is not None and known[0] is marker and not anew:
+        found: Facts = known[1]
+        return found
+    await connection.send_command("INFO", "server", "replication", "persistence")
+    lines = text(await connection.read_response()).splitlines()
+    info = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    await connection.send_command("CONFIG", "GET", "append*")
+    try:
+        answer = await connection.read_response()
+    except rx.ResponseError:
+        answer = {}  # hosted servers hide their settings; then it may forget
+    pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
+    config = {text(key): text(value) for key, value in pairs}
+    version = tuple(int(part) for part in info.get("redis_version", "0").split(".")[:2])
+    facts = Facts(
+        run_id=info["run_id"],
+        synced=config.get("appendonly") == "yes" and config.get("appendfsync") == "always",
+        logged=info.get("aof_enabled") == "1" and version >= _WAITAOF,
+        promoted=info.get("second_repl_offset") != "-1",
+        master=info.get("role") == "master",
+        replicas=int(info.get("connected_slaves", 0)),
+    )
+    connection._atf_facts = (getattr(connection, "_reader", None), facts)  # type: ignore[attr-defined]
+    return facts
+
+
+def check_possible(facts: Facts, demand: Durability, where: str, *, alone: bool) -> None:
+    """Whether a write could be made as safe as demanded; asked before it is made.
+
+    Args:
+        facts: of the server.
+        demand: the class.
+        where: the server's name for people.
+        alone: whether it is a server of its own, of which nobody promised that it has replicas.
+
+    Raises:
+        FailedPrecondition: not on this server, as it is set.
+        Unavailable: not now.
+    """
+    if demand is Durability.DISK and not (facts.synced or facts.logged):
+        raise FailedPrecondition(
+            f"durability disk: the task store at {where} does not write to its disk before it answers, and can't say when it"
+            " has. Mend it: CONFIG SET appendonly yes and appendfsync always, or use Redis 7.2 or newer, or Valkey, with"
+            " appendonly yes. Nothing was stored"
+        )
+    if demand is Durability.REPLICATED and facts.replicas == 0:
+        if alone:
+            raise FailedPrecondition(
+                f"durability replicated: the task store at {where} has no replica. Give it two, or ask for less. Nothing was"
+                " stored"
+            )
+        raise Unavailable(f"durability replicated: {where} has no replica now; nothing was stored")
+
+
+def proof(facts: Facts, demand: Durability, seconds: float) -> list[tuple[str | int, ...]]:
+    """The command that waits until all that was written over the same connection is as safe as demanded; [] if it is.
+
+    It answers with how many have it: of a disk in a list, first its own.
+    """
+    limit = max(round(seconds * 1000), 1)
+    match demand:
+        case Durability.REPLICATED:
+            return [("WAIT", 1, limit)]
+        case Durability.DISK if not facts.synced:
+            return [("WAITAOF", 1, 0, limit)]
+    return []
+
+
+def unproven(demand: Durability, where: str, why: str = "") -> Unavailable:
+    """It was written, and nobody can say whether it is safe."""
+    who = "a replica" if demand is Durability.REPLICATED else "the disk"
+    return Unavailable(
+        f"durability {demand.word}: {where} did not hear from {who} within {WAIT_S:g} s{why and f' ({why})'}. The task may be"
+        " stored all the same; the same request with the same id may be sent again"
+    )
+
+
+def text(value: object) -> str:
+    """A reply's text."""
+    return value.decode() if isinstance(value, bytes) else str(value)

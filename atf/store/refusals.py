@@ -1,0 +1,59 @@
+"""What errors of the redis library mean to a role: one table from the server's word to an AtfError and its sentence."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import redis.exceptions as rx
+
+from atf.errors import AtfError, FailedPrecondition, Internal, ResourceExhausted, Unavailable
+
+_REFUSALS: Final = {
+    "OOM": (
+        ResourceExhausted,
+        "the task store is full (maxmemory); nothing was stored. Wait until tasks drain, or raise maxmemory",
+    ),
+    "READONLY": (Unavailable, "the task store is a read-only replica; point the roles at the primary"),
+    "MISCONF": (Unavailable, "the task store refuses writes because it can't save to disk; see the server's log"),
+    "LOADING": (Unavailable, "the task store is still loading its data"),
+    "NOREPLICAS": (Unavailable, "the task store has too few replicas to accept writes"),
+    "MASTERDOWN": (Unavailable, "the task store's primary is down"),
+    "CLUSTERDOWN": (Unavailable, "the task store's cluster is down"),
+    "ASK": (Unavailable, "this partition of the task store is being moved"),
+    "TRYAGAIN": (Unavailable, "this partition of the task store is being moved"),
+    "MOVED": (Unavailable, "this partition of the task store lies on another node"),
+    "BUSY": (Unavailable, "the task store is busy with somebody's script"),
+    "NOAUTH": (FailedPrecondition, "the task store wants a password; put it into the redis URL"),
+    "WRONGPASS": (FailedPrecondition, "the task store refuses this user name or password"),
+    "NOPERM": (FailedPrecondition, "the task store's ACL forbids this user a command or key that ATF needs"),
+}
+
+
+_CODES: Final = {
+    rx.OutOfMemoryError: "OOM",
+    rx.ReadOnlyError: "READONLY",
+    rx.BusyLoadingError: "LOADING",
+    rx.MasterDownError: "MASTERDOWN",
+    rx.ClusterDownError: "CLUSTERDOWN",
+    rx.AskError: "ASK",
+    rx.MovedError: "MOVED",
+    rx.TryAgainError: "TRYAGAIN",
+    rx.NoPermissionError: "NOPERM",
+}
+"""The library gives some refusals a class and takes the code out of their text."""
+
+
+def translate(error: Exception, where: str) -> AtfError:
+    """The AtfError that an error of the redis library stands for."""
+    text = str(error)
+    code = _CODES.get(type(error), text.split(" ", 1)[0])
+    if "OOM command not allowed" in text:
+        code = "OOM"
+    if code in _REFUSALS:
+        kind, sentence = _REFUSALS[code]
+        return kind(f"{sentence} ({where})")
+    if isinstance(error, rx.AuthenticationError) or isinstance(error.__cause__, rx.AuthenticationError):
+        return FailedPrecondition(f"the task store refuses this user: {error}; see the redis URL ({where})")
+    if isinstance(error, rx.ResponseError):
+        return Internal(f"the task store answered with an error: {text}")
+    return Unavailable(f"the task store at {where} can't be reached: {error or type(error).__name__}")

@@ -1,0 +1,222 @@
+"""A task store behind Sentinels: calls go to the server that they name as the master, and to no other.
+
+1. The Sentinels are asked at the first call, after each call that the master did not carry out, and once a second while
+   there are calls. Of their answers the one with the highest configuration epoch counts: a Sentinel that was cut off still
+   names the old master.
+2. A connection whose server says that it is a replica is closed.
+3. When another server is the master, no call goes to the old one any more, and an answer that it still gives is not believed:
+   what it wrote may be forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import redis.exceptions as rx
+from redis.asyncio.connection import AbstractConnection, Connection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from atf.config import StoreSettings
+from atf.durability import Durability
+from atf.errors import AtfError, Unavailable
+
+from .address import Address, Host
+from .background import Background
+from .connection import Arg, Link
+from .facts import Facts, text
+from .refusals import translate
+
+ASK_S: Final = 1.0
+"""Seconds that a Sentinel has to answer."""
+MORE_S: Final = 0.2
+"""Seconds that the others have after the first one, so that a newer word can overrule it."""
+LOOK_S: Final = 1.0
+"""Seconds between two looks at the Sentinels while all goes well."""
+SPACED_S: Final = 0.1
+"""The same while calls fail."""
+
+
+class Said(NamedTuple):
+    """A Sentinel's word."""
+
+    epoch: int
+    host: str
+    port: int
+
+
+class _Master(Link):
+    """A server that must be a master."""
+
+    alone = False
+
+    async def _meet(self, connection: AbstractConnection) -> Facts:
+        facts = await super()._meet(connection)
+        if not facts.master:
+            await connection.disconnect(nowait=True)
+            raise rx.ReadOnlyError("it is a replica now")
+        return facts
+
+
+class SentinelLink(Link):
+    """The link to whichever server is the master."""
+
+    alone = False
+
+    def __init__(self, address: Address, settings: StoreSettings) -> None:
+        self.where = address.where
+        self._address = address
+        self._settings = settings
+        self._hosts = list(address.hosts)
+        self._master: Link | None = None
+        self._said = Said(-1, "", 0)
+        self._looked_at = float("-inf")
+        self._looking: asyncio.Task[None] | None = None
+        self._background = Background()
+
+    # --- who is the master --------------------------------------------------------------------------------------------
+
+    async def _current(self) -> Link:
+        """The master, as far as known; the Sentinels are asked where it is time to."""
+        if self._master is None:
+            await self._look(wait=True)
+        elif asyncio.get_running_loop().time() - self._looked_at > LOOK_S:
+            await self._look(wait=False)
+        if self._master is None:
+            raise Unavailable(f"no Sentinel of {self.where} names a master of the task store that can be reached")
+        return self._master
+
+    async def _look(self, *, wait: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._looking is None or (self._looking.done() and (wait or now - self._looked_at > SPACED_S)):
+            self._looked_at = now
+            self._looking = self._background.start(self._ask_all())
+        if wait:
+            await asyncio.wait({self._looking})
+
+    async def _ask_all(self) -> None:
+        asked = {self._background.start(self._ask(each)) for each in self._hosts}
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        while asked - done and not any(each.result() for each in done):
+            more, _ = await asyncio.wait(asked - done, return_when=asyncio.FIRST_COMPLETED)
+            done |= more
+        if asked - done:
+            more, _ = await asyncio.wait(asked - done, timeout=MORE_S)
+            done |= more
+        words = [said for each in done if (said := each.result()) is not None]
+        if words:
+            # a lower epoch than was known is an old word, unless most say it: then the Sentinels have been set up anew
+            await self._follow(max(words), anew=2 * len(words) > len(self._hosts))
+
+    async def _ask(self, host: Host) -> Said | None:
+        """One Sentinel's word; None where it has none."""
+        options = dict(self._address.sentinel_options)
+        kind = options.pop("connection_class", Connection)
+        bounds = {"socket_timeout": ASK_S, "socket_connect_timeout": ASK_S, "protocol": 2, "client_name": "atf"}
+        connection: AbstractConnection = kind(
+            **{**options, **bounds, "host": host[0], "port": host[1], "retry": Retry(NoBackoff(), 0)}
+        )
+        try:
+            async with asyncio.timeout(2 * ASK_S):
+                await connection.connect()
+                await connection.send_command("SENTINEL", "MASTER", self._address.master)
+                answer = await connection.read_response()
+            found = dict(zip(map(text, answer[::2]), map(text, answer[1::2]), strict=True))
+            return Said(int(found["config-epoch"]), found["ip"], int(found["port"]))
+        except (rx.RedisError, OSError, ValueError, KeyError):
+            return None
+        finally:
+            with contextlib.suppress(rx.RedisError, OSError):
+                await connection.disconnect(nowait=True)
+
+    async def _follow(self, said: Said, *, anew: bool) -> None:
+        if said.epoch < self._said.epoch and not anew:
+            return
+        if (said.host, said.port) == self._said[1:]:
+            self._said = said
+            return
+        old, self._said = self._master, said
+        options = {**self._address.options, "host": said.host, "port": said.port}
+        self._master = _Master.to(options, f"{said.host}:{said.port} ({self.where})", self._settings)
+        if old is not None:
+            await old.drop_idle()  # what is in use is closed when its call has ended
+
+    # --- the link's own ------------------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        verb: str,
+        partition_record: str,
+        args: Sequence[Arg],
+        *,
+        server: bool = False,
+        demand: Durability = Durability.RELAXED,
+    ) -> Any:
+        master = await self._current()
+        try:
+            reply = await master.attempt(verb, partition_record, args, server=server, demand=demand)
+        except (rx.RedisError, OSError) as error:
+            await self._failed(master, error)
+            raise translate(error, master.where) from error
+        await self._still(master)
+        return reply
+
+    async def command(self, *command: Arg, key: str = "") -> Any:
+        master = await self._current()
+        try:
+            reply = await master.command(*command)
+        except AtfError as error:
+            if isinstance(error, Unavailable):
+                await self._failed(master, error)
+            raise
+        await self._still(master)
+        return reply
+
+    async def _failed(self, master: Link, error: Exception) -> None:
+        """It did not carry a call out. Perhaps it is no master any more, and the next call has another."""
+        if isinstance(error, rx.ResponseError) and not isinstance(error, rx.ReadOnlyError | rx.MasterDownError):
+            if not str(error).startswith(("NOREPLICAS", "UNBLOCKED")):
+                return
+        else:
+            await master.drop_idle()
+        await self._look(wait=False)
+
+    async def _still(self, master: Link) -> None:
+        if master is not self._master:
+            await master.drop_idle()
+            raise Unavailable(
+                f"the task store failed over from {master.where} while it answered; what it wrote may be forgotten"
+            )
+
+    async def load_library(self) -> None:
+        await (await self._current()).load_library()
+
+    async def masters(self) -> list[Link]:
+        return [await self._current()]
+
+    def link_for(self, key: str) -> Link | None:
+        return self._master
+
+    async def routes(self, channels: Sequence[str]) -> dict[Link, list[str]]:
+        return {await self._current(): list(channels)}
+
+    @property
+    def client(self) -> Any:
+        """A client of the master."""
+        if self._master is None:
+            raise Unavailable(f"no master of {self.where} is known yet")
+        return self._master.client
+
+    def blocking_client(self) -> Any:
+        """A blocking client of the master."""
+        if self._master is None:
+            raise Unavailable(f"no master of {self.where} is known yet")
+        return self._master.blocking_client()
+
+    async def close(self) -> None:
+        await self._background.end()
+        if self._master is not None:
+            await self._master.close()
