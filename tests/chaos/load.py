@@ -27,6 +27,8 @@ _AT_ONCE = 2_000
 """Calls under way at most: while the store is away they pile up."""
 _LATER_EVERY, _LATER_S = 10, 2.0
 """Every tenth task is to run later."""
+_LONG_EVERY, _LONG_S = 40, 20.0
+"""Some run for so long that they outlast a lease that nobody renews."""
 
 
 class Load:
@@ -53,7 +55,8 @@ class Load:
         key = f"{self._prefix}-{number}"
         delay = _LATER_S if number % _LATER_EVERY == 0 else 0.0
         task = diary.work_async if number % 2 else diary.work
-        prepared: Prepared[int] = task.options(key=key, delay=delay, **self._more).prepare(self._seconds)
+        seconds = _LONG_S if number % _LONG_EVERY == 1 else self._seconds
+        prepared: Prepared[int] = task.options(key=key, delay=delay, max_losses=100, **self._more).prepare(seconds)
         diary.write("C", key)
         due_us = diary.wall_us() + round(delay * 1e6)
         while key not in self._ids:

@@ -20,7 +20,7 @@ from .lab import Host
 ROOT: Final = Path(__file__).parents[2]
 UP_S: Final = 60.0
 """Seconds that all roles may take to start, on a busy machine."""
-_LINES_KEPT: Final = 2_000
+_LINES_KEPT: Final = 20_000
 
 
 def environment(folder: Path, **variables: str) -> dict[str, str]:

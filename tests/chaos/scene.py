@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import shutil
 import sys
 import tempfile
 import threading
@@ -20,13 +21,15 @@ from typing import Any, Final, Protocol, Self
 
 from atf.config import Timing
 from atf.embedded.child import Child
-from atf.verify.history import Accepted, Began, Called, Event, Gone, Judgement, check
+from atf.verify.history import Accepted, Began, Called, Ended, Event, Gone, Judgement, check
 
 from . import diary
 from .lab import Host, Lab
 from .roles import Roles, environment
 
 APP: Final = "tests.chaos.diary:app"
+KEEP: Final = "ATF_LAB_KEEP"
+"""Where this variable is set, all that a scene wrote is kept: the stores' logs, the diary, the words of roles and loads."""
 SETTLE_S: Final = 180.0
 """Seconds that all tasks get to finish after the last accident."""
 _LOOK_MS: Final = 20
@@ -113,8 +116,7 @@ class Scene:
         self.timing = timing or Timing()
         self.roles: dict[str, Roles] = {}
         self.story = Story()
-        self._temporary = tempfile.TemporaryDirectory(prefix="atf-lab-")
-        self.folder = Path(self._temporary.name)
+        self.folder = Path(tempfile.mkdtemp(prefix="atf-lab-"))
         self.diary = self.folder / "diary"
         self.diary.mkdir()
         self.lab = Lab()
@@ -139,7 +141,7 @@ class Scene:
         Args:
             store: the task store.
             hosts: where roles and loads are.
-            durability: of every task; "": the roles' own.
+            durability: of every task and every claim; "": the roles' default.
             rate: tasks a second and load.
             seconds: that a task takes.
             executors: on each host.
@@ -147,12 +149,13 @@ class Scene:
         """
         await store.start()
         timing = {f"ATF_{name.upper()}": str(getattr(self.timing, name)) for name in Timing.__dataclass_fields__}
-        env = environment(self.folder, **timing, **(variables or {}), **{diary.FOLDER: str(self.diary)})
+        floor = {"ATF_DURABILITY": durability} if durability else {}
+        env = environment(self.folder, **timing, **floor, **(variables or {}), **{diary.FOLDER: str(self.diary)})
         for host in hosts:
             roles = Roles(host, store.url, [APP], env, ["--executors", str(executors)])
             await roles.start()
             self.roles[host.name] = roles
-            self._start_load(host, ["--rate", str(rate), "--seconds", str(seconds), "--durability", durability], env)
+            self._start_load(host, ["--rate", str(rate), "--seconds", str(seconds)], env)
         for host in hosts:
             await self.works(host.name, executors)
 
@@ -192,6 +195,12 @@ class Scene:
                 waits[prefix] = max(waits[prefix], (answered.get(key, now_us) - at_us) / 1e6)
         return waits
 
+    def busy(self) -> set[int]:
+        """The processes in which runs have begun and not ended."""
+        began = {(each.process, each.task_id, each.fence) for each in self._events() if isinstance(each, Began)}
+        ended = {(each.process, each.task_id, each.fence) for each in self._events() if isinstance(each, Ended)}
+        return {diary.pid_of(process) for process, _, _ in began - ended}
+
     def workers(self, host: str) -> set[int]:
         """The executors' workers that live on a host."""
         return {each.worker for each in self.roles[host].executors()}
@@ -224,7 +233,12 @@ class Scene:
     ) -> None:
         self.lab.close()
         self._watch.close()
-        self._temporary.cleanup()
+        if KEEP not in os.environ:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        for name, lines in {**self.said, **{f"{name}-roles": each.said for name, each in self.roles.items()}}.items():
+            (self.folder / f"{name}.log").write_text("\n".join(lines), "utf-8")
+        print(f"kept: {self.folder}")
 
     def _start_load(self, host: Host, flags: list[str], env: Mapping[str, str]) -> None:
         said = self.said.setdefault(host.name, [])

@@ -18,6 +18,8 @@ from .stores import ClusterStore, SentinelStore, Server, Single, followers, unti
 REPLICATED: Final = "replicated"
 CUT_S: Final = 35.0
 """Seconds a cut lasts: a failover, a whole lease in which the new master gives no claims, and some time at work."""
+ALONE_S: Final = 5.0
+"""Seconds after which no write comes through to a master that was cut off."""
 SHORT_CUT_S: Final = 8.0
 PERIOD_S: Final = 60.0
 """Seconds from one killed master of a Cluster to the next."""
@@ -54,9 +56,8 @@ async def split_brain(times: int, binary: str = "") -> Story:
             await store.whole()
             master = _known(store.master())
             inside, outside = roles[number % 2], roles[1 - number % 2]
-            before = scene.workers(inside)
             scene.lab.split(master.host.name, inside)
-            await _cut_off(scene, store, master, {inside}, {outside}, before)
+            await _cut_off(scene, store, master, {inside}, {outside})
         return await scene.judge()
 
 
@@ -74,10 +75,9 @@ async def datacenters(times: int, binary: str = "") -> Story:
             masters = master.host.name.partition("-")[0]
             # every second time that of the master, else the others in turns
             site = masters if number % 2 == 0 else [each for each in sites if each != masters][number // 2 % 2]
-            before = scene.workers(roles[site].name)
             scene.lab.cut(site)
             others = {roles[each].name for each in sites if each != site}
-            await _cut_off(scene, store, master if site == masters else None, {roles[site].name}, others, before)
+            await _cut_off(scene, store, master if site == masters else None, {roles[site].name}, others)
         return await scene.judge()
 
 
@@ -108,7 +108,7 @@ async def cluster(times: int, binary: str = "") -> Story:
 
 
 async def _cut_off(
-    scene: Scene, store: SentinelStore, master: Server | None, inside: set[str], outside: set[str], before: set[int]
+    scene: Scene, store: SentinelStore, master: Server | None, inside: set[str], outside: set[str]
 ) -> None:
     """While a part is cut off: the others elect a master if it was theirs, and go on; the part's executors end. Then it is healed.
 
@@ -118,7 +118,6 @@ async def _cut_off(
         master: the master that is cut off; None: it is not.
         inside: the hosts with roles that are cut off.
         outside: the other ones with roles.
-        before: the workers that ran inside when it was cut off.
     """
     began = time.monotonic()
     if master is not None:
@@ -128,15 +127,18 @@ async def _cut_off(
             return store.master(others) not in (None, master)
 
         _append(scene, "elected_s", await until(elected, "the others elect a master"))
+    await asyncio.sleep(max(0.0, began + ALONE_S - time.monotonic()))
+    holders = scene.busy() & set().union(*(scene.workers(host) for host in inside))
     await asyncio.sleep(max(0.0, began + CUT_S - time.monotonic()))
     now = time.monotonic()
     for host in sorted(outside):
         _append(scene, "schedule_waited_outside_s", scene.waits(began, host)[host])
         if not _worked(scene, now - 10, outside):
             scene.story.troubles.append(f"cut off {sorted(inside)}: no task began elsewhere in the last 10 s")
-    if left := before & set().union(*(scene.workers(host) for host in inside)):
+    _append(scene, "executors_cut_off_at_work", len(holders))
+    if left := holders & set().union(*(scene.workers(host) for host in inside)):
         scene.story.troubles.append(
-            f"cut off {sorted(inside)}: {len(left)} of its executors still live after {CUT_S:g} s"
+            f"cut off {sorted(inside)}: {len(left)} executors at work still live after {CUT_S:g} s"
         )
     scene.lab.heal()
     healed = time.monotonic()
