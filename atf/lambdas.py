@@ -204,7 +204,7 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
     if "delay" in options and "at" in options:
         raise TypeError(f"{name}: give delay or at, not both")
     labels = options.get("labels") or {}
-    if not isinstance(labels, Mapping) or not all(isinstance(text, str) for pair in labels.items() for text in pair):
+    if not isinstance(labels, Mapping) or not all(_is_text(each) for pair in labels.items() for each in pair):
         raise InvalidArgument(f"labels {short(labels)}: names and values are text, such as {{'team': 'web'}}")
     spec = t.TaskSpec(options=run_options(options).to_proto(), labels=labels)
     setattr(spec, "lambda", name)  # a keyword of the language
@@ -216,3 +216,11 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
     elif "at" in options:
         request.at_us = instant_us(options["at"])
     return request
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is text that UTF-8 has: a word of a command line or a file's name may hold half a character."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False

@@ -91,6 +91,8 @@ MAX_PAYLOAD_BYTES: Final = 1 << 20
 MAX_RESULT_BYTES: Final = 64 << 10
 MAX_ERROR_BYTES: Final = 4 << 10
 MAX_PROGRESS_BYTES: Final = 1 << 10
+MAX_NONCE_CHARS: Final = 64
+"""Of a token's nonce: an executor keeps it in a table of fixed slots."""
 MAX_WHY_CHARS: Final = 256
 """Of the reason for a loss."""
 MAX_BATCH: Final = 256

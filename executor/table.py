@@ -29,7 +29,7 @@ import struct
 import tempfile
 from typing import Final, NamedTuple
 
-from atf.task import MAX_BATCH
+from atf.task import MAX_BATCH, MAX_NONCE_CHARS
 
 SPARE_SLOTS: Final = 2 * MAX_BATCH
 """Slots beyond the tasks that run at once: for what waits to start, and for what waits to be reported."""
@@ -44,7 +44,7 @@ _LENGTHS: Final = struct.Struct("=H")
 _LENGTH_AT: Final = 4
 _RETRY: Final = struct.Struct("=q")
 _RETRY_AT: Final = 16
-_NONCE_BYTES: Final = 64
+_NONCE_BYTES: Final = MAX_NONCE_CHARS
 
 
 class SlotState(enum.IntEnum):

@@ -23,6 +23,7 @@ from atf.task import (
     MAX_BATCH,
     MAX_BATCH_BYTES,
     MAX_HELD,
+    MAX_NONCE_CHARS,
     MAX_PROGRESS_BYTES,
     MAX_RESULT_BYTES,
     MAX_WHY_CHARS,
@@ -51,7 +52,7 @@ class HscService:
     async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
         """Claims tasks in an executor's name."""
         _check_word("executor_id", request.executor_id)
-        _check_word("nonce", request.nonce)
+        _check_word("nonce", request.nonce, MAX_NONCE_CHARS)
         _check_count("task_ids", len(request.task_ids), MAX_BATCH)
         ids = [each for each in dict.fromkeys(request.task_ids) if self._exists(each)]
         bad = set(request.task_ids).difference(ids)
@@ -134,9 +135,9 @@ class HscService:
         return True
 
 
-def _check_word(name: str, value: str) -> None:
-    if not _WORD.fullmatch(value):
-        raise InvalidArgument(f"{name} {value[:200]!r}: use 1 to 128 printable characters of ASCII without spaces")
+def _check_word(name: str, value: str, most: int = 128) -> None:
+    if len(value) > most or not _WORD.fullmatch(value):
+        raise InvalidArgument(f"{name} {value[:200]!r}: use 1 to {most} printable characters of ASCII without spaces")
 
 
 def _check_count(name: str, count: int, most: int) -> None:

@@ -29,7 +29,7 @@ class ForkSafeChannel(Connection):
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[R] = loop.create_future()
+        done: asyncio.Future[bytes] = loop.create_future()
 
         def ended(call: Any) -> None:  # on a thread of gRPC's
             with contextlib.suppress(RuntimeError):  # the loop was closed; nobody waits any more
@@ -43,10 +43,10 @@ class ForkSafeChannel(Connection):
             else:
                 done.set_exception(self._error(call, path, timeout))
 
-        under_way = GATE.start(lambda: self._method(path, type(request), reply).future(request, timeout=timeout))
+        under_way = GATE.start(lambda: self._method(path, type(request)).future(request, timeout=timeout))
         under_way.add_done_callback(ended)
         try:
-            return await done
+            return self._decoded(path, reply, await done)
         finally:
             under_way.cancel()  # of use only if whoever called gave up
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 import grpc
 import grpc.aio
 from google.protobuf.descriptor import ServiceDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
-from atf.errors import Unavailable
+from atf.errors import Internal, Unavailable
 
 from . import api
 from . import controller_pb2 as c
@@ -69,16 +69,23 @@ class Connection:
         self._methods: dict[str, Any] = {}
         self._closed = False
 
-    def _method(self, path: str, request: type[Message], reply: type[Message]) -> Any:
+    def _method(self, path: str, request: type[Message]) -> Any:
+        """The method, which answers in bytes; see `_decoded`."""
         if self._closed:
             raise Unavailable(f"the connection to {self.address} is closed")
         if path not in self._methods:
             if self._channel is None:
                 self._channel = self._connect()
-            self._methods[path] = self._channel.unary_unary(
-                path, request_serializer=request.SerializeToString, response_deserializer=reply.FromString
-            )
+            self._methods[path] = self._channel.unary_unary(path, request_serializer=request.SerializeToString)
         return self._methods[path]
+
+    def _decoded(self, path: str, reply: type[R], data: bytes) -> R:
+        # Not by gRPC: its asyncio half answers None where the bytes can't be read.
+        try:
+            return reply.FromString(data)
+        except DecodeError as error:
+            method, name = path.rpartition("/")[2], reply.DESCRIPTOR.name
+            raise Internal(f"{method}: what {self.address} answered is no {name}: {error}") from None
 
 
 def connect_apart(address: str) -> Any:
@@ -95,9 +102,9 @@ class AioChannel(Connection):
         super().__init__(address, lambda: grpc.aio.insecure_channel(address, options=options))
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
-        method = self._method(path, type(request), reply)
+        method = self._method(path, type(request))
         try:
-            answer: R = await method(request, timeout=timeout)
+            answer: bytes = await method(request, timeout=timeout)
         except grpc.RpcError as error:
             raise to_error(error, self.address, path, timeout) from None
         except asyncio.CancelledError:
@@ -106,7 +113,7 @@ class AioChannel(Connection):
                 # gRPC cancels what waits on a channel that is closed; nobody has cancelled the caller.
                 raise Unavailable(f"the connection to {self.address} was closed") from None
             raise
-        return answer
+        return self._decoded(path, reply, answer)
 
     async def close(self) -> None:
         self._closed = True
@@ -124,12 +131,12 @@ class BlockingChannel(Connection):
         super().__init__(address, lambda: connect_apart(address))
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
-        method = self._method(path, type(request), reply)
+        method = self._method(path, type(request))
         try:
-            answer: R = method(request, timeout=timeout)
+            answer: bytes = method(request, timeout=timeout)
         except grpc.RpcError as error:
             raise to_error(error, self.address, path, timeout) from None
-        return answer
+        return self._decoded(path, reply, answer)
 
     async def close(self) -> None:
         self._closed = True

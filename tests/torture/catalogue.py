@@ -74,7 +74,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.ExplainTask": {("id",): _STORED},
     "HSC.ClaimTasks": {
         ("executor_id",): _EXECUTOR,
-        ("nonce",): Rule(_must(_WORD), "nonce"),
+        ("nonce",): Rule(_must(r"[!-~]{1,64}"), "nonce"),
         ("task_ids",): _ANY,
     },
     "HSC.Heartbeat": {

@@ -20,6 +20,7 @@ from atf.task import (
     MAX_BATCH,
     MAX_ERROR_BYTES,
     MAX_HELD,
+    MAX_NONCE_CHARS,
     MAX_PAYLOAD_BYTES,
     MAX_PROGRESS_BYTES,
     MAX_RESULT_BYTES,
@@ -112,7 +113,9 @@ BOUNDS = {
     "an executor of the HSC": Bound(
         "Heartbeat", lambda w, n: h.HeartbeatRequest(executor_id="x" * n), 1, 128, "executor_id"
     ),
-    "a nonce": Bound("ClaimTasks", lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="x" * n), 1, 128, "nonce"),
+    "a nonce": Bound(
+        "ClaimTasks", lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="x" * n), 1, MAX_NONCE_CHARS, "nonce"
+    ),
     "ids to claim": Bound(
         "ClaimTasks",
         lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", task_ids=["0-a"] * n),
