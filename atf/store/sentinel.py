@@ -1,8 +1,8 @@
 """A task store behind Sentinels: calls go to the server that they name as the master, and to no other.
 
 1. The Sentinels are asked at the first call, after each call that the master did not carry out, and once a second while
-   there are calls. Of their answers the one with the highest configuration epoch counts: a Sentinel that was cut off still
-   names the old master.
+   there are calls or one waits. Of their answers the one with the highest configuration epoch counts: a Sentinel that was
+   cut off still names the old master.
 2. A connection whose server says that it is a replica is closed.
 3. When another server is the master, no call goes to the old one any more, and an answer that it still gives is not believed:
    what it wrote may be forgotten.
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import redis.exceptions as rx
 from redis.asyncio.connection import AbstractConnection, Connection
@@ -22,13 +22,15 @@ from redis.backoff import NoBackoff
 
 from atf.config import StoreSettings
 from atf.durability import Durability
-from atf.errors import AtfError, Unavailable
+from atf.errors import Unavailable
 
 from .address import Address, Host
 from .background import Background
 from .connection import Arg, Link
 from .facts import Facts, text
 from .refusals import translate
+
+T = TypeVar("T")
 
 ASK_S: Final = 1.0
 """Seconds that a Sentinel has to answer."""
@@ -75,6 +77,8 @@ class SentinelLink(Link):
         self._said = Said(-1, "", 0)
         self._looked_at = float("-inf")
         self._looking: asyncio.Task[None] | None = None
+        self._replaced: asyncio.Future[None] | None = None
+        """Done when the master is no more the master."""
         self._background = Background()
 
     # --- who is the master --------------------------------------------------------------------------------------------
@@ -142,6 +146,9 @@ class SentinelLink(Link):
         options = {**self._address.options, "host": said.host, "port": said.port}
         self._master = _Master.to(options, f"{said.host}:{said.port} ({self.where})", self._settings)
         if old is not None:
+            if self._replaced is not None:
+                self._replaced.set_result(None)
+                self._replaced = None
             await old.drop_idle()  # what is in use is closed when its call has ended
 
     # --- the link's own ------------------------------------------------------------------------------------------------
@@ -157,23 +164,20 @@ class SentinelLink(Link):
     ) -> Any:
         master = await self._current()
         try:
-            reply = await master.attempt(verb, partition_record, args, server=server, demand=demand)
+            return await self._answer(
+                master, master.attempt(verb, partition_record, args, server=server, demand=demand)
+            )
         except (rx.RedisError, OSError) as error:
             await self._failed(master, error)
             raise translate(error, master.where) from error
-        await self._still(master)
-        return reply
 
     async def command(self, *command: Arg, key: str = "") -> Any:
         master = await self._current()
         try:
-            reply = await master.command(*command)
-        except AtfError as error:
-            if isinstance(error, Unavailable):
-                await self._failed(master, error)
+            return await self._answer(master, master.command(*command))
+        except Unavailable as error:
+            await self._failed(master, error)
             raise
-        await self._still(master)
-        return reply
 
     async def _failed(self, master: Link, error: Exception) -> None:
         """It did not carry a call out. Perhaps it is no master any more, and the next call has another."""
@@ -184,12 +188,32 @@ class SentinelLink(Link):
             await master.drop_idle()
         await self._look(wait=False)
 
-    async def _still(self, master: Link) -> None:
-        if master is not self._master:
-            await master.drop_idle()
-            raise Unavailable(
-                f"the task store failed over from {master.where} while it answered; what it wrote may be forgotten"
-            )
+    async def _answer(self, master: Link, work: Coroutine[Any, Any, T]) -> T:
+        """What the master answers, if it still is the master then.
+
+        The Sentinels are asked while it is silent, and when another is the master nobody waits any more for one that may
+        lie behind a cut.
+        """
+        call = self._background.start(work)
+        if self._replaced is None:
+            self._replaced = asyncio.get_running_loop().create_future()
+        replaced = self._replaced
+        either: set[asyncio.Future[Any]] = {call, replaced}
+        try:
+            while not call.done() and not replaced.done():
+                done, _ = await asyncio.wait(either, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    await self._look(wait=False)
+        finally:
+            call.cancel()
+        if not replaced.done():
+            return call.result()
+        if call.done() and not call.cancelled():
+            call.exception()  # what became of it is nobody's business
+        await master.drop_idle()
+        raise Unavailable(
+            f"the task store failed over from {master.where} while it was to answer; what it wrote may be forgotten"
+        )
 
     async def load_library(self) -> None:
         await (await self._current()).load_library()

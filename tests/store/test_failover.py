@@ -1,0 +1,49 @@
+"""A link through Sentinels: nobody waits for a master that has been replaced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from atf.config import StoreSettings
+from atf.errors import Unavailable
+from atf.store import sentinel
+from atf.store.modes import open_link
+from atf.store.sentinel import Said, SentinelLink
+
+
+@pytest.fixture
+async def silent() -> AsyncIterator[int]:
+    """The port of a server that takes connections and says nothing, as one behind a cut."""
+    connected = []
+
+    async def say_nothing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.append(writer)
+
+    server = await asyncio.start_server(say_nothing, "127.0.0.1")
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+    for each in connected:
+        each.close()
+
+
+async def test_a_call_that_waits_for_a_replaced_master_ends_when_the_sentinels_say_so(
+    silent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [Said(1, "127.0.0.1", silent), Said(1, "127.0.0.1", silent), Said(2, "127.0.0.1", 1)]
+
+    async def ask(_link: SentinelLink, _host: object) -> Said:
+        return words.pop(0) if len(words) > 1 else words[0]
+
+    monkeypatch.setattr(sentinel, "LOOK_S", 0.01)
+    monkeypatch.setattr(sentinel, "SPACED_S", 0.0)
+    monkeypatch.setattr(SentinelLink, "_ask", ask)
+    link = open_link(StoreSettings(redis_url="redis+sentinel://127.0.0.1/tasks", store_timeout=3600))
+    try:
+        async with asyncio.timeout(20):
+            with pytest.raises(Unavailable, match="failed over from"):
+                await link.call("count", "atf:{0}", [""])
+    finally:
+        await link.close()
