@@ -36,7 +36,7 @@ from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, ConfigError
 
 from .processes import ExecutorPids, executors_of
-from .supervisor import EndedEarly, RoleProcess, Say, Supervisor, how_it_ended
+from .supervisor import STEADY_AFTER, EndedEarly, RoleProcess, Say, Supervisor, how_it_ended
 
 ROLES: Final[dict[str, type[Any]]] = {
     "hsc": HscSettings,
@@ -83,6 +83,7 @@ class Cluster:
         apps: where the lambdas are, "module:app" each.
         env: the processes' environment; default ours. ATF_* variables and atf.toml apply to every role.
         say: takes a process's name and a line of it or about it; default: silence.
+        steady_after: seconds of life after which a role's end counts as its first again: its next start does not wait for longer.
     """
 
     def __init__(
@@ -92,18 +93,19 @@ class Cluster:
         *,
         env: Mapping[str, str] | None = None,
         say: Say = lambda _name, _line: None,
+        steady_after: float = STEADY_AFTER,
     ) -> None:
         self.settings, self.apps, self._say = settings, list(apps), say
         self._env = {
             name: value for name, value in (os.environ if env is None else env).items() if name != "ATF_LISTEN"
         }
-        self._supervisor = Supervisor(say)
+        self._supervisor = Supervisor(say, steady_after=steady_after)
         self._roles: dict[str, RoleProcess] = {}
         self._data: DataDir | None = None
         self.partitions = settings.partitions
         """Of the store's keys; 0: as the roles are set."""
         self.redis_url = settings.redis_url
-        self.store = settings.redis_url
+        self.store = ""
         """The task store that was chosen, for people."""
 
     async def start(self) -> None:
@@ -115,7 +117,9 @@ class Cluster:
         try:
             await self._start_store()
             partitions = ["--partitions", str(self.partitions)] if self.partitions else []
-            shared = ["--redis-url", self.redis_url, *partitions]
+            # Not as a flag: everybody on this machine may read command lines, and it may hold a password.
+            self._env["ATF_REDIS_URL"] = self.redis_url
+            shared = partitions
             first = ("hsc", "frontend", "store-consumer")
             await _all([self._start_role(name, shared) for name in first])
             last = self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
@@ -200,6 +204,9 @@ class Cluster:
     async def _start_store(self) -> None:
         """Starts the embedded store, unless another one was named."""
         if self.settings.redis_url:
+            from atf.store.address import safe_url
+
+            self.store = safe_url(self.settings.redis_url)
             return
         binary = find_binary(self.settings.store_bin, search_path=self._env.get("PATH"))
         data = DataDir(Path(self.settings.data_dir))

@@ -102,14 +102,15 @@ class _Asked:
 
 def _announce(cluster: Cluster, as_json: bool) -> None:
     settings = cluster.settings
+    address = cluster.store if settings.redis_url else cluster.redis_url  # a URL that was given may hold a password
     if as_json:
-        where = {"pid": os.getpid(), "store": cluster.store, "redis_url": cluster.redis_url, "roles": cluster.addresses}
+        where = {"pid": os.getpid(), "store": cluster.store, "redis_url": address, "roles": cluster.addresses}
         print_json(where)
     else:
         executors = f"{settings.executors} for {', '.join(cluster.apps)}"
-        address = cluster.redis_url if cluster.redis_url != cluster.store else ""
+        shown = address if address != cluster.store else ""
         print_facts(
-            [("task store", cluster.store), ("its URL", address), *cluster.addresses.items(), ("executors", executors)]
+            [("task store", cluster.store), ("its URL", shown), *cluster.addresses.items(), ("executors", executors)]
         )
         if settings.durability == "relaxed" and not settings.redis_url:
             print("durability relaxed: up to 2 s of accepted tasks may be lost when the power or the machine fails")

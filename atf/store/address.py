@@ -148,6 +148,6 @@ def safe_url(url: str) -> str:
         return f"{scheme}{slashes}{_HIDDEN}"
     if not slashes:
         return _HIDDEN if "@" in url else url
-    if "@" in rest and "@" not in parts.netloc and scheme != "unix":
+    if "@" in rest and "@" not in parts.netloc and (parts.netloc or scheme != "unix"):
         return f"{scheme}{slashes}{_HIDDEN}"  # a password with a character that ends the part it stands in
     return f"{scheme}{slashes}{parts.netloc.rpartition('@')[2]}{parts.path}"
