@@ -22,7 +22,7 @@ from atf.exits import READY_FD
 READY_TIMEOUT: Final = 60.0
 """Seconds a role gets to say that it is ready."""
 STEADY_AFTER: Final = 10.0
-"""Seconds of life after which an end counts as the first again."""
+"""Seconds of life after which an end counts as the first again, unless said otherwise."""
 _FIRST_DELAY, _MAX_DELAY = 0.1, 10.0
 
 Say = Callable[[str, str], None]
@@ -130,6 +130,7 @@ class Supervisor:
 
     Args:
         say: takes a member's name and a sentence about it.
+        steady_after: seconds of life after which an end counts as the first again.
         clock: seconds, for how long a member lived.
         sleep: waits so many seconds.
     """
@@ -138,10 +139,11 @@ class Supervisor:
         self,
         say: Say,
         *,
+        steady_after: float = STEADY_AFTER,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._say, self._clock, self._sleep = say, clock, sleep
+        self._say, self._steady_after, self._clock, self._sleep = say, steady_after, clock, sleep
         self._members: dict[str, Member] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self.restarts: dict[str, int] = {}
@@ -192,7 +194,7 @@ class Supervisor:
         while True:
             since = self._clock()
             code = await member.wait()
-            if self._clock() - since > STEADY_AFTER:
+            if self._clock() - since > self._steady_after:
                 delay = _FIRST_DELAY
             self._say(member.name, f"{how_it_ended(code)}; starting it again in {delay:.1f} s")
             delay = await self._start_again(member, delay)
