@@ -6,6 +6,9 @@ NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2
 PYTHON ?= $(shell for each in python3.11 python3 python3.12 python3.13; do "$$each" $(NEW_ENOUGH) && echo "$$each" && exit; done; echo python3)
 # Passed on to the demo: make demo ARGS="--tasks 5000"
 ARGS ?=
+# What make chaos is to try, and how often: make chaos ROW=kill-hsc,kill-executor N=10
+ROW ?=
+N ?= 0
 
 # Settings of the caller's shell that would let another environment leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONUNBUFFERED VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV
@@ -33,6 +36,10 @@ demo: .venv/.ready ## watch thousands of tasks pass through six processes, one o
 test: .venv/.ready ## run all tests: first those that need no process, then those that start and kill the roles
 	$(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
 	$(PYTEST) tests/process --durations=5
+
+.PHONY: chaos
+chaos: .venv/.ready ## break things under load, at length, and judge: all rows not yet done, or ROW=name N=trials
+	PYTHONPATH=. .venv/bin/python -P -m tests.chaos --row "$(ROW)" --trials "$(N)"
 
 .PHONY: check
 check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current

@@ -59,7 +59,7 @@ async def kill_one(workers: Callable[[], Iterable[int]], record: Record, *, with
 async def _strike(pid: int, record: Record) -> Kill | None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
-        await _stands_still(pid)
+        await stands_still(pid)
         record.poll()
         if record.open_runs(pid):
             at_ns = time.monotonic_ns()
@@ -70,7 +70,7 @@ async def _strike(pid: int, record: Record) -> Kill | None:
     return None
 
 
-async def _stands_still(pid: int) -> None:
+async def stands_still(pid: int) -> None:
     """Waits until every thread of a stopped process has stopped."""
     for _ in range(_STOP_MS):
         if _all_stopped(pid):

@@ -1,1 +1,13 @@
-"""Whether the promises were kept: a history of what happened to tasks, and its checker; `atf verify` makes one with real processes."""
+"""Proof from outside: a known load on real processes that are killed and frozen, and a judge that believes nothing of ATF.
+
+history.py  what happened to tasks, and what of it breaks a promise; the simulation uses it, too
+record.py   the lambdas' own record of when they ran
+lambdas.py  the load's lambdas
+load.py     the load: which tasks there are to be, and the stream that schedules them
+watch.py    when processes die
+bench.py    all of it around one cluster of roles; strikes, and the end
+strikes.py  what is done to a role, and when, by a seed
+outcome.py  from events to figures
+run.py      the course of `atf verify`
+view.py     what is shown meanwhile
+"""

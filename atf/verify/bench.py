@@ -1,0 +1,318 @@
+"""A cluster of real roles under a steady load, for whoever strikes at it; at the end, what became of every task.
+
+    async with Bench(directory, seed=7) as bench:       # a store and every role; `redis_url` names another store
+        bench.start()                                   # 500 tasks a second from here on
+        strike = bench.kill("hsc")
+        await bench.recovered(strike)
+        outcome = await bench.drain()                   # no more load; waits until all is quiet, and judges
+    outcome.failures, outcome.figures(), outcome.recoveries
+
+It owns the load, the record, and the order of things. It believes nothing of ATF but what the store says of a task at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Self
+
+from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.processes import ExecutorPids
+from atf.cli.supervisor import Say
+from atf.client import AsyncClient, TaskInfo
+from atf.config import Timing, load
+from atf.demo.strike import stands_still
+from atf.errors import AtfError, TaskNotFound, Unavailable
+from atf.runtime import SystemRuntime, new_id
+from atf.task import Status
+
+from .history import Event, Found, Gone, Recorded
+from .lambdas import NAMESPACE
+from .load import Load, Stream, planned
+from .outcome import Ending, Outcome, Strike, judge
+from .record import DIRECTORY, Record, events, key_of, now_us, pid_of
+from .watch import Deaths
+
+APP: Final = "atf.verify.lambdas:app"
+LOOK_S: Final = 0.05
+_WARM_UP_S: Final = 30.0
+_CALL_S: Final = 10.0
+"""Seconds that one call of the frontend takes at most, repetitions by the client included."""
+_STEADY_S: Final = 1.0
+"""Roles are struck again and again here; each is to be started again at once, as after the first time."""
+_STOP_S: Final = 10.0
+_LISTED: Final = 1 << 40
+_LIVE: Final = (Status.NEW, Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING, Status.RETRIABLE_FAILURE)
+
+
+class Bench:
+    """One cluster under load.
+
+    Args:
+        directory: of its own, empty: the record, and the embedded store's data.
+        redis_url: a running store; "": an embedded one.
+        seed: of the load.
+        load: what it is like.
+        executors: how many the controller keeps.
+        env: of the roles; default ours.
+        settings: more of ClusterSettings, by name.
+        say: takes a role's name and a line of it.
+
+    Attributes:
+        cluster: the roles.
+        client: of their frontend.
+        stream: the load.
+        record: what the lambdas wrote.
+        deaths: of the processes that ran tasks, by their names in the record, and of what else was put under watch.
+        strikes: what was done so far.
+        notes: further events for the judge; see history.py.
+        timing: of the roles.
+    """
+
+    client: AsyncClient
+    stream: Stream
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        redis_url: str = "",
+        seed: int = 0,
+        load: Load | None = None,
+        executors: int = 2,
+        env: Mapping[str, str] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        say: Say = lambda _name, _line: None,
+    ) -> None:
+        ours = dict(os.environ if env is None else env)
+        self.namespace = f"verify-{new_id(SystemRuntime().random)[:8].lower()}"
+        self.directory, self.load, self.seed, self.executors = directory, load or Load(), seed, executors
+        self.record = Record(directory / "record")
+        self.record.directory.mkdir(parents=True)
+        self.env = {**ours, DIRECTORY: str(self.record.directory), NAMESPACE: self.namespace}
+        self.timing = _timing(self.env)
+        more: dict[str, Any] = {"data_dir": str(directory / "store"), "free_ports": True, **(settings or {})}
+        self.cluster = Cluster(
+            ClusterSettings(redis_url=redis_url, executors=executors, **more),
+            [APP],
+            env=self.env,
+            say=say,
+            steady_after=_STEADY_S,
+        )
+        self.deaths = Deaths()
+        self.strikes: list[Strike] = []
+        self.notes: list[Event] = []
+        self._running: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.cluster.start()
+            self.client = AsyncClient(self.cluster.frontend_address, timeout=_CALL_S)
+            self.stream = Stream(
+                self.client, self.namespace, self.load, planned(self.load, self.seed, self.namespace[7:])
+            )
+            await self._warm_up()
+        except BaseException:
+            await self.close()
+            raise
+        self._running.append(asyncio.create_task(self._look()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends everything that was started."""
+        for each in self._running:
+            each.cancel()
+        if hasattr(self, "client"):
+            await self.client.close()
+        await self.cluster.stop(_STOP_S)
+        self.deaths.stop()
+
+    # --- load ---
+
+    def start(self) -> None:
+        """Starts the load."""
+        self._running.append(asyncio.create_task(self.stream.run()))
+
+    @property
+    def done(self) -> int:
+        """Runs that have returned."""
+        return len(self.record.ends)
+
+    def poll(self) -> None:
+        """Reads the record, watches every process that has written, and closes those that are dead."""
+        self.record.poll()
+        for process in self.record.processes:
+            self.deaths.watch(process, pid_of(process))
+            if self.deaths.died_us(process):
+                self.record.close(process)
+
+    # --- strikes ---
+
+    def workers(self) -> list[ExecutorPids]:
+        """The executors that run now, the one that runs most tasks first."""
+        self.poll()
+        return sorted(self.cluster.executors(), key=lambda each: -len(self.record.open_runs(each.worker)))
+
+    async def enough_workers(self, count: int, within: float = 60.0) -> list[ExecutorPids]:
+        """Waits until so many executors run tasks.
+
+        Raises:
+            Unavailable: they do not, in time.
+        """
+        until = time.monotonic() + within
+        while time.monotonic() < until:
+            self.poll()
+            writers = {pid_of(each) for each in self.record.processes}
+            if len(found := [each for each in self.workers() if each.worker in writers]) >= count:
+                return found
+            await asyncio.sleep(LOOK_S)
+        raise Unavailable(f"fewer than {count} executors run tasks after {within:g} s")
+
+    def kill(self, role: str, what: str = "kill", number: signal.Signals = signal.SIGKILL) -> Strike:
+        """Signals a role, or "store", as an accident would; it is started again. SIGKILL, unless said otherwise."""
+        pid = self.cluster.pid(role)
+        if pid:
+            self.deaths.watch(f"{role}-{pid}", pid)
+        strike = self._struck(Strike(what, role, pid, now_us()))
+        self.cluster.kill(role, number)
+        return strike
+
+    async def kill_worker(self, worker: int) -> Strike:
+        """SIGKILL to an executor's worker."""
+        os.kill(worker, signal.SIGSTOP)  # what the record says of it then holds when it is killed
+        await stands_still(worker)
+        self.poll()
+        strike = self._struck(Strike("kill", "executor", worker, now_us(), cut_off=list(self.record.open_runs(worker))))
+        os.kill(worker, signal.SIGKILL)
+        return strike
+
+    async def freeze(self, role: str, *pids: int) -> Strike:
+        """SIGSTOP to processes; `thaw` ends it. The first one is the strike's."""
+        at_us = now_us()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        await stands_still(pids[0])
+        self.poll()
+        return self._struck(Strike("freeze", role, pids[0], at_us, cut_off=list(self.record.open_runs(pids[0]))))
+
+    def thaw(self, strike: Strike, *pids: int) -> None:
+        """SIGCONT to the processes of a freeze, those that are gone left out."""
+        strike.until_us = now_us()
+        for pid in pids or (strike.pid,):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def _struck(self, strike: Strike) -> Strike:
+        self.strikes.append(strike)
+        return strike
+
+    async def recovered(self, strike: Strike, within: float = 60.0) -> bool:
+        """Waits until a task that was asked for after the strike has started, and what a kill cut off runs again."""
+        until = time.monotonic() + within
+        place = max(len(self.record.begun) - 1000, 0)
+        fresh, again = False, {key for key, _ in strike.cut_off if strike.what == "kill"}
+        while time.monotonic() < until:
+            self.poll()
+            for run in self.record.begun[place:]:
+                if run.at_us > strike.at_us:
+                    again.discard(run.task_id)
+                    fresh = fresh or self.stream.called.get(run.task_id, 0) >= strike.at_us
+            place = len(self.record.begun)
+            if fresh and not again:
+                return True
+            await asyncio.sleep(LOOK_S)
+        return False
+
+    # --- the end ---
+
+    async def drain(self, within: float | None = None) -> Outcome:
+        """Ends the load, waits until nothing is left to do, and judges.
+
+        Args:
+            within: seconds until what is not finished counts as stuck; default what leases and timeouts may take, and more.
+
+        Raises:
+            AtfError: the frontend does not answer.
+        """
+        seconds = within or 4 * self.timing.heartbeat_timeout + 60
+        until = time.monotonic() + seconds
+        for each in self._running[1:]:  # not the look-out
+            each.cancel()
+        await self.stream.settle(seconds)
+        while time.monotonic() < until and await self.left():  # noqa: ASYNC110  the store's counters wake nobody
+            await asyncio.sleep(4 * LOOK_S)
+        return await self._judge()
+
+    async def left(self) -> int:
+        """Tasks of the load that have not finished, by the store's counters; at least 1 while it can't be asked."""
+        try:
+            mine = [each for each in await self.client.lambdas() if each.name.startswith(f"{self.namespace}/")]
+        except AtfError:
+            return 1
+        return sum(each.counts[status] for each in mine for status in _LIVE)
+
+    async def _judge(self) -> Outcome:
+        self.poll()
+        endings = await self._endings()
+        self.poll()
+        end = now_us()
+        history = [*self.stream.events, *events(self.record), *self.notes, *self._gone()]
+        for key, ending in endings.items():
+            if ending.status == "SUCCESS":
+                history.append(Recorded(end, key, int(ending.result)))  # no claim can be younger than that
+        for key in {*self.stream.called, *endings}:
+            found = endings.get(key)
+            history.append(Found(end + 1, key, found.status if found else "", found is not None and found.finished))
+        return judge(history, endings, self.stream.plans, self.strikes, self.stream.refused)
+
+    def _gone(self) -> list[Event]:
+        """The ends of processes. One that we killed ran no code any more from then on, whenever it was seen to be dead."""
+        killed = {strike.pid: strike.at_us for strike in self.strikes if strike.what == "kill"}
+        processes = set(self.record.processes)
+        return [
+            Gone(min(at_us, killed.get(pid_of(name), at_us)), name)
+            for name, at_us in self.deaths.all.items()
+            if name in processes
+        ]
+
+    async def _endings(self) -> dict[str, Ending]:
+        found: dict[str, Ending] = {}
+        for name in ("work", "work_async"):
+            for task in await self.client.list(f"{self.namespace}/{name}", limit=_LISTED):
+                found[key_of(task.id)] = _ending(task)
+        for key, task_id in self.stream.accepted.items():
+            if key not in found or not found[key].finished:  # between two pages, or not there
+                with suppress(TaskNotFound):
+                    found[key] = _ending(await self.client.get(task_id))
+        return found
+
+    async def _look(self) -> None:
+        while True:
+            self.poll()
+            await asyncio.sleep(LOOK_S)
+
+    async def _warm_up(self) -> None:
+        """Waits until every executor has run tasks: their start is not what is tried."""
+        until = time.monotonic() + _WARM_UP_S
+        while time.monotonic() < until:
+            self.stream.send(4 * self.executors)
+            await asyncio.sleep(4 * LOOK_S)
+            self.poll()
+            if len(self.record.processes) >= self.executors:
+                return
+
+
+def _ending(task: TaskInfo) -> Ending:
+    return Ending(task.status.name, task.status.finished, task.attempts, task.losses, task.result)
+
+
+def _timing(env: Mapping[str, str]) -> Timing:
+    return load(Timing, env=env)

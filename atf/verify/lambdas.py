@@ -1,0 +1,57 @@
+"""The load's lambdas: they take their time, fail when told to, and write down when they ran."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Final
+
+import atf
+
+from . import record
+
+NAMESPACE: Final = "ATF_VERIFY_NAMESPACE"
+"""The environment variable that tells executors in which namespace the lambdas are."""
+RETENTION_S: Final = 3600.0
+"""Seconds that the records of the load's finished tasks stay."""
+
+app = atf.App(os.environ.get(NAMESPACE, "verify"))
+_OPTIONS: Final = atf.Backoff(0.2, factor=1, jitter=0)
+
+
+class Failed(Exception):
+    """The failure that a task was told to have."""
+
+
+@app.task(backoff=_OPTIONS, retention=RETENTION_S)
+def work(ctx: atf.Context, seconds: float, fails: int = 0) -> int:
+    """Takes its time in a thread. Its first `fails` attempts fail. Returns the number of its claim."""
+    record.began(ctx.task_id, ctx.fence)
+    returned = False
+    try:
+        time.sleep(seconds)
+        _fail(ctx, fails)
+        returned = True
+    finally:
+        record.ended(ctx.task_id, ctx.fence, returned=returned)
+    return ctx.fence
+
+
+@app.task(backoff=_OPTIONS, retention=RETENTION_S)
+async def work_async(ctx: atf.Context, seconds: float, fails: int = 0) -> int:
+    """The same on the event loop."""
+    record.began(ctx.task_id, ctx.fence)
+    returned = False
+    try:
+        await asyncio.sleep(seconds)
+        _fail(ctx, fails)
+        returned = True
+    finally:
+        record.ended(ctx.task_id, ctx.fence, returned=returned)
+    return ctx.fence
+
+
+def _fail(ctx: atf.Context, fails: int) -> None:
+    if ctx.attempt <= fails:
+        raise Failed("this attempt was told to fail")

@@ -1,0 +1,211 @@
+"""From events to figures: what of the load was kept and broken, and how long it took to recover from each strike. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from atf.task import US
+
+from .history import Began, Breach, Called, Ended, Event, check
+from .load import PlannedTask
+
+MAX_LOSSES: Final = 3
+"""Losses that end a task as a dead letter, by default."""
+_SHOWN: Final = 20
+"""Findings that are told whole."""
+
+
+@dataclass(slots=True)
+class Strike:
+    """Something that was done to a process.
+
+    Attributes:
+        what: "kill", "freeze", "stop", or a row's own word.
+        role: whose process.
+        pid: it.
+        at_us: when, by CLOCK_MONOTONIC.
+        until_us: when a frozen one went on; 0: it never did.
+        cut_off: the runs that it had begun and not ended, as (key, fence).
+    """
+
+    what: str
+    role: str
+    pid: int
+    at_us: int
+    until_us: int = 0
+    cut_off: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """What was done to which role."""
+        return f"{self.what} {self.role}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What came after one strike, in seconds from it; None: nothing did, or nothing had to.
+
+    Attributes:
+        resumed_s: the first start of a task that was asked for after the strike.
+        rescued_s: the last of the runs that it cut off began again.
+        worst_s: the last task started that was due before the strike and waited, or was cut off.
+    """
+
+    strike: Strike
+    resumed_s: float | None
+    rescued_s: float | None
+    worst_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What the store says of a task at the end."""
+
+    status: str
+    finished: bool
+    attempts: int
+    losses: int
+    result: Any
+
+
+@dataclass
+class Outcome:
+    """What a load comes to. Counts are of tasks."""
+
+    attempted: int
+    acknowledged: int
+    succeeded: int
+    recovered: int
+    duplicated: int
+    repeated: int
+    excused: int
+    forgiven: int
+    breaches: dict[str, int]
+    dead: int
+    """Dead letters by `max_losses`: their executors were killed under them so often."""
+    wrong: int
+    """Ended otherwise than planned: failed though they were to succeed, or succeeded though no run of theirs did."""
+    spent: int
+    """Attempts and losses beyond the planned failures, over all tasks."""
+    refused: dict[str, int]
+    """Calls of Schedule that failed, by kind; each was repeated."""
+    findings: list[str]
+    recoveries: list[Recovery]
+
+    @property
+    def failures(self) -> list[str]:
+        """What broke a promise, a sentence each; none: all were kept."""
+        said = [f"{count} × {name}" for name, count in self.breaches.items() if count]
+        return said + ([f"{self.wrong} tasks ended otherwise than planned"] if self.wrong else [])
+
+    def figures(self) -> dict[str, Any]:
+        """The counts, for programs."""
+        names = {each.name.lower(): self.breaches.get(each.name.lower(), 0) for each in Breach}
+        return {
+            "attempted": self.attempted,
+            "acknowledged": self.acknowledged,
+            "succeeded": self.succeeded,
+            **names,
+            "recovered": self.recovered,
+            "duplicated": self.duplicated,
+            "repeated": self.repeated,
+            "excused": self.excused,
+            "forgiven": self.forgiven,
+            "dead": self.dead,
+            "wrong": self.wrong,
+            "spent": self.spent,
+            "refused": self.refused,
+        }
+
+
+def judge(
+    events: Sequence[Event],
+    endings: Mapping[str, Ending],
+    plans: Mapping[str, PlannedTask],
+    strikes: Iterable[Strike] = (),
+    refused: Mapping[str, int] | None = None,
+) -> Outcome:
+    """Judges a load.
+
+    Args:
+        events: all of them, Found included.
+        endings: what the store says of each task at the end, by key.
+        plans: what was asked for, by key.
+        strikes: what was done meanwhile.
+        refused: calls that failed, by kind.
+    """
+    verdict = check(events)
+    won = {(each.task_id, each.fence) for each in events if isinstance(each, Ended) and each.succeeded}
+    findings = [f"{each.breach.name} {each.task_id}: {each.text}" for each in verdict.findings]
+    dead = wrong = spent = 0
+    for key, ending in endings.items():
+        fails = plans[key].fails if key in plans else 0
+        spent += max(ending.attempts - fails - (ending.status == "SUCCESS"), 0) + ending.losses
+        if ending.status == "SUCCESS" and (key, ending.result) not in won:
+            findings.append(f"WRONG {key}: succeeded by claim {ending.result}, of which no run returned")
+            wrong += 1
+        elif ending.status == "FATAL_FAILURE" and ending.losses >= MAX_LOSSES:
+            dead += 1
+        elif ending.finished and ending.status != "SUCCESS":
+            findings.append(f"WRONG {key}: {ending.status} after {ending.attempts} attempts, {ending.losses} losses")
+            wrong += 1
+    return Outcome(
+        attempted=verdict.attempted,
+        acknowledged=verdict.acknowledged,
+        succeeded=sum(each.status == "SUCCESS" for each in endings.values()),
+        recovered=verdict.recovered,
+        duplicated=verdict.duplicated,
+        repeated=verdict.repeated,
+        excused=verdict.excused,
+        forgiven=verdict.forgiven,
+        breaches={each.name.lower(): count for each, count in verdict.counts.items()},
+        dead=dead,
+        wrong=wrong,
+        spent=spent,
+        refused=dict(refused or {}),
+        findings=findings[:_SHOWN],
+        recoveries=recoveries(events, plans, strikes),
+    )
+
+
+def recoveries(events: Sequence[Event], plans: Mapping[str, PlannedTask], strikes: Iterable[Strike]) -> list[Recovery]:
+    """How each strike was recovered from."""
+    called = {each.task_id: each.at_us for each in reversed(events) if isinstance(each, Called)}
+    starts: dict[str, list[int]] = {}
+    for each in sorted((each for each in events if isinstance(each, Began)), key=lambda each: each.at_us):
+        starts.setdefault(each.task_id, []).append(each.at_us)
+    first = [
+        (called[key], called[key] + round(plans[key].delay * US), starts[key][0])
+        for key in called
+        if key in starts and key in plans
+    ]
+    return [_recovery(strike, first, starts) for strike in strikes]
+
+
+def _recovery(strike: Strike, first: Sequence[tuple[int, int, int]], starts: Mapping[str, Sequence[int]]) -> Recovery:
+    at_us = strike.at_us
+    fresh = [start for called, _, start in first if called >= at_us]
+    waited = [start for _, due, start in first if due < at_us <= start]
+    rescued = [again for key in {key for key, _ in strike.cut_off} if (again := _next(starts.get(key, ()), at_us))]
+    return Recovery(
+        strike=strike,
+        resumed_s=_seconds(min(fresh, default=0), strike),
+        rescued_s=_seconds(max(rescued, default=0), strike),
+        worst_s=_seconds(max([*rescued, *waited], default=0), strike),
+    )
+
+
+def _next(starts: Sequence[int], after_us: int) -> int:
+    return next((each for each in starts if each > after_us), 0)
+
+
+def _seconds(at_us: int, strike: Strike) -> float | None:
+    return round((at_us - strike.at_us) / US, 3) if at_us else None
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """The smallest of the values that `percent` of them do not exceed; 0 if there are none."""
+    ordered = sorted(values)
+    return ordered[max(-(-len(ordered) * percent // 100) - 1, 0)] if ordered else 0.0

@@ -1,0 +1,307 @@
+"""The frame of `make chaos`: rows, their trials, and the dated results. What a row tries is its own file's business, in rows/.
+
+A row is tried in batches: `run(n, progress)` does n trials on real processes and returns one dictionary each, a Trial:
+
+    "failures": sentences, each one a broken bar; []: the trial is good
+    names that end in _s: seconds, a number or a list of them; the result has their p50, p99, max
+    other numbers: counts; the result has their sums. Text is left out.
+
+Trials are appended to .build/chaos/<code>/<row>.jsonl, so that a row which was interrupted goes on where it was. <code> is a digest of
+the product's files: after a change everything starts afresh. When all n are done, the result goes to reliability/<date>-<row>.json.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import importlib
+import json
+import os
+import pkgutil
+import platform
+import signal
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from atf.embedded import find_binary
+from atf.errors import AtfError
+
+from . import rows
+
+ROOT: Final = Path(__file__).parents[2]
+RESULTS: Final = ROOT / "reliability"
+TRIALS: Final = ROOT / ".build" / "chaos"
+PRODUCT: Final = ("atf", "controller", "executor", "frontend", "hsc", "store_consumer")
+
+Trial = dict[str, Any]
+Figures = dict[str, Any]
+
+
+class Progress:
+    """How a row goes, and whether it is to go on."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.stopping = False
+
+    def trials(self, count: int) -> Iterator[int]:
+        """0, 1, ... count - 1; fewer if somebody asked to stop: what was done until then counts."""
+        for number in range(count):
+            if self.stopping:
+                return
+            yield number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One thing that is tried.
+
+    Attributes:
+        name: for ROW=, of a-z, 0-9 and -.
+        what: what is done to the system, for the page.
+        bar: what must hold, in words, for the page.
+        full: trials of a full run.
+        batch: trials that one call of `run` does.
+        run: tries so often (`progress.trials(n)` counts), and returns a Trial each. What it raises ends the row; what was appended before stays.
+        available: "" or why it can't run here; asked first.
+        verdict: what of the bar the figures of all trials break; for bars that a single trial can't tell.
+    """
+
+    name: str
+    what: str
+    bar: str
+    full: int
+    batch: int
+    run: Callable[[int, Progress], Awaitable[Sequence[Trial]]]
+    available: Callable[[], str] = lambda: ""
+    verdict: Callable[[Figures], Sequence[str]] = lambda _figures: ()
+
+
+def all_rows() -> dict[str, Row]:
+    """Every row by name, in the order of the modules in rows/, each of which has a list ROWS."""
+    found: dict[str, Row] = {}
+    for module in sorted(pkgutil.iter_modules(rows.__path__), key=lambda each: each.name):
+        for row in importlib.import_module(f"{rows.__name__}.{module.name}").ROWS:
+            if row.name in found:
+                raise ValueError(f"two rows are called {row.name}")
+            found[row.name] = row
+    return found
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, results: Path) -> dict[str, Any]:
+    """Runs a row until `count` trials are done, those of earlier runs included, and writes its result; {} if it was stopped before.
+
+    Args:
+        row: which.
+        count: trials to come to.
+        progress: takes lines.
+        trials: the folder of the trials of this code.
+        results: the folder of results.
+    """
+    say, began = progress.say, time.monotonic()
+    if why := row.available():
+        say(f"not run: {why}")
+        return write(result(row, count, [], 0.0, f"not run: {why}"), results)
+    path = trials / f"{row.name}.jsonl"
+    done = read_trials(path)
+    if done:
+        say(f"{len(done)} trials were done before")
+    error = ""
+    while len(done) < count:
+        batch = time.monotonic()
+        try:
+            new = await row.run(min(row.batch, count - len(done)), progress)
+        except (AtfError, OSError, TimeoutError) as raised:
+            error = f"{type(raised).__name__}: {raised}"
+            break
+        seconds = time.monotonic() - batch
+        new = [{**each, "took_s": round(seconds / len(new), 3)} for each in new]
+        append(path, new)
+        done += new
+        left = seconds / max(len(new), 1) * (count - len(done))
+        say(f"{len(done)} of {count} trials, {seconds:.0f} s for the last {len(new)}; {left:.0f} s to go")
+        if progress.stopping and len(done) < count:
+            say("stopped; the next run goes on from here")
+            return {}
+    return write(result(row, count, done[:count], time.monotonic() - began, error), results)
+
+
+def read_trials(path: Path) -> list[Trial]:
+    """The trials of a file; none where there is no such file. A half line, of a run that was killed, is left out."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def append(path: Path, trials: Iterable[Trial]) -> None:
+    """Adds trials to a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = path.read_bytes() if path.exists() else b""
+    if whole and not whole.endswith(b"\n"):
+        path.write_bytes(whole[: whole.rfind(b"\n") + 1])
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(each) + "\n" for each in trials)
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def result(row: Row, asked: int, trials: Sequence[Trial], seconds: float, error: str = "") -> dict[str, Any]:
+    """A row's result: "ok", "failed", or "not run: why"."""
+    figures = summarise(trials)
+    failures = [f"trial {number}: {each}" for number, trial in enumerate(trials, 1) for each in trial["failures"]]
+    failures += row.verdict(figures) if trials else []
+    if error.startswith("not run"):
+        status = error
+    else:
+        failures += [error] if error else []
+        status = "ok" if not failures and len(trials) >= asked else "failed"
+    return {
+        "row": row.name,
+        "status": status,
+        "asked": asked,
+        "done": len(trials),
+        "full": row.full,
+        "figures": figures,
+        "failures": failures[:50],
+        "seconds": round(seconds, 1),
+        **circumstances(),
+    }
+
+
+def summarise(trials: Sequence[Trial]) -> Figures:
+    """Sums of counts; p50, p99 and max of seconds."""
+    figures: Figures = {}
+    for name in dict.fromkeys(name for trial in trials for name in trial):
+        values = [value for trial in trials for value in _numbers(trial.get(name))]
+        if not values:
+            continue
+        if name.endswith("_s"):
+            ordered = sorted(values)
+            figures[name] = {"p50": _at(ordered, 50), "p99": _at(ordered, 99), "max": ordered[-1], "n": len(ordered)}
+        else:
+            figures[name] = sum(values)
+    return figures
+
+
+def _numbers(value: object) -> list[float]:
+    if isinstance(value, list):
+        return [each for each in value if isinstance(each, int | float)]
+    return [value] if isinstance(value, int | float) else []
+
+
+def _at(ordered: Sequence[float], percent: int) -> float:
+    return ordered[max(-(-len(ordered) * percent // 100) - 1, 0)]
+
+
+def circumstances() -> dict[str, Any]:
+    """When, of which code, and where."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "code": code(),
+        "commit": _said("git", "rev-parse", "--short=12", "HEAD"),
+        "dirty": bool(_said("git", "status", "--porcelain", "--", *PRODUCT)),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "server": _server(),
+    }
+
+
+def code() -> str:
+    """A digest of the product's files."""
+    digest = hashlib.sha256()
+    for folder in PRODUCT:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in {".py", ".lua", ".proto"} and path == path.resolve():
+                digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def write(found: dict[str, Any], results: Path) -> dict[str, Any]:
+    """Writes a result; it takes the place of one of the same row and date that has fewer trials, or as many."""
+    results.mkdir(parents=True, exist_ok=True)
+    path = results / f"{found['date']}-{found['row']}.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"done": 0, "code": ""}
+    if before["code"] != found["code"] or before["done"] <= found["done"]:
+        path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return found
+
+
+def latest(results: Path) -> dict[str, dict[str, Any]]:
+    """The newest result of each row that has one."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(results.glob("*.json")):
+        each = json.loads(path.read_text(encoding="utf-8"))
+        found[each["row"]] = each
+    return found
+
+
+def _server() -> str:
+    try:
+        return _said(str(find_binary("").path), "--version")
+    except AtfError as error:
+        return str(error)
+
+
+def _said(*command: str) -> str:
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def run(names: Sequence[str], count: int, say: Callable[[str, str], None]) -> list[dict[str, Any]]:
+    """Runs rows by name; none: all that have no result of this code with their full number of trials.
+
+    Args:
+        names: which.
+        count: trials of each; 0: the row's own number.
+        say: takes a row's name and a line.
+    """
+    known, this, done = all_rows(), code(), latest(RESULTS)
+    wanted = list(names) or [
+        name
+        for name, row in known.items()
+        if not (name in done and done[name]["code"] == this and done[name]["done"] >= (count or row.full))
+    ]
+    found = []
+    for name in wanted:
+        row = known[name]
+        progress = Progress(functools.partial(say, name))
+        progress.say(f"{row.what}; {count or row.full} trials")
+        one = asyncio.run(_stoppable(row, count or row.full, progress, TRIALS / this))
+        if not one:
+            break
+        progress.say(one["status"])
+        found.append(one)
+    return found
+
+
+async def _stoppable(row: Row, count: int, progress: Progress, trials: Path) -> dict[str, Any]:
+    """Tries a row. The first Ctrl-C ends it after the trial that runs, the second at once."""
+    loop, this = asyncio.get_running_loop(), asyncio.current_task()
+
+    def interrupted() -> None:
+        if progress.stopping and this is not None:
+            this.cancel()
+        progress.stopping = True
+        progress.say("stopping after this trial; Ctrl-C again ends at once, without the trials that are not judged")
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        return await try_row(row, count, progress, trials=trials, results=RESULTS)
+    except asyncio.CancelledError:
+        return {}
