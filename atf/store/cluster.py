@@ -66,6 +66,7 @@ class ClusterLink(Link):
         self._read_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
         self._background = Background()
+        self._for_tools: Any = None
 
     # --- the map ------------------------------------------------------------------------------------------------------
 
@@ -256,8 +257,10 @@ class ClusterLink(Link):
     @property
     def client(self) -> Any:
         """A client of the library's own, for tools."""
-        host, port = self._address.hosts[0]
-        return AsyncRedisCluster(host=host, port=port, **self._own_options())
+        if self._for_tools is None:
+            host, port = self._address.hosts[0]
+            self._for_tools = AsyncRedisCluster(host=host, port=port, **self._own_options())
+        return self._for_tools
 
     def blocking_client(self) -> Any:
         """A blocking client of the library's own."""
@@ -268,5 +271,7 @@ class ClusterLink(Link):
 
     async def close(self) -> None:
         await self._background.end()
+        if self._for_tools is not None:
+            await self._for_tools.aclose()
         for node in self._nodes.values():
             await node.close()

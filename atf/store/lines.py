@@ -73,9 +73,9 @@ class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
 
 
 class PageLine(msgspec.Struct, tag="page"):
-    """Everything above is complete; an interrupted export goes on at `cursor`. 0 after the last page."""
+    """Everything above is complete; an interrupted export goes on at `cursor`. "" after the last page."""
 
-    cursor: int
+    cursor: str | int  # a number: of a release that could not tell whether the server is still the same
     tasks: int
 
 
@@ -114,7 +114,7 @@ def decode(raw: bytes) -> Line:
         case Header():
             _within("partitions", line.partitions, MAX_COUNT)
         case PageLine():
-            _within("cursor", line.cursor, (1 << 64) - 1)
+            _within("bytes of cursor", len(str(line.cursor).encode()), MAX_TEXT_BYTES)
             _within("tasks", line.tasks, MAX_COUNT)
         case EndLine():
             _within("tasks", line.tasks, MAX_COUNT)

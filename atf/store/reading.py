@@ -12,6 +12,7 @@ from . import keys
 from .base import Caller
 from .batches import by_partition
 from .connection import Arg
+from .facts import text
 from .records import task_record
 from .types import Explanation, TaskRecord
 
@@ -28,6 +29,7 @@ _COUNTED = (
 _READ_BATCH = 64
 """Records read by one call: each may hold a payload and a result."""
 _SCAN_COUNT = 512
+_CURSOR = re.compile(r"([0-9]{1,5})\.([0-9a-f]*)\.([0-9]{1,20})")
 _TOKEN = re.compile(
     r"([0-9]{1,9})\.(?:([0-9]{1,5}-[A-Za-z0-9_-]{1,64})\.(-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:e\+[0-9]{1,3})?|inf))?\.?"
 )
@@ -104,15 +106,26 @@ class Reading(Caller):
                 found += [(partition, queue, each.name) for queue in queues]
         return found
 
-    async def scan(self, cursor: int) -> tuple[int, list[TaskRecord]]:
-        """The live tasks of a part of the store, in no order: the cursor of the next part (0: that was all), records.
+    async def scan(self, cursor: str) -> tuple[str, list[TaskRecord]]:
+        """The live tasks of a part of the store, in no order: the cursor of the next part ("": that was all), records.
 
-        A task that is there from the first to the last part is seen at least once. Reads every key; not for a hot path.
+        A task that is there from the first to the last part is seen at least once. Reads every key; not for a hot path. A
+        server that restarted or took over begins again: a cursor means something to one process only.
         """
-        following, found = await self._link.command("SCAN", cursor, "MATCH", keys.TASKS, "COUNT", _SCAN_COUNT)
+        servers = await self._link.masters()
+        number, run_id, at = _parse_cursor(cursor)
+        if number >= len(servers):
+            return "", []
+        server = servers[number]
+        info = "" if server.in_process else text(await server.command("INFO", "server"))
+        running = "".join(line[len("run_id:") :] for line in info.splitlines() if line.startswith("run_id:"))
+        where = at if running == run_id else 0
+        following, found = await server.command("SCAN", where, "MATCH", keys.TASKS, "COUNT", _SCAN_COUNT)
         ids = [each.decode().rpartition(":")[2] for each in found]
         records = [record for record in await self.get(ids) if record is not None]
-        return int(following), [record for record in records if record.status in LIVE]
+        at, number = int(following), number + (int(following) == 0)
+        onward = f"{number}.{running if at else ''}.{at}" if number < len(servers) else ""
+        return onward, [record for record in records if record.status in LIVE]
 
     async def explain(self, task_id: str) -> Explanation | None:
         """Where a task stands and what surrounds it; None where there is no such task."""
@@ -133,6 +146,12 @@ class Reading(Caller):
             in_queue=bool(in_queue),
             behind=behind.decode(),
         )
+
+
+def _parse_cursor(cursor: str) -> tuple[int, str, int]:
+    """Which server, the process that it was, and that process's own cursor; the beginning where it is none of ours."""
+    match = _CURSOR.fullmatch(cursor)
+    return (int(match[1]), match[2], int(match[3])) if match else (0, "", 0)
 
 
 def _parse_token(token: str, sets: int) -> tuple[int, str, str]:

@@ -95,7 +95,7 @@ class _Point(NamedTuple):
     """How far an export has come: the file is good up to `bytes`, the next page begins at `cursor`."""
 
     tasks: int = 0
-    cursor: int = 0
+    cursor: str = ""
     bytes: int = 0
     complete: bool = False
 
@@ -114,9 +114,9 @@ def _resume(path: Path, partitions: int) -> _Point:
                 case Header() if line.format != FORMAT or line.partitions != partitions:
                     raise InvalidArgument(f"{path} is an export of another store or release; write to a new file")
                 case PageLine():
-                    point = _Point(line.tasks, line.cursor, size)
+                    point = _Point(line.tasks, line.cursor if isinstance(line.cursor, str) else "", size)
                 case EndLine():
-                    return _Point(line.tasks, 0, size, complete=True)
+                    return _Point(line.tasks, "", size, complete=True)
                 case None:
                     break  # cut off in the middle of a line
     return point

@@ -1,6 +1,7 @@
 """A store for every test of this folder, on fakeredis and on real servers, with a clock that the test moves.
 
-ATF_TEST_SERVERS=/path/to/redis-server:/another/valkey-server runs the same tests on these servers too.
+ATF_TEST_SERVERS=/path/to/redis-server:/another/valkey-server:cluster:sentinel runs the same tests on these servers too, on a
+cluster of three nodes, and on a master behind Sentinels.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from atf.embedded.binary import find_binary
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 
+from .modes import MODES, running_mode
 from .servers import Server, more_binaries, running
 from .world import Clock, World
 
@@ -34,15 +36,18 @@ def _name(backend: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def server_of() -> Iterator[Callable[[str], Server]]:
+def server_of() -> Iterator[Callable[[str], Any]]:
     """Starts a real server when it is first asked for; all of them end with the session."""
     with contextlib.ExitStack() as stack:
-        started: dict[str, Server] = {}
+        started: dict[str, Any] = {}
 
-        def get(backend: str) -> Server:
+        def get(backend: str) -> Any:
             if backend not in started:
                 binary = str(find_binary().path) if backend == EMBEDDED else backend
-                started[backend] = stack.enter_context(running(binary))
+                if backend in MODES:
+                    started[backend] = stack.enter_context(running_mode(backend))
+                else:
+                    started[backend] = stack.enter_context(running(binary))
             return started[backend]
 
         yield get
@@ -55,7 +60,7 @@ def clock() -> Clock:
 
 @pytest.fixture(params=BACKENDS, ids=_name)
 async def open_store(
-    request: pytest.FixtureRequest, server_of: Callable[[str], Server], clock: Clock
+    request: pytest.FixtureRequest, server_of: Callable[[str], Any], clock: Clock
 ) -> AsyncIterator[OpenStore]:
     """Opens stores of an empty backend; each call is another process's view of the same data."""
     async with contextlib.AsyncExitStack() as stack:
@@ -71,11 +76,20 @@ async def open_store(
                 client.flushall()
                 client.function_flush()
 
-        async def open_it(partitions: int = 2, **settings: Any) -> Store:
+        async def open_it(
+            partitions: int = 2,
+            *,
+            kind: type[Store] = Store,
+            timing: Timing | None = None,
+            agree: bool = True,
+            **settings: Any,
+        ) -> Store:
             settings = {"partitions": partitions, **settings}
             if url:
                 settings["redis_url"] = url
-            store = await Store.open(StoreSettings(**settings), Timing(), SystemRuntime(), fake=fake)
+            store = await kind.open(
+                StoreSettings(**settings), timing or Timing(), SystemRuntime(), fake=fake, agree=agree
+            )
             stack.push_async_callback(store.close)
             store.now = clock
             return store
@@ -95,6 +109,7 @@ def world(store: Store, clock: Clock) -> World:
 
 
 @pytest.fixture
-def embedded(server_of: Callable[[str], Server]) -> Server:
+def embedded(server_of: Callable[[str], Any]) -> Server:
     """The real server that every test has at hand."""
-    return server_of(EMBEDDED)
+    server: Server = server_of(EMBEDDED)
+    return server

@@ -158,7 +158,7 @@ async def test_explain_says_where_a_task_stands(world: World) -> None:
 async def test_a_scan_finds_every_live_task(world: World) -> None:
     where = await mixed(world)
     found: set[str] = set()
-    cursor = 0
+    cursor = ""
     while True:
         cursor, records = await world.store.scan(cursor)
         found |= {record.id for record in records}

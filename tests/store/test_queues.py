@@ -404,7 +404,8 @@ async def rung(world: World, kind: str, partitions: list[int], *happenings: obje
         await bell.wait(5)  # it rings once by itself, when it listens
         for happening in happenings:
             await happening()  # type: ignore[operator]
-            await world.store._link.command("SPUBLISH", keys.bell(partitions[-1], kind), "end")
+            channel = keys.bell(partitions[-1], kind)
+            await world.store._link.command("SPUBLISH", channel, "end", key=channel)
             messages: set[str] = set()
             while not any(each.endswith("end") for each in messages):
                 messages |= await bell.wait(5)

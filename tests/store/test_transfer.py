@@ -56,7 +56,7 @@ async def populate(world: World) -> None:
 async def live(store: Store) -> dict[str, TaskRecord]:
     """Every live task by the id that its client gave it."""
     found: dict[str, TaskRecord] = {}
-    cursor = 0
+    cursor = ""
     while True:
         cursor, records = await store.scan(cursor)
         found |= {record.id.partition("-")[2]: record for record in records}

@@ -91,7 +91,13 @@ _READERS = {
 
 async def dump(store: Store) -> Dump:
     """Reads the whole of Redis."""
-    client = store._link.client
+    found = Dump()
+    for server in await store._link.masters():
+        await _dump_server(server.client, found)
+    return found
+
+
+async def _dump_server(client: Any, found: Dump) -> None:
     names = sorted(_text(await client.keys("*")))
     async with client.pipeline(transaction=False) as pipe:
         for name in names:
@@ -100,10 +106,8 @@ async def dump(store: Store) -> Dump:
         for name, kind in zip(names, types, strict=True):
             _READERS[kind](pipe, name)
         values = await pipe.execute() if names else []
-    found = Dump()
     for name, kind, value in zip(names, types, values, strict=True):
         found.data[name] = (kind, dict(_text(value)) if kind == "zset" else _text(value))
-    return found
 
 
 def read(client: Any) -> Dump:
