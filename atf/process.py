@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from . import log
 from .config import LogSettings, StoreSettings, Timing
-from .errors import AtfError, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
+from .errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 from .exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
 from .retry import Pauses
 from .runtime import SystemRuntime, happens
@@ -28,6 +28,8 @@ T = TypeVar("T")
 _RETRY_FIRST_S: Final = 0.1
 _RETRY_MOST_S: Final = 2.0
 _SAY_AGAIN_S: Final = 30.0
+_LOOK_AGAIN_S: Final = 60.0
+"""Seconds between two looks at the task store's settings; each is about fifty small commands."""
 
 
 class Stopped(Exception):
@@ -70,7 +72,7 @@ class Process:
         self.stopping.set()
 
     async def persist(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
-        """Repeats `attempt` while what it needs is away or full, and says what it waits for.
+        """Repeats `attempt` while what it needs is away, slow or full, and says what it waits for.
 
         Raises:
             Stopped: the process was asked to end meanwhile; the frame turns it into a clean exit.
@@ -80,7 +82,7 @@ class Process:
         while not self.stopping.is_set():
             try:
                 return await attempt()
-            except (Unavailable, ResourceExhausted) as error:
+            except (Unavailable, DeadlineExceeded, ResourceExhausted) as error:
                 now = self.runtime.monotonic()
                 if str(error) != said or now - said_at > _SAY_AGAIN_S:
                     self.log.warning("waiting", need=what, error=str(error))
@@ -94,12 +96,30 @@ class Process:
         Raises:
             FailedPrecondition: it is there and does not fit (too old, other partitions); waiting would not help.
         """
+        from .store.findings import State
         from .store.store import Store
 
         store = await self.persist(lambda: Store.open(settings, timing, self.runtime), "the task store")
-        for warning in store.warnings:
-            self.log.warning("task store", warning=warning)
+        for each in store.findings:
+            if each.state is not State.OK:
+                self.log.warning("task store", warning=each.sentence)
+        self.runtime.spawn(self._look_again(store), name="task store settings")
         return store
+
+    async def _look_again(self, store: Store) -> None:
+        """Says what becomes wrong with the task store's settings later, and what is mended."""
+        from .store.findings import Changes
+
+        changes = Changes(store.findings)
+        while not await happens(self.stopping, _LOOK_AGAIN_S):
+            try:
+                came, went = changes.news(await store.examine())
+            except AtfError:
+                continue  # whoever needs it says so
+            for each in came:
+                self.log.warning("task store", warning=each.sentence)
+            for each in went:
+                self.log.info("task store is mended", check=each.check, store=each.where)
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name

@@ -25,7 +25,10 @@ _REFUSALS: Final = {
     "BUSY": (Unavailable, "the task store is busy with somebody's script"),
     "NOAUTH": (FailedPrecondition, "the task store wants a password; put it into the redis URL"),
     "WRONGPASS": (FailedPrecondition, "the task store refuses this user name or password"),
-    "NOPERM": (FailedPrecondition, "the task store's ACL forbids this user a command or key that ATF needs"),
+    "NOPERM": (
+        FailedPrecondition,
+        "the task store's ACL forbids this user a command or key that ATF needs; atf doctor names what is missing",
+    ),
 }
 
 
@@ -42,6 +45,9 @@ _CODES: Final = {
 }
 """The library gives some refusals a class and takes the code out of their text."""
 
+_FORBIDDEN_IN_FUNCTION: Final = ("ACL failure in script", "The user executing the script can't")
+"""What servers say where a function is allowed and a command or key in it is not; Redis 7.0's words are the second."""
+
 
 def translate(error: Exception, where: str) -> AtfError:
     """The AtfError that an error of the redis library stands for."""
@@ -49,9 +55,12 @@ def translate(error: Exception, where: str) -> AtfError:
     code = _CODES.get(type(error), text.split(" ", 1)[0])
     if "OOM command not allowed" in text:
         code = "OOM"
+    if any(each in text for each in _FORBIDDEN_IN_FUNCTION):
+        code = "NOPERM"
     if code in _REFUSALS:
         kind, sentence = _REFUSALS[code]
-        return kind(f"{sentence} ({where})")
+        said = f": {text}" if code == "NOPERM" else ""
+        return kind(f"{sentence} ({where}{said})")
     if isinstance(error, rx.AuthenticationError) or isinstance(error.__cause__, rx.AuthenticationError):
         return FailedPrecondition(f"the task store refuses this user: {error}; see the redis URL ({where})")
     if isinstance(error, rx.ResponseError):

@@ -1,42 +1,131 @@
-"""What a role checks of the server before it trusts it with tasks."""
+"""What is checked of the servers of a task store: by a role before it trusts them with tasks and now and then while it works,
+and by `atf doctor`.
+"""
 
 from __future__ import annotations
 
-from atf.errors import Unavailable
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
 
+import redis.exceptions as rx
+
+from atf.errors import AtfError, Unavailable
+from atf.runtime import Runtime
+from atf.task import US
+
+from . import permissions, settings
 from .connection import Link
+from .facts import text
+from .findings import Finding, State, ok, warn
 
-_OLDEST = (7, 0)
+AGREE_US: Final = US
+"""How far this host's clock and the store's may stand apart."""
+_CLOCK_READINGS: Final = 3
 
 
-async def check(link: Link) -> list[str]:
-    """Reads the server's version and settings.
+async def check(link: Link, runtime: Runtime) -> list[Finding]:
+    """Looks at every server that takes writes.
 
     Returns:
-        Warnings, a sentence each.
+        The findings, none of which is a refusal.
 
     Raises:
-        Unavailable: it can't be reached, is a replica, is too old, or would lose tasks by its settings. All of it can be
-            mended while the role waits, so trying again makes sense.
+        Unavailable: one can't be reached, or does not fit. All of it can be mended while the role waits, so trying again
+            makes sense.
     """
-    info = {}
-    for line in (await link.command("INFO", "everything")).decode().splitlines():
-        name, _, value = line.partition(":")
-        info[name] = value.strip()
-    version = info.get("redis_version", "0")
-    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
-        raise Unavailable(f"the task store at {link.where} is Redis {version}; ATF needs Redis 7.0 or newer, or Valkey")
-    if info.get("maxmemory", "0") != "0" and info.get("maxmemory_policy") != "noeviction":
-        raise Unavailable(
-            f"the task store at {link.where} evicts keys (maxmemory-policy {info.get('maxmemory_policy')}), and would lose tasks."
-            " Mend it: CONFIG SET maxmemory-policy noeviction"
+    findings = await examine(link, runtime)
+    for each in findings:
+        if each.state is State.REFUSE:
+            raise Unavailable(each.sentence)
+    return findings
+
+
+async def examine(link: Link, runtime: Runtime) -> list[Finding]:
+    """Every check of every server that takes writes, whatever comes of it.
+
+    Raises:
+        Unavailable: none of them can be reached.
+        FailedPrecondition: the store refuses the user.
+    """
+    servers = await link.masters()
+    found: list[Finding] = []
+    away: list[Unavailable] = []
+    for each in servers:
+        try:
+            found += [replace(finding, where=each.where) for finding in await _examine(each, runtime)]
+        except Unavailable as error:
+            away.append(error)
+            mend = "see whether it runs; a cluster gives its slots to a replica after a while"
+            found.append(replace(warn("server", "away", "it can't be reached", mend), where=each.where))
+    if away and (len(away) == len(servers) or not link.parted):
+        raise away[0]
+    return found
+
+
+async def _examine(link: Link, runtime: Runtime) -> list[Finding]:
+    allowed = await permissions.check(link)
+    answer = await _told(link, "INFO")
+    if answer is None:
+        return [allowed]
+    lines = text(answer).splitlines()
+    info = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    pairs = await _told(link, "CONFIG", "GET", *settings.READ) or []
+    words = [text(each) for each in pairs]
+    found = settings.judge(info, dict(zip(words[::2], words[1::2], strict=True)))
+    if info.get("cluster_enabled") == "1" and link.alone:
+        found.append(
+            warn(
+                "mode",
+                "cluster",
+                "it is a node of a cluster; partitions on other nodes can't be reached through it",
+                "begin the address with redis+cluster:// and name some of the nodes",
+            )
         )
-    if info.get("role", "master") != "master":
-        raise Unavailable(f"the task store at {link.where} is a read-only replica; point the roles at the primary")
-    warnings = []
-    if info.get("aof_enabled") == "0":
-        warnings.append(
-            f"the task store at {link.where} keeps no append-only file: accepted tasks are lost when it restarts."
-            " Mend it: CONFIG SET appendonly yes"
-        )
-    return warnings
+    clock = await _clock(link, runtime)
+    return [*found, *([clock] if clock else []), allowed]
+
+
+async def _told(link: Link, *command: str) -> Any:
+    """The answer to a command that this user may not be allowed, or the server may not have; None then."""
+    try:
+        return await link.command(*command)
+    except AtfError as error:
+        if isinstance(error.__cause__, rx.ResponseError):
+            return None
+        raise
+
+
+async def _clock(link: Link, runtime: Runtime) -> Finding | None:
+    """How far the store's clock is from this host's. Of several readings the quickest is the most exact."""
+    best: tuple[float, float] | None = None
+    for _ in range(_CLOCK_READINGS):
+        began, wall_us = runtime.monotonic(), runtime.wall_us()
+        answer = await _told(link, "TIME")
+        if answer is None:
+            return None
+        took_us = (runtime.monotonic() - began) * US
+        offset_us = int(answer[0]) * US + int(answer[1]) - (wall_us + took_us / 2)
+        best = min(best or (took_us, offset_us), (took_us, offset_us))
+    assert best is not None
+    return clock(best[1], best[0] / 2)
+
+
+def clock(offset_us: float, error_us: float) -> Finding:
+    """The judgement on an offset of the store's clock against this host's, known but for an error."""
+    value = f"{offset_us / US:+.3f} s ± {error_us / US:.3f} s"
+    if abs(offset_us) - error_us <= AGREE_US:
+        return ok("clock", value, "the store's clock and this host's agree")
+    return warn(
+        "clock",
+        value,
+        f"the store's clock is {abs(offset_us) / US:.1f} s {'ahead of' if offset_us > 0 else 'behind'} this host's: ATF goes by the"
+        " store's, so tasks given an instant start by that one, and a store consumer that starts here ends no lease for one"
+        " heartbeat_timeout",
+        "run a time service (chrony, ntpd) on both; timedatectl shows whether one does",
+    )
+
+
+def sentences(findings: Sequence[Finding]) -> list[str]:
+    """What is worth a line in a role's log."""
+    return [each.sentence for each in findings if each.state is not State.OK]

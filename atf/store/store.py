@@ -21,6 +21,7 @@ from . import keys, library, server
 from .batches import by_partition
 from .bells import Bell, listen
 from .connection import Arg, Link
+from .findings import Finding
 from .modes import open_link
 from .reading import Reading
 from .registry import Registry
@@ -47,23 +48,26 @@ class Store(Reading, Registry):
     Attributes:
         partitions: how many there are.
         settings: as it was opened; whoever waits for something reads its poll_interval there.
+        findings: what was found of the servers when it was opened.
         now: in tests, answers the instant (µs) that every function takes for the server's TIME.
     """
 
     def __init__(self, link: Link, settings: StoreSettings, timing: Timing, runtime: Runtime) -> None:
         self.partitions = settings.partitions
         self.now: Callable[[], int] | None = None
-        self.warnings: list[str] = []
+        self.findings: list[Finding] = []
         self._link = link
         self.settings = settings
-        self._timing = timing
+        self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
         self._queues: set[str] = set()
         self._opened: dict[int, str] = {}
         """Partition -> the run id of the server that it was last opened on."""
 
     @classmethod
-    async def open(cls, settings: StoreSettings, timing: Timing, runtime: Runtime, *, fake: Any = None) -> Store:
+    async def open(
+        cls, settings: StoreSettings, timing: Timing, runtime: Runtime, *, fake: Any = None, agree: bool = True
+    ) -> Store:
         """Connects, checks the server, loads the function library and the partition record.
 
         Args:
@@ -71,9 +75,11 @@ class Store(Reading, Registry):
             timing: the lease's length.
             runtime: spawns the listeners of bells.
             fake: a fakeredis.FakeServer to use instead of a real server.
+            agree: whether the heartbeat timeout on record must be this one. Without, the one on record is taken: for tools,
+                which give no leases.
 
         Raises:
-            Unavailable: the server can't be reached or is loading; trying again makes sense.
+            Unavailable: the server can't be reached, is loading, or is set so that tasks would be lost; trying again makes sense.
             FailedPrecondition: the server or its data don't fit; trying again does not help.
         """
         if fake is not None:
@@ -84,20 +90,23 @@ class Store(Reading, Registry):
             store = cls(open_link(settings), settings, timing, runtime)
         try:
             if fake is None:
-                store.warnings = await server.check(store._link)
+                store.findings = await server.check(store._link, runtime)
             await store._link.load_library()
-            await store._open_all()
+            await store._open_all(agree)
         except BaseException:
             await store.close()
             raise
         return store
 
-    async def _open_all(self) -> None:
+    async def _open_all(self, agree: bool) -> None:
         """Makes the partitions' records, or checks them. Those that are away are opened with their first call."""
         away: Unavailable | None = None
         for partition in range(self.partitions):
             try:
-                await self._open(partition)
+                timeout_us = await self._open(partition, record=agree)
+                if agree and timeout_us != self._lease_us:
+                    raise FailedPrecondition(self._disagreement(timeout_us))
+                self._lease_us = timeout_us
             except Unavailable as error:
                 if not self._link.parted:
                     raise
@@ -105,10 +114,19 @@ class Store(Reading, Registry):
         if away is not None and not self._opened:
             raise away
 
-    async def _open(self, partition: int) -> None:
-        args: list[Arg] = [self.partitions, library.VERSION, self._timing.heartbeat_timeout_us]
+    def _disagreement(self, recorded_us: int) -> str:
+        recorded, ours = recorded_us / US, self._lease_us / US
+        return (
+            f"the task store at {self._link.where} is used with heartbeat_timeout = {recorded:g} s, and this role is set to"
+            f" {ours:g} s; executors must not count on longer leases than they are given. Set heartbeat_timeout = {recorded:g}"
+            f" (ATF_HEARTBEAT_TIMEOUT), or change it for all roles with atf store timing --set {ours:g}"
+        )
+
+    async def _open(self, partition: int, *, record: bool = True) -> int:
+        """Makes a partition's record, or checks it; returns the heartbeat timeout on record, or ours where none is."""
+        args: list[Arg] = [self.partitions, library.VERSION, self._lease_us, int(record)]
         try:
-            recorded, version = map(int, await self._call("open", partition, args, server=True))
+            recorded, version, timeout_us = map(int, await self._call("open", partition, args, server=True))
         except BaseException:
             self._opened.pop(partition, None)
             raise
@@ -125,6 +143,26 @@ class Store(Reading, Registry):
                 f" {self.partitions}. Set partitions = {recorded} (ATF_PARTITIONS), or move the tasks to a new"
                 " store with atf store export and atf store import"
             )
+        return timeout_us
+
+    async def retime(self, heartbeat_timeout_us: int) -> None:
+        """Puts another heartbeat timeout on record. Roles compare theirs with it when they start."""
+        for partition in range(self.partitions):
+            await self._call("retime", partition, [heartbeat_timeout_us])
+        self._lease_us = heartbeat_timeout_us
+
+    @property
+    def heartbeat_timeout_us(self) -> int:
+        """How long a lease lasts here."""
+        return self._lease_us
+
+    async def examine(self) -> list[Finding]:
+        """What can be found of the servers now; nothing of a fake in this process.
+
+        Raises:
+            Unavailable: they can't be reached.
+        """
+        return [] if self._link.in_process else await server.examine(self._link, self._runtime)
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -241,7 +279,7 @@ class Store(Reading, Registry):
 
         For a store that tasks are brought back to: executors may still hold claims of them that it knows nothing of.
         """
-        timeout = self._timing.heartbeat_timeout_us
+        timeout = self._lease_us
         return max([int(await self._call("settle", each, [timeout])) for each in range(self.partitions)])
 
     async def enqueue(self, partition: int, believed_us: int) -> EnqueuePass:
@@ -295,7 +333,7 @@ class Store(Reading, Registry):
 
         async def claim(partition: int, mine: list[str]) -> None:
             room = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD_BYTES for each in batch.claims), 0)
-            args: list[Arg] = [owner, nonce, self._timing.heartbeat_timeout_us, room, int(not batch.claims), *mine]
+            args: list[Arg] = [owner, nonce, self._lease_us, room, int(not batch.claims), *mine]
             reply = await self._call("claim", partition, args, server=True, demand=self.settings.floor)
             if reply and reply[0] == b"settling":
                 raise StoreSettling(
@@ -333,7 +371,7 @@ class Store(Reading, Registry):
         """
 
         async def call(partition: int, batch: list[Beat]) -> list[Verdict]:
-            args: list[Arg] = [self._timing.heartbeat_timeout_us]
+            args: list[Arg] = [self._lease_us]
             for each in batch:
                 args += (*each.held, int(each.started), each.progress)
             return [Verdict(each) for each in await self._call("heartbeat", partition, args)]

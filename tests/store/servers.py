@@ -1,4 +1,8 @@
-"""Real store servers for tests: each on a private Unix socket in a directory of its own, ended by its process id."""
+"""Real store servers for tests: each on a private Unix socket in a directory of its own, ended by its process id.
+
+With ATF_TEST_ACL=1 the stores that tests open are used by the user that ships (atf/store/atf.acl). It is given a few commands
+more, which only tests use, to look at a store and to spoil it, or which only the library of an older release calls.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,13 @@ from pathlib import Path
 
 import redis
 
+from atf.store.permissions import acl_user
+
+RESTRICTED = bool(os.environ.get("ATF_TEST_ACL"))
+"""Whether stores are used by the user that ships."""
+
+_PASSWORD = "secret"
+_TESTS_OWN = "+keys +type +lrange +ltrim +flushall +function|flush +function|delete +publish +hsetnx"
 _START_S = 20.0
 
 
@@ -29,7 +40,8 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"unix://{self.socket}"
+        """The address for redis_url."""
+        return f"unix://atf:{_PASSWORD}@{self.socket}" if RESTRICTED else f"unix://{self.socket}"
 
     def client(self) -> redis.Redis:
         return redis.Redis(unix_socket_path=str(self.socket))
@@ -48,7 +60,11 @@ class Server:
                         ) from None
                     time.sleep(0.005)
                 else:
-                    return
+                    break
+            if RESTRICTED:
+                client.execute_command(  # type: ignore[no-untyped-call]
+                    "ACL", "SETUSER", *acl_user(_PASSWORD).split()[1:], *_TESTS_OWN.split()
+                )
 
     def kill(self) -> None:
         if self._process is not None:

@@ -11,6 +11,7 @@ from typing import Any
 import fakeredis
 import pytest
 import redis
+import redis.exceptions as rx
 from redis._parsers.base import BaseParser
 
 from atf.config import StoreSettings, Timing
@@ -24,7 +25,7 @@ from atf.errors import (
     Unavailable,
 )
 from atf.runtime import SystemRuntime
-from atf.store import library, server
+from atf.store import library
 from atf.store.address import safe_url
 from atf.store.fake import fake_link
 from atf.store.refusals import translate
@@ -33,7 +34,7 @@ from atf.store.types import LambdaRecord, Outcome, Verdict
 from atf.task import Status
 
 from .conftest import OpenStore
-from .servers import Server, running
+from .servers import RESTRICTED, Server, running
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held
 
 
@@ -98,32 +99,6 @@ async def test_a_full_store_takes_no_more_tasks_and_drains(embedded: Server, rea
 # --- a store that does not fit ----------------------------------------------------------------------------------------
 
 
-class Says:
-    """A server that says of itself what a test wants."""
-
-    where = "unix:///s"
-
-    def __init__(self, **info: str) -> None:
-        self._info = {"redis_version": "7.2.4", "role": "master", "maxmemory": "0", "aof_enabled": "1", **info}
-
-    async def command(self, *command: str) -> bytes:
-        assert command[0] == "INFO"
-        return b"# Server\r\n" + "\r\n".join(f"{name}:{value}" for name, value in self._info.items()).encode()
-
-
-@pytest.mark.parametrize(
-    ("info", "sentence"),
-    [
-        ({"redis_version": "6.2.14"}, "is Redis 6.2.14; ATF needs Redis 7.0 or newer"),
-        ({"maxmemory": "9", "maxmemory_policy": "allkeys-lru"}, "evicts keys.*CONFIG SET maxmemory-policy"),
-        ({"role": "slave"}, "read-only replica"),
-    ],
-)
-async def test_a_server_that_does_not_fit_is_refused_until_it_does(info: dict[str, str], sentence: str) -> None:
-    with pytest.raises(Unavailable, match=sentence):
-        await server.check(Says(**info))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     "url", ["http://h", "127.0.0.1:6379", "redis://h:99999", "redis://h:port", "redis://:secret@h:99999"]
 )
@@ -133,13 +108,6 @@ async def test_an_address_that_can_be_none_is_a_setting_that_breaks_a_rule(url: 
             pass
 
     assert "secret" not in str(caught.value)
-
-
-async def test_a_server_that_fits_is_taken_with_a_warning_where_it_keeps_no_log() -> None:
-    assert await server.check(Says()) == []  # type: ignore[arg-type]
-    assert await server.check(Says(redis_version="10.0.0", maxmemory="9", maxmemory_policy="noeviction")) == []  # type: ignore[arg-type]
-    (warning,) = await server.check(Says(aof_enabled="0"))  # type: ignore[arg-type]
-    assert "CONFIG SET appendonly yes" in warning
 
 
 async def test_a_real_server_that_evicts_is_refused(embedded: Server, real: redis.Redis) -> None:
@@ -373,6 +341,8 @@ async def test_the_first_claim_of_all_needs_no_pause(world: World) -> None:
         ("NOAUTH Authentication required.", FailedPrecondition),
         ("WRONGPASS invalid username-password pair or user is disabled.", FailedPrecondition),
         ("NOPERM this user has no permissions to run the 'fcall' command", FailedPrecondition),
+        ("ERR ACL failure in script: User atf has no permissions to run the 'hset' command", FailedPrecondition),
+        ("ERR The user executing the script can't run this command or subcommand script: on", FailedPrecondition),
         ("ERR max number of clients reached", Unavailable),
         ("ERR user_function:1: attempt to index a nil value", Internal),
     ],
@@ -383,11 +353,18 @@ def test_every_refusal_of_a_server_has_its_error(reply: str, error: type[AtfErro
     assert error is Internal or "redis://h" in str(told)
 
 
+def test_what_is_forbidden_is_told() -> None:
+    told = translate(rx.NoPermissionError("User atf has no permissions to run the 'fcall' command"), "redis://h")
+    assert "has no permissions to run the 'fcall' command" in str(told)
+    assert "atf doctor" in str(told)
+
+
 def test_a_password_is_never_told() -> None:
     assert safe_url("rediss://me:secret@host:6379/0") == "rediss://host:6379/0"
     assert safe_url("unix:///run/redis.sock") == "unix:///run/redis.sock"
 
 
+@pytest.mark.skipif(RESTRICTED, reason="about the default user's password")
 async def test_a_wrong_password_is_no_matter_of_waiting(embedded: Server, real: redis.Redis) -> None:
     real.config_set("requirepass", "secret")
     try:

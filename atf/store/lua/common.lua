@@ -51,14 +51,15 @@ end
 
 -- Notes which server process this is. One that restarted or took over may have forgotten claims that their executors still
 -- hold: for one heartbeat timeout, so that those executors have ended by then, it gives none. Only where neither this process
--- nor the one before forgets anything is there no such pause. Returns the instant until which claims are refused, or nil.
+-- nor the one before forgets anything is there no such pause. While roles change to a longer timeout, which is on record then,
+-- the longer one counts. Returns the instant until which claims are refused, or nil.
 local function note_server(P, server, durable, now, timeout)
-  local record = redis.call('HMGET', P, 'server', 'settled', 'durable')
+  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'timeout')
   local settled = tonumber(record[2] or nil)
   if server ~= '' and record[1] ~= server then
     redis.call('HSET', P, 'server', server, 'durable', durable)
     if record[1] and (durable ~= '1' or record[3] ~= '1') then
-      settled = math.max(settled or 0, now + timeout)
+      settled = math.max(settled or 0, now + math.max(timeout, tonumber(record[4] or 0)))
       redis.call('HSET', P, 'settled', fmt(settled))
     end
   elseif server ~= '' and durable ~= '1' and record[3] == '1' then

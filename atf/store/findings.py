@@ -1,0 +1,80 @@
+"""What a check of the task store found: one value per check, for the roles' log lines and for `atf doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """How much a finding matters."""
+
+    OK = "ok"
+    WARN = "warn"
+    """Tasks may be lost or slow in some event; roles say so and work."""
+    REFUSE = "refuse"
+    """Roles do not work with it; most of them wait until it is mended."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of `atf doctor`."""
+
+    check: str
+    """What was looked at; stays the same between releases."""
+    state: State
+    value: str
+    """What is there, in a word or two."""
+    text: str
+    """What that means; a sentence without its full stop."""
+    mend: str = ""
+    """What to do about it, with the exact command where there is one."""
+    where: str = ""
+    """The server, for people; empty: the whole store, or this host."""
+
+    @property
+    def sentence(self) -> str:
+        """All of it, for a log line or an error."""
+        place = f"the task store at {self.where}: " if self.where else ""
+        return f"{place}{self.text}" + (f". Mend it: {self.mend}" if self.mend else "")
+
+
+def ok(check: str, value: str, text: str) -> Finding:
+    """A finding that is as it should be."""
+    return Finding(check, State.OK, value, text)
+
+
+def warn(check: str, value: str, text: str, mend: str = "") -> Finding:
+    """A finding that roles work with."""
+    return Finding(check, State.WARN, value, text, mend)
+
+
+def refuse(check: str, value: str, text: str, mend: str = "") -> Finding:
+    """A finding that roles do not work with."""
+    return Finding(check, State.REFUSE, value, text, mend)
+
+
+def worst(findings: Sequence[Finding]) -> State:
+    """The state that counts for all of them."""
+    states = {each.state for each in findings}
+    return next((each for each in (State.REFUSE, State.WARN) if each in states), State.OK)
+
+
+class Changes:
+    """Which findings are news, for somebody who looks again and again."""
+
+    def __init__(self, known: Sequence[Finding] = ()) -> None:
+        self._known = {_key(each): each for each in known if each.state is not State.OK}
+
+    def news(self, findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+        """(what is wrong now and was not before, what was wrong and is not any more)."""
+        bad = {_key(each): each for each in findings if each.state is not State.OK}
+        came = [each for key, each in bad.items() if key not in self._known]
+        went = [each for key, each in self._known.items() if key not in bad]
+        self._known = bad
+        return came, went
+
+
+def _key(finding: Finding) -> tuple[str, str, State]:
+    return finding.check, finding.where, finding.state

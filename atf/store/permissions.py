@@ -1,0 +1,142 @@
+"""What ATF needs of a server's access control list: the user that ships (atf.acl), and whether the present user may do it all.
+
+The trial changes nothing: commands that are queued in a transaction are checked for permission one by one, and then the
+transaction is discarded.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import Final
+
+import redis.exceptions as rx
+from redis.asyncio.connection import AbstractConnection
+
+from .connection import Link
+from .facts import text
+from .findings import Finding, ok, refuse, warn
+from .refusals import translate
+
+PLACEHOLDER: Final = "CHANGE-ME"
+"""Stands in atf.acl for a password."""
+
+_TASK: Final = "atf:{0}:t:0-doctor"
+_QUEUE: Final = "rq:queue:{0}atf/doctor:1"
+_BELL: Final = "atf:{0}:bell:due"
+
+SAMPLES: Final[dict[str, str]] = {
+    # what roles call
+    "+@connection": "PING",
+    "+info": "INFO",
+    "+config|get": "CONFIG GET appendonly",
+    "+time": "TIME",
+    "+cluster|nodes": "CLUSTER NODES",
+    "+function|list": "FUNCTION LIST",
+    "+function|load": "FUNCTION LOAD none",
+    "+fcall": "FCALL none 1 atf:{0}",
+    "+ssubscribe": f"SSUBSCRIBE {_BELL}",
+    "+scan": "SCAN 0",
+    # what functions call in their name
+    "+del": f"DEL {_TASK}",
+    "+exists": f"EXISTS {_TASK}",
+    "+hdel": f"HDEL {_TASK} none",
+    "+hexists": f"HEXISTS {_TASK} none",
+    "+hget": f"HGET {_TASK} none",
+    "+hgetall": f"HGETALL {_TASK}",
+    "+hincrby": f"HINCRBY {_TASK} none 0",
+    "+hmget": f"HMGET {_TASK} none",
+    "+hset": f"HSET {_TASK} none 0",
+    "+lindex": f"LINDEX {_TASK} 0",
+    "+llen": f"LLEN {_QUEUE}",
+    "+lpop": f"LPOP {_QUEUE}",
+    "+lpos": f"LPOS {_QUEUE} none",
+    "+lpush": f"LPUSH {_QUEUE} none",
+    "+lrem": f"LREM {_TASK} 1 none",
+    "+rpush": f"RPUSH {_QUEUE} none",
+    "+sadd": "SADD rq:queues none",
+    "+smembers": "SMEMBERS rq:queues",
+    "+spublish": f"SPUBLISH {_BELL} none",
+    "+srem": f"SREM {_TASK} none",
+    "+zadd": f"ZADD {_TASK} 0 none",
+    "+zcard": f"ZCARD {_TASK}",
+    "+zcount": f"ZCOUNT {_TASK} 0 0",
+    "+zrange": f"ZRANGE {_TASK} 0 0",
+    "+zrank": f"ZRANK {_TASK} none",
+    "+zrem": f"ZREM {_TASK} none",
+    "+zscore": f"ZSCORE {_TASK} none",
+}
+"""What a user must be allowed, as rules of an ACL; each with a call that shows whether it is."""
+
+_DENIED: Final = re.compile(r"to access (?:a|one of the) (key|channel)")
+"""What servers say where it is not the command."""
+_OPTIONAL: Final = {"+config|get", "+cluster|nodes"}
+"""Needed by some stores only, or missed by a warning of its own."""
+_PATTERNS: Final = {"key": ("~atf:{*}*", "~rq:queue:{*}*", "~rq:queues"), "channel": ("&atf:{*}*",)}
+
+
+def acl_user(password: str = PLACEHOLDER) -> str:
+    """The line of an ACL file that makes a user with all that ATF needs and no more."""
+    line = files(__package__).joinpath("atf.acl").read_text(encoding="ascii").strip()
+    return line.replace(PLACEHOLDER, password)
+
+
+async def check(link: Link) -> Finding:
+    """Whether the present user may do what ATF does.
+
+    Raises:
+        Unavailable: the server went away meanwhile.
+    """
+    try:
+        connection = await link.pool.get_connection()
+        try:
+            return await _try(connection)
+        except BaseException:
+            await connection.disconnect(nowait=True)  # what was queued is gone with it
+            raise
+        finally:
+            await link.pool.release(connection)
+    except (rx.RedisError, OSError) as error:
+        raise translate(error, link.where) from error
+
+
+async def _try(connection: AbstractConnection) -> Finding:
+    user = await _ask(connection, "ACL", "WHOAMI")
+    name = "?" if isinstance(user, rx.ResponseError) else text(user)
+    if isinstance(await _ask(connection, "MULTI"), rx.ResponseError):
+        return warn(
+            "acl",
+            name,
+            "nobody can say whether this user may do all that ATF does, since it may not begin a transaction",
+            f"ACL SETUSER {name} +multi +discard +acl|whoami",
+        )
+    answers = {rule: await _ask(connection, *words.split(" ")) for rule, words in SAMPLES.items()}
+    await _ask(connection, "DISCARD")
+    return _judge(name, {rule: str(each) for rule, each in answers.items() if isinstance(each, rx.NoPermissionError)})
+
+
+def _judge(user: str, denied: dict[str, str]) -> Finding:
+    """The verdict, from the rules whose samples were denied and the server's words."""
+    rules: list[str] = []
+    for rule, words in denied.items():
+        match = _DENIED.search(words)
+        rules += _PATTERNS[match[1]] if match else [rule]
+    missing = " ".join(dict.fromkeys(rules))
+    if not set(rules) - _OPTIONAL:
+        more = f" ({missing} would tell it more)" if missing else ""
+        return ok("acl", user, f"this user may do all that ATF needs{more}")
+    return refuse(
+        "acl",
+        user,
+        f"this user may not do all that ATF does; it lacks {missing}",
+        f"ACL SETUSER {user} {missing}, then ACL SAVE or CONFIG REWRITE; atf doctor --acl prints a whole user",
+    )
+
+
+async def _ask(connection: AbstractConnection, *words: str) -> object:
+    """One command's answer; a refusal is an answer, too."""
+    await connection.send_command(*words)
+    try:
+        return await connection.read_response()
+    except rx.ResponseError as error:
+        return error
