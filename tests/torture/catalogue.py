@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import grpc
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from .world import INVALID, METHODS, NOT_FOUND, OK, PRECONDITION
@@ -110,7 +110,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
 }
 
 
-def texts_of(message: Descriptor, before: Path = ()) -> Iterator[tuple[Path, FieldDescriptor]]:
+def texts_of(message: Any, before: Path = ()) -> Iterator[tuple[Path, FieldDescriptor]]:
     """The path of every text and run of bytes within a message."""
     for each in message.fields:
         path = (*before, each.name)
@@ -144,5 +144,8 @@ def _put(message: Any, path: Path, text: str) -> None:
         inner = getattr(message, name)
         _put(inner[0] if field.is_repeated else inner, tuple(rest), text)
     else:
-        value: Any = text.encode() if field.type == FieldDescriptor.TYPE_BYTES else text
-        setattr(message, name, value) if not field.is_repeated else getattr(message, name).__setitem__(0, value)
+        filled: Any = text.encode() if field.type == FieldDescriptor.TYPE_BYTES else text
+        if field.is_repeated:
+            getattr(message, name)[0] = filled
+        else:
+            setattr(message, name, filled)

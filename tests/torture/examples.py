@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import hypothesis.strategies as st
 from click import ClickException
@@ -13,20 +14,24 @@ from hypothesis import HealthCheck, seed, settings
 from .texts import BIDI, ESCAPES
 from .wire import MORE, SEED
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 FEW = 40
 
 
-def fuzz(test):  # type: ignore[no-untyped-def]
+def fuzz(test: F) -> F:
     """Makes a hypothesis test one of the suite's fuzz tests."""
     bounded = settings(
         max_examples=MORE or FEW,
         derandomize=not MORE,
         database=None,
         deadline=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture],
     )
     made = bounded(test)
-    return seed(random.Random(f"{SEED} {test.__name__}").getrandbits(64))(made) if MORE else made
+    if MORE:
+        made = seed(random.Random(f"{SEED} {test.__name__}").getrandbits(64))(made)
+    return made
 
 
 PIECES = st.sampled_from(

@@ -24,7 +24,7 @@ STUBS: dict[str, Any] = {"Frontend": FrontendStub, "HSC": HSCStub, "Controller":
 JUNK = [b"\xff", b"\xff" * 100, b"\x0b" * 200, b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x01"]
 
 
-class Liar(grpc.GenericRpcHandler):
+class Liar(grpc.GenericRpcHandler):  # type: ignore[misc]  # a class of a library without types
     """Answers every method with the same bytes, or with an error whose details are these."""
 
     answer = b""

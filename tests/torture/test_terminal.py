@@ -30,10 +30,9 @@ def poison(message: Message, text: str = POISON) -> Any:
     for field in message.DESCRIPTOR.fields:
         value: Any = getattr(message, field.name)
         if field.type == FieldDescriptor.TYPE_MESSAGE:
-            if field.message_type.GetOptions().map_entry:
-                value[text] = (
-                    text if field.message_type.fields_by_name["value"].type == FieldDescriptor.TYPE_STRING else 7
-                )
+            inner: Any = field.message_type
+            if inner.GetOptions().map_entry:
+                value[text] = text if inner.fields_by_name["value"].type == FieldDescriptor.TYPE_STRING else 7
             else:
                 poison(value.add() if field.is_repeated else value, text)
         elif field.type in {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES}:

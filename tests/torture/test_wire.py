@@ -74,7 +74,7 @@ async def test_fields_that_no_rule_knows_are_not_kept() -> None:
     """Else a task could be larger than any answer that has to carry it, and be claimed and lost for ever."""
     unknown = wire.tag(1_000, wire.BYTES) + wire.varint(1 << 20) + b"a" * (1 << 20)
     async with opened() as world:
-        spec = t.TaskSpec.FromString(t.TaskSpec(**{"lambda": "photos/thumbnail"}).SerializeToString() + unknown)
+        spec = t.TaskSpec.FromString(schedule("a").spec.SerializeToString() + unknown)
         options = t.TaskOptions.FromString(unknown)
         spec.options.CopyFrom(options)
         reply = await world.answer("Frontend.Schedule", f.ScheduleRequest(id="a", spec=spec))

@@ -86,9 +86,9 @@ class World:
         assert answer.code is OK, answer
         return GetMessageClass(METHODS[method].output_type).FromString(answer.reply)
 
-    def stored(self) -> dict[bytes, Any]:
+    def stored(self) -> dict[Any, Any]:
         """Everything that is in the store."""
-        found: dict[bytes, Any] = {}
+        found: dict[Any, Any] = {}
         for key in self._looks.keys("*"):
             match self._looks.type(key):
                 case b"hash":
@@ -232,11 +232,11 @@ class _Valid:
 async def opened() -> AsyncIterator[World]:
     """A world with its server; nothing of it is left at the end."""
     runtime, timing, fake = SystemRuntime(), Timing(), fakeredis.FakeServer(version=(7, 4))
-    store = await Store.open(StoreSettings(partitions=2, poll_interval=0.05), timing, runtime, fake=fake)
+    settings = StoreSettings(partitions=2, poll_interval=0.05, wakeups=False)  # no subscription to wait for at the end
+    store = await Store.open(settings, timing, runtime, fake=fake)
     hsc = HscService(store=store, timing=timing, runtime=runtime)
     frontend = FrontendService(store=store, settings=FrontendSettings(), runtime=runtime)
-    settings = ControllerSettings()
-    controller = ControllerService(store=store, hsc=hsc, settings=settings, timing=timing, runtime=runtime)
+    controller = ControllerService(store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime)
     logic = {"Frontend": frontend, "HSC": hsc, "Controller": controller}
     server = await serve("127.0.0.1:0", [Service(each, logic[each.name]) for each in SERVICES])
     unbounded = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
