@@ -7,12 +7,12 @@ the default. In atf.toml a setting stands at the top level or in a table named a
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_type_hints
 
+from . import settings_file
 from .durability import Durability, durability_of
 from .errors import ConfigError, InvalidArgument
 from .task import MAX_RUNNING, US
@@ -217,6 +217,29 @@ class LogSettings:
             raise ConfigError(f"log_format = {self.log_format!r}: use console, json or auto")
 
 
+OF_COMMANDS: Final = frozenset({"store_bin", "data_dir", "maxmemory_mib", "free_ports"})
+"""Settings of commands that no role has; the commands' own modules say what they mean."""
+
+
+def _names(*classes: type[Any]) -> frozenset[str]:
+    return frozenset(each.name for cls in classes for each in fields(cls))
+
+
+_SHARED: Final = (StoreSettings, Timing, LogSettings)
+_ROLES: Final[dict[str, tuple[type[Any], ...]]] = {
+    "frontend": (FrontendSettings, *_SHARED),
+    "store_consumer": (StoreConsumerSettings, *_SHARED),
+    "hsc": (HscSettings, *_SHARED),
+    "controller": (ControllerSettings, *_SHARED),
+    "executor": (ExecutorSettings, Timing, LogSettings),
+}
+TABLES: Final[settings_file.Tables] = {
+    "": _names(*(cls for classes in _ROLES.values() for cls in classes)) | OF_COMMANDS,
+    **{role: _names(*classes) for role, classes in _ROLES.items()},
+    "up": frozenset({"redis_url", "durability", "partitions", "executors", "threads"}) | OF_COMMANDS,
+}
+"""What may stand in atf.toml, and where."""
+
 S = TypeVar("S")
 
 _MAX_FILE_BYTES: Final = 1 << 20
@@ -244,7 +267,7 @@ def load(
         ConfigError: a value is malformed or breaks a rule; the message says where it came from.
     """
     env = os.environ if env is None else env
-    document = _read(path or Path(env.get("ATF_CONFIG", "atf.toml")))
+    document = settings_file.read(path or Path(env.get("ATF_CONFIG", "atf.toml")), TABLES)
     section = document.get(table, {}) if table else {}
     section = section if isinstance(section, dict) else {}  # a setting may have a role's name: frontend = "host:port"
     types = get_type_hints(settings)
@@ -261,21 +284,6 @@ def load(
         elif name in document and not isinstance(document[name], dict):  # that is the table of the role of this name
             values[name] = _convert(document[name], types[name], f"atf.toml {name}")
     return settings(**values)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MAX_FILE_BYTES + 1)  # no more: a device has no end
-        if len(text) > _MAX_FILE_BYTES:
-            raise ConfigError(f"{path}: over {_MAX_FILE_BYTES} bytes; is it an atf.toml?")
-        return tomllib.loads(text.decode())
-    except FileNotFoundError:
-        return {}
-    except RecursionError:
-        raise ConfigError(f"{path}: it is nested too deeply") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}") from error
 
 
 def _convert(value: object, kind: type, source: str) -> object:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from atf.cli import cluster, remote, store
 from atf.config import (
+    TABLES,
+    ControllerSettings,
     ExecutorSettings,
     FrontendSettings,
+    HscSettings,
     LogSettings,
     StoreConsumerSettings,
     StoreSettings,
@@ -112,3 +117,35 @@ def test_a_time_that_is_none_is_refused(value: str, tmp_path: Path) -> None:
 def test_unknown_words_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="use debug, info, warning or error"):
         load(LogSettings, env={"ATF_LOG_LEVEL": "loud"}, path=tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("partitons = 4", r"atf\.toml: partitons: there is no such setting; did you mean partitions\?"),
+        ("redis-url = 'x'", r"redis-url: .* did you mean redis_url\?"),
+        ("colour = 'red'", r"colour: there is no such setting; atf ROLE --help lists"),
+        ("[frontend]\nlisen = 'x'", r"\[frontend\] lisen: .* did you mean listen\?"),
+        ("[frontend]\nthreads = 4", r"\[frontend\] threads: this is no setting of frontend; put it into \[executor\]"),
+        ("[executors]\nthreads = 4", r"no role reads a table \[executors\]; did you mean executor\?"),
+        ("[store-consumer]\nlisten = 'x'", r"\[store-consumer\]; did you mean store_consumer\?"),
+        ('"\\u001b[2J" = 1', r"\.toml: \S*\[2J: there is no such setting"),
+    ],
+)
+def test_a_name_that_nothing_reads_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    path = toml(tmp_path, text)
+
+    for settings in (StoreSettings, ExecutorSettings):  # whoever reads it, whether it is theirs or not
+        with pytest.raises(ConfigError, match=says) as caught:
+            load(settings, env={}, path=path)
+        assert "\x1b" not in str(caught.value)
+
+
+def test_every_setting_may_stand_in_the_file(tmp_path: Path) -> None:
+    commands = (cluster.ClusterSettings, remote._Address, store._Where)
+    for cls in (*commands, StoreSettings, FrontendSettings, StoreConsumerSettings, HscSettings, ControllerSettings,
+                ExecutorSettings, Timing, LogSettings):  # fmt: skip
+        assert {each.name for each in fields(cls)} <= TABLES[""], cls
+    assert {each.name for each in fields(cluster.ClusterSettings)} == TABLES["up"]
+    path = toml(tmp_path, "threads = 3\nfrontend = 'h:1'\n[executor]\nthreads = 4\n[up]\nexecutors = 2")
+    assert load(ExecutorSettings, table="executor", env={}, path=path).threads == 4

@@ -1,0 +1,60 @@
+"""The file atf.toml: reads it, and refuses names that nothing reads. A misspelt setting would otherwise be ignored in silence."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from .errors import ConfigError
+from .visible import one_line
+
+Document = dict[str, Any]
+Tables = Mapping[str, frozenset[str]]
+"""The names that may stand in each table; "" is the top level."""
+
+
+def read(path: Path, tables: Tables) -> Document:
+    """The file's settings; none where there is no file.
+
+    Raises:
+        ConfigError: it is no TOML, or has a name that nothing reads.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except RecursionError:
+        raise ConfigError(f"{path}: it is nested too deeply") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    for name, value in document.items():
+        if not isinstance(value, dict):
+            _check(path, name, "", tables)
+        elif name in tables:
+            for each in value:
+                _check(path, each, name, tables)
+        else:
+            raise ConfigError(f"{path}: no role reads a table [{_shown(name)}]{_hint(name, filter(None, tables))}")
+    return document
+
+
+def _check(path: Path, name: str, table: str, tables: Tables) -> None:
+    if name in tables[table]:
+        return
+    place = f"[{table}] " if table else ""
+    homes = [f"[{each}]" for each, names in tables.items() if each and name in names]
+    if homes:
+        raise ConfigError(f"{path}: {place}{name}: this is no setting of {table}; put it into {' or '.join(homes)}")
+    raise ConfigError(f"{path}: {place}{_shown(name)}: there is no such setting{_hint(name, tables[table])}")
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name.lower().replace("-", "_"), known, n=1)
+    return f"; did you mean {near[0]}?" if near else "; atf ROLE --help lists those that a role has"
+
+
+def _shown(name: str) -> str:
+    return one_line(name[:80])
