@@ -22,6 +22,7 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
     "Run everything on this machine": {
         "up": _Entry("up", "up", "Every role and a task store of its own, with your lambdas."),
         "demo": _Entry("demo", "demo", "Hash real files through every role, and survive a kill."),
+        "verify": _Entry("verify", "verify", "Kill and freeze roles under load on your store, and judge."),
     },
     "Tasks": {
         "schedule": _Entry("schedule", "schedule", "Schedule a task."),

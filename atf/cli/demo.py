@@ -6,20 +6,18 @@ With --json the report goes to stdout and everything else to stderr.
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from atf.demo.files import directories
 from atf.demo.report import Report
 from atf.demo.run import run_demo
-from atf.demo.view import Lines, Screen, View
 from atf.exits import EXIT_FAILED, EXIT_OK
 
 from .options import as_json
 from .output import print_facts, print_json
+from .progress import view
 
 
 @click.command()
@@ -45,19 +43,13 @@ def demo(directory: Path | None, tasks: int, executors: int, as_json: bool) -> i
     atf demo ~/Pictures --tasks 5000 --executors 4
     """
     roots = directories(directory)
-    with _view(as_json) as view:
-        report = asyncio.run(run_demo(roots, tasks=tasks, executors=executors, view=view))
+    with view(as_json) as shown:
+        report = asyncio.run(run_demo(roots, tasks=tasks, executors=executors, view=shown))
     if as_json:
         print_json(report.as_json())
     else:
         _print(report)
     return EXIT_OK if report.passed else EXIT_FAILED
-
-
-def _view(as_json: bool) -> View:
-    if sys.stdout.isatty() and not as_json:
-        return Screen(Console())
-    return Lines(lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True))
 
 
 def _print(report: Report) -> None:

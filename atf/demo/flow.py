@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from atf.cli.progress import View
 from atf.client import AsyncClient, Handle
 from atf.task import Status
 
@@ -16,7 +17,7 @@ from .lambdas import content_hash, hello
 from .record import Record
 from .report import NS, Accepted
 from .strike import Kill, kill_one
-from .view import Snapshot, View, rates
+from .view import Snapshot, rates
 
 BATCH: Final = 256
 MOST_OUTSTANDING: Final = 1_000

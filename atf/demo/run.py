@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.progress import View
 from atf.client import AsyncClient
 from atf.errors import InvalidArgument
 
@@ -19,7 +20,6 @@ from .files import KnownFile, read_files
 from .flow import Flow, plan
 from .record import DIRECTORY, Record
 from .report import Report, judge
-from .view import View
 
 APP: Final = "atf.demo.lambdas:app"
 _STOP_S: Final = 5.0

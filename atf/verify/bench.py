@@ -29,7 +29,7 @@ from atf.config import Timing, load
 from atf.demo.strike import stands_still
 from atf.errors import AtfError, TaskNotFound, Unavailable
 from atf.runtime import SystemRuntime, new_id
-from atf.task import Status
+from atf.task import US, Status
 
 from .history import Event, Found, Gone, Recorded
 from .lambdas import NAMESPACE
@@ -47,6 +47,8 @@ _STEADY_S: Final = 1.0
 """Roles are struck again and again here; each is to be started again at once, as after the first time."""
 _STOP_S: Final = 10.0
 _LISTED: Final = 1 << 40
+_RECENT: Final = 5_000
+"""Begins that may have been read since a strike and before somebody waits for its recovery."""
 _LIVE: Final = (Status.NEW, Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING, Status.RETRIABLE_FAILURE)
 
 
@@ -107,6 +109,7 @@ class Bench:
         self.deaths = Deaths()
         self.strikes: list[Strike] = []
         self.notes: list[Event] = []
+        self._lambdas = [f"{self.namespace}/{name}" for name in ("work", "work_async")]
         self._running: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -215,21 +218,27 @@ class Bench:
         return strike
 
     async def recovered(self, strike: Strike, within: float = 60.0) -> bool:
-        """Waits until a task that was asked for after the strike has started, and what a kill cut off runs again."""
+        """Waits until a task asked for after the strike has started, and all that were due before, or that a kill cut off."""
         until = time.monotonic() + within
-        place = max(len(self.record.begun) - 1000, 0)
-        fresh, again = False, {key for key, _ in strike.cut_off if strike.what == "kill"}
+        place = max(len(self.record.begun) - _RECENT, 0)
+        started = {run.task_id for run in self.record.begun}
+        waiting = {key for key in self.stream.called if key not in started and self._due_us(key) < strike.at_us}
+        waiting |= {key for key, _ in strike.cut_off if strike.what == "kill"}
+        fresh = False
         while time.monotonic() < until:
             self.poll()
             for run in self.record.begun[place:]:
                 if run.at_us > strike.at_us:
-                    again.discard(run.task_id)
+                    waiting.discard(run.task_id)
                     fresh = fresh or self.stream.called.get(run.task_id, 0) >= strike.at_us
             place = len(self.record.begun)
-            if fresh and not again:
+            if fresh and not waiting:
                 return True
             await asyncio.sleep(LOOK_S)
         return False
+
+    def _due_us(self, key: str) -> int:
+        return self.stream.called[key] + round(self.stream.plans[key].delay * US)
 
     # --- the end ---
 
@@ -254,10 +263,25 @@ class Bench:
     async def left(self) -> int:
         """Tasks of the load that have not finished, by the store's counters; at least 1 while it can't be asked."""
         try:
-            mine = [each for each in await self.client.lambdas() if each.name.startswith(f"{self.namespace}/")]
+            mine = [each for each in await self.client.lambdas() if each.name in self._lambdas]
         except AtfError:
             return 1
         return sum(each.counts[status] for each in mine for status in _LIVE)
+
+    async def cancel_all(self) -> int:
+        """Cancels every task of the load that has not finished; how many.
+
+        Raises:
+            AtfError: the frontend does not answer.
+        """
+        for each in self._running[1:]:
+            each.cancel()
+        live = []
+        for name in self._lambdas:
+            for status in _LIVE:
+                live += await self.client.list(name, status, limit=_LISTED)
+        await asyncio.gather(*(self.client.cancel(each.id) for each in live))
+        return len(live)
 
     async def _judge(self) -> Outcome:
         self.poll()
@@ -285,8 +309,8 @@ class Bench:
 
     async def _endings(self) -> dict[str, Ending]:
         found: dict[str, Ending] = {}
-        for name in ("work", "work_async"):
-            for task in await self.client.list(f"{self.namespace}/{name}", limit=_LISTED):
+        for name in self._lambdas:
+            for task in await self.client.list(name, limit=_LISTED):
                 found[key_of(task.id)] = _ending(task)
         for key, task_id in self.stream.accepted.items():
             if key not in found or not found[key].finished:  # between two pages, or not there

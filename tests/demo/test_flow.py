@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from atf.cli.progress import Lines
 from atf.demo.files import KnownFile
 from atf.demo.flow import plan
 from atf.demo.record import Moment
-from atf.demo.view import Lines, Snapshot, rates
+from atf.demo.view import Snapshot, rates
 
 FILES = [KnownFile(str(number), 1, 1, "h") for number in range(7)]
 

@@ -1,0 +1,134 @@
+"""`atf verify`: what it says, and how it ends. The proof itself is atf/verify's part.
+
+With --json the report goes to stdout and everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from typing import Any
+
+import click
+
+from atf.exits import EXIT_FAILED, EXIT_OK
+from atf.verify.run import Course, Kind, Report, kinds
+from atf.verify.run import verify as run_verify
+from atf.verify.strikes import ROLES, STORE
+
+from .cluster import ClusterSettings
+from .options import as_json, read, settings_flags
+from .output import print_facts, print_json, print_table
+from .progress import view
+
+_NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmemory_mib"})
+
+
+@click.command()
+@settings_flags(ClusterSettings, without=_NOT_HERE)
+@click.option(
+    "--rate", type=click.FloatRange(0.1, 5_000), default=200, show_default=True, help="Tasks scheduled in a second."
+)
+@click.option(
+    "--seconds", type=click.FloatRange(1, 86_400), default=30, show_default=True, help="How long the load lasts."
+)
+@click.option(
+    "--strikes", type=click.IntRange(0, 100_000), default=8, show_default=True, help="How many kills and freezes."
+)
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    type=click.Choice([*ROLES, STORE]),
+    help="Strike only at this role; may be given again.  [default: every role, and the store if it is an embedded one]",
+)
+@click.option("--seed", type=int, help="Of the load and the strikes.  [default: by chance; it is said]")
+@click.option("--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes.")
+@as_json
+def verify(
+    rate: float,
+    seconds: float,
+    strikes: int,
+    roles: tuple[str, ...],
+    seed: int | None,
+    executors: int,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Prove on your own store that nothing is lost, nothing runs twice at once, nothing starts early.
+
+    Starts roles of its own, schedules a known load in a namespace of its own, and kills (SIGKILL) and freezes (SIGSTOP) those
+    roles, by a plan that the seed makes. Then it waits until all is quiet, and judges by what the load's lambdas wrote down
+    themselves whenever they ran. Roles of yours on the same store are left alone.
+
+    The store is the one at --redis-url, else an embedded one as of `atf up`, in a temporary directory. Exit code 0 only if every
+    promise was kept; 1 if one was broken.
+
+    \b
+    atf verify
+    atf verify --redis-url redis://store:6379/0 --seconds 120 --strikes 40 --rate 500
+    atf verify --role executor --role hsc --seed 7 --json
+    """
+    settings = read(ClusterSettings, flags, "up")
+    course = Course(
+        rate=rate,
+        seconds=seconds,
+        strikes=strikes,
+        roles=roles,
+        seed=random.getrandbits(32) if seed is None else seed,
+        executors=executors,
+        redis_url=settings.redis_url,
+        settings={name: getattr(settings, name) for name in flags if name != "redis_url"},
+    )
+    with view(as_json) as shown:
+        report = asyncio.run(run_verify(course, shown, os.environ))
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _print(report)
+    return EXIT_FAILED if report.failures else EXIT_OK
+
+
+def _print(report: Report) -> None:
+    outcome = report.outcome
+    print()
+    print_facts(
+        [
+            ("attempted", f"{outcome.attempted:,} tasks"),
+            ("acknowledged", f"{outcome.acknowledged:,}"),
+            *((name, count) for name, count in report.as_json().items() if name in _BARS),
+            ("ended otherwise", outcome.wrong),
+            ("recovered", f"{outcome.recovered} (stored, though no answer had come)"),
+            ("duplicated", f"{outcome.duplicated} (ran to the end twice, one after the other: at least once)"),
+            ("run again", f"{outcome.repeated} runs beyond the first, planned failures among them"),
+            ("dead letters", outcome.dead or ""),
+            ("overlaps no timeout prevents", outcome.excused or ""),
+            ("calls repeated", ", ".join(f"{count} × {name}" for name, count in outcome.refused.items())),
+        ]
+    )
+    print()
+    if rows := kinds(outcome.recoveries):
+        columns = ["strike", "times", "resumed p50", "resumed max", "rescued max", "worst"]
+        shown = [_row(each) for each in rows]
+        print_table(columns, shown if sys.stdout.isatty() else [columns, *shown])
+        print(
+            "\nseconds until a task asked for after the strike started (resumed), until what it had cut off ran again (rescued),"
+            "\nuntil everything that waited or was cut off had started (worst)\n"
+        )
+    for finding in outcome.findings:
+        print(finding)
+    for failure in report.failures:
+        print(f"BROKEN: {failure}")
+    if not report.failures:
+        print(
+            f"kept: nothing lost, nothing twice at once, nothing early, through {report.struck} strikes (seed {report.course.seed})"
+        )
+
+
+_BARS = ("lost", "stuck", "concurrent", "early", "unexpected", "stale_result_accepted", "token_reused")
+
+
+def _row(each: Kind) -> list[object]:
+    return [each.strike, each.times, *("-" if value is None else f"{value:.2f}" for value in each[2:])]

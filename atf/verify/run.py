@@ -1,0 +1,278 @@
+"""The course of `atf verify`: roles of its own on a store, a load, strikes by a seed, the end of it all, and the report."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from atf.cli.progress import View
+from atf.errors import AtfError, InvalidArgument, Unavailable
+
+from .bench import Bench
+from .lambdas import RETENTION_S
+from .load import Load
+from .outcome import Outcome, Recovery, percentile
+from .strikes import ROLES, STORE, carry_out, plan
+
+_LOG: Final = "roles.log"
+_LOOK_S: Final = 0.2
+_CLEAR_S: Final = 20.0
+"""Seconds that cancelling what is left may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """What `atf verify` is to do.
+
+    Attributes:
+        rate: tasks in a second.
+        seconds: that the load lasts.
+        strikes: how many kills and freezes.
+        roles: at whom; none: at all, and at the store if it is an embedded one.
+        seed: of the load and the strikes.
+        executors: executor processes.
+        redis_url: the store; "": an embedded one, in a temporary directory.
+        settings: more of ClusterSettings by name.
+    """
+
+    rate: float
+    seconds: float
+    strikes: int
+    roles: Sequence[str]
+    seed: int
+    executors: int
+    redis_url: str
+    settings: Mapping[str, Any]
+
+    def targets(self) -> list[str]:
+        """The roles to strike.
+
+        Raises:
+            InvalidArgument: the store is among them, and it is not ours.
+        """
+        if self.redis_url and STORE in self.roles:
+            raise InvalidArgument(f"--role {STORE}: the store at --redis-url was not started here, so it is not killed")
+        return list(dict.fromkeys(self.roles)) or [*ROLES, *([] if self.redis_url else [STORE])]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What it ends with."""
+
+    course: Course
+    outcome: Outcome
+    struck: int
+    namespace: str
+    store: str
+    heartbeat_timeout: float
+
+    @property
+    def failures(self) -> list[str]:
+        """The broken promises; none: all were kept."""
+        return self.outcome.failures
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs; times in seconds."""
+        return {
+            "kept": not self.failures,
+            "failures": self.failures,
+            **self.outcome.figures(),
+            "strikes": self.struck,
+            "recovery": [each._asdict() for each in kinds(self.outcome.recoveries)],
+            "findings": self.outcome.findings,
+            "seed": self.course.seed,
+            "rate": self.course.rate,
+            "seconds": self.course.seconds,
+            "namespace": self.namespace,
+            "store": self.store,
+            "heartbeat_timeout_s": self.heartbeat_timeout,
+        }
+
+
+class Kind(NamedTuple):
+    """The recoveries from one kind of strike, in seconds; None: none of them had that."""
+
+    strike: str
+    times: int
+    resumed_p50_s: float | None
+    resumed_max_s: float | None
+    rescued_max_s: float | None
+    worst_s: float | None
+
+
+def kinds(recoveries: Sequence[Recovery]) -> list[Kind]:
+    """A row per kind of strike."""
+    found: dict[str, list[Recovery]] = {}
+    for each in recoveries:
+        found.setdefault(each.strike.kind, []).append(each)
+    rows = []
+    for kind, those in sorted(found.items()):
+        resumed = [each.resumed_s for each in those if each.resumed_s is not None]
+        rescued = [each.rescued_s for each in those if each.rescued_s is not None]
+        worst = [each.worst_s for each in those if each.worst_s is not None]
+        rows.append(
+            Kind(
+                kind,
+                len(those),
+                percentile(resumed, 50) if resumed else None,
+                max(resumed, default=None),
+                max(rescued, default=None),
+                max(worst, default=None),
+            )
+        )
+    return rows
+
+
+class Standing(NamedTuple):
+    """Where it stands. Counts are of tasks."""
+
+    phase: str
+    seconds: float
+    total_s: float
+    called: int
+    accepted: int
+    runs: int
+    running: int
+    strikes: int
+
+    def line(self) -> str:
+        counts = (
+            f"asked for {self.called:,}  accepted {self.accepted:,}  runs ended {self.runs:,}  running {self.running:,}"
+        )
+        return f"{self.phase}  {self.seconds:4.0f} s  {counts}  strikes {self.strikes}"
+
+    def picture(self) -> Group:
+        table = Table.grid(padding=(0, 3))
+        columns = {
+            "asked for": self.called,
+            "accepted": self.accepted,
+            "runs ended": self.runs,
+            "running": self.running,
+            "strikes": self.strikes,
+        }
+        for _ in columns:
+            table.add_column(justify="right", min_width=9)
+        table.add_row(*(Text(name, style="dim") for name in columns))
+        table.add_row(*(Text(f"{value:,}", style="bold") for value in columns.values()))
+        bar = ProgressBar(total=self.total_s, completed=min(self.seconds, self.total_s), width=70)
+        return Group(table, Text(self.phase), bar)
+
+
+async def verify(course: Course, view: View, env: Mapping[str, str]) -> Report:
+    """Runs it. What it wrote to disk is kept if a promise was broken.
+
+    Raises:
+        InvalidArgument: the course contradicts itself.
+        AtfError: a role can't start, or the store does not answer.
+    """
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
+    targets = course.targets()
+    directory = Path(tempfile.mkdtemp(prefix="atf-verify-"))
+    try:
+        with (directory / _LOG).open("w", encoding="utf-8", buffering=1) as log:
+            report = await _on_bench(
+                course, targets, directory, view, env, lambda name, line: print(f"{name:<14} | {line}", file=log)
+            )
+    except asyncio.CancelledError:  # Ctrl-C
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    except BaseException:
+        view.say(f"what the roles said is in {directory / _LOG}")
+        raise
+    if report.failures:
+        view.say(f"the lambdas' record and what the roles said are in {directory}")
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+    return report
+
+
+async def _on_bench(
+    course: Course,
+    targets: Sequence[str],
+    directory: Path,
+    view: View,
+    env: Mapping[str, str],
+    say: Callable[[str, str], None],
+) -> Report:
+    view.say("starting the roles")
+    async with Bench(
+        directory,
+        redis_url=course.redis_url,
+        seed=course.seed,
+        load=Load(rate=course.rate),
+        executors=course.executors,
+        env=env,
+        settings=course.settings,
+        say=say,
+    ) as bench:
+        view.say(f"task store: {bench.cluster.store}; namespace {bench.namespace}; seed {course.seed}")
+        showing = asyncio.create_task(_show(bench, course, view))
+        try:
+            struck, outcome = await _under_load(bench, course, targets, view)
+        except asyncio.CancelledError:
+            await _clear(bench, course, view)
+            raise
+        finally:
+            showing.cancel()
+        if outcome.breaches.get("stuck"):
+            await _clear(bench, course, view)
+        if not outcome.acknowledged:
+            raise Unavailable(f"not a single task was accepted: {dict(bench.stream.refused)}")
+        if course.redis_url:
+            view.say(
+                f"in the store stay the records of {outcome.acknowledged:,} finished tasks of {bench.namespace}, for"
+                f" {RETENTION_S / 60:g} minutes, and the names of its two lambdas"
+            )
+        return Report(course, outcome, struck, bench.namespace, bench.cluster.store, bench.timing.heartbeat_timeout)
+
+
+async def _under_load(bench: Bench, course: Course, targets: Sequence[str], view: View) -> tuple[int, Outcome]:
+    strikes = plan(course.seed, course.strikes, course.seconds, targets)
+    bench.start()
+    struck, _ = await asyncio.gather(carry_out(bench, strikes, view.say), asyncio.sleep(course.seconds))
+    view.say("no more tasks; waiting for the ends of all")
+    return struck, await bench.drain()
+
+
+async def _clear(bench: Bench, course: Course, view: View) -> None:
+    """Cancels what is left in a store that is not ours."""
+    if not course.redis_url:
+        return
+    try:
+        async with asyncio.timeout(_CLEAR_S):
+            count = await bench.cancel_all()
+        view.say(f"cancelled the {count} tasks of {bench.namespace} that had not finished")
+    except (AtfError, TimeoutError):
+        view.say(f"tasks of {bench.namespace} are left in the store: cancel them (atf ls {bench.namespace}/work)")
+
+
+async def _show(bench: Bench, course: Course, view: View) -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    while True:
+        seconds = loop.time() - began
+        view.show(
+            Standing(
+                phase="load " if seconds < course.seconds else "drain",
+                seconds=seconds,
+                total_s=course.seconds,
+                called=len(bench.stream.called),
+                accepted=len(bench.stream.accepted),
+                runs=bench.done,
+                running=sum(map(len, bench.record.running.values())),
+                strikes=len(bench.strikes),
+            )
+        )
+        await asyncio.sleep(_LOOK_S)

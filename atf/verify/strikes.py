@@ -1,0 +1,122 @@
+"""What is done to which role, and when, by a seed; and the doing of it. Only processes that the bench has started are touched."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from .bench import Bench
+
+ROLES: Final = ("frontend", "store-consumer", "controller", "executor", "hsc")
+STORE: Final = "store"
+"""It is struck only if it is the bench's own."""
+_FREEZE_S: Final = (0.5, 5.0)
+"""Seconds that a frozen process stands still."""
+_LIVES_S: Final = 15.0
+"""Seconds that a strike waits for a process to strike: the one before may have ended it."""
+
+
+class PlannedStrike(NamedTuple):
+    """One strike to be.
+
+    Attributes:
+        at_s: seconds from the start of the load.
+        what: "kill" or "freeze".
+        role: whose process.
+        hold_s: seconds that a freeze lasts.
+    """
+
+    at_s: float
+    what: str
+    role: str
+    hold_s: float
+
+    def __str__(self) -> str:
+        held = f" for {self.hold_s:.1f} s" if self.what == "freeze" else ""
+        return f"{self.what} {self.role}{held}"
+
+
+def plan(seed: int, count: int, seconds: float, roles: Sequence[str]) -> list[PlannedStrike]:
+    """Strikes spread over the load, each role in its turn, the order by chance; the same ones for a seed.
+
+    Args:
+        seed: of chance.
+        count: how many.
+        seconds: that the load lasts; the last tenth is left in peace.
+        roles: which.
+    """
+    chance = random.Random(f"strikes {seed}")
+    order: list[str] = []
+    while len(order) < count:
+        order += chance.sample(list(roles), len(roles))
+    step = 0.9 * seconds / max(count, 1)
+    strikes = []
+    for number, role in enumerate(order[:count]):
+        what = chance.choice(("kill", "kill", "freeze"))
+        at_s = round((number + chance.uniform(0.2, 0.8)) * step, 3)
+        strikes.append(PlannedStrike(at_s, what, role, round(chance.uniform(*_FREEZE_S), 3)))
+    return strikes
+
+
+async def carry_out(bench: Bench, strikes: Sequence[PlannedStrike], say: Callable[[str], None]) -> int:
+    """Carries a plan out, from now on.
+
+    Args:
+        bench: whose roles.
+        strikes: the plan.
+        say: is told of each.
+
+    Returns:
+        how many were carried out: one whose role has no process for long is left out.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    freezes: list[asyncio.Task[None]] = []
+    done = 0
+    try:
+        for each in strikes:
+            await asyncio.sleep(began + each.at_s - loop.time())
+            pid = await _target(bench, each.role)
+            if not pid:
+                say(f"left out: {each}; none runs")
+                continue
+            done += 1
+            say(f"{each} (process {pid})")
+            if each.what == "freeze":
+                freezes.append(asyncio.create_task(_freeze(bench, each, pid)))
+            elif each.role == "executor":
+                await bench.kill_worker(pid)
+            else:
+                bench.kill(each.role)
+        await asyncio.gather(*freezes)
+    finally:
+        for freeze in freezes:
+            freeze.cancel()
+        await asyncio.gather(*freezes, return_exceptions=True)
+    return done
+
+
+async def _freeze(bench: Bench, each: PlannedStrike, pid: int) -> None:
+    strike = await bench.freeze(each.role, pid)
+    try:
+        await asyncio.sleep(each.hold_s)
+    finally:
+        bench.thaw(strike)
+
+
+async def _target(bench: Bench, role: str) -> int:
+    """The process to strike: of executors the worker that runs most; 0: none runs."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _LIVES_S
+    while loop.time() < until:
+        if role == "executor":
+            workers = bench.workers()
+            pid = workers[0].worker if workers else 0
+        else:
+            pid = bench.cluster.pid(role)
+        if pid:
+            return pid
+        await asyncio.sleep(0.1)
+    return 0
