@@ -61,7 +61,7 @@ def available() -> str:
     return ""
 
 
-class LabError(Exception):
+class LabError(OSError):
     """A command that builds or changes the lab failed; the text has its words."""
 
 

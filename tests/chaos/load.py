@@ -1,113 +1,140 @@
-"""A service on a host of the lab: it schedules a steady stream of tasks until it is told to stop, then asks what became of them.
+"""A service on a host of the lab: the stream of atf.verify.load as a process of its own, which asks in the end what became of its tasks.
 
-    python -P -m tests.chaos.load PREFIX --rate 20 --seconds 0.3 --durability replicated
+    python -P -m tests.chaos.load FILE PREFIX SEED LOAD     LOAD: the fields of atf.verify.load.Load, in JSON
 
-SIGTERM stops the stream. What was not accepted yet is called for again until it is; then the tasks get `--settle` seconds to
-finish. What it does and hears goes into the diary.
+SIGTERM ends the stream. What was not accepted yet is called for again until it is; then the tasks get a while to finish. FILE
+gets a line of JSON for each of these, at once:
+
+    ["C", µs, key]                a task is called for
+    ["A", µs, key, µs]            it is accepted; due then, by the wall clock
+    ["E", key, {…}]               at the end: the fields of its Ending
+    ["R", {…}]                    at the end: the calls that failed, by kind
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import itertools
+import json
+import os
 import signal
-import time
-from typing import Any
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
 
 from atf.client import AsyncClient, TaskInfo
-from atf.errors import AtfError, TaskNotFound
-from atf.lambdas import Prepared
+from atf.errors import TaskNotFound
+from atf.verify.history import Accepted, Called
+from atf.verify.lambdas import NAMESPACE
+from atf.verify.load import Load, PlannedTask, Stream, planned
+from atf.verify.outcome import Ending
 
-from . import diary
-
-_CALL_S = 10.0
+SETTLE_S: Final = 200.0
+"""Seconds that calls get to be answered after the end of the stream, and tasks to finish after that."""
+_CALL_S: Final = 10.0
 """Seconds that one call takes at most, repetitions by the client included."""
-_AT_ONCE = 2_000
-"""Calls under way at most: while the store is away they pile up."""
-_LATER_EVERY, _LATER_S = 10, 2.0
-"""Every tenth task is to run later."""
-_LONG_EVERY, _LONG_S = 40, 20.0
-"""Some run for so long that they outlast a lease that nobody renews."""
+_LOOK_S: Final = 0.05
 
 
-class Load:
-    """One stream of tasks."""
+@dataclass
+class Heard:
+    """What a load has written so far.
 
-    def __init__(self, client: AsyncClient, prefix: str, seconds: float, durability: str) -> None:
-        self._client, self._prefix, self._seconds = client, prefix, seconds
-        self._more: dict[str, Any] = {"durability": durability} if durability else {}
-        self._ids: dict[str, str] = {}  # by key
-        self._room = asyncio.Semaphore(_AT_ONCE)
+    Attributes:
+        called: when each task was called for first, by key (µs, CLOCK_MONOTONIC).
+        accepted: when it was accepted, and when it is due (µs of the wall clock).
+        endings: what became of it.
+        refused: calls that failed, by kind.
+    """
 
-    async def run(self, rate: float, stop: asyncio.Event) -> None:
-        """Schedules until `stop`, and returns when all are accepted."""
-        began = time.monotonic()
-        async with asyncio.TaskGroup() as group:
-            for number in itertools.count():
-                await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
-                await self._room.acquire()
-                if stop.is_set():
-                    break
-                group.create_task(self._schedule(number))
+    path: Path
+    called: dict[str, int] = field(default_factory=dict)
+    accepted: dict[str, tuple[int, int]] = field(default_factory=dict)
+    endings: dict[str, Ending] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    _read: int = 0
 
-    async def _schedule(self, number: int) -> None:
-        key = f"{self._prefix}-{number}"
-        delay = _LATER_S if number % _LATER_EVERY == 0 else 0.0
-        task = diary.work_async if number % 2 else diary.work
-        seconds = _LONG_S if number % _LONG_EVERY == 1 else self._seconds
-        prepared: Prepared[int] = task.options(key=key, delay=delay, max_losses=100, **self._more).prepare(seconds)
-        diary.write("C", key)
-        due_us = diary.wall_us() + round(delay * 1e6)
-        while key not in self._ids:
-            try:
-                self._ids[key] = (await self._client.schedule(prepared)).id
-            except AtfError as error:
-                print(f"{type(error).__name__}: {error}", flush=True)
-                await asyncio.sleep(0.1)
-        diary.write("A", key, due_us)
-        self._room.release()
+    def poll(self) -> None:
+        """Reads what is new."""
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            lines, newline, _half = file.read().rpartition(b"\n")
+        self._read += len(lines) + len(newline)
+        for line in lines.splitlines():
+            match json.loads(line):
+                case ["C", at_us, key]:
+                    self.called[key] = at_us
+                case ["A", at_us, key, due_us]:
+                    self.accepted[key] = at_us, due_us
+                case ["E", key, fields]:
+                    self.endings[key] = Ending(**fields)
+                case ["R", refused]:
+                    self.refused = refused
 
-    async def conclude(self, seconds: float) -> None:
-        """Waits for the ends of all tasks, and notes what the store says of each."""
-        keys = {task_id: key for key, task_id in self._ids.items()}
-        finished = {each.id: each for each in await self._client.wait(keys, timeout=seconds)}
-        ahead_us = diary.wall_us() - time.monotonic_ns() // 1000
-        for task_id, key in keys.items():
-            task = finished.get(task_id) or await self._get(task_id)
-            if task is None:
-                diary.write("F", key, "-", 0)
-                continue
-            if isinstance(task.result, int) and task.finished_at is not None:
-                took_us = round(task.finished_at.timestamp() * 1e6) - ahead_us
-                diary.write_at(took_us, "R", key, task.result)
-            diary.write("F", key, task.status.name, int(task.finished_at is not None))
-
-    async def _get(self, task_id: str) -> TaskInfo | None:
-        try:
-            return await self._client.get(task_id)
-        except TaskNotFound:
-            return None
+    def plans(self, load: Load, seed: int, prefix: str) -> Iterator[PlannedTask]:
+        """What was asked for."""
+        for each in planned(load, seed, prefix):
+            if each.key not in self.called:
+                return
+            yield each
 
 
-async def main() -> None:
-    """Runs one load."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("prefix")
-    parser.add_argument("--rate", type=float, default=20)
-    parser.add_argument("--seconds", type=float, default=0.3)
-    parser.add_argument("--durability", default="")
-    parser.add_argument("--settle", type=float, default=120)
-    given = parser.parse_args()
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with AsyncClient(timeout=_CALL_S) as client:
-        load = Load(client, given.prefix, given.seconds, given.durability)
-        await load.run(given.rate, stop)
-        print("all accepted", flush=True)
-        await load.conclude(given.settle)
-    print("concluded", flush=True)
+async def run(path: Path, prefix: str, seed: int, load: Load) -> None:
+    """Runs one load until SIGTERM, and to its end."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    with path.open("w", encoding="utf-8", buffering=1) as file:
+        async with AsyncClient(timeout=_CALL_S) as client:
+            stream = Stream(client, os.environ[NAMESPACE], load, planned(load, seed, prefix))
+            streaming, telling = loop.create_task(stream.run()), loop.create_task(_tell(stream, file))
+            await asyncio.wait({streaming, loop.create_task(ended.wait())}, return_when=asyncio.FIRST_COMPLETED)
+            streaming.cancel()
+            with suppress(asyncio.CancelledError):
+                await streaming
+            await stream.settle(SETTLE_S)
+            await asyncio.sleep(2 * _LOOK_S)
+            telling.cancel()
+            for key, ending in (await _endings(client, stream)).items():
+                _write(file, "E", key, asdict(ending))
+        _write(file, "R", stream.refused)
+
+
+async def _tell(stream: Stream, file: IO[str]) -> None:
+    told = 0
+    while True:
+        for event in stream.events[told:]:
+            told += 1
+            match event:
+                case Called(at_us, key):
+                    _write(file, "C", at_us, key)
+                case Accepted(at_us, key, due_us):
+                    _write(file, "A", at_us, key, due_us)
+                case _:
+                    pass
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _endings(client: AsyncClient, stream: Stream) -> dict[str, Ending]:
+    """What the store says of each accepted task when it has had time to finish; nothing of those it does not know."""
+    ids = stream.accepted
+    finished = {each.id: each for each in await client.wait(ids.values(), timeout=SETTLE_S)}
+    found: dict[str, Ending] = {}
+    for key, task_id in ids.items():
+        with suppress(TaskNotFound):
+            found[key] = _ending(finished.get(task_id) or await client.get(task_id))
+    return found
+
+
+def _ending(task: TaskInfo) -> Ending:
+    return Ending(task.status.name, task.status.finished, task.attempts, task.losses, task.result)
+
+
+def _write(file: IO[str], *words: Any) -> None:
+    file.write(json.dumps(words) + "\n")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(run(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), Load(**json.loads(sys.argv[4]))))

@@ -6,7 +6,6 @@ It owns that process and what is known of its descendants; who is alive when is 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,20 +13,13 @@ from typing import Final
 
 from atf.cli.processes import ExecutorPids, executors_of
 from atf.embedded.child import Child
+from atf.errors import Unavailable
 
 from .lab import Host
 
-ROOT: Final = Path(__file__).parents[2]
 UP_S: Final = 60.0
 """Seconds that all roles may take to start, on a busy machine."""
 _LINES_KEPT: Final = 20_000
-
-
-def environment(folder: Path, **variables: str) -> dict[str, str]:
-    """Ours without settings of ATF, with the code under test, and `variables`."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("ATF_")}
-    path = os.pathsep.join(filter(None, [str(ROOT), ours.get("PYTHONPATH")]))
-    return ours | {"PYTHONPATH": path, "ATF_CONFIG": str(folder / "none.toml")} | variables
 
 
 class Roles:
@@ -55,7 +47,7 @@ class Roles:
         """Returns when all roles are up.
 
         Raises:
-            RuntimeError: it ended instead, or took too long; the text has what it said last.
+            Unavailable: it ended instead, or took too long; the text has what it said last.
         """
         self._up.clear()
         with self.host.inside():
@@ -67,7 +59,7 @@ class Roles:
         if not up.done():
             up.cancel()
             last = "\n".join(self.said[-20:])
-            raise RuntimeError(f"atf up on {self.host.name} is not up:\n{last}")
+            raise Unavailable(f"atf up on {self.host.name} is not up:\n{last}")
 
     async def stop(self, grace: float = 60.0) -> int:
         """Ends it in order; its exit code."""

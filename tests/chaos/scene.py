@@ -1,38 +1,52 @@
 """A laboratory with a store, roles and loads on its hosts, and what came of it: the frame of every row that cuts links.
 
-It owns the order of start and end, the watch over processes, and the judgement. What is cut or killed is the rows' matter.
+It owns the order of start and end, and the judgement. What is cut or killed is the rows' matter.
+
+    async with Scene(progress, timing) as scene:
+        store = SentinelStore([scene.lab.host(name) for name in "abc"], scene.folder)
+        await scene.begin(store, [scene.lab.host("r")], durability="replicated")
+        scene.lab.cut("a")
+        ...
+        outcome = await scene.judge()
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import select
+import json
+import random
 import shutil
+import signal
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from atf.config import Timing
 from atf.embedded.child import Child
-from atf.verify.history import Accepted, Began, Called, Ended, Event, Gone, Judgement, check
+from atf.errors import Unavailable
+from atf.verify.history import Accepted, Began, Called, Event, Found, Gone, Recorded
+from atf.verify.lambdas import NAMESPACE
+from atf.verify.load import Load, PlannedTask
+from atf.verify.outcome import Ending, Outcome, judge
+from atf.verify.record import DIRECTORY, Record, events, now_us, pid_of
+from atf.verify.watch import Deaths
 
-from . import diary
+from .bench import environment
+from .frame import Progress
 from .lab import Host, Lab
-from .roles import Roles, environment
+from .load import SETTLE_S, Heard
+from .roles import Roles
 
-APP: Final = "tests.chaos.diary:app"
-KEEP: Final = "ATF_LAB_KEEP"
-"""Where this variable is set, all that a scene wrote is kept: the stores' logs, the diary, the words of roles and loads."""
-SETTLE_S: Final = 180.0
-"""Seconds that all tasks get to finish after the last accident."""
-_LOOK_MS: Final = 20
+APP: Final = "atf.verify.lambdas:app"
+LOAD: Final = Load(rate=20, short_s=0.8, long_s=20, long_share=0.03, delayed_share=0.1)
+"""Of each host with roles. Some tasks run for so long that they outlast a lease that nobody renews."""
+_LOOK_S: Final = 0.05
+_STOP_S: Final = 60.0
 
 
 class Store(Protocol):
@@ -43,208 +57,179 @@ class Store(Protocol):
     async def start(self) -> None: ...
 
 
-class Watch:
-    """Notes when processes end that write in the diary, by the kernel's word."""
-
-    def __init__(self, folder: Path) -> None:
-        self.gone: list[Gone] = []
-        self._folder, self._seen = folder, set[str]()
-        self._files: dict[int, str] = {}
-        self._poll = select.poll()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Ends the watch."""
-        self._stop.set()
-        self._thread.join()
-        while self._files:
-            os.close(self._files.popitem()[0])
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            for name in sorted({each.name for each in self._folder.iterdir()} - self._seen):
-                self._seen.add(name)
-                try:
-                    file = os.pidfd_open(int(name.partition("-")[0]))
-                except ProcessLookupError:
-                    self._note(name)
-                else:
-                    self._files[file] = name
-                    self._poll.register(file, select.POLLIN)
-            for file, _ in self._poll.poll(_LOOK_MS):
-                self._note(self._files.pop(file))
-                self._poll.unregister(file)
-                os.close(file)
-
-    def _note(self, process: str) -> None:
-        self.gone.append(Gone(time.monotonic_ns() // 1000, process))
-
-
-@dataclass(slots=True)
-class Story:
-    """What came of a scene.
-
-    Attributes:
-        judgement: of the history checker.
-        longest_wait_s: seconds from a Schedule call to its acceptance, at most, by the prefix of its load.
-        notes: what the row measured beside.
-        troubles: what did not go as it should, a sentence each.
-    """
-
-    judgement: Judgement = field(default_factory=Judgement)
-    longest_wait_s: dict[str, float] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)
-    troubles: list[str] = field(default_factory=list)
+@dataclass
+class _Load:
+    process: Child
+    heard: Heard
+    what: Load
+    seed: int
+    said: list[str]
 
 
 class Scene:
-    """A lab, and what runs in it.
-
-        async with Scene(timing) as scene:
-            store = SentinelStore([scene.lab.host(name) for name in "abc"], scene.folder)
-            await scene.begin(store, [scene.lab.host("r")], durability="replicated")
-            ...
-            story = await scene.judge()
+    """A lab, and what runs in it; all of it ends with the scene.
 
     Args:
+        progress: is told where the logs are, if they are kept.
         timing: of all roles.
     """
 
-    def __init__(self, timing: Timing | None = None) -> None:
+    def __init__(self, progress: Progress, timing: Timing | None = None) -> None:
         self.timing = timing or Timing()
         self.roles: dict[str, Roles] = {}
-        self.story = Story()
         self.folder = Path(tempfile.mkdtemp(prefix="atf-lab-"))
-        self.diary = self.folder / "diary"
-        self.diary.mkdir()
         self.lab = Lab()
-        self._watch = Watch(self.diary)
-        self._reader = diary.Reader(self.diary)
-        self._loads: dict[str, Child] = {}
-        self.said: dict[str, list[str]] = {}
+        self.keep = False
+        """Whether the logs of everybody are kept; set where a trial fails."""
+        self._progress = progress
+        self._record = Record(self.folder / "record")
+        self._record.directory.mkdir()
+        self._deaths = Deaths()
+        self._loads: dict[str, _Load] = {}
+        self._looking: asyncio.Task[None] | None = None
 
     async def begin(
-        self,
-        store: Store,
-        hosts: Sequence[Host],
-        *,
-        durability: str = "",
-        rate: float = 20,
-        seconds: float = 0.5,
-        executors: int = 2,
-        variables: Mapping[str, str] | None = None,
+        self, store: Store, hosts: Sequence[Host], *, durability: str, executors: int = 2, load: Load = LOAD
     ) -> None:
-        """Starts the store, then every role and a load on each of these hosts; returns when tasks have run in all executors.
+        """Starts the store, then every role and a load on each of these hosts; returns when all executors have run tasks.
 
         Args:
             store: the task store.
             hosts: where roles and loads are.
-            durability: of every task and every claim; "": the roles' default.
-            rate: tasks a second and load.
-            seconds: that a task takes.
+            durability: of every task and every claim.
             executors: on each host.
-            variables: more of the environment of the roles.
+            load: of each host.
         """
+        self._looking = asyncio.get_running_loop().create_task(self._look())
         await store.start()
-        timing = {f"ATF_{name.upper()}": str(getattr(self.timing, name)) for name in Timing.__dataclass_fields__}
-        floor = {"ATF_DURABILITY": durability} if durability else {}
-        env = environment(self.folder, **timing, **floor, **(variables or {}), **{diary.FOLDER: str(self.diary)})
+        timing = {f"ATF_{each.name.upper()}": str(getattr(self.timing, each.name)) for each in fields(Timing)}
+        ours = {DIRECTORY: str(self._record.directory), NAMESPACE: "lab", "ATF_DURABILITY": durability}
+        env = environment(self.folder, **timing, **ours)
         for host in hosts:
             roles = Roles(host, store.url, [APP], env, ["--executors", str(executors)])
-            await roles.start()
             self.roles[host.name] = roles
-            self._start_load(host, ["--rate", str(rate), "--seconds", str(seconds)], env)
+            await roles.start()
+            self._start_load(host, load, env)
         for host in hosts:
             await self.works(host.name, executors)
 
+    # --- looking ---
+
     async def works(self, host: str, executors: int = 1, seconds: float = 60.0) -> float:
-        """Waits until so many executors of a host have begun tasks after now; the seconds that took.
+        """Waits until so many executors of a host have begun runs after now; the seconds that took.
 
         Raises:
             TimeoutError: they have not.
         """
         began = time.monotonic()
-        async with asyncio.timeout(seconds):
-            while True:
-                busy = {diary.pid_of(each.process) for each in self.begun(began)} & self.workers(host)
-                if len(busy) >= executors:
-                    return time.monotonic() - began
-                await asyncio.sleep(0.2)
+        while len(self.began_in(began) & self.workers(host)) < executors:
+            if time.monotonic() - began > seconds:
+                raise TimeoutError(f"not within {seconds:g} s: tasks begin in {executors} executors on {host}")
+            await asyncio.sleep(4 * _LOOK_S)
+        return time.monotonic() - began
 
-    def begun(self, since: float) -> list[Began]:
-        """The runs that began after an instant (monotonic, seconds)."""
-        return [each for each in self._events() if isinstance(each, Began) and each.at_us >= since * 1e6]
+    def workers(self, *hosts: str) -> set[int]:
+        """The executors' workers that live on these hosts."""
+        return {each.worker for host in hosts for each in self.roles[host].executors()}
 
-    def waits(self, since: float, *prefixes: str) -> dict[str, float]:
-        """The longest wait, in seconds, for the acceptance of a task that was called for after an instant; by load.
+    def began_in(self, since: float) -> set[int]:
+        """The processes in which runs began after an instant (monotonic, seconds)."""
+        self._record.poll()
+        return {pid_of(each.process) for each in self._record.begun if each.at_us >= since * 1e6}
 
-        A call that has not been answered waits until now.
-        """
-        waits: dict[str, float] = dict.fromkeys(prefixes or self.roles, 0.0)
-        called: dict[str, int] = {}
-        now_us = time.monotonic_ns() // 1000
-        for each in self._events():
-            if isinstance(each, Called) and each.at_us >= since * 1e6:
-                called[each.task_id] = each.at_us
-        answered = {each.task_id: each.at_us for each in self._events() if isinstance(each, Accepted)}
-        for key, at_us in called.items():
-            prefix = key.rpartition("-")[0]
-            if prefix in waits:
-                waits[prefix] = max(waits[prefix], (answered.get(key, now_us) - at_us) / 1e6)
-        return waits
-
-    def busy(self) -> set[int]:
+    def at_work(self) -> set[int]:
         """The processes in which runs have begun and not ended."""
-        began = {(each.process, each.task_id, each.fence) for each in self._events() if isinstance(each, Began)}
-        ended = {(each.process, each.task_id, each.fence) for each in self._events() if isinstance(each, Ended)}
-        return {diary.pid_of(process) for process, _, _ in began - ended}
+        self._record.poll()
+        return {pid_of(process) for process, runs in self._record.running.items() if runs}
 
-    def workers(self, host: str) -> set[int]:
-        """The executors' workers that live on a host."""
-        return {each.worker for each in self.roles[host].executors()}
+    def waited(self, since: float, *hosts: str) -> float:
+        """Seconds that a Schedule call of these hosts' loads (default: all) took at most which was made after an instant.
 
-    async def judge(self) -> Story:
-        """Stops the loads, lets all tasks finish, and judges the history."""
+        One that has not been answered takes until now. The client repeats what fails, so this is how long Schedule was away.
+        """
+        longest = 0
+        for each in hosts or self._loads:
+            heard = self._loads[each].heard
+            heard.poll()
+            for key, at_us in heard.called.items():
+                if at_us >= since * 1e6:
+                    longest = max(longest, heard.accepted.get(key, (now_us(), 0))[0] - at_us)
+        return longest / 1e6
+
+    # --- the end ---
+
+    async def judge(self) -> Outcome:
+        """Ends the loads, lets all tasks finish, and judges the history.
+
+        Raises:
+            Unavailable: a load did not come to its end.
+        """
         for each in self._loads.values():
-            os.kill(each.pid, 15)
-        for name, each in self._loads.items():
+            each.process.send(signal.SIGTERM)
+        for host, each in self._loads.items():
             try:
-                code = await asyncio.wait_for(each.wait(), SETTLE_S + 60)
+                code = await asyncio.wait_for(each.process.wait(), 2 * SETTLE_S + _STOP_S)
             except TimeoutError:
                 code = None
             if code != 0:
-                last = "\n".join(self.said[name][-5:])
-                self.story.troubles.append(f"the load on {name} did not conclude ({code}): {last}")
-        for roles in self.roles.values():
-            await roles.stop()
-        self._watch.close()
-        events = [*self._events(), *self._watch.gone]
-        self.story.judgement = check(events)
-        self.story.longest_wait_s = self.waits(0)
-        return self.story
+                raise Unavailable(f"the load on {host} did not conclude ({code}): {' / '.join(each.said[-5:])}")
+        await asyncio.gather(*(each.stop(_STOP_S) for each in self.roles.values()))
+        return self._judged()
+
+    def _judged(self) -> Outcome:
+        self._record.poll()
+        end = now_us()
+        gone = [Gone(at_us, name) for name, at_us in self._deaths.all.items()]
+        history: list[Event] = [*events(self._record), *gone]
+        endings: dict[str, Ending] = {}
+        plans: dict[str, PlannedTask] = {}
+        refused: Counter[str] = Counter()
+        for host, each in self._loads.items():
+            each.heard.poll()
+            history += [Called(at_us, key) for key, at_us in each.heard.called.items()]
+            history += [Accepted(at_us, key, due_us) for key, (at_us, due_us) in each.heard.accepted.items()]
+            endings |= each.heard.endings
+            plans |= {plan.key: plan for plan in each.heard.plans(each.what, each.seed, host)}
+            refused.update(each.heard.refused)
+        history += [
+            Recorded(end, key, int(each.result)) for key, each in endings.items() if each.status == "SUCCESS"
+        ]  # no claim can be younger than that
+        for key in {each.task_id for each in history if isinstance(each, Called | Began)}:
+            found = endings.get(key)
+            history.append(Found(end + 1, key, found.status if found else "", found is not None and found.finished))
+        return judge(history, endings, plans, refused=refused)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
         self.lab.close()
-        self._watch.close()
-        if KEEP not in os.environ:
+        self._deaths.stop()
+        if kind is None and not self.keep:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
-        for name, lines in {**self.said, **{f"{name}-roles": each.said for name, each in self.roles.items()}}.items():
+        said = {f"{name}-roles": each.said for name, each in self.roles.items()}
+        said |= {f"{name}-load": each.said for name, each in self._loads.items()}
+        for name, lines in said.items():
             (self.folder / f"{name}.log").write_text("\n".join(lines), "utf-8")
-        print(f"kept: {self.folder}")
+        self._progress.say(f"all logs are in {self.folder}")
 
-    def _start_load(self, host: Host, flags: list[str], env: Mapping[str, str]) -> None:
-        said = self.said.setdefault(host.name, [])
-        command = [sys.executable, "-P", "-m", "tests.chaos.load", host.name, "--settle", str(SETTLE_S), *flags]
+    def _start_load(self, host: Host, load: Load, env: dict[str, str]) -> None:
+        path, seed, said = self.folder / f"{host.name}-load.jsonl", random.getrandbits(32), list[str]()
+        path.touch()
+        words: list[Any] = [path, host.name, seed, json.dumps(asdict(load))]
         with host.inside():
-            self._loads[host.name] = Child(command, env=env, on_line=said.append)
+            command = [sys.executable, "-P", "-m", "tests.chaos.load", *map(str, words)]
+            self._loads[host.name] = _Load(Child(command, env=env, on_line=said.append), Heard(path), load, seed, said)
 
-    def _events(self) -> list[Event]:
-        return self._reader.poll()
+    async def _look(self) -> None:
+        """Puts every process that runs tasks under watch."""
+        while True:
+            self._record.poll()
+            for process in self._record.processes:
+                self._deaths.watch(process, pid_of(process))
+                if self._deaths.died_us(process):
+                    self._record.close(process)
+            await asyncio.sleep(_LOOK_S)

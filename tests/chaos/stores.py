@@ -18,6 +18,7 @@ from redis.retry import Retry
 
 from atf.embedded import find_binary
 from atf.embedded.child import Child
+from atf.errors import Unavailable
 
 from .lab import Host
 
@@ -103,23 +104,26 @@ class Server:
         """The answer to one command, asked on its own host: a cut does not matter.
 
         Raises:
-            redis.RedisError, OSError: it refuses, or does not answer within a second.
+            Unavailable: it refuses, or does not answer within a second.
         """
-        with self.host.inside(), contextlib.closing(self._client()) as client:
-            return client.execute_command(*command)  # type: ignore[no-untyped-call]
+        try:
+            with self.host.inside(), contextlib.closing(self._client()) as client:
+                return client.execute_command(*command)  # type: ignore[no-untyped-call]
+        except (redis.RedisError, OSError) as error:
+            raise Unavailable(f"{' '.join(map(str, command))} to {self.address}: {error}") from error
 
     def answers(self) -> bool:
         """Whether it answers PING."""
         try:
             return bool(self.ask("PING"))
-        except (redis.RedisError, OSError):
+        except Unavailable:
             return False
 
     def replication(self) -> dict[str, Any]:
         """Its view of who follows whom; empty while it does not answer."""
         try:
             return dict(self.ask("INFO", "replication"))
-        except (redis.RedisError, OSError):
+        except Unavailable:
             return {}
 
     def _client(self) -> redis.Redis:
@@ -291,7 +295,7 @@ def _knows(sentinel: Server, servers: int) -> bool:
 def _master_of(sentinel: Server) -> str:
     try:
         host, port = sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER)
-    except (redis.RedisError, OSError):
+    except Unavailable:
         return ""
     return f"{host}:{port}"
 
@@ -300,7 +304,7 @@ def _cluster_info(server: Server) -> dict[str, str]:
     """What a node says of its cluster; empty while it does not answer."""
     try:
         said = str(server.ask("CLUSTER", "INFO"))
-    except (redis.RedisError, OSError):
+    except Unavailable:
         return {}
     return dict(line.split(":", 1) for line in said.split())
 

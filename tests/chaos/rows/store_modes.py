@@ -1,0 +1,252 @@
+"""Rows: the store modes tried for real, on hosts whose links are cut and whose servers are killed under load."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from atf.config import Timing
+from tests.chaos.frame import Progress, Row, Trial
+from tests.chaos.lab import available
+from tests.chaos.scene import Scene
+from tests.chaos.stores import ClusterStore, SentinelStore, Server, Single, followers, until
+
+REPLICATED: Final = "replicated"
+TIMING: Final = Timing(heartbeat_interval=3, heartbeat_timeout=20)
+"""A failover takes four to seven seconds. With the default interval three heartbeats may fail within five, and every executor
+at work would end itself; with this one those bear it that are not cut off."""
+CUT_S: Final = 40.0
+"""Seconds a cut lasts: a failover, a whole lease in which the new master gives no claims, and some time at work."""
+ALONE_S: Final = 5.0
+"""Seconds after which no write comes through to a master that was cut off."""
+SHORT_CUT_S: Final = 8.0
+PERIOD_S: Final = 60.0
+"""Seconds from one killed master of a Cluster to the next."""
+SCHEDULE_S: Final = 5.0
+"""Seconds that Schedule may be away for by one killed master of a Cluster, or while a site is cut off that has not the master."""
+BACK_S: Final = 90.0
+"""Seconds after a cut until everybody works again, at most."""
+_RECENT_S: Final = 10.0
+
+Try = Callable[[Scene], Awaitable[Callable[[int], Awaitable[Trial]]]]
+"""Begins a scene, and answers what does one trial in it."""
+
+
+async def _run(begin: Try, timing: Timing, n: int, progress: Progress) -> Sequence[Trial]:
+    async with Scene(progress, timing) as scene:
+        once = await begin(scene)
+        found: list[Trial] = []
+        for number in progress.trials(n):
+            found.append(await once(number))
+            shown = ", ".join(
+                f"{name} {value}" for name, value in found[-1].items() if name != "failures" and value != []
+            )
+            progress.say(f"{shown}{''.join(f'; BROKEN: {each}' for each in found[-1]['failures'])}")
+        outcome = await scene.judge()
+        for each in outcome.findings:
+            progress.say(f"  {each}")
+        found[0] |= outcome.figures()
+        found[0]["failures"] = [*outcome.failures, *found[0]["failures"]]
+        scene.keep = any(each["failures"] for each in found)
+        return found
+
+
+# --- a single server --------------------------------------------------------------------------------------------------
+
+
+async def _single(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
+    store = Single(scene.lab.host("store"), scene.folder)
+    await scene.begin(store, [scene.lab.host("r1")], durability="disk")
+
+    async def once(_number: int) -> Trial:
+        scene.lab.cut("store")
+        await asyncio.sleep(SHORT_CUT_S)
+        scene.lab.heal()
+        cut = await scene.works("r1", seconds=BACK_S)
+        await store.server.kill()
+        await store.start()
+        return {
+            "failures": [],
+            "works_after_cut_s": round(cut, 2),
+            "works_after_kill_s": round(await scene.works("r1", seconds=BACK_S), 2),
+        }
+
+    return once
+
+
+# --- Sentinels --------------------------------------------------------------------------------------------------------
+
+
+async def _split_brain(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
+    store = SentinelStore([scene.lab.host(name) for name in ("s1", "s2", "s3")], scene.folder)
+    roles = ["r1", "r2"]
+    await scene.begin(store, [scene.lab.host(name) for name in roles], durability=REPLICATED)
+
+    async def once(number: int) -> Trial:
+        await store.whole()
+        master = _known(store.master())
+        inside, outside = roles[number % 2], roles[1 - number % 2]
+        return await _cut_off(
+            scene, store, lambda: scene.lab.split(master.host.name, inside), master, [inside], [outside]
+        )
+
+    return once
+
+
+async def _datacenters(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
+    sites = ("east", "north", "west")
+    servers = [scene.lab.host(f"{site}-store", site) for site in sites]
+    roles = {site: scene.lab.host(f"{site}-roles", site) for site in sites}
+    store = SentinelStore(servers, scene.folder)
+    await scene.begin(store, list(roles.values()), durability=REPLICATED, executors=1)
+
+    async def once(number: int) -> Trial:
+        await store.whole()
+        master = _known(store.master())
+        masters = master.host.name.partition("-")[0]
+        # every second time that of the master, else the others in turns
+        site = masters if number % 2 == 0 else [each for each in sites if each != masters][number // 2 % 2]
+        others = [roles[each].name for each in sites if each != site]
+        lost = master if site == masters else None
+        return await _cut_off(scene, store, lambda: scene.lab.cut(site), lost, [roles[site].name], others)
+
+    return once
+
+
+async def _cut_off(
+    scene: Scene,
+    store: SentinelStore,
+    cut: Callable[[], None],
+    master: Server | None,
+    inside: Sequence[str],
+    outside: Sequence[str],
+) -> Trial:
+    """While a part is cut off: the others elect a master if it was theirs, and go on; the part's executors end. Then it is healed.
+
+    Args:
+        scene: where.
+        store: its store.
+        cut: cuts it off.
+        master: the master that is cut off; None: it is not.
+        inside: the hosts with roles that are cut off.
+        outside: the other ones with roles.
+    """
+    failures: list[str] = []
+    trial: Trial = {"failures": failures}
+    unharmed = scene.workers(*outside)
+    cut()
+    began = time.monotonic()
+    if master is not None:
+        others = [each.host for each in store.servers if each is not master]
+        trial["elected_s"] = _rounded(
+            await until(lambda: store.master(others) not in {None, master}, "the others elect a master")
+        )
+    await asyncio.sleep(max(0.0, began + ALONE_S - time.monotonic()))
+    holders = scene.at_work() & scene.workers(*inside)
+    trial["at_work_inside"] = len(holders)
+    await asyncio.sleep(max(0.0, began + CUT_S - time.monotonic()))
+    idle = [host for host in outside if not scene.began_in(time.monotonic() - _RECENT_S) & scene.workers(host)]
+    failures += [f"no task began on {host} in the last {_RECENT_S:g} s of the cut" for host in idle]
+    left = holders & scene.workers(*inside)
+    failures += [f"an executor that was cut off at work still lives after {CUT_S:g} s"] * len(left)
+    trial["schedule_away_s"] = _rounded(away := scene.waited(began, *outside))
+    if master is None and away > SCHEDULE_S:
+        failures.append(f"Schedule was away for {away:.1f} s where nothing was cut")
+    trial["ended_outside"] = len(unharmed - scene.workers(*outside))
+    scene.lab.heal()
+    healed = time.monotonic()
+    await store.whole()
+    trial["whole_s"] = _rounded(time.monotonic() - healed)
+    for host in [*inside, *outside]:
+        await scene.works(host, seconds=BACK_S)
+    trial["works_again_s"] = _rounded(time.monotonic() - healed)
+    return trial
+
+
+def _known(master: Server | None) -> Server:
+    if master is None:
+        raise TimeoutError("the Sentinels do not agree on a master")
+    return master
+
+
+# --- a Redis Cluster --------------------------------------------------------------------------------------------------
+
+
+async def _cluster(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
+    store = ClusterStore([scene.lab.host(f"s{number}") for number in range(1, 7)], scene.folder)
+    await scene.begin(store, [scene.lab.host(name) for name in ("r1", "r2")], durability=REPLICATED)
+
+    async def once(number: int) -> Trial:
+        await store.whole()
+        killed = store.masters()[number % 3]
+        heirs = followers(killed)
+        unharmed = scene.workers(*scene.roles)
+        await killed.kill()
+        began = time.monotonic()
+        failover = await until(lambda: any(each.address in heirs for each in store.masters()), "a replica takes over")
+        await killed.start()
+        await store.whole()
+        whole = time.monotonic() - began
+        for host in scene.roles:
+            await scene.works(host, seconds=BACK_S)
+        await asyncio.sleep(max(0.0, began + PERIOD_S - time.monotonic()))
+        away = scene.waited(began)
+        return {
+            "failures": [f"Schedule was away for {away:.1f} s"] if away > SCHEDULE_S else [],
+            "failover_s": _rounded(failover),
+            "whole_s": _rounded(whole),
+            "schedule_away_s": _rounded(away),
+            "ended": len(unharmed - scene.workers(*scene.roles)),
+        }
+
+    return once
+
+
+def _rounded(seconds: float) -> float:
+    return round(seconds, 2)
+
+
+def _row(begin: Try, timing: Timing = TIMING, **words: Any) -> Row:
+    return Row(run=functools.partial(_run, begin, timing), available=available, **words)
+
+
+KEPT: Final = "acknowledged tasks lost 0, concurrent 0, early 0"
+
+ROWS: Final = [
+    _row(
+        _single,
+        Timing(),
+        name="store-cut",
+        what=f"single store (appendfsync always) cut off for {SHORT_CUT_S:g} s, then killed and started again",
+        bar=KEPT,
+        full=10,
+        batch=10,
+    ),
+    _row(
+        _split_brain,
+        name="split-brain",
+        what="Sentinels, durability replicated: the master is parted from its replicas, with roles and clients on both sides",
+        bar=f"{KEPT}; executors that are cut off end; the other side goes on",
+        full=10,
+        batch=5,
+    ),
+    _row(
+        _cluster,
+        name="cluster-kill",
+        what="Redis Cluster 3 + 3, durability replicated: a master is killed each minute and comes back as a replica",
+        bar=f"{KEPT}; Schedule is away for ≤ {SCHEDULE_S:g} s",
+        full=15,
+        batch=15,
+    ),
+    _row(
+        _datacenters,
+        name="datacenter-cut",
+        what="three sites, each with a store server, a Sentinel, every role and clients: one is cut off whole",
+        bar=f"{KEPT}; work goes on in the others",
+        full=10,
+        batch=5,
+    ),
+]
