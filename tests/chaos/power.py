@@ -18,15 +18,21 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .refusal import NotRun
+from atf.embedded import find_binary
+from atf.errors import AtfError
 
 _SOURCE: Final = Path(__file__).with_name("fsync_shim.c")
 _ROOT: Final = Path(__file__).parents[2]
 _COMPILERS: Final = ("cc", "gcc", "clang", "tcc")
+
+
+class NotRun(Exception):
+    """Power losses can't be played here; the text says what is missing."""
 
 
 class Power:
@@ -68,6 +74,16 @@ class Power:
         """A line for every power loss: what went."""
         path = self.state / "said"
         return path.read_text("utf-8").splitlines() if path.exists() else []
+
+
+def available(binary: Path | None = None) -> str:
+    """ "" or why no power loss can be played here."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _loads(binary or find_binary().path, compiled(Path(folder)))
+        except (NotRun, AtfError) as why:
+            return str(why)
+    return ""
 
 
 def compiled(folder: Path) -> Path:

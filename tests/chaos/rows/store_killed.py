@@ -1,0 +1,59 @@
+"""Rows: the store server is killed under load, and started again by its supervisor."""
+
+from __future__ import annotations
+
+import functools
+import random
+import time
+from collections.abc import Sequence
+
+from tests.chaos.bench import bench, settled
+from tests.chaos.frame import Progress, Row, Trial
+from tests.chaos.storewatch import ALWAYS, EVERYSEC, Resumption, back, bars, judged
+
+
+async def _kill(durability: str, n: int, progress: Progress) -> Sequence[Trial]:
+    async with bench(progress, settings={"durability": durability}) as world:
+        found: list[Trial] = []
+        for _ in progress.trials(n):
+            await settled(world, 2.0, 4.0)
+            killed = time.monotonic()
+            strike = world.kill("store")
+            away = await back(world, killed)
+            resumption = Resumption(world)
+            bar = bars(world, durability)
+            took = await resumption.watch(max(bar.values()) + random.uniform(10, 12))
+            recovered = await world.recovered(strike)
+            progress.say(f"away {away:.1f} s; then {', '.join(f'{what} {each:.1f} s' for what, each in took.items())}")
+            found.append(_trial(away, took, bar, recovered=recovered))
+        return judged(world, await world.drain(), found, progress)
+
+
+def _trial(away: float, took: dict[str, float], bar: dict[str, float], *, recovered: bool) -> Trial:
+    failures = [
+        f"{what}: {took.get(what, 'nothing')} s after the store's return, the bar is {most:g} s"
+        for what, most in bar.items()
+        if took.get(what, most + 1) > most
+    ]
+    failures += [] if recovered else ["not all that was cut off ran again"]
+    return {"failures": failures, "away_s": round(away, 3), **{f"{what}_s": each for what, each in took.items()}}
+
+
+ROWS = [
+    Row(
+        name="store-killed",
+        what="SIGKILL to the store (appendfsync always) under 500 tasks/s",
+        bar="lost 0, concurrent 0, early 0; each role works again within 5 s of the store's return",
+        full=50,
+        batch=10,
+        run=functools.partial(_kill, ALWAYS),
+    ),
+    Row(
+        name="store-killed-everysec",
+        what="SIGKILL to the store (appendfsync everysec) under 500 tasks/s",
+        bar="lost 0, concurrent 0, early 0; Schedule within 5 s of the store's return, claims within H + 5 s",
+        full=10,
+        batch=5,
+        run=functools.partial(_kill, EVERYSEC),
+    ),
+]
