@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from .context import local_context
+from .durability import durability_of
 from .errors import InvalidArgument
 from .options import CallOptions, LambdaOptions, TaskOptionsValues, duration_us, instant_us, run_options
 from .payload import decode_result, encode_named, encode_result, short
@@ -119,6 +120,8 @@ class Lambda(Schedulable[P, R]):
             key: idempotency key. The same call again finds the task that it made; another call with it fails.
             ordering_key: tasks of one key run one after another, in the order in which they were accepted.
             labels: at most 16 names with values, for people.
+            durability: "relaxed", "disk" (the store's disk has it) or "replicated" (a replica has it): how safe the task must
+                be before the call returns; default what the frontend is set to. See docs/stores.md.
             timeout: seconds or a timedelta that one run may take; None: no bound.
             max_attempts, max_losses, backoff, retention: as for `@app.task`.
 
@@ -211,6 +214,8 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
     if "ordering_key" in options:
         spec.ordering_key = check_name(options["ordering_key"], "ordering_key")
     request = f.ScheduleRequest(id=check_id(options["key"]) if "key" in options else "", spec=spec)
+    if "durability" in options:
+        request.durability = cast("t.Durability", int(durability_of(options["durability"])))
     if "delay" in options:
         request.delay_us = duration_us(options["delay"], "delay")
     elif "at" in options:

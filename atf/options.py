@@ -114,6 +114,7 @@ class CallOptions(RunOptions, total=False):
     key: str  # idempotency key: the task's id
     ordering_key: str  # tasks of one key run one after another, in the order they were accepted
     labels: Mapping[str, str]  # at most 16, of at most 64 characters
+    durability: str  # "relaxed", "disk" or "replicated": how safe it must be before the call returns
 
 
 def run_options(options: RunOptions) -> TaskOptionsValues:

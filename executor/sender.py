@@ -137,8 +137,15 @@ class Sender(Generic[M]):
         return batch[:half]
 
     def _answered(self, batch: list[tuple[HeldTask, M]], verdicts: Sequence[h.Verdict]) -> None:
-        lost = sum(verdict != h.OK for verdict in verdicts)
-        self._ledger.release(task for task, _ in batch)
+        again = [each for each, verdict in zip(batch, verdicts, strict=True) if verdict == h.UNKNOWN]
+        lost = sum(verdict not in {h.OK, h.UNKNOWN} for verdict in verdicts)
+        self._ledger.release(each[0] for each, verdict in zip(batch, verdicts, strict=True) if verdict != h.UNKNOWN)
         say = self._log.warning if lost else self._log.info  # a claim that is lost is run again by somebody
-        say(self._what, tasks=len(batch), lost=lost)
+        say(self._what, tasks=len(batch) - len(again), lost=lost)
         self._moved()
+        if again:  # a part of the store is away; what comes meanwhile for the others does not wait for it
+            self._runtime.spawn(self._add_later(again), name=f"{self._what} again")
+
+    async def _add_later(self, items: list[tuple[HeldTask, M]]) -> None:
+        await asyncio.sleep(_RETRY_MOST_S)
+        self.add(items)

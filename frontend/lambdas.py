@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from atf.errors import UnknownLambda
+from atf.errors import Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
@@ -23,6 +23,8 @@ from atf.store.types import LambdaRecord
 from .validate import filled_in
 
 _FRESH_S: Final = 1.0
+_PATIENCE_S: Final = 0.3
+"""Seconds that a call waits for a fresher copy."""
 _NEAREST: Final = 3
 
 
@@ -44,12 +46,25 @@ class Lambdas:
         self._read_at = float("-inf")
         self._reads = 0
         self._reading = asyncio.Lock()
+        self._refreshing: asyncio.Task[None] | None = None
 
     async def load(self, names: Iterable[str]) -> None:
-        """Makes sure that the copy is fresh, and that a name it lacks was not registered by now."""
-        stale = self._runtime.monotonic() - self._read_at > _FRESH_S
-        if stale or any(name not in self._known for name in names):
+        """Makes sure that the copy is fresh, and that a name it lacks was not registered by now.
+
+        All records lie in one partition. While that one is away, an older copy will do for those it has.
+        """
+        if any(name not in self._known for name in names):
             await self.refresh()
+        elif self._runtime.monotonic() - self._read_at > _FRESH_S:
+            if self._refreshing is None or self._refreshing.done():
+                self._refreshing = self._runtime.spawn(self.refresh(), name="refresh lambdas")
+            done, _ = await asyncio.wait({self._refreshing}, timeout=_PATIENCE_S)
+            if (
+                done
+                and isinstance(error := self._refreshing.exception(), Exception)
+                and not isinstance(error, Unavailable)
+            ):
+                raise error
 
     async def refresh(self) -> None:
         """Reads the registry. Calls that come while it is being read share the next reading."""

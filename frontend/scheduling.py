@@ -1,17 +1,21 @@
 """From ScheduleRequest to the store: checked, completed, and many calls in one.
 
-Concurrent Schedule calls share a call of the store: one goes out at once when none is under way, and what arrives
-meanwhile leaves together when it has come back. So an idle frontend adds no wait, and a busy one makes few calls.
+Concurrent Schedule calls of one partition share a call of the store: one goes out at once when none is under way, and what
+arrives meanwhile leaves together when it has come back. So an idle frontend adds no wait, a busy one makes few calls, and a
+partition that is away holds up no other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, cast
 
 from atf import task as rules
+from atf.durability import Durability
 from atf.errors import AlreadyExists, AtfError, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -20,12 +24,20 @@ from atf.store.store import Store
 from atf.store.types import NewTask, Scheduled
 
 from .lambdas import Lambdas
-from .validate import check_spec, check_when, filled_in, shown, spec_lambda, spec_lambdas
+from .validate import check_durability, check_spec, check_when, filled_in, shown, spec_lambda, spec_lambdas
 
 MAX_REQUESTS: Final = 1_000
 """Of one ScheduleMany."""
 _DIGEST_BYTES: Final = 12
 _MAX_SENTENCE_CHARS: Final = 500
+
+
+@dataclass
+class _Lane:
+    """One partition's tasks that wait for the store."""
+
+    waiting: list[tuple[NewTask, asyncio.Future[Scheduled]]] = field(default_factory=list)
+    sending: bool = False
 
 
 class Scheduling:
@@ -36,22 +48,22 @@ class Scheduling:
         self._lambdas = lambdas
         self._runtime = runtime
         self._cap = max_attempts_cap
-        self._waiting: list[tuple[NewTask, asyncio.Future[Scheduled]]] = []
-        self._sending = False
+        self._lanes: defaultdict[int, _Lane] = defaultdict(_Lane)
 
     async def one(self, request: f.ScheduleRequest) -> f.ScheduleReply:
         """One task, in a call of the store that it may share with others."""
         await self._lambdas.load([spec_lambda(request.spec)])
         task = self._new_task(request)
         future: asyncio.Future[Scheduled] = asyncio.get_running_loop().create_future()
-        self._waiting.append((task, future))
-        if not self._sending:
-            self._sending = True
-            self._runtime.spawn(self._send(), name="schedule")
+        lane = self._lanes[task.partition]
+        lane.waiting.append((task, future))
+        if not lane.sending:
+            lane.sending = True
+            self._runtime.spawn(self._send(lane), name="schedule")
         return _reply(task, await future)
 
     async def many(self, requests: Sequence[f.ScheduleRequest]) -> f.ScheduleManyReply:
-        """Many tasks; a bad one fails by itself. Where the store fails, the whole call fails and may be repeated."""
+        """Many tasks; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
         if len(requests) > MAX_REQUESTS:
             raise InvalidArgument(f"{len(requests)} requests: at most {MAX_REQUESTS} in one call")
         await self._lambdas.load(spec_lambdas(requests))
@@ -62,9 +74,14 @@ class Scheduling:
                 tasks.append((result, self._new_task(request)))
             except AtfError as error:
                 result.error.CopyFrom(_error(error))
-        stored = await self._store.schedule([task for _, task in tasks])
+        stored = await self._store.schedule_each([task for _, task in tasks])
+        away = [each for each in stored if isinstance(each, AtfError)]
+        if away and len(away) == len(stored):
+            raise away[0]
         for (result, task), scheduled in zip(tasks, stored, strict=True):
             try:
+                if isinstance(scheduled, AtfError):
+                    raise scheduled
                 result.reply.CopyFrom(_reply(task, scheduled))
             except AtfError as error:
                 result.error.CopyFrom(_error(error))
@@ -73,6 +90,7 @@ class Scheduling:
     def _new_task(self, request: f.ScheduleRequest) -> NewTask:
         task_id = rules.check_id(shown(request.id)) if request.id else new_id(self._runtime.random)
         check_spec(request.spec)
+        check_durability(request.durability)
         at_us, delay_us = check_when(request, self._runtime.wall_us())
         known = self._lambdas.get(spec_lambda(request.spec))
         spec = t.TaskSpec()
@@ -94,39 +112,54 @@ class Scheduling:
             max_losses=options.max_losses,
             retention_us=options.retention_us,
             ordering_key=spec.ordering_key,
+            durability=Durability(request.durability or Durability.RELAXED),
         )
 
-    async def _send(self) -> None:
+    async def _send(self, lane: _Lane) -> None:
         try:
-            while waiting := [each for each in self._waiting if not each[1].done()]:  # the callers of the rest gave up
-                batch, self._waiting = waiting[: rules.MAX_BATCH], waiting[rules.MAX_BATCH :]
+            while waiting := [each for each in lane.waiting if not each[1].done()]:  # the callers of the rest gave up
+                batch, lane.waiting = waiting[: rules.MAX_BATCH], waiting[rules.MAX_BATCH :]
                 await self._send_batch(batch)
-            self._waiting = []
+            lane.waiting = []
         finally:
-            self._sending = False
+            lane.sending = False
 
     async def _send_batch(self, batch: list[tuple[NewTask, asyncio.Future[Scheduled]]]) -> None:
         try:
-            stored = await self._store.schedule([task for task, _ in batch])
+            stored = await self._store.schedule_each([task for task, _ in batch])
         except Exception as error:  # noqa: BLE001  every caller of the batch gets it, whatever it is
             for _, future in batch:
                 if not future.done():
                     future.set_exception(_copy(error))
         else:
             for (_, future), scheduled in zip(batch, stored, strict=True):
-                if not future.done():  # its caller may have given up
+                if future.done():  # its caller may have given up
+                    continue
+                if isinstance(scheduled, AtfError):
+                    future.set_exception(_copy(scheduled))
+                else:
                     future.set_result(scheduled)
 
 
 def digest(request: f.ScheduleRequest) -> bytes:
-    """What tells two requests of one id apart: a hash of the request as it was sent."""
+    """What tells two requests of one id apart: a hash of the request as it was sent, but for how safe it shall be."""
+    if request.durability:
+        bare = f.ScheduleRequest()
+        bare.CopyFrom(request)
+        bare.ClearField("durability")
+        request = bare
     return hashlib.blake2b(request.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
 
 
 def _reply(task: NewTask, scheduled: Scheduled) -> f.ScheduleReply:
     if scheduled.conflict:
         raise AlreadyExists(f"task id {task.id!r} is taken by another request; the same request again would be fine")
-    return f.ScheduleReply(id=scheduled.id, existed=scheduled.existed, scheduled_at_us=scheduled.scheduled_at_us)
+    return f.ScheduleReply(
+        id=scheduled.id,
+        existed=scheduled.existed,
+        scheduled_at_us=scheduled.scheduled_at_us,
+        durability=cast("t.Durability", int(scheduled.durability)),
+    )
 
 
 def _error(error: AtfError) -> f.Error:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from atf import task as rules
+from atf.durability import Durability
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -37,6 +38,12 @@ def check_when(request: f.ScheduleRequest, now_us: int) -> tuple[int | None, int
         return max(request.at_us, 0), 0
     _within("delay_us", request.delay_us, 0, rules.MAX_AHEAD_US, "ten years")
     return None, request.delay_us
+
+
+def check_durability(durability: int) -> None:
+    """The class that a request asks for; unset is what the frontend is set to."""
+    if durability not in {t.DURABILITY_UNSPECIFIED, *Durability}:
+        raise InvalidArgument(f"durability {durability}: use RELAXED (1), DISK (2) or REPLICATED (3)")
 
 
 def check_spec(spec: t.TaskSpec) -> None:

@@ -7,7 +7,6 @@ looked at once per poll_interval.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -97,6 +96,21 @@ class Waiting:
                 self._finished(task_id)
         return [task_id for task_id, status in zip(ids, statuses, strict=True) if status is None]
 
+    async def _look_everywhere(self, ids: Sequence[str]) -> None:
+        """Like `_look`, but a partition that is away hides nothing of the others; it is looked at again later."""
+        try:
+            await self._look(list(ids))
+        except AtfError:
+            pass
+        else:
+            return
+        parts: dict[str, list[str]] = {}
+        for each in ids:
+            parts.setdefault(each.partition("-")[0], []).append(each)
+        for answer in await asyncio.gather(*map(self._look, parts.values()), return_exceptions=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, AtfError):
+                raise answer
+
     # --- the listener -------------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
@@ -115,8 +129,7 @@ class Waiting:
                     continue
                 looked_at = now
                 idle = 0 if self._calls else idle + 1
-                with contextlib.suppress(AtfError):  # the store is away; the next look may find it again
-                    await self._look([task_id for task_id, calls in self._calls.items() if any(map(_is_open, calls))])
+                await self._look_everywhere([each for each, calls in self._calls.items() if any(map(_is_open, calls))])
             self._listener = None  # at once, not after the bell has been let go: a call may come in between
 
 

@@ -58,7 +58,9 @@ class ClusterSettings:
     store_bin: str = setting("", "the valkey-server or redis-server to run as the task store; empty: look for one")
     data_dir: str = setting(".atf", "directory in which the embedded store keeps the tasks")
     durability: str = setting(
-        "always", "always: on disk before it is accepted; relaxed: up to 2 s of tasks may go with the power"
+        "",
+        "disk: on disk before it is accepted; relaxed: up to 2 s of tasks may go with the power; replicated: for a store with"
+        " replicas; empty: disk for the embedded store, the roles' setting otherwise",
     )
     maxmemory_mib: int = setting(0, "MiB of tasks at which the embedded store takes no more; 0: half of the memory")
     partitions: int = setting(
@@ -119,7 +121,8 @@ class Cluster:
             partitions = ["--partitions", str(self.partitions)] if self.partitions else []
             # Not as a flag: everybody on this machine may read command lines, and it may hold a password.
             self._env["ATF_REDIS_URL"] = self.redis_url
-            shared = partitions
+            durability = ["--durability", self.settings.durability] if self.settings.durability else []
+            shared = [*partitions, *durability]
             first = ("hsc", "frontend", "store-consumer")
             await _all([self._start_role(name, shared) for name in first])
             last = self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
@@ -213,7 +216,7 @@ class Cluster:
         data.lock()
         self._data = data
         store = EmbeddedStore(
-            binary, data, durability=self.settings.durability, maxmemory_mib=self.settings.maxmemory_mib
+            binary, data, durability=self.settings.durability or "disk", maxmemory_mib=self.settings.maxmemory_mib
         )
         self.redis_url, self.store = store.url, f"{binary}, data in {data.path}"
         self.partitions = self.partitions or PARTITIONS

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
+from atf.durability import Durability, durability_of
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -48,6 +49,10 @@ from .tasks import report_finished, wait_for
     help="Give up after this many attempts.  [default: the lambda's]",
 )
 @click.option("--timeout", type=duration, help="Stop a run after this long; 0: never.  [default: the lambda's]")
+@click.option(
+    "--durability", metavar="CLASS",
+    help="Return when it is as safe as this: relaxed, disk or replicated.  [default: the frontend's]",
+)  # fmt: skip
 @click.option("--wait", is_flag=True, help="Wait for the end, and print the result.")
 @click.option("--wait-timeout", type=duration, help="Wait at most this long, then exit with 4.")
 @frontend_flag
@@ -66,7 +71,14 @@ def schedule(
     reply = ask(frontend, lambda stub: stub.schedule(request))
     if not wait:
         if as_json:
-            print_json({"id": reply.id, "existed": reply.existed, "scheduled_at_us": reply.scheduled_at_us})
+            met = Durability(reply.durability).word if reply.durability else ""
+            said = {
+                "id": reply.id,
+                "existed": reply.existed,
+                "scheduled_at_us": reply.scheduled_at_us,
+                "durability": met,
+            }
+            print_json(said)
         else:
             print(one_line(reply.id))
         return 0
@@ -89,6 +101,7 @@ def build_request(
     labels: Sequence[str] = (),
     max_attempts: int | None = None,
     timeout: float | None = None,
+    durability: str | None = None,
 ) -> f.ScheduleRequest:
     """The request that the flags describe.
 
@@ -107,6 +120,8 @@ def build_request(
     if timeout is not None:
         spec.options.timeout_us = round(timeout * US)
     request = f.ScheduleRequest(id=check_id(key) if key is not None else new_id(SystemRuntime().random), spec=spec)
+    if durability is not None:
+        request.durability = cast("t.Durability", int(durability_of(durability, "--durability")))
     if at is not None and delay is not None:
         raise InvalidArgument("--at and --delay: give one of them")
     if at is not None:

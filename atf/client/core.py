@@ -96,11 +96,12 @@ class AsyncClient:
         Raises:
             InvalidArgument, UnknownLambda: the frontend refused it; nothing was stored.
             AlreadyExists: another request has taken the `key`.
+            FailedPrecondition: the store can't be as durable as asked for; nothing was stored.
             Unavailable, DeadlineExceeded, ResourceExhausted: it could not be stored within the timeout.
         """
         prepared = task if isinstance(task, Prepared) else named(task, {} if payload is None else payload, options)
         reply = await self._calls.schedule(self._with_id(prepared.request))
-        return Handle(self, self._portal, reply.id, prepared.decode)
+        return Handle(self, self._portal, reply.id, prepared.decode, reply.durability)
 
     async def schedule_many(self, tasks: Iterable[Prepared[R]]) -> builtins.list[Handle[R]]:
         """Stores tasks, as few calls as they fit in; each succeeds or fails by itself.
@@ -116,9 +117,10 @@ class AsyncClient:
         if failed:
             failed[0].add_note(f"{len(failed)} of {len(prepared)} tasks were not scheduled")
             raise failed[0]
-        stored = [each.id for each in answers if isinstance(each, f.ScheduleReply)]
+        stored = [each for each in answers if isinstance(each, f.ScheduleReply)]
         return [
-            Handle(self, self._portal, task_id, each.decode) for each, task_id in zip(prepared, stored, strict=True)
+            Handle(self, self._portal, reply.id, each.decode, reply.durability)
+            for each, reply in zip(prepared, stored, strict=True)
         ]
 
     def _with_id(self, request: f.ScheduleRequest) -> f.ScheduleRequest:

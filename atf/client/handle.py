@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from atf.durability import Durability
 from atf.errors import TaskCancelled, TaskFailed
 from atf.payload import decode_result
 from atf.rpc import task_pb2 as t
@@ -24,12 +25,20 @@ class Handle(Generic[R]):
 
     Attributes:
         id: the task's id as every call and command takes it, "<partition>-<id>".
+        durability: how safe the task was when its scheduling was answered: "relaxed", "disk" or "replicated"; "" for a handle
+            that came by its id alone.
     """
 
     def __init__(
-        self, client: AsyncClient, portal: Portal, task_id: str, decode: Callable[[bytes, int], R] | None
+        self,
+        client: AsyncClient,
+        portal: Portal,
+        task_id: str,
+        decode: Callable[[bytes, int], R] | None,
+        durability: int = 0,
     ) -> None:
         self.id = task_id
+        self.durability = next((each.word for each in Durability if each == durability), "")
         self._client = client
         self._portal = portal
         self._decode = decode

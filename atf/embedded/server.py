@@ -36,7 +36,7 @@ _LOG_BYTES: Final = 4 << 20
 """A server log longer than this is put aside as server.log.old at the next start."""
 _CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 """What a container may use at most."""
-DURABILITY: Final = {"always": "always", "relaxed": "everysec"}
+DURABILITY: Final = {"disk": "always", "relaxed": "everysec"}
 
 
 class EmbeddedStore:
@@ -45,7 +45,7 @@ class EmbeddedStore:
     Args:
         binary: the server to run.
         data: the data directory; the caller has locked it.
-        durability: "always": an accepted task is on disk before its acceptance is answered. "relaxed": written to disk once a
+        durability: "disk": an accepted task is on disk before its acceptance is answered. "relaxed": written to disk once a
             second; a power cut or crash of the machine may cost the last two seconds. A crash of the server alone costs nothing.
         maxmemory_mib: MiB of records at which the store refuses new tasks; 0: half of the machine's memory.
 
@@ -56,7 +56,7 @@ class EmbeddedStore:
     name = "store"
 
     def __init__(
-        self, binary: ServerBinary, data: DataDir, *, durability: str = "always", maxmemory_mib: int = 0
+        self, binary: ServerBinary, data: DataDir, *, durability: str = "disk", maxmemory_mib: int = 0
     ) -> None:
         if durability not in DURABILITY:
             raise ConfigError(f"durability = {durability!r}: use {' or '.join(DURABILITY)}")

@@ -8,26 +8,30 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ScheduleRequest(_message.Message):
-    __slots__ = ("id", "spec", "at_us", "delay_us")
+    __slots__ = ("id", "spec", "at_us", "delay_us", "durability")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     AT_US_FIELD_NUMBER: _ClassVar[int]
     DELAY_US_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: _task_pb2.TaskSpec
     at_us: int
     delay_us: int
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_task_pb2.TaskSpec, _Mapping]] = ..., at_us: _Optional[int] = ..., delay_us: _Optional[int] = ...) -> None: ...
+    durability: _task_pb2.Durability
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_task_pb2.TaskSpec, _Mapping]] = ..., at_us: _Optional[int] = ..., delay_us: _Optional[int] = ..., durability: _Optional[_Union[_task_pb2.Durability, str]] = ...) -> None: ...
 
 class ScheduleReply(_message.Message):
-    __slots__ = ("id", "existed", "scheduled_at_us")
+    __slots__ = ("id", "existed", "scheduled_at_us", "durability")
     ID_FIELD_NUMBER: _ClassVar[int]
     EXISTED_FIELD_NUMBER: _ClassVar[int]
     SCHEDULED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
     id: str
     existed: bool
     scheduled_at_us: int
-    def __init__(self, id: _Optional[str] = ..., existed: bool = ..., scheduled_at_us: _Optional[int] = ...) -> None: ...
+    durability: _task_pb2.Durability
+    def __init__(self, id: _Optional[str] = ..., existed: bool = ..., scheduled_at_us: _Optional[int] = ..., durability: _Optional[_Union[_task_pb2.Durability, str]] = ...) -> None: ...
 
 class ScheduleManyRequest(_message.Message):
     __slots__ = ("requests",)

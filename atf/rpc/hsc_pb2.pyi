@@ -14,20 +14,24 @@ class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OK: _ClassVar[Verdict]
     LOST: _ClassVar[Verdict]
     CANCEL: _ClassVar[Verdict]
+    UNKNOWN: _ClassVar[Verdict]
 VERDICT_UNSPECIFIED: Verdict
 OK: Verdict
 LOST: Verdict
 CANCEL: Verdict
+UNKNOWN: Verdict
 
 class ClaimTasksRequest(_message.Message):
-    __slots__ = ("executor_id", "nonce", "task_ids")
+    __slots__ = ("executor_id", "nonce", "task_ids", "heartbeat_timeout_us")
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
     executor_id: str
     nonce: str
     task_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, executor_id: _Optional[str] = ..., nonce: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    heartbeat_timeout_us: int
+    def __init__(self, executor_id: _Optional[str] = ..., nonce: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., heartbeat_timeout_us: _Optional[int] = ...) -> None: ...
 
 class ClaimTasksReply(_message.Message):
     __slots__ = ("claims", "lost", "deferred")
@@ -50,12 +54,14 @@ class HeldClaim(_message.Message):
     def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., started: bool = ..., progress: _Optional[str] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("executor_id", "claims")
+    __slots__ = ("executor_id", "claims", "heartbeat_timeout_us")
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
     executor_id: str
     claims: _containers.RepeatedCompositeFieldContainer[HeldClaim]
-    def __init__(self, executor_id: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[HeldClaim, _Mapping]]] = ...) -> None: ...
+    heartbeat_timeout_us: int
+    def __init__(self, executor_id: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[HeldClaim, _Mapping]]] = ..., heartbeat_timeout_us: _Optional[int] = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
     __slots__ = ("verdicts",)

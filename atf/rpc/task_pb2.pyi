@@ -24,6 +24,13 @@ class Encoding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JSON: _ClassVar[Encoding]
     RAW: _ClassVar[Encoding]
 
+class Durability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DURABILITY_UNSPECIFIED: _ClassVar[Durability]
+    RELAXED: _ClassVar[Durability]
+    DISK: _ClassVar[Durability]
+    REPLICATED: _ClassVar[Durability]
+
 class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     OUTCOME_UNSPECIFIED: _ClassVar[Outcome]
@@ -43,6 +50,10 @@ FATAL_FAILURE: Status
 CANCELLED: Status
 JSON: Encoding
 RAW: Encoding
+DURABILITY_UNSPECIFIED: Durability
+RELAXED: Durability
+DISK: Durability
+REPLICATED: Durability
 OUTCOME_UNSPECIFIED: Outcome
 SUCCEEDED: Outcome
 FAILED: Outcome

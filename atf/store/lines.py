@@ -114,7 +114,10 @@ def decode(raw: bytes) -> Line:
         case Header():
             _within("partitions", line.partitions, MAX_COUNT)
         case PageLine():
-            _within("bytes of cursor", len(str(line.cursor).encode()), MAX_TEXT_BYTES)
+            if isinstance(line.cursor, int):
+                _within("cursor", line.cursor, (1 << 64) - 1)
+            else:
+                _within("bytes of cursor", len(line.cursor.encode()), MAX_TEXT_BYTES)
             _within("tasks", line.tasks, MAX_COUNT)
         case EndLine():
             _within("tasks", line.tasks, MAX_COUNT)

@@ -103,7 +103,7 @@ class Store(Reading, Registry):
         away: Unavailable | None = None
         for partition in range(self.partitions):
             try:
-                timeout_us = await self._open(partition, record=agree)
+                timeout_us = await self._open_partition(partition, record=agree)
                 if agree and timeout_us != self._lease_us:
                     raise FailedPrecondition(self._disagreement(timeout_us))
                 self._lease_us = timeout_us
@@ -122,7 +122,7 @@ class Store(Reading, Registry):
             f" (ATF_HEARTBEAT_TIMEOUT), or change it for all roles with atf store timing --set {ours:g}"
         )
 
-    async def _open(self, partition: int, *, record: bool = True) -> int:
+    async def _open_partition(self, partition: int, *, record: bool = True) -> int:
         """Makes a partition's record, or checks it; returns the heartbeat timeout on record, or ours where none is."""
         args: list[Arg] = [self.partitions, library.VERSION, self._lease_us, int(record)]
         try:
@@ -191,12 +191,12 @@ class Store(Reading, Registry):
     ) -> Any:
         record, now = keys.record(partition), self.now() if self.now else ""
         if verb != "open" and self._opened and partition not in self._opened:
-            await self._open(partition)  # it was away when this role started
+            await self._open_partition(partition)  # it was away when this role started
         reply = await self._link.call(verb, record, [now, *args], server=server, demand=demand)
         # Whoever meets another server first has it noted, so that none is forgotten that was the master for a while.
         if verb != "open" and self._opened and self._link.run_id(record) != self._opened.get(partition):
             with contextlib.suppress(Unavailable):  # then it is done before the next call
-                await self._open(partition)
+                await self._open_partition(partition)
         return reply
 
     def _partition(self, task_id: str) -> int:

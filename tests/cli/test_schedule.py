@@ -85,7 +85,7 @@ def test_a_payload_may_come_from_stdin(atf: Atf, frontend: FakeFrontend, monkeyp
 def test_json_output(atf: Atf, frontend: FakeFrontend) -> None:
     ran = atf("schedule", "shop/mail", "--key", "k1", "--json")
 
-    assert ran.json == {"id": "0-k1", "existed": False, "scheduled_at_us": 5}
+    assert ran.json == {"id": "0-k1", "existed": False, "scheduled_at_us": 5, "durability": ""}
 
 
 def test_wait_prints_the_result(atf: Atf, frontend: FakeFrontend) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 
 import pytest
 
-from atf.errors import Unavailable
+from atf.errors import AtfError, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.types import NewTask, Scheduled
@@ -131,15 +132,21 @@ class Gate:
         self.batches: list[int] = []
         self.open = asyncio.Event()
         self.fail: Exception | None = None
-        self._real = bench.store.schedule
-        bench.store.schedule = self  # type: ignore[method-assign]
+        self._real = bench.store.schedule_each
+        bench.store.schedule_each = self  # type: ignore[method-assign]
 
-    async def __call__(self, items: Sequence[NewTask]) -> list[Scheduled]:
+    async def __call__(self, items: Sequence[NewTask]) -> list[Scheduled | AtfError]:
         self.batches.append(len(items))
         await self.open.wait()
         if self.fail:
             raise self.fail
         return await self._real(items)
+
+
+def of_one_partition(bench: Bench, count: int) -> list[str]:
+    """Task ids; calls of other partitions do not wait for each other."""
+    ids = (f"t{number}" for number in itertools.count())
+    return list(itertools.islice((each for each in ids if bench.store.partition_for(each) == 0), count))
 
 
 async def settle() -> None:
@@ -150,10 +157,11 @@ async def settle() -> None:
 async def test_calls_that_come_while_one_is_under_way_leave_together(bench: Bench) -> None:
     await bench.schedule()  # the registry is fresh now
     gate = Gate(bench)
-    first = asyncio.create_task(bench.schedule("first"))
+    first_id, *ids = of_one_partition(bench, 301)
+    first = asyncio.create_task(bench.schedule(first_id))
     await settle()
     assert gate.batches == [1]  # at once: nothing was under way
-    rest = [asyncio.create_task(bench.schedule(f"t{n}")) for n in range(300)]
+    rest = [asyncio.create_task(bench.schedule(each)) for each in ids]
     await settle()
     assert gate.batches == [1]
     gate.open.set()
@@ -201,7 +209,7 @@ async def test_a_caller_that_gives_up_takes_nobody_along(bench: Bench) -> None:
 async def test_what_nobody_waits_for_any_more_is_not_kept_for_a_store_that_stalls(bench: Bench) -> None:
     await bench.schedule()
     gate = Gate(bench)
-    calls = [asyncio.create_task(bench.schedule(f"t{n}")) for n in range(600)]
+    calls = [asyncio.create_task(bench.schedule(each)) for each in of_one_partition(bench, 600)]
     await settle()
     for each in calls[:-1]:
         each.cancel()

@@ -13,6 +13,7 @@ from atf.config import FrontendSettings, StoreSettings, Timing
 from atf.errors import InvalidArgument, TaskNotFound
 from atf.frontend.service import FrontendService
 from atf.rpc import frontend_pb2 as f
+from atf.runtime import end
 from atf.store.store import Store
 from atf.store.types import Outcome
 from atf.task import MAX_BATCH_BYTES, US, Status
@@ -61,6 +62,7 @@ def virtually(body: Callable[[VirtualBench], Awaitable[None]], *, wakeups: bool 
             await body(bench)
         finally:
             bench.frontend.drain()
+            await end(asyncio.all_tasks() - {asyncio.current_task()})
             await store.close()
 
     try:

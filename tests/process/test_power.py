@@ -11,8 +11,7 @@ import pytest
 import redis
 
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from tests.chaos.power import Power, rewind
-from tests.chaos.refusal import NotRun
+from tests.chaos.power import NotRun, Power, rewind
 
 
 def _power(folder: Path, data: DataDir) -> Power:
@@ -55,7 +54,7 @@ async def _synced(power: Power, write: Callable[[], object]) -> None:
         await asyncio.sleep(0.005)
 
 
-@pytest.mark.parametrize("durability", ["always", "relaxed"])
+@pytest.mark.parametrize("durability", ["disk", "relaxed"])
 async def test_what_was_answered_last_is_gone_unless_it_was_synced(tmp_path: Path, durability: str) -> None:
     async with _store(tmp_path, durability) as (store, power):
         with _client(store) as client:
@@ -68,7 +67,7 @@ async def test_what_was_answered_last_is_gone_unless_it_was_synced(tmp_path: Pat
         with _client(store) as client:
             assert client.get("early") == b"1"
             there = len(client.keys("late-*"))
-        assert there == 100 if durability == "always" else there < 100
+        assert there == 100 if durability == "disk" else there < 100
         assert len(power.said) == 1
 
 
