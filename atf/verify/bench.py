@@ -218,12 +218,12 @@ class Bench:
         return strike
 
     async def recovered(self, strike: Strike, within: float = 60.0) -> bool:
-        """Waits until a task asked for after the strike has started, and all that were due before, or that a kill cut off."""
+        """Waits until a task asked for after the strike has started, and all that were due before or cut off."""
         until = time.monotonic() + within
         place = max(len(self.record.begun) - _RECENT, 0)
         started = {run.task_id for run in self.record.begun}
         waiting = {key for key in self.stream.called if key not in started and self._due_us(key) < strike.at_us}
-        waiting |= {key for key, _ in strike.cut_off if strike.what == "kill"}
+        waiting |= {key for key, _ in strike.cut_off if strike.what != "freeze"}
         fresh = False
         while time.monotonic() < until:
             self.poll()

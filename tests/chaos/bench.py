@@ -12,11 +12,12 @@ async def run(n: int, progress: Progress) -> Sequence[Trial]:
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +29,6 @@ from .frame import ROOT, Progress, Trial
 
 RECOVERY_S: Final = 90.0
 """Seconds after which a row goes on without having recovered; the verdict then says so."""
-SLACK_S: Final = 2.0
-"""Of "H + 2 s"."""
 
 
 def environment(folder: Path, **variables: str) -> dict[str, str]:
@@ -83,9 +82,16 @@ async def back(world: Bench, strike: Strike, progress: Progress) -> None:
     progress.say(f"{strike.kind} {strike.pid}, {len(strike.cut_off)} runs cut off: {how}")
 
 
-def judged(world: Bench, outcome: Outcome, progress: Progress) -> list[Trial]:
-    """One trial per strike, with its times; the counts of the whole batch, and what was broken, stand in the first."""
-    found = [_trial(world, each) for each in outcome.recoveries] or [{"failures": []}]
+def judged(world: Bench, outcome: Outcome, progress: Progress, *, worst_s: float = math.inf) -> list[Trial]:
+    """One trial per strike, with its times; the counts of the whole batch, and what was broken, stand in the first.
+
+    Args:
+        world: struck.
+        outcome: of it.
+        progress: is told what was broken.
+        worst_s: bar for the seconds until every task that waited or was cut off has started.
+    """
+    found = [_trial(each, worst_s) for each in outcome.recoveries] or [{"failures": []}]
     found[0] |= outcome.figures()
     found[0]["failures"] = [*outcome.failures, *found[0]["failures"]]
     if outcome.failures:
@@ -96,15 +102,11 @@ def judged(world: Bench, outcome: Outcome, progress: Progress) -> list[Trial]:
     return found
 
 
-def _trial(world: Bench, recovery: Recovery) -> Trial:
-    bar = world.timing.heartbeat_timeout + SLACK_S
+def _trial(recovery: Recovery, worst_s: float) -> Trial:
+    strike = recovery.strike
     times = {"resumed_s": recovery.resumed_s, "rescued_s": recovery.rescued_s, "worst_s": recovery.worst_s}
-    failures = [f"{recovery.strike.kind}: nothing started after it"] if recovery.resumed_s is None else []
-    if (recovery.worst_s or 0) > bar:
-        failures.append(f"{recovery.strike.kind}: a task started {recovery.worst_s} s after it, the bar is {bar:g} s")
-    return {"failures": failures, "cut_off": len(recovery.strike.cut_off), **{k: v for k, v in times.items() if v}}
-
-
-def seconds(trials: Sequence[Trial], name: str) -> list[float]:
-    """A figure of all trials that have it."""
-    return [each[name] for each in trials if name in each]
+    failures = [f"{strike.kind}: nothing started after it"] if recovery.resumed_s is None else []
+    if (recovery.worst_s or 0.0) > worst_s:
+        failures.append(f"{strike.kind}: a task started {recovery.worst_s} s after it, the bar is {worst_s:g} s")
+    known = {name: value for name, value in times.items() if value is not None}
+    return {"failures": failures, "cut_off": len(strike.cut_off), **known}

@@ -12,6 +12,9 @@ from tests.chaos.frame import Figures, Progress, Row, Trial
 RESCUE_S: Final = 2.0
 """Seconds within which what a killed executor ran begins again elsewhere."""
 
+SLACK_S: Final = 2.0
+"""Seconds after the end of a lease within which its task begins again."""
+
 
 async def _run(role: str, n: int, progress: Progress) -> Sequence[Trial]:
     async with bench(progress, executors=4 if role == "executor" else 2) as world:
@@ -22,7 +25,8 @@ async def _run(role: str, n: int, progress: Progress) -> Sequence[Trial]:
             else:
                 strike = world.kill(role)
             await back(world, strike, progress)
-        return judged(world, await world.drain(), progress)
+        bar = world.timing.heartbeat_timeout + SLACK_S
+        return judged(world, await world.drain(), progress, worst_s=bar)
 
 
 def _rescued(figures: Figures) -> list[str]:

@@ -1,0 +1,78 @@
+"""Rows: SIGTERM to each role, again and again, under 500 tasks a second."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+from collections.abc import Sequence
+from typing import Final
+
+from atf.task import US
+from atf.verify.bench import Bench
+from atf.verify.outcome import Strike
+from atf.verify.record import now_us
+from tests.chaos.bench import back, bench, judged, settled
+from tests.chaos.frame import Figures, Progress, Row, Trial
+
+EXIT_S: Final = 10.0
+"""Seconds that a role may take to end."""
+
+
+async def _run(role: str, n: int, progress: Progress) -> Sequence[Trial]:
+    took: list[float | None] = []
+    async with bench(progress, executors=4 if role == "executor" else 2) as world:
+        for _ in progress.trials(n):
+            await settled(world)
+            strike = await _stop(world, role)
+            took.append(await _exit_s(world, strike))
+            await back(world, strike, progress)
+        trials = judged(world, await world.drain(), progress)
+    for trial, seconds in zip(trials, took, strict=True):
+        if seconds is None or seconds > EXIT_S:
+            trial["failures"] = [*trial["failures"], f"it had not ended after {seconds or 3 * EXIT_S:g} s"]
+        if seconds is not None:
+            trial["exit_s"] = seconds
+    return trials
+
+
+async def _stop(world: Bench, role: str) -> Strike:
+    if role != "executor":
+        return world.kill(role, "stop", signal.SIGTERM)
+    guard = (await world.enough_workers(2))[0].guard
+    world.deaths.watch(f"executor-{guard}", guard)
+    strike = Strike("stop", role, guard, now_us())
+    world.strikes.append(strike)
+    os.kill(guard, signal.SIGTERM)
+    return strike
+
+
+async def _exit_s(world: Bench, strike: Strike) -> float | None:
+    """Seconds from the signal to the end of the process; None: three times the bar was not enough."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + 3 * EXIT_S
+    while loop.time() < until:
+        if at_us := world.deaths.died_us(f"{strike.role}-{strike.pid}"):
+            return round((at_us - strike.at_us) / US, 3)
+        await asyncio.sleep(0.05)
+    return None
+
+
+def _nothing_used_up(figures: Figures) -> list[str]:
+    used = figures.get("spent", 0)
+    return [f"{used} attempts or losses were counted that no lambda had to do with"] if used else []
+
+
+ROWS: Final = [
+    Row(
+        name=f"stop-{role}",
+        what=f"SIGTERM to the {role} under 500 tasks/s",
+        bar="exits ≤ 10 s, no attempt used up, lost 0",
+        full=20,
+        batch=20,
+        run=functools.partial(_run, role),
+        verdict=_nothing_used_up,
+    )
+    for role in ("frontend", "store-consumer", "controller", "executor", "hsc")
+]
