@@ -71,7 +71,12 @@ class Claims:
             executor_id: whose claims they become.
             ids: the queue by the id; at most 256.
         """
-        request = h.ClaimTasksRequest(executor_id=executor_id, nonce=new_id(self._runtime.random), task_ids=list(ids))
+        request = h.ClaimTasksRequest(
+            executor_id=executor_id,
+            nonce=new_id(self._runtime.random),
+            task_ids=list(ids),
+            heartbeat_timeout_us=self._timing.heartbeat_timeout_us,
+        )
         ask = _Ask(executor_id, request, self._runtime.boottime_us())
         work = self._runtime.spawn(self._work(ask), name=f"claim for {executor_id}")
         self._under_way.add(work)

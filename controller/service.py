@@ -44,6 +44,7 @@ class ControllerService:
     def __init__(
         self, *, store: Store, hsc: api.HSC, settings: ControllerSettings, timing: Timing, runtime: Runtime
     ) -> None:
+        self._timing = timing
         self._runtime = runtime
         self._draining = asyncio.Event()
         self._open: dict[str, Call] = {}
@@ -71,7 +72,8 @@ class ControllerService:
 
         Raises:
             InvalidArgument: a field breaks a rule.
-            FailedPrecondition: the executor runs on another host, where CLOCK_BOOTTIME is another clock.
+            FailedPrecondition: the executor runs on another host, where CLOCK_BOOTTIME is another clock, or takes leases to
+                last longer or shorter than they do.
         """
         self._check(request)
         executor_id, now = request.executor_id, self._runtime.monotonic()
@@ -135,6 +137,12 @@ class ControllerService:
             raise FailedPrecondition(
                 "the executor runs on another host than this controller, or its host has been started anew since; leases are"
                 " dated by the host's own clock, so each host needs a controller of its own: start one there"
+            )
+        asked_us, ours_us = request.heartbeat_timeout_us, self._timing.heartbeat_timeout_us
+        if asked_us not in {0, ours_us}:  # 0: of a release that does not say
+            raise FailedPrecondition(
+                f"the executor is set to heartbeat_timeout = {asked_us / US:g} s, and this controller to {ours_us / US:g} s: they"
+                " must agree on how long a lease lasts. Start the executor with the controller's (ATF_HEARTBEAT_TIMEOUT)"
             )
 
     async def _answer(self, call: Call, until: float) -> c.NextWorkReply:

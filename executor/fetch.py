@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from atf.config import Timing
 from atf.errors import AtfError, FailedPrecondition
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
@@ -38,6 +39,7 @@ class Fetch:
         room: how many tasks of a kind may be asked for now; takes whether it is `async def`, and the lambdas.
         admit: takes an answer with claims.
         drain: called when the controller is ending.
+        timing: how long it takes a lease to last.
         runtime: clocks and chance.
     """
 
@@ -50,6 +52,7 @@ class Fetch:
         room: Callable[[bool, Sequence[str]], int],
         admit: Callable[[c.NextWorkReply], None],
         drain: Callable[[], None],
+        timing: Timing,
         runtime: Runtime,
     ) -> None:
         self._executor_id = executor_id
@@ -59,6 +62,7 @@ class Fetch:
         self._room = room
         self._admit = admit
         self._drain = drain
+        self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
         self._boot_id = runtime.boot_id()
         self._pauses = Pauses(runtime.random, first=_RETRY_FIRST_S, most=_RETRY_MOST_S)
@@ -75,7 +79,7 @@ class Fetch:
         """Fetches until cancelled, or until the controller is ending.
 
         Raises:
-            FailedPrecondition: the controller is on another host.
+            FailedPrecondition: the controller is on another host, or gives leases of another length.
         """
         while True:
             self._changed.clear()
@@ -128,4 +132,5 @@ class Fetch:
             lambdas=lambdas,
             boot_id=self._boot_id,
             call=self._call,
+            heartbeat_timeout_us=self._lease_us,
         )

@@ -104,7 +104,12 @@ class Heartbeats:
         try:
             async with asyncio.timeout(self._timing.rpc_deadline):
                 reply = await self._hsc.heartbeat(
-                    h.HeartbeatRequest(executor_id=self._executor_id, claims=claims), timeout=self._timing.rpc_deadline
+                    h.HeartbeatRequest(
+                        executor_id=self._executor_id,
+                        claims=claims,
+                        heartbeat_timeout_us=self._timing.heartbeat_timeout_us,
+                    ),
+                    timeout=self._timing.rpc_deadline,
                 )
             if len(reply.verdicts) != len(held):
                 raise ValueError(f"{len(reply.verdicts)} verdicts for {len(held)} claims")

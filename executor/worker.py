@@ -95,6 +95,7 @@ class Executor:
             room=self._room,
             admit=self._admit,
             drain=self.drain,
+            timing=timing,
             runtime=runtime,
         )
         self._report = Report(
@@ -115,7 +116,7 @@ class Executor:
             may still run: the caller MUST end the process.
 
         Raises:
-            FailedPrecondition: the controller is on another host.
+            FailedPrecondition: the controller is on another host, or gives leases of another length.
         """
         self._lanes.open(self._performer, self._last_look, self._ended)
         fetch = self._runtime.spawn(self._fetch.run(), name="fetch")

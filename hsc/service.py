@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar, cast
 
 from atf.config import Timing
-from atf.errors import InvalidArgument
+from atf.errors import FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
@@ -48,12 +48,14 @@ class HscService:
 
     def __init__(self, *, store: Store, timing: Timing, runtime: Runtime) -> None:
         self._store = store
+        self._lease_us = timing.heartbeat_timeout_us
 
     async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
         """Claims tasks in an executor's name."""
         _check_word("executor_id", request.executor_id)
         _check_word("nonce", request.nonce, MAX_NONCE_CHARS)
         _check_count("task_ids", len(request.task_ids), MAX_BATCH)
+        self._check_lease(request.heartbeat_timeout_us)
         ids = [each for each in dict.fromkeys(request.task_ids) if self._exists(each)]
         bad = set(request.task_ids).difference(ids)
         batch = await self._store.claim(request.executor_id, request.nonce, ids, MAX_CLAIM_BYTES)
@@ -65,6 +67,7 @@ class HscService:
         """Renews leases, and says which runs have started."""
         _check_word("executor_id", request.executor_id)
         _check_count("claims", len(request.claims), MAX_HELD)
+        self._check_lease(request.heartbeat_timeout_us)
         beats = [
             Beat(_held(each.claim), each.started, clip(each.progress, MAX_PROGRESS_BYTES)) for each in request.claims
         ]
@@ -113,6 +116,15 @@ class HscService:
         lost = verdicts.count(Verdict.OK)
         _log.info("report_loss", executor=request.executor_id, claims=len(claims), lost=lost, why=why)
         return h.ReportLossReply(verdicts=_encoded(verdicts))
+
+    def _check_lease(self, asked_us: int) -> None:
+        """An executor that counts on less than it gets is safe: so a longer timeout comes into use, the HSC first."""
+        if asked_us > self._lease_us:
+            raise FailedPrecondition(
+                f"the controller or executor is set to heartbeat_timeout = {asked_us / US:g} s, and this HSC to"
+                f" {self._lease_us / US:g} s: it would count on leases that have ended. Start one of them with the other's value"
+                " (ATF_HEARTBEAT_TIMEOUT)"
+            )
 
     async def _judge(
         self,

@@ -243,3 +243,22 @@ async def test_popped_ids_that_nobody_takes_are_handed_back(w: World) -> None:
     await asyncio.sleep(1.1)
     assert await w.consume() == 1
     assert w.runtime.wall_us() < (await w.record(task_id)).next_at_us <= w.runtime.wall_us() + 10 * US
+
+
+@virtual(world())
+async def test_an_executor_that_counts_on_other_leases_gets_no_task(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    for seconds in (15, 17):
+        with pytest.raises(FailedPrecondition, match=rf"heartbeat_timeout = {seconds} s, and this controller to 16 s"):
+            await w.ask("e1", heartbeat_timeout_us=seconds * US)
+    assert (await w.record(task_id)).status is Status.ENQUEUED
+    assert ids_of(await w.ask("e1", heartbeat_timeout_us=16 * US)) == [task_id]
+    (other,) = await w.enqueue(1)
+    assert ids_of(await w.ask("e2")) == [other]  # an executor of a release that does not say
+
+
+@virtual(world())
+async def test_claims_tell_how_long_the_controller_takes_a_lease_to_last(w: World) -> None:
+    await w.enqueue(1)
+    await w.ask("e1")
+    assert {each.heartbeat_timeout_us for each in w.hsc.requests["claim_tasks"]} == {16 * US}

@@ -151,6 +151,7 @@ class World:
         most: int = 256,
         wait: float = 1.0,
         lambdas: Sequence[str] = ("shop/mail",),
+        heartbeat_timeout_us: int = 0,
         of: ControllerService | None = None,
     ) -> c.NextWorkReply:
         """One NextWork."""
@@ -162,6 +163,7 @@ class World:
             wait_us=round(wait * US),
             lambdas=lambdas,
             boot_id=self.runtime.boot_id(),
+            heartbeat_timeout_us=heartbeat_timeout_us,
         )
         return await (of or self.controller).next_work(request)
 

@@ -25,6 +25,7 @@ async def test_one_call_lists_every_claim_and_says_which_have_started(world: Hel
     await world.heartbeats.once()
     [beat] = world.hsc.beats
     assert beat.executor_id == "e1"
+    assert beat.heartbeat_timeout_us == 16_000_000
     assert {each.claim.task_id: each.started for each in beat.claims} == {"0-0": True, "0-1": True, "0-2": False}
     assert {each.claim.token.counter for each in beat.claims} == {1}
 

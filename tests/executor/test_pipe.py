@@ -34,7 +34,7 @@ async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_num
     assert calls == sorted(set(calls))
     assert calls[0] >= 1
     request = world.controller.requests[-1]
-    assert (request.executor_id, request.boot_id) == ("e1", "virtual")
+    assert (request.executor_id, request.boot_id, request.heartbeat_timeout_us) == ("e1", "virtual", 16_000_000)
     assert sorted(request.lambdas) == ["t/nap", "t/note", "t/stubborn", "t/work"]
     assert 1 <= request.max_tasks <= 256
 

@@ -9,7 +9,7 @@ import fakeredis
 import pytest
 
 from atf.config import StoreSettings, Timing
-from atf.errors import InvalidArgument
+from atf.errors import FailedPrecondition, InvalidArgument
 from atf.hsc.service import HscService
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
@@ -272,3 +272,22 @@ async def test_calls_that_are_too_large_or_nameless_are_refused(bench: Bench) ->
             await hsc.heartbeat(h.HeartbeatRequest(executor_id=bad))
     with pytest.raises(InvalidArgument, match="nonce"):
         await bench.claim(["0-a"], nonce="")
+
+
+async def test_nobody_who_counts_on_longer_leases_than_there_are_gets_one(bench: Bench) -> None:
+    (task_id,) = await bench.enqueued(1)
+    claim = h.ClaimTasksRequest(executor_id="e1", nonce="n1", task_ids=[task_id], heartbeat_timeout_us=16 * US + 1)
+    with pytest.raises(FailedPrecondition, match=r"heartbeat_timeout = 16 s, and this HSC to 16 s"):
+        await bench.hsc.claim_tasks(claim)
+    assert (await bench.record(task_id)).status is Status.ENQUEUED
+
+    claim.heartbeat_timeout_us = 15 * US  # counts on less than it gets
+    (given,) = (await bench.hsc.claim_tasks(claim)).claims
+    beat = h.HeartbeatRequest(executor_id="e1", claims=[h.HeldClaim(claim=ref(given))], heartbeat_timeout_us=20 * US)
+    before = await bench.record(task_id)
+    bench.now_us += US
+    with pytest.raises(FailedPrecondition, match=r"= 20 s, and this HSC to 16 s.*ATF_HEARTBEAT_TIMEOUT"):
+        await bench.hsc.heartbeat(beat)
+    assert await bench.record(task_id) == before
+    beat.heartbeat_timeout_us = 16 * US
+    assert list((await bench.hsc.heartbeat(beat)).verdicts) == [OK]
