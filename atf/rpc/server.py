@@ -183,12 +183,12 @@ def _handler(method: MethodDescriptor, logic: object) -> Any:
         try:
             return await answer(decoded(data))
         except AtfError as error:
-            failure = error
+            # Not the error itself: its traceback holds this call, which would hold the error, and with it what was sent.
+            failure = _failure(error)
         except Exception as error:  # noqa: BLE001  a bug in one call is its caller's INTERNAL, not the server's end
             _log.exception("call failed", method=method.full_name, error=type(error).__name__)
-            failure = Internal(f"{method.name} failed inside the server; its log has the details")
-        details = _details(failure)
-        await context.abort(grpc.StatusCode[failure.code], _sentence(failure), ((DETAILS_KEY, details),))
+            failure = _failure(Internal(f"{method.name} failed inside the server; its log has the details"))
+        await context.abort(*failure)
         raise AssertionError("abort raises")
 
     return grpc.unary_unary_rpc_method_handler(
@@ -200,6 +200,11 @@ def _handler(method: MethodDescriptor, logic: object) -> Any:
 def snake_case(name: str) -> str:
     """The Python name of an RPC: ScheduleMany is schedule_many."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _failure(error: AtfError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
+    """What a call is aborted with."""
+    return grpc.StatusCode[error.code], _sentence(error), ((DETAILS_KEY, _details(error)),)
 
 
 def _details(error: AtfError) -> bytes:

@@ -142,7 +142,8 @@ async def test_a_dead_executors_tokens_are_in_no_log(said: Said) -> None:
     from atf.config import Timing
     from atf.runtime import SystemRuntime
 
-    reports = Reports(hsc=Refuses(), timing=Timing(), runtime=SystemRuntime())
+    refuses: Any = Refuses()
+    reports = Reports(hsc=refuses, timing=Timing(), runtime=SystemRuntime())
     claim = ["0-a", 1, NONCE]
     event = {
         "executor": "e",

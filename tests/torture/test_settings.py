@@ -190,7 +190,8 @@ def test_words_become_a_request_that_a_frontend_can_judge(name: str, options: di
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_bomb_on_the_command_line_is_refused_or_is_text(bomb: str) -> None:
     text = BOMBS[bomb].decode("utf-8", "surrogateescape")
-    for options in ({"payload": text}, {"arguments": [f"a={text}"]}):
+    words: list[dict[str, Any]] = [{"payload": text}, {"arguments": [f"a={text}"]}]
+    for options in words:
         with understood_or(InvalidArgument):
             request = build_request("shop/mail", **options)
             msgspec.json.decode(request.spec.payload)

@@ -1,0 +1,120 @@
+"""A frontend and an HSC as processes of their own, fed with what is no request: they stay small, say little, and go on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from atf.embedded import DataDir, EmbeddedStore, find_binary
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import hsc_pb2 as h
+from atf.rpc.channel import FrontendStub, open_channel
+from atf.rpc.failure import MAX_MESSAGE_BYTES
+from tests.torture import wire
+from tests.torture.texts import TEXTS
+from tests.torture.world import INVALID, OK, TOO_LARGE, schedule
+
+from .roles import end
+from .test_services import register, running
+
+SECRET = "5ecret"
+ROUNDS = 4
+MAX_GROWTH_MIB = 64
+"""What a process may grow by over all rounds but the first; it is sent about 100 MiB in each."""
+MAX_PEAK_MIB = 280
+
+
+def memory_mib(process: Process, what: str) -> float:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{what}:")) / 1024
+
+
+class Torturer:
+    """Sends bytes to methods, and knows which answers are in order."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._channel = channel
+
+    async def send(self, path: str, data: bytes, *codes: grpc.StatusCode, zipped: bool = False) -> None:
+        how = grpc.Compression.Gzip if zipped else grpc.Compression.NoCompression
+        try:
+            await self._channel.unary_unary(f"/atf.v1.{path}")(data, timeout=20, compression=how)
+            code = OK
+        except grpc.aio.AioRpcError as error:
+            code = error.code()
+        assert code in codes, (path, code, data[:50])
+
+
+async def frontend_round(torturer: Torturer) -> None:
+    unknown = wire.tag(1_000, wire.BYTES)
+    full = unknown + wire.varint(MAX_MESSAGE_BYTES - 20) + SECRET.encode() * (MAX_MESSAGE_BYTES // len(SECRET))
+    request = f.ScheduleRequest.DESCRIPTOR
+    await asyncio.gather(*(torturer.send("Frontend/Schedule", full[:-9], INVALID) for _ in range(8)))
+    await asyncio.gather(*(torturer.send("Frontend/Schedule", full + full, TOO_LARGE) for _ in range(4)))
+    await torturer.send("Frontend/Schedule", full * 8, TOO_LARGE, zipped=True)
+    broken = [torturer.send("Frontend/Schedule", each.data, INVALID) for each in wire.broken(request)]
+    await asyncio.gather(*broken)
+    many = [schedule(text, payload=SECRET.encode() * 40_000).SerializeToString() for text in TEXTS.values() if text]
+    await asyncio.gather(*(torturer.send("Frontend/Schedule", each, INVALID) for each in many))
+    ids = f.GetTaskRequest(id="\U0001f600" * 1_000_000).SerializeToString()
+    await asyncio.gather(*(torturer.send("Frontend/GetTask", ids, INVALID) for _ in range(4)))
+
+
+async def hsc_round(torturer: Torturer) -> None:
+    held = [h.HeldClaim(progress=SECRET * 100, started=True)] * 4_000
+    beat = h.HeartbeatRequest(executor_id="e", claims=held).SerializeToString()
+    await asyncio.gather(*(torturer.send("HSC/Heartbeat", beat, OK) for _ in range(4)))
+    many = h.HandBackRequest(executor_id="e", unclaimed=["x"] * 1_000_000).SerializeToString()
+    await asyncio.gather(*(torturer.send("HSC/HandBack", many, INVALID) for _ in range(4)))
+    long = h.ClaimTasksRequest(executor_id=SECRET * 800_000).SerializeToString()
+    await asyncio.gather(*(torturer.send("HSC/ClaimTasks", long, INVALID) for _ in range(4)))
+    broken = wire.broken(h.SetResultsRequest.DESCRIPTOR)
+    await asyncio.gather(*(torturer.send("HSC/SetResults", each.data, INVALID) for each in broken))
+
+
+@contextlib.asynccontextmanager
+async def torturer_of(address: str) -> AsyncIterator[Torturer]:
+    options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+    async with grpc.aio.insecure_channel(address, options=options) as channel:
+        yield Torturer(channel)
+
+
+@pytest.mark.parametrize(("role", "round_"), [("frontend", frontend_round), ("hsc", hsc_round)])
+async def test_a_role_under_torture_stays_small_says_little_and_goes_on(
+    role: str, round_: object, tmp_path: Path
+) -> None:
+    assert callable(round_)
+    data = DataDir(tmp_path / "data")
+    data.lock()
+    async with EmbeddedStore(find_binary(), data) as store, running(role, store.url) as (process, address):
+        async with torturer_of(address) as torturer:
+            await round_(torturer)
+            before = memory_mib(process, "VmRSS")
+            for _ in range(ROUNDS - 1):
+                await round_(torturer)
+            assert memory_mib(process, "VmRSS") - before < MAX_GROWTH_MIB
+            assert memory_mib(process, "VmHWM") < MAX_PEAK_MIB
+            if role == "frontend":
+                stub = FrontendStub(open_channel(address))
+                await register(stub)
+                assert (await stub.schedule(schedule("a", payload=b"1"))).id
+                await stub.channel.close()
+            else:
+                await torturer.send(
+                    "HSC/ClaimTasks", h.ClaimTasksRequest(executor_id="e", nonce="n").SerializeToString(), OK
+                )
+        process.terminate()
+        assert process.stderr is not None
+        text = await process.stderr.read()
+        assert await end(process) == 0
+        assert SECRET.encode() not in text
+        assert b"Traceback" not in text
+        assert len(text.splitlines()) < 20
+    data.release()
