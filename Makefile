@@ -41,6 +41,10 @@ test: .venv/.ready ## run all tests: first those that need no process, then thos
 chaos: .venv/.ready ## break things under load, at length, and judge: all rows not yet done, or ROW=name N=trials
 	PYTHONPATH=. .venv/bin/python -P -m tests.chaos --row "$(ROW)" --trials "$(N)"
 
+.PHONY: fuzz
+fuzz: .venv/.ready ## feed every parser and every call with what is none, at length: EXAMPLES=2000 SEED=0
+	.venv/bin/python -P tools/fuzz.py --examples "$(or $(EXAMPLES),2000)" --seed "$(or $(SEED),0)"
+
 .PHONY: check
 check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current
 	tools/check

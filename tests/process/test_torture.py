@@ -25,7 +25,7 @@ from .roles import end
 from .test_services import register, running
 
 SECRET = "5ecret"
-ROUNDS = 4
+ROUNDS = 3
 MAX_GROWTH_MIB = 64
 """What a process may grow by over all rounds but the first; it is sent about 100 MiB in each."""
 MAX_PEAK_MIB = 280
