@@ -47,7 +47,8 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "executor": _Entry("roles", "executor", "Runs lambdas, in a guarded process."),
     },
     "The task store": {
-        "store": _Entry("store", "store", "Export live tasks to a file, or import them."),
+        "doctor": _Entry("doctor", "doctor", "Check the task store and the settings, and say how to mend them."),
+        "store": _Entry("store", "store", "Export live tasks to a file, import them; the length of leases."),
     },
 }
 _COMMANDS: Final = {name: entry for section in SECTIONS.values() for name, entry in section.items()}

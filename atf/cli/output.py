@@ -25,6 +25,9 @@ _STYLES = {
     "RETRIABLE_FAILURE": "yellow",
     "PROCESSING": "cyan",
     "CLAIMED": "cyan",
+    "ok": "green",
+    "warn": "yellow",
+    "refuse": "bold red",
 }
 
 

@@ -1,4 +1,4 @@
-"""`atf store export|import`: finds the store, opens it, shows how far it is. What a file holds is atf/store/transfer.py's matter."""
+"""`atf store export|import|timing`: finds the store, opens it, shows how far it is. What a file holds is atf/store/transfer.py's matter."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from atf.errors import ConfigError, InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.transfer import Progress, export_tasks, import_tasks
+from atf.task import US
 
 from .options import as_json, read, settings_flags
 from .output import print_json
@@ -38,7 +39,10 @@ class _Where:
 
 @click.group()
 def store() -> None:
-    """Move live tasks between a task store and a file: for a backup, another store, another number of partitions."""
+    """Move live tasks between a task store and a file: for a backup, another store, another number of partitions.
+
+    And show or change how long its leases last.
+    """
 
 
 @store.command("export")
@@ -74,6 +78,43 @@ def import_command(file: Path, as_json: bool, **flags: Any) -> None:
         print(f"{stored} tasks stored, {present} were there before")
 
 
+@store.command("timing")
+@settings_flags(_Where)
+@click.option(
+    "--set", "seconds", type=float, metavar="X", help="The heartbeat_timeout that all roles shall have, in seconds."
+)
+@click.option("--all-stopped", is_flag=True, help="With a shorter one: no role and no executor runs.")
+@as_json
+def timing_command(seconds: float | None, all_stopped: bool, as_json: bool, **flags: Any) -> None:
+    """Show or change the heartbeat_timeout that the store's roles have agreed on.
+
+    The first role puts its own on record; one with another value does not start. To change it, change it here, then in the
+    settings of every role, and start them anew: the HSCs first, then the controllers and executors, then the others. What
+    runs goes on meanwhile. For a shorter one all roles and executors must have been stopped before.
+    """
+    wanted = None if seconds is None else replace(read(Timing, {}), heartbeat_timeout=seconds).heartbeat_timeout_us
+
+    async def work(opened: Store, _progress: Progress) -> int:
+        if wanted is not None and wanted < opened.heartbeat_timeout_us and not all_stopped:
+            raise InvalidArgument(
+                f"heartbeat_timeout is {opened.heartbeat_timeout_us / US:g} s; for a shorter one stop all roles and executors, wait"
+                " so long, and say so with --all-stopped: an executor that runs on could be overtaken"
+            )
+        if wanted is not None:
+            await opened.retime(wanted)
+        return opened.heartbeat_timeout_us
+
+    timeout_us = _with_store(flags, False, work)
+    if as_json:
+        print_json({"heartbeat_timeout_us": timeout_us})
+    else:
+        print(f"heartbeat_timeout = {timeout_us / US:g} s")
+        if wanted is not None:
+            print(
+                "set it for every role (ATF_HEARTBEAT_TIMEOUT), and start them anew: HSCs, controllers, executors, then the others"
+            )
+
+
 def _with_store(flags: dict[str, Any], create: bool, work: Callable[[Store, Progress], Awaitable[R]]) -> R:
     where = read(_Where, flags)
     settings = read(StoreSettings, {"redis_url": where.redis_url or None, "partitions": where.partitions or None})
@@ -83,7 +124,7 @@ def _with_store(flags: dict[str, Any], create: bool, work: Callable[[Store, Prog
     async def run() -> R:
         async with _address(where) as (url, partitions):
             chosen = replace(settings, redis_url=url, partitions=partitions or settings.partitions)
-            opened = await Store.open(chosen, read(Timing, {}), SystemRuntime())
+            opened = await Store.open(chosen, read(Timing, {}), SystemRuntime(), agree=False)
             try:
                 return await work(opened, _show)
             except OSError as error:

@@ -65,12 +65,12 @@ async def examine(link: Link, runtime: Runtime) -> list[Finding]:
 
 async def _examine(link: Link, runtime: Runtime) -> list[Finding]:
     allowed = await permissions.check(link)
-    answer = await _told(link, "INFO")
+    answer = await told(link, "INFO")
     if answer is None:
         return [allowed]
     lines = text(answer).splitlines()
     info = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    pairs = await _told(link, "CONFIG", "GET", *settings.READ) or []
+    pairs = await told(link, "CONFIG", "GET", *settings.READ) or []
     words = [text(each) for each in pairs]
     found = settings.judge(info, dict(zip(words[::2], words[1::2], strict=True)))
     if info.get("cluster_enabled") == "1" and link.alone:
@@ -86,7 +86,7 @@ async def _examine(link: Link, runtime: Runtime) -> list[Finding]:
     return [*found, *([clock] if clock else []), allowed]
 
 
-async def _told(link: Link, *command: str) -> Any:
+async def told(link: Link, *command: str) -> Any:
     """The answer to a command that this user may not be allowed, or the server may not have; None then."""
     try:
         return await link.command(*command)
@@ -101,7 +101,7 @@ async def _clock(link: Link, runtime: Runtime) -> Finding | None:
     best: tuple[float, float] | None = None
     for _ in range(_CLOCK_READINGS):
         began, wall_us = runtime.monotonic(), runtime.wall_us()
-        answer = await _told(link, "TIME")
+        answer = await told(link, "TIME")
         if answer is None:
             return None
         took_us = (runtime.monotonic() - began) * US

@@ -131,12 +131,13 @@ def maxmemory(info: Info) -> Finding:
     """Whether a backlog meets a bound of the server's before it meets the machine's."""
     size = int(info.get("maxmemory", "0"))
     used = int(info.get("used_memory", "0"))
+    half = max(int(info.get("total_system_memory", "0")) >> 21, 64)
     if size == 0:
         return warn(
             "maxmemory",
             "none",
             "a backlog may grow until the machine's memory is full and the system kills the server",
-            "CONFIG SET maxmemory to half of its memory (say 4gb), then CONFIG REWRITE",
+            f"CONFIG SET maxmemory {half}mb, then CONFIG REWRITE",
         )
     shown = f"{_mib(used)} of {_mib(size)}"
     if used > size:

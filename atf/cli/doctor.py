@@ -1,0 +1,195 @@
+"""`atf doctor`: finds the store, has it and this host's settings checked, prints a line per finding. The checks are atf/store's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from atf.config import (
+    TABLES,
+    ControllerSettings,
+    ExecutorSettings,
+    FrontendSettings,
+    HscSettings,
+    LogSettings,
+    StoreConsumerSettings,
+    StoreSettings,
+    Timing,
+    setting,
+)
+from atf.embedded import DataDir
+from atf.errors import ConfigError, FailedPrecondition, Unavailable
+from atf.exits import EXIT_FAILED, EXIT_OK, EXIT_UNAVAILABLE
+from atf.runtime import SystemRuntime
+from atf.store import contents, server
+from atf.store.findings import Finding, State, ok, refuse, warn, worst
+from atf.store.modes import open_link
+from atf.store.permissions import acl_user
+
+from .options import as_json, read, settings_flags
+from .output import print_json, print_table
+
+_ROLES: Final[dict[str, type[Any]]] = {
+    "frontend": FrontendSettings,
+    "store_consumer": StoreConsumerSettings,
+    "hsc": HscSettings,
+    "controller": ControllerSettings,
+    "executor": ExecutorSettings,
+    "": LogSettings,
+}
+_NO_SETTINGS: Final = {"ATF_CONFIG", "ATF_DEBUG", "ATF_READY_FD", "ATF_DEMO_RECORD"}
+"""Variables of ATF's that stand for no setting; nor do those of its tests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Where:
+    """Which store is meant."""
+
+    redis_url: str = setting(
+        "", "the task store; empty: that of an `atf up` in --data-dir, else redis://127.0.0.1:6379/0"
+    )
+    data_dir: str = setting(".atf", "data directory of a running `atf up`")
+    partitions: int = setting(0, "partitions that the roles are set to; 0: as they are set here")
+
+
+@click.command()
+@settings_flags(_Where)
+@click.option(
+    "--acl", is_flag=True, help="Print the server's user that ATF needs, with a fresh password, and do nothing else."
+)
+@as_json
+def doctor(acl: bool, as_json: bool, **flags: Any) -> int:
+    """Check the task store and this host's settings, and say how to mend what is wrong.
+
+    A line each: ok; warn, with which roles work, but tasks may be lost or slow in some event; or refuse, with which roles do not
+    start. Changes nothing. Exit codes: 0 nothing refused, 1 something refused, 4 the store can't be reached.
+
+    \b
+    atf doctor --redis-url redis://10.0.0.5:6379/0
+    atf doctor --acl > atf.acl
+    """
+    if acl:
+        return _print_acl()
+    findings, code = _examine(flags)
+    if as_json:
+        print_json([_json(each) for each in findings])
+    else:
+        _print(findings)
+    return code or (EXIT_FAILED if worst(findings) is State.REFUSE else EXIT_OK)
+
+
+def _examine(flags: dict[str, Any]) -> tuple[list[Finding], int]:
+    """The findings, and the exit code that they have beyond their own: 0, or that of a store that can't be reached."""
+    here = _settings()
+    try:
+        settings, timing = _chosen(flags), read(Timing, {})
+    except ConfigError as error:
+        return here if worst(here) is State.REFUSE else [*here, _refused_settings(error)], 0
+    try:
+        return here + asyncio.run(_of_store(settings, timing)), 0
+    except Unavailable as error:
+        mend = "start it, or give its address with --redis-url (ATF_REDIS_URL)"
+        return [*here, refuse("server", "away", str(error), mend)], EXIT_UNAVAILABLE
+    except FailedPrecondition as error:  # before it said who it is: a password, or a right
+        mend = "put a user that may do what ATF does into the redis URL; atf doctor --acl prints one"
+        return [*here, refuse("acl", "refused", str(error), mend)], 0
+
+
+async def _of_store(settings: StoreSettings, timing: Timing) -> list[Finding]:
+    link = open_link(settings)
+    try:
+        found = await server.examine(link, SystemRuntime())
+        if any(each.check in {"acl", "role"} and each.state is State.REFUSE for each in found):
+            return found  # the rest would fail by the same cause
+        for each in await link.masters():
+            found.append(replace(await contents.libraries(each), where=each.where))
+        return found + await contents.partitions(link, settings.partitions, timing)
+    finally:
+        await link.close()
+
+
+def _chosen(flags: dict[str, Any]) -> StoreSettings:
+    where = read(_Where, flags)
+    settings = read(StoreSettings, {"redis_url": where.redis_url or None, "partitions": where.partitions or None})
+    if where.redis_url or not Path(where.data_dir, "up.lock").exists():
+        return settings
+    running = DataDir(Path(where.data_dir)).announced()
+    if running is None:
+        return settings
+    partitions = where.partitions or running["partitions"] or settings.partitions
+    return replace(settings, redis_url=running["redis_url"], partitions=partitions)
+
+
+# --- this host's settings ---------------------------------------------------------------------------------------------
+
+
+def _settings() -> list[Finding]:
+    """Whether every role could read its settings here, and whether anything is set that none reads."""
+    found: dict[str, Finding] = {}
+    for role, cls in _ROLES.items():
+        for each in (cls, StoreSettings, Timing):
+            try:
+                read(each, {}, role)
+            except ConfigError as error:
+                found[str(error)] = _refused_settings(error)
+    strange = sorted(
+        name
+        for name in os.environ
+        if name.startswith("ATF_")
+        and not name.startswith("ATF_TEST_")
+        and name not in _NO_SETTINGS
+        and name.removeprefix("ATF_").lower() not in TABLES[""]
+    )
+    if strange:
+        mend = f"unset {' '.join(strange)}, or spell it as atf ROLE --help does"
+        found["variables"] = warn("settings", strange[0], f"nothing reads {', '.join(strange)}", mend)
+    file = os.environ.get("ATF_CONFIG", "atf.toml")
+    sound = ok("settings", file if Path(file).exists() else "no file", "every setting here is one, and keeps its rules")
+    return list(found.values()) or [sound]
+
+
+def _refused_settings(error: ConfigError) -> Finding:
+    return refuse("settings", "refused", str(error), "put the setting right; atf ROLE --help has its meaning and unit")
+
+
+# --- showing ----------------------------------------------------------------------------------------------------------
+
+
+def _print(findings: list[Finding]) -> None:
+    several = len({each.where for each in findings if each.where}) > 1
+    columns = ["", "check", *(["server"] if several else []), "found", "what it means"]
+    rows = []
+    for each in findings:
+        stop = "" if each.text.endswith((".", "?")) else "."
+        mend = f"{stop} {each.mend[0].upper()}{each.mend[1:]}" if each.mend else ""
+        rows.append([each.state, each.check, *([each.where] if several else []), each.value, each.text + mend])
+    print_table(columns, rows)
+
+
+def _json(finding: Finding) -> dict[str, str]:
+    return {
+        "check": finding.check,
+        "state": finding.state.value,
+        "value": finding.value,
+        "text": finding.text,
+        "mend": finding.mend,
+        "server": finding.where,
+    }
+
+
+def _print_acl() -> int:
+    password = secrets.token_hex(16)
+    print(acl_user(password))
+    print(
+        "put this line into the server's aclfile, or its words after `user` behind ACL SETUSER; then give the roles"
+        f" redis://atf:{password}@HOST:PORT/0",
+        file=sys.stderr,
+    )
+    return EXIT_OK

@@ -1,0 +1,169 @@
+"""What `atf doctor` finds in a task store: function libraries, and what the partitions' records say. It reads, and writes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from atf.config import Timing
+from atf.task import US
+
+from . import keys, library
+from .connection import Link
+from .facts import text
+from .findings import Finding, ok, refuse, warn
+from .server import told
+
+_FIELDS: Final = ("partitions", "data", "timeout", "settled")
+_LIBRARY: Final = re.compile(r"atf_(\d+)_[0-9a-f]+")
+_CLIENT: Final = re.compile(r"\bname=(atf_\S+)")
+
+
+async def libraries(link: Link) -> Finding:
+    """The function libraries on one server, and the roles that use each."""
+    listed = await told(link, "FUNCTION", "LIST", "LIBRARYNAME", "atf_*", "WITHCODE") or []
+    entries = [dict(zip(map(text, each[::2]), each[1::2], strict=True)) for each in listed]
+    code = {text(each["library_name"]): text(each["library_code"]) for each in entries}
+    clients = await told(link, "CLIENT", "LIST")
+    used = Counter(_CLIENT.findall(text(clients))) if clients is not None else None
+    return judge_libraries(code, used)
+
+
+def judge_libraries(code: Mapping[str, str], used: Mapping[str, int] | None) -> Finding:
+    """The judgement on libraries: name -> text, and name -> connections that call it; None: the server does not tell."""
+    ours = library.NAME
+    shown = ", ".join(
+        f"{name} ({_whose(name)}{_users(name, used)})" for name in sorted(code, key=lambda name: (name != ours, name))
+    )
+    if ours in code and code[ours] != library.SOURCE:
+        return refuse(
+            "library",
+            shown,
+            f"the function library {ours} is another one than this release's",
+            f"stop the roles that use it, then FUNCTION DELETE {ours}",
+        )
+    newer = [name for name in code if (_version(name) or 0) > library.VERSION]
+    if newer:
+        return refuse(
+            "library", shown, "roles of a release with newer data have used this store", "run that release's roles here"
+        )
+    if ours not in code:
+        said = f"this release's, {ours}, is not there yet; the first role loads it"
+        return ok("library", shown or "none", said)
+    idle = [name for name in code if name != ours and used is not None and not used.get(name)]
+    if idle:
+        return ok(
+            "library",
+            shown,
+            f"nobody calls {', '.join(idle)} now; FUNCTION DELETE removes it when no role of that release is left",
+        )
+    return ok("library", shown, "this release's is loaded" + ("; others stand beside it" if len(code) > 1 else ""))
+
+
+async def partitions(link: Link, configured: int, timing: Timing) -> list[Finding]:
+    """What the partitions' records say, against what this host's roles are set to.
+
+    Args:
+        link: to the store.
+        configured: how many partitions they are set to.
+        timing: how long they take a lease to last.
+    """
+    first = await _record(link, 0)
+    number = int(first.get("partitions", "0"))
+    records = [first] if number else []
+    records += [await _record(link, each) for each in range(1, number)]
+    time = await told(link, "TIME")
+    now_us = int(time[0]) * US + int(time[1]) if time else 0
+    return judge_partitions(records, configured, timing, now_us)
+
+
+def judge_partitions(
+    records: Sequence[Mapping[str, str]], configured: int, timing: Timing, now_us: int
+) -> list[Finding]:
+    """The judgements on the records of all partitions; none: the store is new."""
+    ours = timing.heartbeat_timeout
+    if not records:
+        return [
+            ok("partitions", "none yet", f"the store is new; the first role makes it one of {configured} partitions"),
+            ok("timing", "none yet", f"the first role puts heartbeat_timeout on record; here it is {ours:g} s"),
+        ]
+    return [_number(len(records), configured), *_data(records), _timing(records, ours), _claims(records, now_us)]
+
+
+def _number(recorded: int, configured: int) -> Finding:
+    if recorded == configured:
+        return ok("partitions", str(recorded), "the store and this host's settings agree")
+    return refuse(
+        "partitions",
+        str(recorded),
+        f"the store was made with {recorded} partitions, and this host's roles are set to {configured}",
+        f"set partitions = {recorded} (ATF_PARTITIONS={recorded}), or move the tasks with atf store export and atf store import",
+    )
+
+
+def _data(records: Sequence[Mapping[str, str]]) -> list[Finding]:
+    versions = sorted({int(each.get("data", "1")) for each in records})
+    if versions == [library.VERSION]:
+        return [ok("data", f"version {library.VERSION}", "the data are of this release's version")]
+    shown = ", ".join(map(str, versions))
+    mend = (
+        "run the release that the data are of, or move the tasks: its atf store export, this release's atf store import"
+    )
+    return [refuse("data", f"version {shown}", f"this release works on version {library.VERSION}", mend)]
+
+
+def _timing(records: Sequence[Mapping[str, str]], ours: float) -> Finding:
+    recorded = sorted({int(each["timeout"]) / US for each in records if "timeout" in each})
+    shown = ", ".join(f"{each:g} s" for each in recorded)
+    if not recorded:
+        return ok("timing", "none yet", f"the next role puts heartbeat_timeout on record; here it is {ours:g} s")
+    if recorded == [ours]:
+        return ok("timing", shown, "the heartbeat_timeout on record and this host's agree")
+    if len(recorded) > 1:
+        mend = f"atf store timing --set {recorded[-1]:g}"
+        return refuse("timing", shown, "a change of the heartbeat_timeout on record was cut off", mend)
+    return refuse(
+        "timing",
+        shown,
+        f"the store is used with heartbeat_timeout = {shown}, and this host's roles are set to {ours:g} s",
+        f"set heartbeat_timeout = {recorded[0]:g} (ATF_HEARTBEAT_TIMEOUT={recorded[0]:g}), or change it for all roles:"
+        f" atf store timing --set {ours:g}",
+    )
+
+
+def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> Finding:
+    left = max(int(each.get("settled", "0")) for each in records) - now_us
+    if left <= 0 or not now_us:
+        return ok("claims", "given", "tasks that are due start")
+    return warn(
+        "claims",
+        "paused",
+        f"no task starts for another {left / US:.0f} s: the server restarted, or is another one, and may have forgotten claims",
+        "wait; with appendfsync always on a server of its own there is no such pause",
+    )
+
+
+async def _record(link: Link, partition: int) -> dict[str, str]:
+    key = keys.record(partition)
+    answer: list[Any] = await link.command("HMGET", key, *_FIELDS, key=key)
+    return {name: text(value) for name, value in zip(_FIELDS, answer, strict=True) if value is not None}
+
+
+def _version(name: str) -> int | None:
+    match = _LIBRARY.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def _whose(name: str) -> str:
+    version = _version(name)
+    if name == library.NAME:
+        return "this release's"
+    if version is None:
+        return "nobody's"
+    return "another release's" if version == library.VERSION else f"of data version {version}"
+
+
+def _users(name: str, used: Mapping[str, int] | None) -> str:
+    return "" if used is None else f", {used.get(name, 0)} connections"

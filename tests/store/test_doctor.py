@@ -1,0 +1,232 @@
+"""`atf doctor` and `atf store timing` on a real server, and the judgements on what lies in a store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from atf.cli import main
+from atf.config import StoreSettings, Timing
+from atf.runtime import SystemRuntime
+from atf.store import contents, library
+from atf.store.findings import State
+from atf.store.permissions import acl_user
+from atf.store.store import Store
+from atf.task import US
+
+from .servers import Server
+
+NOW_US = 1_800_000_000 * US
+RECORD = {"partitions": "2", "data": str(library.VERSION), "timeout": str(16 * US)}
+
+Doctor = Callable[..., tuple[int, dict[str, dict[str, str]]]]
+
+
+@pytest.fixture
+def real(embedded: Server) -> Iterator[redis.Redis]:
+    """A client of the embedded server, empty now."""
+    with embedded.client() as client:
+        client.flushall()
+        client.function_flush()
+        yield client
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", 0)
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("ATF_REDIS_URL", "ATF_PARTITIONS", "ATF_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def doctor(embedded: Server, capsys: pytest.CaptureFixture[str]) -> Doctor:
+    """Runs `atf doctor --json`: its exit code, and the findings by their check."""
+
+    def run(*flags: str, url: str = f"unix://{embedded.socket}") -> tuple[int, dict[str, Any]]:
+        code = main(["doctor", "--redis-url", url, "--json", *flags])
+        return code, {each["check"]: each for each in json.loads(capsys.readouterr().out)}
+
+    return run
+
+
+def open_store(embedded: Server, **timing: float) -> None:
+    async def run() -> None:
+        settings = StoreSettings(redis_url=f"unix://{embedded.socket}", partitions=2)
+        await (await Store.open(settings, Timing(**timing), SystemRuntime())).close()
+
+    asyncio.run(run())
+
+
+def test_a_new_store_and_one_in_use(embedded: Server, real: redis.Redis, doctor: Doctor) -> None:
+    code, found = doctor("--partitions", "2")
+    assert code == 0
+    assert found["partitions"]["value"] == found["timing"]["value"] == "none yet"
+    assert found["library"]["value"] == "none"
+    assert real.dbsize() == 0
+    assert real.function_list() == []
+
+    open_store(embedded)
+    code, found = doctor("--partitions", "2")
+    assert code == 0
+    assert {name for name, each in found.items() if each["state"] == "ok"} >= {
+        "settings", "version", "role", "clock", "acl", "library", "partitions", "data", "timing", "claims",
+    }  # fmt: skip
+    assert (found["partitions"]["value"], found["timing"]["value"]) == ("2", "16 s")
+    assert set(found["acl"]) == {"check", "state", "value", "text", "mend", "server"}
+
+
+def test_other_partitions_or_another_timeout_are_refused(embedded: Server, real: redis.Redis, doctor: Doctor) -> None:
+    open_store(embedded, heartbeat_timeout=20)
+
+    code, found = doctor("--partitions", "3")
+    assert code == 1
+    assert {name for name, each in found.items() if each["state"] == "refuse"} == {"partitions", "timing"}
+    assert "ATF_PARTITIONS=2" in found["partitions"]["mend"]
+    assert "atf store timing --set 16" in found["timing"]["mend"]
+
+
+def test_a_server_that_evicts_is_refused_in_a_line_of_its_own(
+    embedded: Server, real: redis.Redis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real.config_set("maxmemory", 1 << 30)
+    real.config_set("maxmemory-policy", "allkeys-lru")
+
+    assert main(["doctor", "--redis-url", f"unix://{embedded.socket}"]) == 1
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("refuse"))
+    state, check, value, text = line.split("\t")
+    assert (state, check, value) == ("refuse", "maxmemory-policy", "allkeys-lru")
+    assert text.endswith("would lose tasks. CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE")
+
+
+def test_a_store_that_is_not_there(doctor: Doctor, tmp_path: Path) -> None:
+    code, found = doctor(url=f"unix://{tmp_path}/nobody")
+    assert code == 4
+    assert found["server"]["state"] == "refuse"
+    assert "--redis-url" in found["server"]["mend"]
+
+
+def test_a_user_that_is_refused(real: redis.Redis, embedded: Server, doctor: Doctor) -> None:
+    code, found = doctor(url=f"unix://atf:wrong@{embedded.socket}")
+    assert (code, found["acl"]["state"]) == (1, "refuse")
+    assert "atf doctor --acl" in found["acl"]["mend"]
+    assert "wrong@" not in str(found)
+
+
+def test_the_user_that_is_printed_may_do_all(
+    real: redis.Redis, embedded: Server, doctor: Doctor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--acl"]) == 0
+    printed = capsys.readouterr()
+    words = printed.out.split()
+    password = next(each[1:] for each in words if each.startswith(">"))
+    assert words == acl_user(password).split()
+    assert f"redis://atf:{password}@HOST" in printed.err
+    client: Any = real
+    client.execute_command("ACL", "SETUSER", "printed", *words[2:])
+    code, found = doctor(url=f"unix://printed:{password}@{embedded.socket}")
+    assert (code, found["acl"]["state"]) == (0, "ok")
+    assert password not in str(found)
+    client.execute_command("ACL", "SETUSER", "printed", "-zadd")
+    code, found = doctor(url=f"unix://printed:{password}@{embedded.socket}")
+    assert (code, found["acl"]["mend"].split(", then")[0]) == (1, "ACL SETUSER printed +zadd")
+    client.execute_command("ACL", "DELUSER", "printed")
+
+
+def test_settings_that_nothing_reads(
+    real: redis.Redis, doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATF_THRAEDS", "4")
+    code, found = doctor()
+    assert (code, found["settings"]["state"], found["settings"]["value"]) == (0, "warn", "ATF_THRAEDS")
+    (tmp_path / "atf.toml").write_text("[executor]\nthraeds = 4\n", encoding="utf-8")
+    monkeypatch.delenv("ATF_THRAEDS")
+    code, found = doctor()
+    assert (code, found["settings"]["state"]) == (1, "refuse")
+    assert "did you mean threads?" in found["settings"]["text"]
+    (tmp_path / "atf.toml").write_text("[executor]\nthreads = 0\n", encoding="utf-8")
+    code, found = doctor()
+    assert (code, "at least 1 each" in found["settings"]["text"]) == (1, True)
+    (tmp_path / "atf.toml").write_text("[executor]\nthreads = 4\n", encoding="utf-8")
+    code, found = doctor()
+    assert (code, found["settings"]["value"]) == (0, "atf.toml")
+
+
+# --- the length of leases ---------------------------------------------------------------------------------------------
+
+
+def test_the_timeout_on_record_is_shown_and_changed(
+    real: redis.Redis, embedded: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_store(embedded)
+    command = ["store", "timing", "--redis-url", f"unix://{embedded.socket}", "--partitions", "2"]
+
+    def timing(*flags: str) -> tuple[int, str, str]:
+        code = main([*command, *flags])
+        return code, *capsys.readouterr()
+
+    assert timing() == (0, "heartbeat_timeout = 16 s\n", "")
+    assert timing("--set", "30")[1].startswith("heartbeat_timeout = 30 s\nset it for every role")
+    assert timing("--json")[1] == '{"heartbeat_timeout_us": 30000000}\n'
+    code, _, said = timing("--set", "20")
+    assert (code, "--all-stopped" in said) == (2, True)
+    code, _, said = timing("--set", "5", "--all-stopped")
+    assert (code, "too short" in said) == (2, True)
+    assert timing("--set", "20", "--all-stopped")[0] == 0
+    assert timing()[1] == "heartbeat_timeout = 20 s\n"
+    open_store(embedded, heartbeat_timeout=20)
+
+
+# --- judgements -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("libraries", "used", "state", "says"),
+    [
+        ({}, None, State.OK, "not there yet"),
+        ({library.NAME: library.SOURCE}, {library.NAME: 3}, State.OK, f"{library.NAME} (this release's, 3 connections)"),
+        ({library.NAME: "another"}, None, State.REFUSE, f"FUNCTION DELETE {library.NAME}"),
+        ({library.NAME: library.SOURCE, "atf_1_00000000": ""}, {"atf_1_00000000": 2}, State.OK, "another release's, 2 connections"),
+        ({library.NAME: library.SOURCE, "atf_1_00000000": ""}, {}, State.OK, "nobody calls atf_1_00000000 now"),
+        ({library.NAME: library.SOURCE, "atf_1_00000000": ""}, None, State.OK, "others stand beside it"),
+        ({"atf_99_00000000": ""}, None, State.REFUSE, "of data version 99"),
+        ({"atf_0_00000000": ""}, None, State.OK, "of data version 0"),
+    ],
+)  # fmt: skip
+def test_libraries(libraries: dict[str, str], used: dict[str, int] | None, state: State, says: str) -> None:
+    found = contents.judge_libraries(libraries, used)
+    assert found.state is state
+    assert says in f"{found.value} {found.sentence}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "check", "state", "says"),
+    [
+        ({}, "data", State.OK, "this release's"),
+        ({"data": "99"}, "data", State.REFUSE, "atf store export"),
+        ({"timeout": str(30 * US)}, "timing", State.REFUSE, "cut off. Mend it: atf store timing --set 30"),
+        ({"settled": str(NOW_US + 7 * US)}, "claims", State.WARN, "no task starts for another 7 s"),
+        ({"settled": str(NOW_US)}, "claims", State.OK, "start"),
+    ],
+)
+def test_records(changed: dict[str, str], check: str, state: State, says: str) -> None:
+    found = {
+        each.check: each for each in contents.judge_partitions([RECORD, {**RECORD, **changed}], 2, Timing(), NOW_US)
+    }
+    assert found[check].state is state
+    assert says in found[check].sentence
+    assert all(each.state is State.OK for name, each in found.items() if name != check)
+
+
+def test_a_store_of_a_release_that_put_less_on_record() -> None:
+    old = [{"partitions": "1"}]
+    found = {each.check: each for each in contents.judge_partitions(old, 1, Timing(), NOW_US)}
+    assert {each.state for each in found.values()} == {State.OK}
+    assert found["timing"].value == "none yet"
