@@ -29,6 +29,8 @@ SCHEDULE_S: Final = 5.0
 """Seconds that Schedule may be away for by one killed master of a Cluster, or while a site is cut off that has not the master."""
 BACK_S: Final = 90.0
 """Seconds after a cut until everybody works again, at most."""
+_PASSING: Final = {"Unavailable", "DeadlineExceeded"}
+"""Errors that say: try again."""
 _RECENT_S: Final = 10.0
 
 Try = Callable[[Scene], Awaitable[Callable[[int], Awaitable[Trial]]]]
@@ -49,7 +51,11 @@ async def _run(begin: Try, timing: Timing, n: int, progress: Progress) -> Sequen
         for each in outcome.findings:
             progress.say(f"  {each}")
         found[0] |= outcome.figures()
-        found[0]["failures"] = [*outcome.failures, *found[0]["failures"]]
+        odd = {kind: count for kind, count in outcome.refused.items() if kind not in _PASSING}
+        found[0]["failures"] += [
+            *outcome.failures,
+            *(f"Schedule failed with {kind}, {n} times" for kind, n in odd.items()),
+        ]
         scene.keep = any(each["failures"] for each in found)
         return found
 
