@@ -45,8 +45,10 @@ async def lying() -> AsyncIterator[tuple[Liar, str]]:
     server.add_generic_rpc_handlers((liar,))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    yield liar, f"127.0.0.1:{port}"
-    await server.stop(0)
+    try:
+        yield liar, f"127.0.0.1:{port}"
+    finally:
+        await server.stop(0)
 
 
 async def call(channel: Channel, method: str) -> Any:

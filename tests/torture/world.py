@@ -240,11 +240,13 @@ async def opened() -> AsyncIterator[World]:
     logic = {"Frontend": frontend, "HSC": hsc, "Controller": controller}
     server = await serve("127.0.0.1:0", [Service(each, logic[each.name]) for each in SERVICES])
     unbounded = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-    async with grpc.aio.insecure_channel(server.address, options=unbounded) as channel:
-        world = World(store, fake, channel, runtime)
-        await world.settle()
-        yield world
-    frontend.drain()
-    await controller.drain()
-    await server.stop(0)
-    await store.close()
+    try:
+        async with grpc.aio.insecure_channel(server.address, options=unbounded) as channel:
+            world = World(store, fake, channel, runtime)
+            await world.settle()
+            yield world
+    finally:  # a server that is left to the collector takes the process with it
+        frontend.drain()
+        await controller.drain()
+        await server.stop(0)
+        await store.close()
