@@ -45,6 +45,10 @@ chaos: .venv/.ready ## break things under load, at length, and judge: all rows n
 fuzz: .venv/.ready ## feed every parser and every call with what is none, at length: EXAMPLES=2000 SEED=0
 	.venv/bin/python -P tools/fuzz.py --examples "$(or $(EXAMPLES),2000)" --seed "$(or $(SEED),0)"
 
+.PHONY: reliability
+reliability: .venv/.ready ## draw the table of docs/reliability.md from the results of make chaos
+	.venv/bin/python -P tools/draw_reliability.py
+
 .PHONY: check
 check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current
 	tools/check

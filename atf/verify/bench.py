@@ -46,9 +46,10 @@ _CALL_S: Final = 10.0
 _STEADY_S: Final = 1.0
 """Roles are struck again and again here; each is to be started again at once, as after the first time."""
 _STOP_S: Final = 10.0
+_PREFIX: Final = "verify-"
+_DRIFT_US: Final = 2_000
+"""By which the clock of a store elsewhere may run apart from ours while a task is delayed."""
 _LISTED: Final = 1 << 40
-_RECENT: Final = 5_000
-"""Begins that may have been read since a strike and before somebody waits for its recovery."""
 _LIVE: Final = (Status.NEW, Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING, Status.RETRIABLE_FAILURE)
 
 
@@ -92,7 +93,7 @@ class Bench:
         say: Say = lambda _name, _line: None,
     ) -> None:
         ours = dict(os.environ if env is None else env)
-        self.namespace = f"verify-{new_id(SystemRuntime().random)[:8].lower()}"
+        self.namespace = f"{_PREFIX}{new_id(SystemRuntime().random, 32)}"
         self.directory, self.load, self.seed, self.executors = directory, load or Load(), seed, executors
         self.record = Record(directory / "record")
         self.record.directory.mkdir(parents=True)
@@ -116,9 +117,9 @@ class Bench:
         try:
             await self.cluster.start()
             self.client = AsyncClient(self.cluster.frontend_address, timeout=_CALL_S)
-            self.stream = Stream(
-                self.client, self.namespace, self.load, planned(self.load, self.seed, self.namespace[7:])
-            )
+            tasks = planned(self.load, self.seed, self.namespace.removeprefix(_PREFIX))
+            slack_us = _DRIFT_US if self.cluster.settings.redis_url else 0
+            self.stream = Stream(self.client, self.namespace, self.load, tasks, slack_us=slack_us)
             await self._warm_up()
         except BaseException:
             await self.close()
@@ -220,19 +221,18 @@ class Bench:
     async def recovered(self, strike: Strike, within: float = 60.0) -> bool:
         """Waits until a task asked for after the strike has started, and all that were due before or cut off."""
         until = time.monotonic() + within
-        place = max(len(self.record.begun) - _RECENT, 0)
-        started = {run.task_id for run in self.record.begun}
-        waiting = {key for key in self.stream.called if key not in started and self._due_us(key) < strike.at_us}
-        waiting |= {key for key, _ in strike.cut_off if strike.what != "freeze"}
-        fresh = False
+        cut_off = {key for key, _ in strike.cut_off} if strike.what != "freeze" else set()
+        waiting = {key for key in self.stream.called if self._due_us(key) < strike.at_us} - cut_off
+        place, fresh = 0, False
         while time.monotonic() < until:
             self.poll()
             for run in self.record.begun[place:]:
+                waiting.discard(run.task_id)
                 if run.at_us > strike.at_us:
-                    waiting.discard(run.task_id)
+                    cut_off.discard(run.task_id)
                     fresh = fresh or self.stream.called.get(run.task_id, 0) >= strike.at_us
             place = len(self.record.begun)
-            if fresh and not waiting:
+            if fresh and not waiting and not cut_off:
                 return True
             await asyncio.sleep(LOOK_S)
         return False

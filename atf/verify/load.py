@@ -74,6 +74,13 @@ def planned(load: Load, seed: int, prefix: str) -> Iterator[PlannedTask]:
 class Stream:
     """Schedules tasks at the load's rate, whatever becomes of them, and each until it is accepted.
 
+    Args:
+        client: of the frontend.
+        namespace: of the lambdas.
+        load: the rate, and the options of every call.
+        tasks: those to be.
+        slack_us: µs by which the store's clock and ours may run apart while a task is delayed.
+
     Attributes:
         called: the tasks by key, with the instant of the first call (µs, CLOCK_MONOTONIC).
         accepted: the stored ids by key.
@@ -82,7 +89,9 @@ class Stream:
         events: for the judge.
     """
 
-    def __init__(self, client: AsyncClient, namespace: str, load: Load, tasks: Iterator[PlannedTask]) -> None:
+    def __init__(
+        self, client: AsyncClient, namespace: str, load: Load, tasks: Iterator[PlannedTask], *, slack_us: int = 0
+    ) -> None:
         self.called: dict[str, int] = {}
         self.accepted: dict[str, str] = {}
         self.plans: dict[str, PlannedTask] = {}
@@ -90,7 +99,8 @@ class Stream:
         self.events: list[Event] = []
         self._client, self._namespace, self.load, self._tasks = client, namespace, load, tasks
         self._batches: set[asyncio.Task[None]] = set()
-        self._given_up = False
+        self._slack_us = slack_us
+        self._failure: BaseException | None = None
 
     async def run(self) -> None:
         """Schedules until cancelled. What is on its way then goes on; see `settle`."""
@@ -115,17 +125,24 @@ class Stream:
         task.add_done_callback(self._done)
 
     async def settle(self, within: float) -> None:
-        """Waits until all are accepted; gives up those that are not after `within` seconds."""
+        """Waits until all are accepted; gives up those that are not after `within` seconds: they may be stored or not.
+
+        Raises:
+            AtfError: a call was refused in a way that calling again does not mend.
+        """
         if self._batches:
             await asyncio.wait(self._batches, timeout=within)
-        self._given_up = True
+        for each in self._batches:
+            each.cancel()
         if self._batches:
-            await asyncio.wait(self._batches, timeout=2 * _AGAIN_S)
+            await asyncio.wait(self._batches)
+        if self._failure is not None:
+            raise self._failure
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._batches.discard(task)
-        if not task.cancelled():
-            task.result()
+        if not task.cancelled() and self._failure is None:
+            self._failure = task.exception()
 
     async def _schedule(self, batch: Sequence[PlannedTask]) -> None:
         wall, now = wall_us(), now_us()
@@ -133,7 +150,7 @@ class Stream:
             self.called[each.key], self.plans[each.key] = now, each
             self.events.append(Called(now, each.key))
         prepared = [self._prepare(each) for each in batch]
-        while not self._given_up:
+        while True:
             try:
                 handles = await self._client.schedule_many(prepared)  # again: only what is missing is stored
             except (Unavailable, DeadlineExceeded, ResourceExhausted) as error:
@@ -146,7 +163,7 @@ class Stream:
                 now = now_us()
                 for each, handle in zip(batch, handles, strict=True):
                     self.accepted[key_of(handle.id)] = handle.id
-                    self.events.append(Accepted(now, each.key, wall + round(each.delay * US)))
+                    self.events.append(Accepted(now, each.key, wall + round(each.delay * US) - self._slack_us))
                 return
 
     def _prepare(self, each: PlannedTask) -> Prepared[Any]:

@@ -88,7 +88,9 @@ class Outcome:
     wrong: int
     """Ended otherwise than planned: failed though they were to succeed, or succeeded though no run of theirs did."""
     spent: int
-    """Attempts and losses beyond the planned failures, over all tasks."""
+    """Attempts beyond those that the plan asked for, over all tasks."""
+    losses: int
+    """Runs that ended with their executors, over all tasks, as the store counts them."""
     refused: dict[str, int]
     """Calls of Schedule that failed, by kind; each was repeated."""
     findings: list[str]
@@ -116,6 +118,7 @@ class Outcome:
             "dead": self.dead,
             "wrong": self.wrong,
             "spent": self.spent,
+            "losses": self.losses,
             "refused": self.refused,
         }
 
@@ -139,10 +142,11 @@ def judge(
     verdict = check(events)
     won = {(each.task_id, each.fence) for each in events if isinstance(each, Ended) and each.succeeded}
     findings = [f"{each.breach.name} {each.task_id}: {each.text}" for each in verdict.findings]
-    dead = wrong = spent = 0
+    dead = wrong = spent = losses = 0
     for key, ending in endings.items():
         fails = plans[key].fails if key in plans else 0
-        spent += max(ending.attempts - fails - (ending.status == "SUCCESS"), 0) + ending.losses
+        spent += max(ending.attempts - fails - (ending.status == "SUCCESS"), 0)
+        losses += ending.losses
         if ending.status == "SUCCESS" and (key, ending.result) not in won:
             findings.append(f"WRONG {key}: succeeded by claim {ending.result}, of which no run returned")
             wrong += 1
@@ -164,6 +168,7 @@ def judge(
         dead=dead,
         wrong=wrong,
         spent=spent,
+        losses=losses,
         refused=dict(refused or {}),
         findings=findings[:_SHOWN],
         recoveries=recoveries(events, plans, strikes),

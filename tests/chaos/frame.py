@@ -7,7 +7,7 @@ A row is tried in batches: `run(n, progress)` does n trials on real processes an
     other numbers: counts; the result has their sums. Text is left out.
 
 Trials are appended to .build/chaos/<code>/<row>.jsonl, so that a row which was interrupted goes on where it was. <code> is a digest of
-the product's files: after a change everything starts afresh. When all n are done, the result goes to reliability/<date>-<row>.json.
+the product's files: after a change everything starts afresh. When all n are done, the result goes to reliability/<date>-<row>-<code>.json.
 """
 
 from __future__ import annotations
@@ -209,6 +209,7 @@ def circumstances() -> dict[str, Any]:
     """When, of which code, and where."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "code": code(),
         "commit": _said("git", "rev-parse", "--short=12", "HEAD"),
         "dirty": bool(_said("git", "status", "--porcelain", "--", *PRODUCT)),
@@ -231,22 +232,29 @@ def code() -> str:
 
 
 def write(found: dict[str, Any], results: Path) -> dict[str, Any]:
-    """Writes a result; it takes the place of one of the same row and date that has fewer trials, or as many."""
+    """Writes a result, unless that day's result of the same code has more trials."""
     results.mkdir(parents=True, exist_ok=True)
-    path = results / f"{found['date']}-{found['row']}.json"
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"done": 0, "code": ""}
-    if before["code"] != found["code"] or before["done"] <= found["done"]:
+    path = results / f"{found['date']}-{found['row']}-{found['code']}.json"
+    before = json.loads(path.read_text(encoding="utf-8"))["done"] if path.exists() else 0
+    if before <= found["done"]:
         path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return found
 
 
 def latest(results: Path) -> dict[str, dict[str, Any]]:
-    """The newest result of each row that has one."""
+    """Of each row that has results the newest full one, else the newest."""
     found: dict[str, dict[str, Any]] = {}
-    for path in sorted(results.glob("*.json")):
-        each = json.loads(path.read_text(encoding="utf-8"))
+    read = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob("*.json")]
+    for each in sorted(read, key=lambda each: (each["done"] >= each["full"], each["at"])):
         found[each["row"]] = each
     return found
+
+
+def is_done(row: Row, count: int, results: Path) -> bool:
+    """Whether a row has a result of the code as it is now, with so many trials."""
+    this = code()
+    read = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob(f"*-{row.name}-{this}.json")]
+    return any(each["done"] >= count for each in read if each["row"] == row.name)
 
 
 def _server() -> str:
@@ -271,12 +279,8 @@ def run(names: Sequence[str], count: int, say: Callable[[str, str], None]) -> li
         count: trials of each; 0: the row's own number.
         say: takes a row's name and a line.
     """
-    known, this, done = all_rows(), code(), latest(RESULTS)
-    wanted = list(names) or [
-        name
-        for name, row in known.items()
-        if not (name in done and done[name]["code"] == this and done[name]["done"] >= (count or row.full))
-    ]
+    known, this = all_rows(), code()
+    wanted = list(names) or [name for name, row in known.items() if not is_done(row, count or row.full, RESULTS)]
     found = []
     for name in wanted:
         row = known[name]

@@ -1,0 +1,171 @@
+"""The frame of `make chaos`: rows go on where they were, a result says what was done and what was not, and links can be cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atf.errors import Unavailable
+from tests.chaos import frame
+from tests.chaos.frame import Progress, Row, Trial
+from tests.chaos.proxy import Proxy
+
+
+def row(run: Any, **more: Any) -> Row:
+    return Row(name="r", what="what", bar="bar", full=9, batch=4, run=run, **more)
+
+
+class World:
+    """A row whose trials are numbered."""
+
+    def __init__(self, stop_at: int = 0, fail_at: int = 0) -> None:
+        self.asked: list[int] = []
+        self.count, self.stop_at, self.fail_at = 0, stop_at, fail_at
+
+    async def run(self, n: int, progress: Progress) -> Sequence[Trial]:
+        self.asked.append(n)
+        found: list[Trial] = []
+        for _ in progress.trials(n):
+            self.count += 1
+            if self.count == self.fail_at:
+                raise Unavailable("away")
+            progress.stopping = self.count == self.stop_at
+            found.append({"failures": [], "number": self.count, "x_s": float(self.count)})
+        return found
+
+
+@pytest.fixture
+def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    monkeypatch.setattr(frame, "circumstances", lambda: {"date": "2030-01-02", "at": "2030-01-02T03", "code": "c"})
+
+    def tried(world: World, count: int, **more: Any) -> dict[str, Any]:
+        progress = Progress(lambda _line: None)
+        return asyncio.run(
+            frame.try_row(row(world.run, **more), count, progress, trials=tmp_path / "t", results=tmp_path / "results")
+        )
+
+    return tried
+
+
+def written(tmp_path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((tmp_path / "results" / "2030-01-02-r-c.json").read_text())
+    return found
+
+
+def test_a_row_is_tried_in_batches(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    world = World()
+    found = go(world, 9)
+    assert world.asked == [4, 4, 1]
+    assert (found["status"], found["asked"], found["done"]) == ("ok", 9, 9)
+    assert found["figures"]["number"] == 45
+    assert found["figures"]["x_s"] == {"p50": 5.0, "p99": 9.0, "max": 9.0, "n": 9}
+    assert written(tmp_path) == found
+
+
+def test_a_row_that_was_interrupted_goes_on_where_it_was(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    assert go(World(stop_at=6), 9) == {}
+    assert not (tmp_path / "results").exists()
+    again = World()
+    found = go(again, 9)
+    assert again.asked == [3]
+    assert found["done"] == 9
+    assert found["figures"]["number"] == 21 + 6
+
+
+def test_a_half_line_of_a_run_that_was_killed_is_no_trial(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    go(World(stop_at=4), 9)
+    with (tmp_path / "t" / "r.jsonl").open("a") as file:
+        file.write('{"failures": [], "numb')
+    again = World()
+    assert go(again, 9)["done"] == 9
+    assert again.asked == [4, 1]
+
+
+def test_what_can_not_run_here_is_not_ok(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    world = World()
+    found = go(world, 9, available=lambda: "no compiler")
+    assert (found["status"], found["done"], world.asked) == ("not run: no compiler", 0, [])
+    assert written(tmp_path)["status"] == "not run: no compiler"
+
+
+def test_what_breaks_down_has_failed_and_keeps_its_trials(go: Callable[..., dict[str, Any]]) -> None:
+    found = go(World(fail_at=6), 9)
+    assert (found["status"], found["done"], found["failures"]) == ("failed", 4, ["Unavailable: away"])
+
+
+def test_a_broken_bar_fails_the_row(go: Callable[..., dict[str, Any]]) -> None:
+    found = go(World(), 2, verdict=lambda figures: [f"{figures['number']} is too many"])
+    assert (found["status"], found["failures"]) == ("failed", ["3 is too many"])
+
+
+def test_a_trial_that_failed_fails_the_row() -> None:
+    found = frame.result(row(None), 2, [{"failures": []}, {"failures": ["lost"]}], 1.0)
+    assert (found["status"], found["failures"]) == ("failed", ["trial 2: lost"])
+
+
+def test_fewer_trials_than_asked_for_are_not_ok() -> None:
+    assert frame.result(row(None), 2, [{"failures": []}], 1.0)["status"] == "failed"
+
+
+def test_a_longer_result_of_the_same_code_and_day_stays(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    go(World(), 9)
+    assert go(World(), 3)["done"] == 3
+    assert written(tmp_path)["done"] == 9
+
+
+def test_a_full_result_counts_for_more_than_a_newer_short_one(tmp_path: Path) -> None:
+    for at, done, code in (("1", 9, "a"), ("2", 9, "b"), ("3", 8, "c")):
+        found = {"row": "r", "date": at, "at": at, "code": code, "done": done, "full": 9}
+        frame.write(found, tmp_path)
+    assert frame.latest(tmp_path)["r"]["at"] == "2"
+
+
+def test_what_is_done_for_this_code_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame.write({"row": "r", "date": "1", "at": "1", "code": "this", "done": 9, "full": 9}, tmp_path)
+    monkeypatch.setattr(frame, "code", lambda: "this")
+    assert frame.is_done(row(None), 9, tmp_path)
+    assert not frame.is_done(row(None), 10, tmp_path)
+    monkeypatch.setattr(frame, "code", lambda: "other")
+    assert not frame.is_done(row(None), 9, tmp_path)
+
+
+def test_every_row_is_found_once_and_says_what_it_is() -> None:
+    rows = frame.all_rows()
+    assert {"kill-executor", "freeze-with-guard", "partition-executor-hsc", "stop-hsc"} <= set(rows)
+    assert all(each.what and each.bar and each.full >= each.batch >= 1 for each in rows.values())
+
+
+async def test_a_link_is_cut_and_healed() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(100):
+            writer.write(data)
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    async with server, Proxy(f"{host}:{port}") as proxy:
+        where = proxy.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(where[0], int(where[2]))
+        writer.write(b"one")
+        assert await reader.read(100) == b"one"
+        proxy.hold()
+        writer.write(b"two")
+        waiting = asyncio.ensure_future(reader.read(100))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        proxy.heal()
+        assert await waiting == b"two"
+        proxy.refuse()
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await reader.readexactly(1)
+        writer.close()
+        reader, writer = await asyncio.open_connection(where[0], int(where[2]))
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await reader.readexactly(1)
+        writer.close()

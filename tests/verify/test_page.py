@@ -1,0 +1,66 @@
+"""The page of results says what was measured, and of what was not run that it was not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.chaos.frame import Row
+from tools.draw_reliability import END, START, measured, put, table
+
+FOUND: dict[str, Any] = {
+    "row": "b",
+    "status": "ok",
+    "done": 3,
+    "failures": [],
+    "date": "2030-01-02",
+    "commit": "0123456789ab",
+    "dirty": False,
+    "cores": 2,
+    "memory_mib": 8192,
+    "kernel": "Linux 6",
+    "python": "3.11",
+    "server": "valkey | 9",
+    "figures": {"acknowledged": 1234, "lost": 0, "stuck": 0, "dead": 2, "x_s": {"p50": 1, "p99": 2, "max": 3, "n": 4}},
+}
+
+
+def row(name: str) -> Row:
+    async def run(*_: Any) -> list[Any]:
+        return []
+
+    return Row(name=name, what="this", bar="that", full=9, batch=1, run=run)
+
+
+def test_a_row_without_a_result_says_so() -> None:
+    line = table([row("a")], {}).splitlines()[-1]
+    assert line == "| `a` | this | that | 0 of 9 | – | not run: no result is recorded | – |"
+
+
+def test_a_row_shows_its_figures_and_its_machine() -> None:
+    text = table([row("b")], {"b": FOUND})
+    assert (
+        "| 3 of 9 | 1,234 tasks; lost 0, dead 2; x 1.00 / 2.00 / 3.00 s | ok | 2030-01-02, 01234567, machine 1 |"
+        in text
+    )
+    assert text.endswith("1. 2 cores, 8 GiB, Linux 6, Python 3.11; valkey | 9")
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [("failed", "**failed**: too late; too long"), ("not run: no compiler", "not run: no compiler")],
+)
+def test_what_did_not_go_well_is_told(status: str, shown: str) -> None:
+    found = {**FOUND, "status": status, "failures": ["too late", "too long"]}
+    assert f"| {shown} |" in table([row("b")], {"b": found})
+
+
+def test_nothing_measured_is_a_dash() -> None:
+    assert measured({}) == "–"
+
+
+def test_the_rest_of_the_page_stays() -> None:
+    assert put(f"a\n{START}\nold\n{END}\nb\n", "new") == f"a\n{START}\nnew\n{END}\nb\n"
+    with pytest.raises(SystemExit):
+        put("no markers", "new")

@@ -1,0 +1,106 @@
+"""Draws the table of docs/reliability.md from the results of `make chaos` in reliability/, or checks that it is current."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # the rows are not installed
+
+from tests.chaos import frame  # noqa: E402
+
+PAGE: Final = ROOT / "docs" / "reliability.md"
+START: Final = "<!-- results: drawn from reliability/*.json by tools/draw_reliability.py -->"
+END: Final = "<!-- end of results -->"
+ALWAYS: Final = ("lost", "concurrent", "early")
+"""Counts that are shown where they are 0, too."""
+HIDDEN: Final = frozenset({"attempted", "acknowledged", "succeeded", "took_s"})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draws docs/reliability.md from the results in reliability/.")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if the page is not what would be written"
+    )
+    args = parser.parse_args()
+    old = PAGE.read_text(encoding="utf-8")
+    new = put(old, table(frame.all_rows().values(), frame.latest(frame.RESULTS)))
+    if args.check and new != old:
+        sys.exit(
+            "docs/reliability.md is not what the results in reliability/ say. Run make reliability and commit the page."
+        )
+    if new != old:
+        PAGE.write_text(new, encoding="utf-8")
+        print(f"wrote {PAGE}")
+
+
+def put(page: str, text: str) -> str:
+    """The page with `text` between the markers."""
+    before, found, rest = page.partition(START)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        sys.exit(f"docs/reliability.md has lost its markers:\n{START}\n{END}")
+    return f"{before}{START}\n{text}\n{END}{after}"
+
+
+def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]]) -> str:
+    """A line per row, in the order of their files; below, the machines."""
+    machines: list[str] = []
+    lines = ["| row | what was tried | bar | trials | measured | result | when |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        found = results.get(row.name)
+        if found is None:
+            cells = [f"0 of {row.full}", "–", "not run: no result is recorded", "–"]
+        else:
+            cells = [
+                f"{found['done']} of {row.full}",
+                measured(found["figures"]),
+                verdict(found),
+                when(found, machines),
+            ]
+        lines.append(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{row.name}`", row.what, row.bar, *cells)) + " |"
+        )
+    notes = [f"{number}. {machine}" for number, machine in enumerate(machines, 1)]
+    return "\n".join([*lines, *(["", "Machines:", "", *notes] if notes else [])])
+
+
+def measured(figures: Mapping[str, Any]) -> str:
+    """Figures in words: counts that matter or are not 0, and times."""
+    counts = [
+        f"{name.replace('_', ' ')} {value:,}"
+        for name, value in figures.items()
+        if not isinstance(value, dict) and name not in HIDDEN and (value or name in ALWAYS)
+    ]
+    times = [
+        f"{name.removesuffix('_s').replace('_', ' ')} {each['p50']:.2f} / {each['p99']:.2f} / {each['max']:.2f} s"
+        for name, each in figures.items()
+        if isinstance(each, dict) and name not in HIDDEN
+    ]
+    tasks = [f"{figures['acknowledged']:,} tasks"] if "acknowledged" in figures else []
+    return "; ".join(filter(None, [*tasks, ", ".join(counts), *times])) or "–"
+
+
+def verdict(found: Mapping[str, Any]) -> str:
+    """ok, what failed, or why it was not run."""
+    if found["status"] != "failed":
+        return str(found["status"])
+    return "**failed**: " + "; ".join(found["failures"][:3])
+
+
+def when(found: Mapping[str, Any], machines: list[str]) -> str:
+    """Date, commit, and the number of the machine, which is added where it is new."""
+    memory = f"{found['memory_mib'] / 1024:.0f} GiB"
+    machine = f"{found['cores']} cores, {memory}, {found['kernel']}, Python {found['python']}; {found['server']}"
+    if machine not in machines:
+        machines.append(machine)
+    changed = ", with changes" if found["dirty"] else ""
+    return f"{found['date']}, {found['commit'][:8]}{changed}, machine {machines.index(machine) + 1}"
+
+
+if __name__ == "__main__":
+    main()
