@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
+import fakeredis
 import pytest
 import redis
 
 from atf.config import StoreSettings, Timing
-from atf.errors import FailedPrecondition, Unavailable
+from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store import permissions, server, settings
+from atf.store.fake import fake_link
 from atf.store.findings import Changes, Finding, State, ok, refuse, warn
 from atf.store.modes import open_link
 from atf.store.store import Store
@@ -332,3 +334,22 @@ async def test_roles_agree_on_the_length_of_leases(open_store: OpenStore) -> Non
 async def test_a_tool_puts_no_length_on_record(open_store: OpenStore) -> None:
     await open_store(agree=False)
     await open_store(timing=Timing(heartbeat_timeout=20))
+
+
+async def test_while_a_longer_timeout_comes_into_use_the_pause_after_a_restart_is_as_long(clock: Clock) -> None:
+    """Executors may hold leases of the longer one already, and a restarted server may have forgotten them."""
+    server_run = "first"
+    fake = fakeredis.FakeServer(version=(7, 4))
+    old = Store(fake_link(fake, lambda: (server_run, "0")), StoreSettings(partitions=1), Timing(), SystemRuntime())
+    old.now = clock
+    await old._link.load_library()
+    world = World(old, clock)
+    await world.run("a")
+    await old.retime(30_000_000)
+    old._lease_us = 16_000_000  # a role that was not started anew yet
+    await world.schedule("b")
+    await world.passes()
+    server_run = "second"
+    with pytest.raises(StoreSettling, match=r"another 30\.0 s"):
+        await old.claim("executor-1", "n", ["0-b"], 1000)
+    await old.close()
