@@ -103,7 +103,7 @@ class ClusterLink(Link):
             if found.all():
                 self._map = found
                 for host in self._nodes.keys() - found.nodes - set(self._address.hosts):
-                    await self._nodes.pop(host).drop_idle()
+                    await self._nodes.pop(host).close()
 
     async def _view(self, host: Host) -> tuple[Host, str] | None:
         try:

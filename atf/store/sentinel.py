@@ -79,6 +79,7 @@ class SentinelLink(Link):
         self._looking: asyncio.Task[None] | None = None
         self._replaced: asyncio.Future[None] | None = None
         """Done when the master is no more the master."""
+        self._retired: set[Link] = set()
         self._background = Background()
 
     # --- who is the master --------------------------------------------------------------------------------------------
@@ -149,7 +150,15 @@ class SentinelLink(Link):
             if self._replaced is not None:
                 self._replaced.set_result(None)
                 self._replaced = None
-            await old.drop_idle()  # what is in use is closed when its call has ended
+            self._retired.add(old)
+            self._background.start(self._retire(old))
+
+    async def _retire(self, old: Link) -> None:
+        """Closes what is left of a link once no call of it can be under way."""
+        await old.drop_idle()
+        await asyncio.sleep(2 * self._settings.store_timeout)
+        self._retired.discard(old)
+        await old.close()
 
     # --- the link's own ------------------------------------------------------------------------------------------------
 
@@ -242,5 +251,5 @@ class SentinelLink(Link):
 
     async def close(self) -> None:
         await self._background.end()
-        if self._master is not None:
-            await self._master.close()
+        for each in [*self._retired, *([self._master] if self._master else [])]:
+            await each.close()

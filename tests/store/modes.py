@@ -76,6 +76,10 @@ class TcpServer:
             self._process.wait()
             self._process = None
 
+    def signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def ask(self, *command: str | int) -> Any:
         """The answer to one command."""
         with contextlib.closing(self.client()) as client:

@@ -1,0 +1,206 @@
+"""A partition that is away, as on a cluster whose master is gone: what becomes of calls that concern others too. And how a
+server that may have forgotten claims is noticed, whoever meets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import fakeredis
+import pytest
+
+from atf.config import StoreSettings, Timing
+from atf.durability import Durability
+from atf.errors import ConfigError, FailedPrecondition, StoreSettling, Unavailable
+from atf.runtime import SystemRuntime
+from atf.store.batches import by_partition
+from atf.store.fake import fake_link
+from atf.store.store import Store
+from atf.store.types import Beat, LambdaRecord, Outcome, RunResult, Scheduled, Verdict
+
+from .world import LAMBDA, Clock, World, held
+
+
+@pytest.fixture
+async def store(clock: Clock) -> Any:
+    made = await Store.open(
+        StoreSettings(partitions=2), Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4))
+    )
+    made.now = clock
+    made._link.parted = True
+    yield made
+    await made.close()
+
+
+def take_away(store: Store, *partitions: int) -> Callable[[], None]:
+    """Calls of these partitions fail until the answer is called."""
+    direct = store._link.call
+
+    async def call(verb: str, record: str, *args: Any, **more: Any) -> Any:
+        if record in {f"atf:{{{each}}}" for each in partitions}:
+            raise Unavailable(f"{record} is away")
+        return await direct(verb, record, *args, **more)
+
+    store._link.call = call  # type: ignore[method-assign]
+
+    def back() -> None:
+        store._link.call = direct  # type: ignore[method-assign]
+
+    return back
+
+
+async def test_tasks_of_the_others_are_stored_and_each_has_its_own_answer(store: Store, clock: Clock) -> None:
+    world = World(store, clock)
+    take_away(store, 1)
+    here, away = await store.schedule_each([world.task("a", partition=0), world.task("b", partition=1)])
+    assert isinstance(here, Scheduled)
+    assert isinstance(away, Unavailable)
+    with pytest.raises(Unavailable):
+        await store.schedule([world.task("c", partition=0), world.task("d", partition=1)])
+    assert (await store.get(["0-c"]))[0] is not None
+
+
+async def test_what_is_held_of_the_others_is_renewed_and_recorded(store: Store, clock: Clock) -> None:
+    world = World(store, clock)
+    await store.schedule([world.task("a", partition=0), world.task("b", partition=1)])
+    for partition in range(2):
+        await store.enqueue(partition, 0)
+    claims = held(await world.claim("0-a", "1-b"))
+    back = take_away(store, 1)
+    assert await store.heartbeat("e", [Beat(each, started=True) for each in claims]) == [Verdict.OK, Verdict.UNKNOWN]
+    results = [RunResult(each, Outcome.SUCCEEDED) for each in claims]
+    assert await store.finish("e", results) == [Verdict.OK, Verdict.UNKNOWN]
+    with pytest.raises(Unavailable):
+        await store.heartbeat("e", [Beat(claims[1], started=True)])
+    back()
+    assert await store.finish("e", results) == [Verdict.OK, Verdict.OK]
+
+
+async def test_ids_of_the_others_are_claimed(store: Store, clock: Clock) -> None:
+    world = World(store, clock)
+    await store.schedule([world.task("a", partition=0), world.task("b", partition=1)])
+    for partition in range(2):
+        await store.enqueue(partition, 0)
+    take_away(store, 1)
+    batch = await store.claim("e", "n", ["0-a", "1-b"], 10_000)
+    assert ([each.task_id for each in batch.claims], batch.lost) == (["0-a"], ["1-b"])
+    with pytest.raises(Unavailable):
+        await store.claim("e", "n", ["1-b"], 10_000)
+
+
+async def test_a_change_for_all_reaches_the_others_and_is_owed_to_the_one(store: Store) -> None:
+    back = take_away(store, 1)
+    await store.register([LambdaRecord(LAMBDA, b"", 6, 1_000_000, paused=False)])
+    assert LAMBDA in await store.lambdas()
+    back()
+    (owed,) = (await store.enqueue(0, 0)).outbox
+    assert owed.target == 1
+
+
+async def test_a_role_starts_while_a_partition_is_away_and_opens_it_later(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = fakeredis.FakeServer(version=(7, 4))
+    store = Store(fake_link(fake), StoreSettings(partitions=2), Timing(), SystemRuntime())
+    store._link.parted = True
+    await store._link.load_library()
+    back = take_away(store, 1)
+    await store._open_all(agree=True)
+    assert set(store._opened) == {0}
+    back()
+    await store.enqueue(1, 0)
+    assert set(store._opened) == {0, 1}
+    take_away(store, 0, 1)
+    store._opened.clear()
+    with pytest.raises(Unavailable):
+        await store._open_all(agree=True)
+    await store.close()
+
+
+async def test_items_of_one_call_are_of_one_kind_and_stay_in_order() -> None:
+    calls: list[list[str]] = []
+
+    async def call(_: int, some: list[str]) -> list[str]:
+        calls.append(some)
+        return some
+
+    items = ["a1", "a2", "b1", "a3"]
+    assert await by_partition(items, lambda _: 0, call, kind=lambda each: each[0]) == items
+    assert calls == [["a1", "a2"], ["b1"], ["a3"]]
+
+
+# --- durability -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_store_in_memory_is_no_more_than_relaxed(store: Store, clock: Clock) -> None:
+    world = World(store, clock)
+    (met,) = await store.schedule([world.task("a")])
+    assert met.durability is Durability.RELAXED
+    for demand in (Durability.DISK, Durability.REPLICATED):
+        with pytest.raises(FailedPrecondition, match="nothing was stored"):
+            await store.schedule([world.task("b")._replace(durability=demand)])
+    assert await store.get(["0-b"]) == [None]
+
+
+def test_a_class_that_does_not_exist_is_a_setting_that_breaks_a_rule() -> None:
+    with pytest.raises(ConfigError, match="relaxed, disk or replicated"):
+        StoreSettings(durability="always")
+
+
+# --- servers ----------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """What a store hears of the server behind it."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.run_id, self.durable = "one", "1"
+        store._link._server = lambda: (self.run_id, self.durable)
+        store._link.run_id = lambda _record: self.run_id  # type: ignore[method-assign]
+        self.store, self.clock = store, clock
+
+    async def restarts(self, run_id: str, durable: str) -> bool:
+        """As another process; answers whether claims pause. The pause is over afterwards."""
+        self.run_id, self.durable = run_id, durable
+        try:
+            await self.store.claim("e", "n", ["0-x"], 1000)
+        except StoreSettling:
+            self.clock.advance(17)
+            return True
+        return False
+
+
+async def test_claims_pause_unless_neither_life_of_the_server_forgets_anything(store: Store, clock: Clock) -> None:
+    server = Server(store, clock)
+    await store.claim("e", "n", ["0-x"], 1000)
+    assert not await server.restarts("two", "1")
+    assert await server.restarts("three", "0")
+    assert await server.restarts("four", "1"), "the life before was at everysec, and may have forgotten at its end"
+    assert not await server.restarts("five", "1")
+    assert not await server.restarts("five", "0")  # its settings were changed
+    assert await server.restarts("six", "1")
+
+
+async def test_a_server_that_was_there_for_a_while_is_noted_by_any_call(store: Store, clock: Clock) -> None:
+    server = Server(store, clock)
+    server.durable = "0"
+    await store.enqueue(0, 0)
+    clock.advance(17)
+    await store.claim("e", "n", ["0-x"], 1000)
+    server.run_id = "two"
+    await store.counts(LAMBDA)
+    server.run_id = "one"
+    with pytest.raises(StoreSettling):
+        await store.claim("e", "n", ["0-x"], 1000)
+
+
+async def test_nothing_is_popped_that_could_not_be_claimed(store: Store, clock: Clock) -> None:
+    world = World(store, clock)
+    server = Server(store, clock)
+    await world.schedule("a")
+    await world.passes()
+    assert await server.restarts("two", "0")
+    clock.advance(-17)
+    assert await store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
+    clock.advance(17)
+    assert await store.pop(0, [[f"{LAMBDA}:1"]], 10) == [(f"{LAMBDA}:1", ["0-a"])]
