@@ -56,14 +56,12 @@ class Lambdas:
         if any(name not in self._known for name in names):
             await self.refresh()
         elif self._runtime.monotonic() - self._read_at > _FRESH_S:
-            if self._refreshing is None or self._refreshing.done():
-                self._refreshing = self._runtime.spawn(self.refresh(), name="refresh lambdas")
-            done, _ = await asyncio.wait({self._refreshing}, timeout=_PATIENCE_S)
-            if (
-                done
-                and isinstance(error := self._refreshing.exception(), Exception)
-                and not isinstance(error, Unavailable)
-            ):
+            refreshing = self._refreshing  # when it has ended, another call may have begun the next one already
+            if refreshing is None or refreshing.done():
+                refreshing = self._refreshing = self._runtime.spawn(self.refresh(), name="refresh lambdas")
+                refreshing.add_done_callback(_seen)
+            done, _ = await asyncio.wait({refreshing}, timeout=_PATIENCE_S)
+            if done and isinstance(error := refreshing.exception(), Exception) and not isinstance(error, Unavailable):
                 raise error
 
     async def refresh(self) -> None:
@@ -110,3 +108,15 @@ class Lambdas:
         if not self._known:
             return "; there are none yet: start an executor with your app, or run atf lambdas register MODULE:APP"
         return "; atf lambdas lists those that are"
+
+
+def _seen(refreshing: asyncio.Task[None]) -> None:
+    """Its failure concerns those who still wait for it, and nobody else."""
+    if not refreshing.cancelled():
+        refreshing.exception()
+
+
+def _heard(reading: asyncio.Task[None]) -> None:
+    """Takes note of a failure that came after every call had lost its patience: the next reading tells them."""
+    if not reading.cancelled():
+        reading.exception()
