@@ -36,6 +36,7 @@ SETTLE_S: Final = 200.0
 _CALL_S: Final = 10.0
 """Seconds that one call takes at most, repetitions by the client included."""
 _LOOK_S: Final = 0.05
+_AT_ONCE: Final = 64
 
 
 @dataclass
@@ -119,12 +120,20 @@ async def _tell(stream: Stream, file: IO[str]) -> None:
 
 async def _endings(client: AsyncClient, stream: Stream) -> dict[str, Ending]:
     """What the store says of each accepted task when it has had time to finish; nothing of those it does not know."""
-    ids = stream.accepted
-    finished = {each.id: each for each in await client.wait(ids.values(), timeout=SETTLE_S)}
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def get(task_id: str) -> TaskInfo | None:
+        async with at_once:
+            with suppress(TaskNotFound):
+                return await client.get(task_id)
+            return None
+
+    known = {each.id: each for each in await asyncio.gather(*map(get, stream.accepted.values())) if each}
+    finished = {each.id: each for each in await client.wait(known, timeout=SETTLE_S)}
     found: dict[str, Ending] = {}
-    for key, task_id in ids.items():
-        with suppress(TaskNotFound):
-            found[key] = _ending(finished.get(task_id) or await client.get(task_id))
+    for key, task_id in stream.accepted.items():
+        if task_id in known and (task := finished.get(task_id) or await get(task_id)) is not None:
+            found[key] = _ending(task)
     return found
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -61,7 +62,7 @@ class Server:
         host: where it runs.
         folder: what it keeps; its log too.
         settings: lines of its configuration, beside the address, the port and the folder.
-        binary: a valkey-server or redis-server; empty: as `atf up` finds one.
+        binary: a valkey-server or redis-server; empty: the one of ATF_STORE_BIN, or as `atf up` finds one.
         sentinel: whether it is a Sentinel.
     """
 
@@ -71,7 +72,7 @@ class Server:
         self.host, self.sentinel = host, sentinel
         self.port = SENTINEL_PORT if sentinel else PORT
         self.folder = folder
-        self._binary = str(find_binary(binary).path)
+        self._binary = str(find_binary(binary or os.environ.get("ATF_STORE_BIN", "")).path)
         self._child: Child | None = None
         folder.mkdir(parents=True)
         lines = [f"bind {host.address} 127.0.0.1", f"port {self.port}", f"dir {folder}", f"logfile {folder / 'log'}"]
