@@ -242,7 +242,6 @@ TABLES: Final[settings_file.Tables] = {
 
 S = TypeVar("S")
 
-_MAX_FILE_BYTES: Final = 1 << 20
 _BOOLEANS: Final = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
 

@@ -6,11 +6,12 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from .errors import ConfigError
 from .visible import one_line
 
+_MAX_BYTES: Final = 1 << 20
 Document = dict[str, Any]
 Tables = Mapping[str, frozenset[str]]
 """The names that may stand in each table; "" is the top level."""
@@ -23,7 +24,11 @@ def read(path: Path, tables: Tables) -> Document:
         ConfigError: it is no TOML, or has a name that nothing reads.
     """
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            text = file.read(_MAX_BYTES + 1)  # no more: a device has no end
+        if len(text) > _MAX_BYTES:
+            raise ConfigError(f"{path}: over {_MAX_BYTES} bytes; is it an atf.toml?")
+        document = tomllib.loads(text.decode())
     except FileNotFoundError:
         return {}
     except RecursionError:

@@ -118,6 +118,11 @@ def test_a_file_that_is_a_bomb_is_refused_in_a_sentence(body: bytes, tmp_path: P
         load(config.FrontendSettings, env={}, path=path, table="frontend")
 
 
+def test_a_file_without_an_end_is_not_read_as_settings() -> None:
+    with pytest.raises(ConfigError, match="over 1048576 bytes"):
+        load(config.FrontendSettings, env={}, path=Path("/dev/zero"), table="frontend")
+
+
 def test_the_table_of_a_role_is_not_its_address(tmp_path: Path) -> None:
     path = tmp_path / "atf.toml"
     path.write_text('[frontend]\nlisten = "127.0.0.1:1"\n[hsc]\nlisten = "127.0.0.1:2"\n[controller]\nhsc = "far:1"\n')
