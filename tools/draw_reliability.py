@@ -76,13 +76,18 @@ def measured(figures: Mapping[str, Any]) -> str:
         for name, value in figures.items()
         if not isinstance(value, dict) and name not in HIDDEN and (value or name in ALWAYS)
     ]
+    rates = [
+        f"{name.removesuffix('_per_s').replace('_', ' ')} {each['p50']:,.0f}/s"
+        for name, each in figures.items()
+        if name.endswith("_per_s")
+    ]
     times = [
         f"{name.removesuffix('_s').replace('_', ' ')} {each['p50']:.2f} / {each['p99']:.2f} / {each['max']:.2f} s"
         for name, each in figures.items()
-        if isinstance(each, dict) and name not in HIDDEN
+        if isinstance(each, dict) and name not in HIDDEN and not name.endswith("_per_s")
     ]
     tasks = [f"{figures['acknowledged']:,} tasks"] if "acknowledged" in figures else []
-    return "; ".join(filter(None, [*tasks, ", ".join(counts), *times])) or "–"
+    return "; ".join(filter(None, [*tasks, *rates, ", ".join(counts), *times])) or "–"
 
 
 def verdict(found: Mapping[str, Any]) -> str:

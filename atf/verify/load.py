@@ -100,12 +100,19 @@ class Stream:
         self._client, self._namespace, self.load, self._tasks = client, namespace, load, tasks
         self._batches: set[asyncio.Task[None]] = set()
         self._slack_us = slack_us
+        self._began_us = 0
         self._failure: BaseException | None = None
+
+    @property
+    def per_second(self) -> float:
+        """Tasks that `run` has scheduled in a second."""
+        mine = [at_us for at_us in self.called.values() if at_us >= self._began_us]
+        return (len(mine) - 1) * US / (mine[-1] - mine[0]) if self._began_us and mine and mine[-1] > mine[0] else 0.0
 
     async def run(self) -> None:
         """Schedules until cancelled. What is on its way then goes on; see `settle`."""
         loop = asyncio.get_running_loop()
-        began, sent = loop.time(), 0
+        began, sent, self._began_us = loop.time(), 0, now_us()
         while True:
             await asyncio.sleep(_TICK_S)
             if len(self._batches) >= _AT_ONCE:
@@ -116,6 +123,11 @@ class Stream:
             if count > 0:
                 sent += count
                 self.send(count)
+
+    @property
+    def waiting(self) -> int:
+        """Batches that are not accepted yet."""
+        return len(self._batches)
 
     def send(self, count: int) -> None:
         """Schedules so many tasks more."""

@@ -185,11 +185,13 @@ async def verify(course: Course, view: View, env: Mapping[str, str]) -> Report:
             report = await _on_bench(
                 course, targets, directory, view, env, lambda name, line: print(f"{name:<14} | {line}", file=log)
             )
-    except asyncio.CancelledError:  # Ctrl-C
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
-    except BaseException:
-        view.say(f"what the roles said is in {directory / _LOG}")
+    except BaseException as error:
+        if (
+            isinstance(error, asyncio.CancelledError) or not (directory / _LOG).stat().st_size
+        ):  # Ctrl-C, or no role was started
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            view.say(f"what the roles said is in {directory / _LOG}")
         raise
     if report.failures:
         view.say(f"the lambdas' record and what the roles said are in {directory}")

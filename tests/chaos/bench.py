@@ -92,7 +92,7 @@ def judged(world: Bench, outcome: Outcome, progress: Progress, *, worst_s: float
         worst_s: bar for the seconds until every task that waited or was cut off has started.
     """
     found = [_trial(each, worst_s) for each in outcome.recoveries] or [{"failures": []}]
-    found[0] |= outcome.figures()
+    found[0] |= {**outcome.figures(), "scheduled_per_s": round(world.stream.per_second, 1)}
     found[0]["failures"] = [*outcome.failures, *found[0]["failures"]]
     if outcome.failures:
         (world.directory / "keep").touch()

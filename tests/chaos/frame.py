@@ -3,7 +3,7 @@
 A row is tried in batches: `run(n, progress)` does n trials on real processes and returns one dictionary each, a Trial:
 
     "failures": sentences, each one a broken bar; []: the trial is good
-    names that end in _s: seconds, a number or a list of them; the result has their p50, p99, max
+    names that end in _s: seconds (in _per_s: a rate), a number or a list of them; the result has their p50, p99, max
     other numbers: counts; the result has their sums. Text is left out.
 
 Trials are appended to .build/chaos/<code>/<row>.jsonl, so that a row which was interrupted goes on where it was. <code> is a digest of

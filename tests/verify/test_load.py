@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Sequence
 from typing import Any, cast
@@ -92,3 +93,30 @@ async def test_a_refusal_that_stays_one_is_raised(monkeypatch: pytest.MonkeyPatc
     found.send(1)
     with pytest.raises(InvalidArgument):
         await found.settle(5)
+
+
+async def test_the_stream_keeps_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that the test winds: every look is 20 ms after the one before."""
+    instants = itertools.count(1_000_000, 20_000)
+    now = [0]
+
+    pause = asyncio.sleep
+
+    async def tick(_seconds: float) -> None:
+        await pause(0)
+        await pause(0)
+        now[0] = next(instants)
+        if now[0] > 3_000_000:
+            raise asyncio.CancelledError
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(asyncio, "sleep", tick)
+    monkeypatch.setattr(loop, "time", lambda: now[0] / 1e6)
+    monkeypatch.setattr(module, "now_us", lambda: now[0])
+    now[0] = next(instants)
+    found = stream(Client(), Load(rate=250), monkeypatch)
+    with pytest.raises(asyncio.CancelledError):
+        await found.run()
+    await found.settle(0)
+    assert len(found.called) == 500
+    assert 245 < found.per_second < 255

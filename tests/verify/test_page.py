@@ -56,6 +56,10 @@ def test_what_did_not_go_well_is_told(status: str, shown: str) -> None:
     assert f"| {shown} |" in table([row("b")], {"b": found})
 
 
+def test_a_rate_is_no_time() -> None:
+    assert measured({"scheduled_per_s": {"p50": 499.6, "p99": 1, "max": 1, "n": 1}}) == "scheduled 500/s"
+
+
 def test_nothing_measured_is_a_dash() -> None:
     assert measured({}) == "–"
 
