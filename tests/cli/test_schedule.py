@@ -88,6 +88,13 @@ def test_json_output(atf: Atf, frontend: FakeFrontend) -> None:
     assert ran.json == {"id": "0-k1", "existed": False, "scheduled_at_us": 5, "durability": ""}
 
 
+def test_durability_is_asked_for(atf: Atf, frontend: FakeFrontend) -> None:
+    atf("schedule", "shop/mail", "--durability", "replicated")
+
+    assert frontend.asked[0].durability == t.REPLICATED
+    assert atf("schedule", "shop/mail", "--durability", "always").code == 2
+
+
 def test_wait_prints_the_result(atf: Atf, frontend: FakeFrontend) -> None:
     ran = atf("schedule", "shop/mail", "--key", "k1", "--wait", "--json")
 

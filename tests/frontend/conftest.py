@@ -86,9 +86,10 @@ def request(
     *,
     at_us: int | None = None,
     delay_us: int | None = None,
+    durability: Any = t.DURABILITY_UNSPECIFIED,
     **spec: Any,
 ) -> f.ScheduleRequest:
-    made = f.ScheduleRequest(id=task_id, spec=t.TaskSpec(**{"lambda": name, **spec}))
+    made = f.ScheduleRequest(id=task_id, durability=durability, spec=t.TaskSpec(**{"lambda": name, **spec}))
     if at_us is not None:
         made.at_us = at_us
     if delay_us is not None:

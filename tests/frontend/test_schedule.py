@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,46 @@ async def test_the_same_request_again_finds_its_own_task(bench: Bench) -> None:
     assert again.existed
     assert (again.id, again.scheduled_at_us) == (first.id, first.scheduled_at_us)
     assert await bench.counts() == {"NEW": 1}
+
+
+async def test_how_safe_it_shall_be_does_not_make_it_another_request(bench: Bench) -> None:
+    first = await bench.frontend.schedule(request("a"))
+    again = await bench.frontend.schedule(request("a", durability=t.RELAXED))
+    assert (again.existed, again.id, again.durability) == (True, first.id, t.RELAXED)
+
+
+async def test_what_the_store_can_not_be_fails_by_itself_and_is_not_stored(bench: Bench) -> None:
+    many = f.ScheduleManyRequest(
+        requests=[request("a"), request("b", durability=t.REPLICATED), request("c", durability=9)]
+    )
+    reply = await bench.frontend.schedule_many(many)
+    assert [each.error.code for each in reply.results] == ["", "FAILED_PRECONDITION", "INVALID_ARGUMENT"]
+    assert reply.results[0].reply.durability == t.RELAXED
+    assert await bench.counts() == {"NEW": 1}
+
+
+async def test_a_partition_that_is_away_takes_no_task_of_another_along(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even the one with the lambdas' records: what was read of them last will do."""
+    await bench.schedule()
+    direct = bench.store._link.call
+
+    async def call(verb: str, record: str, *args: Any, **more: Any) -> Any:
+        if record == "atf:{0}":
+            raise Unavailable("it is away")
+        return await direct(verb, record, *args, **more)
+
+    monkeypatch.setattr(bench.store._link, "call", call)
+    bench.clock.advance(60)
+    here = next(each for each in (f"t{number}" for number in itertools.count()) if bench.store.partition_for(each))
+    (away, *_) = of_one_partition(bench, 1)
+    many = f.ScheduleManyRequest(requests=[request(away), request(here)])
+    reply = await bench.frontend.schedule_many(many)
+    assert [each.error.code for each in reply.results] == ["UNAVAILABLE", ""]
+    assert await bench.schedule(here) == f"1-{here}"
+    with pytest.raises(Unavailable):
+        await bench.schedule(away)
 
 
 async def test_a_changed_default_of_the_lambda_does_not_make_it_another_request(bench: Bench) -> None:

@@ -51,7 +51,7 @@ class FakeFrontend:
         stored = f"3-{request.id}"
         existed = stored in self.requests
         self.requests[stored] = request
-        return f.ScheduleResult(reply=f.ScheduleReply(id=stored, existed=existed))
+        return f.ScheduleResult(reply=f.ScheduleReply(id=stored, existed=existed, durability=request.durability))
 
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
         await self._travel()

@@ -35,6 +35,18 @@ async def test_a_result_comes_in_the_handlers_return_type(w: World) -> None:
 
 
 @virtual(world)
+async def test_how_safe_a_task_is_is_asked_for_and_told(w: World) -> None:
+    handle = await w.client.schedule(measure.options(durability="replicated").prepare("x"))
+    assert w.frontend.requests[handle.id].durability == t.REPLICATED
+    assert handle.durability == "replicated"
+    (many,) = await w.client.schedule_many([measure.options(durability="disk").prepare("x")])
+    assert many.durability == "disk"
+    assert w.client.handle(handle.id).durability == ""
+    with pytest.raises(atf.InvalidArgument, match="use relaxed, disk or replicated"):
+        measure.options(durability="always")
+
+
+@virtual(world)
 async def test_a_result_is_waited_for_in_long_polls(w: World) -> None:
     handle = await w.client.schedule(measure.prepare("x"))
 

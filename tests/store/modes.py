@@ -83,7 +83,7 @@ class TcpServer:
     def ask(self, *command: str | int) -> Any:
         """The answer to one command."""
         with contextlib.closing(self.client()) as client:
-            return client.execute_command(*command)
+            return client.execute_command(*command)  # type: ignore[no-untyped-call]
 
     def client(self) -> redis.Redis:
         return redis.Redis(HOST, self.port, socket_timeout=2, decode_responses=True)

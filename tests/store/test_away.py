@@ -41,7 +41,7 @@ def take_away(store: Store, *partitions: int) -> Callable[[], None]:
             raise Unavailable(f"{record} is away")
         return await direct(verb, record, *args, **more)
 
-    store._link.call = call  # type: ignore[method-assign]
+    store._link.call = call  # type: ignore[method-assign, assignment]
 
     def back() -> None:
         store._link.call = direct  # type: ignore[method-assign]
@@ -156,7 +156,7 @@ class Server:
     def __init__(self, store: Store, clock: Clock) -> None:
         self.run_id, self.durable = "one", "1"
         store._link._server = lambda: (self.run_id, self.durable)
-        store._link.run_id = lambda _record: self.run_id  # type: ignore[method-assign]
+        store._link.run_id = lambda record: self.run_id  # type: ignore[method-assign]
         self.store, self.clock = store, clock
 
     async def restarts(self, run_id: str, durable: str) -> bool:

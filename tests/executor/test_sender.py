@@ -1,0 +1,68 @@
+"""What the HSC could not record now is sent again, and nothing else waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from atf.config import Timing
+from atf.executor.sender import Sender
+from atf.rpc import hsc_pb2 as h
+from atf.runtime import end
+from atf.testing.runtime import VirtualRuntime
+from tests.virtual import virtual
+
+
+class Sending:
+    """A sender of results, and an HSC that answers what it is told."""
+
+    def __init__(self, runtime: VirtualRuntime) -> None:
+        self.sent: list[list[str]] = []
+        self.released: list[str] = []
+        self.away: set[str] = set()
+        ledger: Any = SimpleNamespace(release=lambda tasks: self.released.extend(each.task_id for each in tasks))
+        self.sender: Sender[h.Result] = Sender(
+            "set_results",
+            call=self._call,
+            refused=lambda _task, _error: None,
+            ledger=ledger,
+            moved=lambda: None,
+            timing=Timing(),
+            runtime=runtime,
+        )
+
+    def add(self, *ids: str) -> None:
+        tasks: list[Any] = [SimpleNamespace(task_id=each, lost=False, lease_us=1 << 60) for each in ids]
+        self.sender.add([(each, h.Result()) for each in tasks])
+
+    async def _call(self, batch: list[tuple[Any, h.Result]]) -> Sequence[h.Verdict]:
+        ids = [task.task_id for task, _ in batch]
+        self.sent.append(ids)
+        return [h.UNKNOWN if each in self.away else h.OK for each in ids]
+
+
+@asynccontextmanager
+async def sending(runtime: VirtualRuntime) -> AsyncIterator[Sending]:
+    world = Sending(runtime)
+    duty = runtime.spawn(world.sender.run(), name="sender")
+    yield world
+    await end([duty])
+
+
+@virtual(sending)
+async def test_what_could_not_be_recorded_is_kept_and_sent_again(world: Sending) -> None:
+    world.away = {"1-b"}
+    world.add("0-a", "1-b")
+    await asyncio.sleep(0.5)
+    assert (world.sent, world.released) == ([["0-a", "1-b"]], ["0-a"])
+    world.add("0-c")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0.1)
+    assert world.released == ["0-a", "0-c"], "it waited for the partition that is away"
+    await asyncio.sleep(2)
+    world.away = set()
+    await asyncio.sleep(2)
+    assert world.released == ["0-a", "0-c", "1-b"]
