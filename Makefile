@@ -49,6 +49,10 @@ fuzz: .venv/.ready ## feed every parser and every call with what is none, at len
 reliability: .venv/.ready ## draw the table of docs/reliability.md from the results of make chaos
 	.venv/bin/python -P tools/draw_reliability.py
 
+.PHONY: acl
+acl: .venv/.ready ## run the store's tests as the user that ships, who may do only what ATF needs
+	ATF_TEST_ACL=1 $(PYTEST) tests/store -k "not fake" --numprocesses=2 --quiet
+
 .PHONY: check
 check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current
 	tools/check
