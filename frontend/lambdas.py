@@ -114,9 +114,3 @@ def _seen(refreshing: asyncio.Task[None]) -> None:
     """Its failure concerns those who still wait for it, and nobody else."""
     if not refreshing.cancelled():
         refreshing.exception()
-
-
-def _heard(reading: asyncio.Task[None]) -> None:
-    """Takes note of a failure that came after every call had lost its patience: the next reading tells them."""
-    if not reading.cancelled():
-        reading.exception()

@@ -202,6 +202,19 @@ class Cluster:
         self._supervisor.signal(name, number)
         return pid
 
+    async def halt(self, name: str) -> None:
+        """Ends a role in order, and keeps it from being started again until `resume`."""
+        more = self._drain_timeout() if name == "controller" else 0.0
+        await self._supervisor.stop(name, _STOP_GRACE + more)
+
+    async def resume(self, name: str) -> None:
+        """Starts a role again that was halted, at the address that it had.
+
+        Raises:
+            AtfError: it can't start.
+        """
+        await self._supervisor.start(self._roles[name])
+
     # --- starting ---
 
     async def _start_store(self) -> None:

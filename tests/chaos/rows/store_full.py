@@ -1,0 +1,217 @@
+"""Row: the store fills up, stays full for longer than a lease while tasks run, and drains by itself.
+
+Tasks that are due later fill it, until Schedule answers RESOURCE_EXHAUSTED. Some of them become due while it is full, and must run all
+the same; then all do. Their records go soon after they have finished, which makes room: calls that were refused, and are
+repeated, come through. Long tasks run all the time. What became of the tasks is told by their own record, since the store forgets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Final
+
+from atf.errors import AtfError
+from atf.verify.bench import Bench
+from atf.verify.history import Event, Found, Gone, check
+from atf.verify.load import Load, PlannedTask, Stream
+from atf.verify.record import events, now_us
+from tests.chaos.bench import bench
+from tests.chaos.frame import Progress, Row, Trial
+
+MAXMEMORY_MIB: Final = 16
+RETENTION_S: Final = 1.0
+FILL_S: Final = 60.0
+"""Seconds that filling the store may take."""
+LEASES: Final = 1.5
+"""How long the store is full at least, in leases."""
+LONG_TASKS, EARLY_TASKS, AFTER_TASKS = 20, 200, 200
+CALL_BAR_S: Final = 2.0
+"""Seconds that any other call may take while the store is full."""
+DRAIN_S: Final = 300.0
+_BATCH, _AT_ONCE = 256, 4
+_BRIEF_S: Final = 0.005
+
+
+class Full:
+    """One time that the store is full.
+
+    Args:
+        world: with a small store; its own load stands still.
+    """
+
+    def __init__(self, world: Bench) -> None:
+        self.world = world
+        self.hold_s = LEASES * world.timing.heartbeat_timeout
+        self.call_s: list[float] = []
+        self.failures: list[str] = []
+        self.cancelled: set[str] = set()
+        self._began = time.monotonic()
+        self._numbers = itertools.count()
+        self.long = self._stream(0.0, FILL_S + self.hold_s + 10, Load())
+        short = Load(options={"retention": RETENTION_S})
+        self.early = self._stream(FILL_S + self.hold_s / 3, _BRIEF_S, short)
+        self.fill = self._stream(FILL_S + self.hold_s, _BRIEF_S, short)
+        self.streams = [world.stream, self.long, self.early, self.fill]
+
+    def _stream(self, due: float, seconds: float, load: Load) -> Stream:
+        """A stream of tasks that are due so many seconds after the beginning."""
+
+        def tasks() -> Iterator[PlannedTask]:
+            for number in self._numbers:
+                delay = max(0.0, self._began + due - time.monotonic())
+                yield PlannedTask(f"{self.world.namespace[7:]}-f{number}", seconds, round(delay, 3), 0, True)
+
+        return Stream(self.world.client, self.world.namespace, load, tasks())
+
+    def _all_begun(self) -> bool:
+        self.world.poll()
+        return self.long.plans.keys() <= {each.task_id for each in self.world.record.begun}
+
+    def returned(self, *streams: Stream) -> bool:
+        """Whether every accepted task of these streams has run, but for those that were cancelled."""
+        self.world.poll()
+        done = {each.task_id for each in self.world.record.ends if each.succeeded}
+        return all(each.accepted.keys() - self.cancelled <= done for each in streams)
+
+    async def until(self, holds: Callable[[], Any], what: str, within: float) -> float:
+        """Waits until something is so; the seconds that took.
+
+        Raises:
+            TimeoutError: it is not.
+        """
+        began = time.monotonic()
+        while not holds():
+            if time.monotonic() - began > within:
+                raise TimeoutError(f"not within {within:g} s: {what}")
+            await asyncio.sleep(0.1)
+        return time.monotonic() - began
+
+    async def fill_up(self) -> float:
+        """Schedules until the store refuses; the seconds that took."""
+        self.long.send(LONG_TASKS)
+        self.early.send(EARLY_TASKS)
+        await self.until(self._all_begun, "all long tasks run", 30)
+        while not self.fill.refused["ResourceExhausted"]:
+            if time.monotonic() - self._began > FILL_S:
+                raise TimeoutError(f"{len(self.fill.accepted)} tasks in {FILL_S:g} s did not fill the store")
+            if self.fill.waiting < _AT_ONCE:
+                self.fill.send(_BATCH)
+            await asyncio.sleep(0.002)
+        return time.monotonic() - self._began
+
+    async def hold(self) -> None:
+        """Keeps it full until the tasks that fill it are due, and makes every other call meanwhile."""
+        end = self._began + FILL_S + self.hold_s - 1
+        ids = list(self.fill.accepted.items())
+        victims = iter(ids)
+        while time.monotonic() < end:
+            before = self.fill.refused["ResourceExhausted"]
+            key, task_id = next(victims)
+            await self.call("cancel", self.world.client.cancel(task_id))
+            self.cancelled.add(key)
+            await self.call("get", self.world.client.get(ids[-1][1]))
+            await self.call("explain", self.world.client.explain(ids[-1][1]))
+            await self.call("list", self.world.client.list(f"{self.world.namespace}/work_async", limit=10))
+            await self.call("pause", self.world.client.pause(f"{self.world.namespace}/work"))
+            await self.call("resume", self.world.client.resume(f"{self.world.namespace}/work"))
+            await asyncio.sleep(1)
+            if self.fill.refused["ResourceExhausted"] == before:
+                self.failures.append("the store was not full for a while")
+        if not self.returned(self.early):
+            self.failures.append("what became due while the store was full did not run")
+
+    async def call(self, what: str, call: Awaitable[object]) -> None:
+        """One other call; a failure, or a slow one, counts against the row."""
+        began = time.monotonic()
+        try:
+            await call
+        except AtfError as error:
+            self.failures.append(f"{what} while the store was full: {error}")
+        took = time.monotonic() - began
+        self.call_s.append(round(took, 3))
+        if took > CALL_BAR_S:
+            self.failures.append(f"{what} took {took:.1f} s while the store was full")
+
+    async def drain(self) -> float:
+        """Waits until the calls that were refused have come through, and all tasks have run; the seconds until the first was so."""
+        due = self._began + FILL_S + self.hold_s
+        await self.until(lambda: not self.fill.waiting, "Schedule works again", DRAIN_S)
+        again = time.monotonic() - due
+        self.fill.send(AFTER_TASKS)
+        await self.until(lambda: not any(each.waiting for each in self.streams), "all is accepted", DRAIN_S)
+        await self.until(lambda: self.returned(*self.streams), "all tasks have run", DRAIN_S)
+        return again
+
+    async def judge(self) -> dict[str, float]:
+        """Adds to the failures; the counts."""
+        world = self.world
+        for key, task_id in self.long.accepted.items():
+            task = await world.client.get(task_id)
+            if (task.status.name, task.losses, task.runs) != ("SUCCESS", 0, 1):
+                self.failures.append(f"long task {key}: {task.status.name}, {task.losses} losses, {task.runs} runs")
+        end, done = now_us(), self._done()
+        history: list[Event] = [each for stream in self.streams for each in stream.events] + events(world.record)
+        history += [Gone(at_us, name) for name, at_us in world.deaths.all.items() if name in world.record.processes]
+        for key in {key for stream in self.streams for key in stream.accepted}:
+            status = "SUCCESS" if key in done else "CANCELLED" if key in self.cancelled else ""
+            history.append(Found(end, key, status, bool(status)))
+        verdict = check(history)
+        self.failures += [f"{each.breach.name} {each.task_id}: {each.text}" for each in verdict.findings[:20]]
+        runs = Counter(each.task_id for each in world.record.begun)
+        for key, count in runs.items():
+            if count > 1:
+                began = [
+                    f"{each.at_us / 1e6:.3f} in {each.process}" for each in world.record.begun if each.task_id == key
+                ]
+                self.failures.append(f"{key} ran {count} times: {', '.join(began)}")
+        if self.cancelled & done:
+            self.failures.append(f"{len(self.cancelled & done)} cancelled tasks ran")
+        refused = sum(each.refused["ResourceExhausted"] for each in self.streams)
+        return {
+            "attempted": verdict.attempted,
+            "acknowledged": verdict.acknowledged,
+            "repeated": verdict.repeated,
+            "refused": refused,
+        }
+
+    def _done(self) -> set[str]:
+        self.world.poll()
+        return {each.task_id for each in self.world.record.ends if each.succeeded}
+
+
+async def _once(progress: Progress) -> Trial:
+    async with bench(progress, load=Load(rate=0, failing_share=0), settings={"maxmemory_mib": MAXMEMORY_MIB}) as world:
+        full = Full(world)
+        filled = await full.fill_up()
+        tasks = len(full.fill.accepted)
+        progress.say(f"full after {filled:.1f} s, with {tasks} tasks")
+        await full.hold()
+        progress.say(f"{len(full.call_s)} other calls, the slowest {max(full.call_s):.2f} s; they become due")
+        again = await full.drain()
+        counts = await full.judge()
+        progress.say(f"Schedule worked again {again:.1f} s after they became due; {counts}")
+        if full.failures:
+            (world.directory / "keep").touch()
+            progress.say(f"BROKEN; what the roles said, and the record, are in {world.directory}")
+        times = {"filled_s": round(filled, 2), "call_s": full.call_s, "schedule_again_s": round(again, 2)}
+        return {"failures": full.failures, "filled": tasks, "cancelled": len(full.cancelled), **times, **counts}
+
+
+async def _run(n: int, progress: Progress) -> Sequence[Trial]:
+    return [await _once(progress) for _ in progress.trials(n)]
+
+
+ROWS: Final = [
+    Row(
+        name="store-full",
+        what=f"a store of {MAXMEMORY_MIB} MiB full for 1.5 leases while tasks run, then drained",
+        bar="Schedule answers RESOURCE_EXHAUSTED; no lease expires, every other call works, due tasks run; it drains by itself; lost 0",
+        full=3,
+        batch=1,
+        run=_run,
+    )
+]
