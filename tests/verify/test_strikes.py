@@ -24,6 +24,8 @@ def test_strikes_come_in_order_within_the_load_and_at_every_role() -> None:
     assert found[-1].at_s < 0.9 * 60
     assert {role: sum(each.role == role for each in found) for role in ROLES} == dict.fromkeys(ROLES, 20)
     assert {each.what for each in found} == {"kill", "freeze"}
+    turns = [tuple(each.role for each in found[start : start + len(ROLES)]) for start in range(0, 100, len(ROLES))]
+    assert len(set(turns)) > 10, "the order is by chance"
     assert plan(1, 0, 60, ROLES) == []
 
 
