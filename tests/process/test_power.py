@@ -84,7 +84,7 @@ async def test_a_server_that_is_only_killed_has_everything(tmp_path: Path) -> No
 
 
 async def test_it_can_happen_again_and_again(tmp_path: Path) -> None:
-    async with _store(tmp_path, "always") as (store, power):
+    async with _store(tmp_path, "disk") as (store, power):
         for number in range(3):
             with _client(store) as client:
                 client.set(f"round-{number}", number)

@@ -103,8 +103,8 @@ class Course:
     async def _flow(self) -> None:
         """Schedules as fast as tasks are run."""
         async with AsyncClient(self._cluster.frontend_address, timeout=60) as client:
-            for first in range(0, self.steady, tally.BATCH):
-                await tally.schedule(client, range(first, min(first + tally.BATCH, self.steady)))
+            for first in range(0, self.steady, OUTSTANDING // 2):
+                await tally.schedule(client, range(first, min(first + OUTSTANDING // 2, self.steady)))
                 while first - tally.runs(self._folder) > OUTSTANDING:
                     await asyncio.sleep(0.005)
         await self._until(lambda: tally.runs(self._folder) >= self.steady)
