@@ -101,7 +101,7 @@ class TcpServer:
 class Trio:
     """A master, two replicas, three Sentinels."""
 
-    def __init__(self, binary: str, folder: Path, *, down_after_ms: int = 500) -> None:
+    def __init__(self, binary: str, folder: Path, *, down_after_ms: int = 1_500) -> None:
         safe = [("min-replicas-to-write", 1), ("min-replicas-max-lag", 2), ("repl-diskless-sync-delay", 0)]
         safe += [("repl-ping-replica-period", 1)]
         self.servers = [TcpServer(binary, folder, [*safe, ("appendonly", "yes")])]
@@ -110,7 +110,7 @@ class Trio:
         monitor = [
             ("sentinel", f"monitor {MASTER} {HOST} {self.servers[0].port} 2"),
             ("sentinel", f"down-after-milliseconds {MASTER} {down_after_ms}"),
-            ("sentinel", f"failover-timeout {MASTER} 3000"),
+            ("sentinel", f"failover-timeout {MASTER} 6000"),
         ]
         self.sentinels = [TcpServer(binary, folder, monitor, sentinel=True) for _ in range(3)]
 
@@ -143,7 +143,7 @@ class Nodes:
     def __init__(
         self, binary: str, folder: Path, *, replicas: bool, settings: Sequence[tuple[str, object]] = ()
     ) -> None:
-        own = [("cluster-enabled", "yes"), ("cluster-node-timeout", 1000), ("cluster-replica-validity-factor", 0)]
+        own = [("cluster-enabled", "yes"), ("cluster-node-timeout", 2000), ("cluster-replica-validity-factor", 0)]
         own += [("cluster-require-full-coverage", "no"), ("repl-diskless-sync-delay", 0), *settings]
         self.servers = [
             server
