@@ -173,6 +173,7 @@ class Scene:
                 code = None
             if code != 0:
                 raise Unavailable(f"the load on {host} did not conclude ({code}): {' / '.join(each.said[-5:])}")
+        self._progress.say("all tasks have had their time; the roles are told to end")
         await asyncio.gather(*(each.stop(_STOP_S) for each in self.roles.values()))
         return self._judged()
 
