@@ -25,8 +25,8 @@ from atf.task import FINISHED, TOMBSTONE_US, US, Status
 
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LEASE_US, PLENTY, Clock, Dump, World, dump, violations
 
-_MORE = int(os.environ.get("ATF_MODEL_EXAMPLES", "0"))
-pytestmark = pytest.mark.timeout(0 if _MORE else 60)
+EXAMPLES = int(os.environ.get("ATF_MODEL_EXAMPLES", "0"))
+pytestmark = pytest.mark.timeout(0 if EXAMPLES else 60)
 
 T = TypeVar("T")
 S = Status
@@ -83,9 +83,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.paused: set[str] = set()
 
     async def _open(self) -> Store:
-        store = await Store.open(
-            StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4))
-        )
+        self.fake = fakeredis.FakeServer(version=(7, 4))
+        store = await Store.open(StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=self.fake)
         store.now = self.clock
         await store.register(
             [LambdaRecord(name, b"", limit, ENQUEUE_TIMEOUT_US, paused=False) for name, limit in LIMITS.items()]
@@ -388,9 +387,9 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStore = StoreMachine.TestCase
 TestStore.settings = settings(
-    max_examples=_MORE or 30,
+    max_examples=EXAMPLES or 30,
     stateful_step_count=50,
-    derandomize=not _MORE,
+    derandomize=not EXAMPLES,
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),

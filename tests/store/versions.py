@@ -1,0 +1,70 @@
+"""Two versions of the function library on one store: the foundation's, kept as a fixture, and this release's.
+
+The fixture is the text that the foundation's roles load, byte for byte. Where a verb is called differently since then,
+`FoundationStore` calls it in the old way, so that a test can speak to both alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from atf.store import library
+from atf.store.connection import Arg
+from atf.store.library import Library
+from atf.store.store import Store
+
+_FILE: Final = Path(__file__).parent / "fixtures" / "atf_1_1c0a41a0.lua"
+FOUNDATION: Final = Library(_FILE.stem, _FILE.read_text(encoding="utf-8"))
+CURRENT: Final = library.CURRENT
+
+
+@contextlib.contextmanager
+def in_place(one: Library) -> Iterator[None]:
+    """Stores that are opened within the block load and call this library."""
+    before, library.CURRENT = library.CURRENT, one
+    try:
+        yield
+    finally:
+        library.CURRENT = before
+
+
+class FoundationStore(Store):
+    """A role's store as the foundation had it. Open it with FOUNDATION in place."""
+
+    async def _call(
+        self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False, **_later: Any
+    ) -> Any:
+        assert verb not in {"settle", "retime"}, "came later"
+        if verb == "open":  # was told neither version of the data nor timeout, and answered neither
+            return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2]
+        return await super()._call(verb, partition, args, server=server)
+
+
+class Relay:
+    """Looks like a store; each call goes to one of several, by chance of a seed.
+
+    Attributes:
+        calls: (verb, which store) -> calls.
+    """
+
+    def __init__(self, stores: Sequence[Store], seed: int) -> None:
+        self.calls: Counter[tuple[str, int]] = Counter()
+        self._stores = stores
+        self._chance = random.Random(seed)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not callable(getattr(self._stores[0], name)):
+            return getattr(self._stores[0], name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            which = self._chance.randrange(len(self._stores))
+            self.calls[name, which] += 1
+            verb: Callable[..., Any] = getattr(self._stores[which], name)
+            return verb(*args, **options)
+
+        return call
