@@ -136,15 +136,15 @@ class Full:
         if took > CALL_BAR_S:
             self.failures.append(f"{what} took {took:.1f} s while the store was full")
 
-    async def drain(self) -> float:
-        """Waits until the calls that were refused have come through, and all tasks have run; the seconds until the first was so."""
+    async def drain(self) -> dict[str, float]:
+        """Waits until the calls that were refused have come through, and until all tasks have run; the seconds that each took."""
         due = self._began + FILL_S + self.hold_s
         await self.until(lambda: not self.fill.waiting, "Schedule works again", DRAIN_S)
         again = time.monotonic() - due
         self.fill.send(AFTER_TASKS)
         await self.until(lambda: not any(each.waiting for each in self.streams), "all is accepted", DRAIN_S)
         await self.until(lambda: self.returned(*self.streams), "all tasks have run", DRAIN_S)
-        return again
+        return {"schedule_again_s": round(again, 2), "drained_s": round(time.monotonic() - due, 2)}
 
     async def judge(self) -> dict[str, float]:
         """Adds to the failures; the counts."""
@@ -191,14 +191,14 @@ async def _once(progress: Progress) -> Trial:
         progress.say(f"full after {filled:.1f} s, with {tasks} tasks")
         await full.hold()
         progress.say(f"{len(full.call_s)} other calls, the slowest {max(full.call_s):.2f} s; they become due")
-        again = await full.drain()
+        times = await full.drain()
         counts = await full.judge()
-        progress.say(f"Schedule worked again {again:.1f} s after they became due; {counts}")
+        progress.say(f"Schedule worked again {times['schedule_again_s']} s after they became due; {counts}")
         if full.failures:
             (world.directory / "keep").touch()
             progress.say(f"BROKEN; what the roles said, and the record, are in {world.directory}")
-        times = {"filled_s": round(filled, 2), "call_s": full.call_s, "schedule_again_s": round(again, 2)}
-        return {"failures": full.failures, "filled": tasks, "cancelled": len(full.cancelled), **times, **counts}
+        more = {"filled_s": round(filled, 2), "call_s": full.call_s, "cancelled": len(full.cancelled)}
+        return {"failures": full.failures, "filled": tasks, **more, **times, **counts}
 
 
 async def _run(n: int, progress: Progress) -> Sequence[Trial]:
