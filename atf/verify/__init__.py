@@ -7,6 +7,7 @@ load.py     the load: which tasks there are to be, and the stream that schedules
 watch.py    when processes die
 bench.py    all of it around one cluster of roles; strikes, and the end
 strikes.py  what is done to a role, and when, by a seed
+stored.py   what the store says of the load's tasks
 outcome.py  from events to figures
 run.py      the course of `atf verify`
 view.py     what is shown meanwhile

@@ -24,18 +24,19 @@ from typing import Any, Final, Self
 from atf.cli.cluster import Cluster, ClusterSettings
 from atf.cli.processes import ExecutorPids
 from atf.cli.supervisor import Say
-from atf.client import AsyncClient, TaskInfo
+from atf.client import AsyncClient
 from atf.config import Timing, load
 from atf.demo.strike import stands_still
-from atf.errors import AtfError, TaskNotFound, Unavailable
+from atf.errors import Unavailable
 from atf.runtime import SystemRuntime, new_id
-from atf.task import US, Status
+from atf.task import US
 
 from .history import Event, Found, Gone, Recorded
 from .lambdas import NAMESPACE
 from .load import Load, Stream, planned
-from .outcome import Ending, Outcome, Strike, judge
-from .record import DIRECTORY, Record, events, key_of, now_us, pid_of
+from .outcome import Outcome, Strike, judge
+from .record import DIRECTORY, Record, events, now_us, pid_of
+from .stored import Stored
 from .watch import Deaths
 
 APP: Final = "atf.verify.lambdas:app"
@@ -49,8 +50,6 @@ _STOP_S: Final = 10.0
 _PREFIX: Final = "verify-"
 _DRIFT_US: Final = 2_000
 """By which the clock of a store elsewhere may run apart from ours while a task is delayed."""
-_LISTED: Final = 1 << 40
-_LIVE: Final = (Status.NEW, Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING, Status.RETRIABLE_FAILURE)
 
 
 class Bench:
@@ -70,6 +69,7 @@ class Bench:
         cluster: the roles.
         client: of their frontend.
         stream: the load.
+        stored: what the store says of its tasks.
         record: what the lambdas wrote.
         deaths: of the processes that ran tasks, by their names in the record, and of what else was put under watch.
         strikes: what was done so far.
@@ -79,6 +79,7 @@ class Bench:
 
     client: AsyncClient
     stream: Stream
+    stored: Stored
 
     def __init__(
         self,
@@ -110,13 +111,13 @@ class Bench:
         self.deaths = Deaths()
         self.strikes: list[Strike] = []
         self.notes: list[Event] = []
-        self._lambdas = [f"{self.namespace}/{name}" for name in ("work", "work_async")]
         self._running: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         try:
             await self.cluster.start()
             self.client = AsyncClient(self.cluster.frontend_address, timeout=_CALL_S)
+            self.stored = Stored(self.client, [f"{self.namespace}/{name}" for name in ("work", "work_async")])
             tasks = planned(self.load, self.seed, self.namespace.removeprefix(_PREFIX))
             slack_us = _DRIFT_US if self.cluster.settings.redis_url else 0
             self.stream = Stream(self.client, self.namespace, self.load, tasks, slack_us=slack_us)
@@ -144,6 +145,11 @@ class Bench:
     def start(self) -> None:
         """Starts the load."""
         self._running.append(asyncio.create_task(self.stream.run()))
+
+    def stop_load(self) -> None:
+        """Schedules no more."""
+        for each in self._running[1:]:  # the first looks out
+            each.cancel()
 
     @property
     def done(self) -> int:
@@ -253,39 +259,15 @@ class Bench:
         """
         seconds = within or 4 * self.timing.heartbeat_timeout + 60
         until = time.monotonic() + seconds
-        for each in self._running[1:]:  # not the look-out
-            each.cancel()
+        self.stop_load()
         await self.stream.settle(seconds)
-        while time.monotonic() < until and await self.left():  # noqa: ASYNC110  the store's counters wake nobody
+        while time.monotonic() < until and await self.stored.left():  # noqa: ASYNC110  the store's counters wake nobody
             await asyncio.sleep(4 * LOOK_S)
         return await self._judge()
 
-    async def left(self) -> int:
-        """Tasks of the load that have not finished, by the store's counters; at least 1 while it can't be asked."""
-        try:
-            mine = [each for each in await self.client.lambdas() if each.name in self._lambdas]
-        except AtfError:
-            return 1
-        return sum(each.counts[status] for each in mine for status in _LIVE)
-
-    async def cancel_all(self) -> int:
-        """Cancels every task of the load that has not finished; how many.
-
-        Raises:
-            AtfError: the frontend does not answer.
-        """
-        for each in self._running[1:]:
-            each.cancel()
-        live = []
-        for name in self._lambdas:
-            for status in _LIVE:
-                live += await self.client.list(name, status, limit=_LISTED)
-        await asyncio.gather(*(self.client.cancel(each.id) for each in live))
-        return len(live)
-
     async def _judge(self) -> Outcome:
         self.poll()
-        endings = await self._endings()
+        endings = await self.stored.endings(self.stream.accepted)
         self.poll()
         end = now_us()
         history = [*self.stream.events, *events(self.record), *self.notes, *self._gone()]
@@ -307,17 +289,6 @@ class Bench:
             if name in processes
         ]
 
-    async def _endings(self) -> dict[str, Ending]:
-        found: dict[str, Ending] = {}
-        for name in self._lambdas:
-            for task in await self.client.list(name, limit=_LISTED):
-                found[key_of(task.id)] = _ending(task)
-        for key, task_id in self.stream.accepted.items():
-            if key not in found or not found[key].finished:  # between two pages, or not there
-                with suppress(TaskNotFound):
-                    found[key] = _ending(await self.client.get(task_id))
-        return found
-
     async def _look(self) -> None:
         while True:
             self.poll()
@@ -332,10 +303,6 @@ class Bench:
             self.poll()
             if len(self.record.processes) >= self.executors:
                 return
-
-
-def _ending(task: TaskInfo) -> Ending:
-    return Ending(task.status.name, task.status.finished, task.attempts, task.losses, task.result)
 
 
 def _timing(env: Mapping[str, str]) -> Timing:

@@ -12,11 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from rich.console import Group
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
-
 from atf.cli.progress import View
 from atf.errors import AtfError, InvalidArgument, Unavailable
 
@@ -25,6 +20,7 @@ from .lambdas import RETENTION_S
 from .load import Load
 from .outcome import Outcome, Recovery, percentile
 from .strikes import ROLES, STORE, carry_out, plan
+from .view import Standing
 
 _LOG: Final = "roles.log"
 _LOOK_S: Final = 0.2
@@ -135,41 +131,6 @@ def kinds(recoveries: Sequence[Recovery]) -> list[Kind]:
     return rows
 
 
-class Standing(NamedTuple):
-    """Where it stands. Counts are of tasks."""
-
-    phase: str
-    seconds: float
-    total_s: float
-    called: int
-    accepted: int
-    runs: int
-    running: int
-    strikes: int
-
-    def line(self) -> str:
-        counts = (
-            f"asked for {self.called:,}  accepted {self.accepted:,}  runs ended {self.runs:,}  running {self.running:,}"
-        )
-        return f"{self.phase}  {self.seconds:4.0f} s  {counts}  strikes {self.strikes}"
-
-    def picture(self) -> Group:
-        table = Table.grid(padding=(0, 3))
-        columns = {
-            "asked for": self.called,
-            "accepted": self.accepted,
-            "runs ended": self.runs,
-            "running": self.running,
-            "strikes": self.strikes,
-        }
-        for _ in columns:
-            table.add_column(justify="right", min_width=9)
-        table.add_row(*(Text(name, style="dim") for name in columns))
-        table.add_row(*(Text(f"{value:,}", style="bold") for value in columns.values()))
-        bar = ProgressBar(total=self.total_s, completed=min(self.seconds, self.total_s), width=70)
-        return Group(table, Text(self.phase), bar)
-
-
 async def verify(course: Course, view: View, env: Mapping[str, str]) -> Report:
     """Runs it. What it wrote to disk is kept if a promise was broken.
 
@@ -254,7 +215,8 @@ async def _clear(bench: Bench, course: Course, view: View) -> None:
         return
     try:
         async with asyncio.timeout(_CLEAR_S):
-            count = await bench.cancel_all()
+            bench.stop_load()
+            count = await bench.stored.cancel_all()
         view.say(f"cancelled the {count} tasks of {bench.namespace} that had not finished")
     except (AtfError, TimeoutError):
         view.say(f"tasks of {bench.namespace} are left in the store: cancel them (atf ls {bench.namespace}/work)")

@@ -1,0 +1,76 @@
+"""What the store says of a load's tasks: how many have not finished, and how each ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from atf.client import AsyncClient, TaskInfo
+from atf.errors import AtfError, TaskNotFound
+from atf.task import Status
+
+from .outcome import Ending
+from .record import key_of
+
+_ALL: Final = 1 << 40
+_LIVE: Final = [status for status in Status if not status.finished]
+
+
+class Stored:
+    """The tasks of some lambdas.
+
+    Args:
+        client: of the frontend.
+        lambdas: full names; nobody else schedules tasks of them.
+    """
+
+    def __init__(self, client: AsyncClient, lambdas: Sequence[str]) -> None:
+        self._client, self._lambdas = client, lambdas
+
+    async def left(self) -> int:
+        """Tasks that have not finished, by the store's counters; at least 1 while it can't be asked."""
+        try:
+            mine = [each for each in await self._client.lambdas() if each.name in self._lambdas]
+        except AtfError:
+            return 1
+        return sum(each.counts[status] for each in mine for status in _LIVE)
+
+    async def endings(self, accepted: Mapping[str, str]) -> dict[str, Ending]:
+        """Every task that the store knows, by key.
+
+        Args:
+            accepted: ids by key of those that it must know; one that is on no list is asked for by its id.
+
+        Raises:
+            AtfError: the frontend does not answer.
+        """
+        found: dict[str, Ending] = {}
+        for name in self._lambdas:
+            for task in await self._client.list(name, limit=_ALL):
+                found[key_of(task.id)] = _ending(task)
+        for key, task_id in accepted.items():
+            if key not in found or not found[key].finished:  # it may have moved from one list to another meanwhile
+                with suppress(TaskNotFound):
+                    found[key] = _ending(await self._client.get(task_id))
+        return found
+
+    async def cancel_all(self) -> int:
+        """Cancels every task that has not finished; how many.
+
+        Raises:
+            AtfError: the frontend does not answer.
+        """
+        live = [
+            each
+            for name in self._lambdas
+            for status in _LIVE
+            for each in await self._client.list(name, status, limit=_ALL)
+        ]
+        await asyncio.gather(*(self._client.cancel(each.id) for each in live))
+        return len(live)
+
+
+def _ending(task: TaskInfo) -> Ending:
+    return Ending(task.status.name, task.status.finished, task.attempts, task.losses, task.result)
