@@ -77,6 +77,7 @@ _PATTERNS: Final = {"key": ("~atf:{*}*", "~rq:queue:{*}*", "~rq:queues"), "chann
 
 def acl_user(password: str = PLACEHOLDER) -> str:
     """The line of an ACL file that makes a user with all that ATF needs and no more."""
+    assert __package__
     line = files(__package__).joinpath("atf.acl").read_text(encoding="ascii").strip()
     return line.replace(PLACEHOLDER, password)
 

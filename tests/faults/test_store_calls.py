@@ -66,6 +66,7 @@ async def _restore(world: World) -> None:
     due_us = world.store_clock_us()
     task = RestoredTask("old", "f/step", 1, spec, b"d", due_us, due_us, "", "", 1, 1, 2, 7, "it rained")
     await world.sure(store.settle)
+    await world.sure(lambda: store.retime(store.heartbeat_timeout_us))
     await world.sure(lambda: store.restore([task]))
     (record,) = await world.finished([f"{store.partition_for('old')}-old"])
     assert (record.runs, record.attempts, record.losses) == (3, 2, 1)
