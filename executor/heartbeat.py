@@ -16,6 +16,7 @@ from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.api import HSC
 from atf.runtime import Runtime, happens
+from atf.task import US
 
 from .held import HeldTask, Ledger
 
@@ -56,6 +57,7 @@ class Heartbeats:
         self._ledger = ledger
         self._hsc = hsc
         self._timing = timing
+        self._last_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * US)
         self._runtime = runtime
         self._heard = heard
         self._end = end
@@ -94,6 +96,11 @@ class Heartbeats:
         if not held:
             self._strikes = 0
             return True
+        if self._ledger.oldest_lease_us + self._last_us <= self._runtime.boottime_us():
+            # It stood still, and its guard with it: else that would have killed it. Its tasks may run elsewhere by now.
+            self._strikes = STRIKES
+            self._end(EXIT_NO_HEARTBEAT, "its leases were about to end, or have ended: it stood still for too long")
+            return False
         said = [task.progress for task in held]
         claims = [
             h.HeldClaim(claim=task.ref(), started=task.started, progress=progress)

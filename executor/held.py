@@ -128,6 +128,11 @@ class Ledger:
         """How many more claims the table has slots for."""
         return len(self._free)
 
+    @property
+    def oldest_lease_us(self) -> int:
+        """CLOCK_BOOTTIME at which the oldest lease was asked for, or earlier; 0: nothing is held."""
+        return self._table.oldest_lease_us
+
     def snapshot(self) -> list[HeldTask]:
         """What is held now; from any thread."""
         return list(self.tasks.values())

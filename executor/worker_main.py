@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
+import signal
 import sys
 import threading  # noqa: TID251  heartbeats have a thread of their own
 from collections.abc import Mapping, Sequence
@@ -28,6 +30,8 @@ from .lanes import ThreadLanes
 from .table import Table
 from .worker import Executor
 
+_PR_SET_PDEATHSIG: Final = 1
+"""From <linux/prctl.h>."""
 _LAST_BEAT_S: Final = 2.0
 """Seconds that the heartbeats' thread has to end in."""
 _LAST_WORDS_S: Final = 2.0
@@ -36,6 +40,7 @@ _LAST_WORDS_S: Final = 2.0
 
 def main(arguments: Sequence[str]) -> int:
     """Runs until drained; returns the exit code."""
+    _die_with_guard()
     executor_id, table, lifeline, *apps = arguments
     for descriptor in (int(table), int(lifeline)):
         os.set_inheritable(descriptor, False)  # not for what lambdas start
@@ -56,6 +61,12 @@ def main(arguments: Sequence[str]) -> int:
     insist.daemon = True
     insist.start()
     return code
+
+
+def _die_with_guard() -> None:
+    """Has the kernel kill this process when its guard is dead: should it be frozen then, nobody else would in time."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def die(code: int) -> NoReturn:
@@ -130,7 +141,7 @@ async def _drain(executor: Executor, process: Process) -> None:
 
 
 def _hold(lifeline: int, process: Process) -> None:
-    """Drains when the guard lets go of the pipe, or is dead."""
+    """Drains when the guard lets go of the pipe; or is dead, where the kernel can't say so."""
     loop = asyncio.get_running_loop()
 
     def ended() -> None:

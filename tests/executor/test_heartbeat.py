@@ -106,6 +106,22 @@ async def test_three_failures_in_a_row_end_the_process(world: World) -> None:
 
 
 @virtual(inline)
+async def test_a_process_that_stood_still_past_its_leases_ends_without_another_word(world: World) -> None:
+    """Its guard stood still too, or it would be dead. What it ran may run elsewhere by now."""
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}'))
+    await asyncio.sleep(2.5)
+    beats = len(world.hsc.beats)
+    timing = world.timing
+    last_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * 1e6)
+    world.table.oldest_lease_us = world.runtime.boottime_us() - last_us + 1_200_000
+    await asyncio.sleep(1)
+    assert world.ended == []
+    assert await world.run == 75
+    assert len(world.hsc.beats) == beats
+    assert "stood still" in world.ended[0][1]
+
+
+@virtual(inline)
 async def test_an_answer_that_takes_too_long_is_a_failure(world: World) -> None:
     world.hsc.slow = 5
     world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}'))

@@ -176,11 +176,15 @@ async def test_a_worker_whose_controller_is_gone_drains() -> None:
         assert (await world.death())["code"] == 0
 
 
-async def test_a_worker_whose_guard_is_killed_drains() -> None:
+@pytest.mark.parametrize("frozen", [False, True], ids=["running", "frozen"])
+async def test_a_worker_dies_with_its_guard(*, frozen: bool) -> None:
+    """Without its guard nobody could end it in time, should it be frozen."""
     async with guarded() as world:
         worker = (await world.event())["pid"]
         await world.give(call("0-a", "fine", '{"word":"a"}'))
         await world.until(lambda: world.hsc.results)
+        if frozen:
+            os.kill(worker, signal.SIGSTOP)
         world.process.kill()
         await world.until(lambda: not alive(worker))
 
