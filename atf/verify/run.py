@@ -23,6 +23,8 @@ from .strikes import ROLES, STORE, carry_out, plan
 from .view import Standing
 
 _LOG: Final = "roles.log"
+_LAST_LINES: Final = 5
+"""Of the roles, that are shown where they could not start."""
 _LOOK_S: Final = 0.2
 _CLEAR_S: Final = 20.0
 """Seconds that cancelling what is left may take."""
@@ -141,18 +143,20 @@ async def verify(course: Course, view: View, env: Mapping[str, str]) -> Report:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
     targets = course.targets()
     directory = Path(tempfile.mkdtemp(prefix="atf-verify-"))
+    path = directory / _LOG
     try:
-        with (directory / _LOG).open("w", encoding="utf-8", buffering=1) as log:
+        with path.open("w", encoding="utf-8", buffering=1) as log:
             report = await _on_bench(
                 course, targets, directory, view, env, lambda name, line: print(f"{name:<14} | {line}", file=log)
             )
     except BaseException as error:
-        if (
-            isinstance(error, asyncio.CancelledError) or not (directory / _LOG).stat().st_size
-        ):  # Ctrl-C, or no role was started
+        said = path.read_text(encoding="utf-8").splitlines()
+        if isinstance(error, asyncio.CancelledError) or not said:  # Ctrl-C, or no role was started
             shutil.rmtree(directory, ignore_errors=True)
         else:
-            view.say(f"what the roles said is in {directory / _LOG}")
+            for line in said[-_LAST_LINES:]:
+                view.say(line)
+            view.say(f"all that the roles said is in {path}")
         raise
     if report.failures:
         view.say(f"the lambdas' record and what the roles said are in {directory}")
@@ -176,7 +180,7 @@ async def _on_bench(
         seed=course.seed,
         load=Load(rate=course.rate),
         executors=course.executors,
-        env=env,
+        env={"ATF_LOG_FORMAT": "console", **env},
         settings=course.settings,
         say=say,
     ) as bench:
