@@ -107,7 +107,7 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
         trials: the folder of the trials of this code.
         results: the folder of results.
     """
-    say, began = progress.say, time.monotonic()
+    say = progress.say
     if why := row.available():
         say(f"not run: {why}")
         return write(result(row, count, [], 0.0, f"not run: {why}"), results)
@@ -132,7 +132,7 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
         if progress.stopping and len(done) < count:
             say("stopped; the next run goes on from here")
             return {}
-    return write(result(row, count, done[:count], time.monotonic() - began, error), results)
+    return write(result(row, count, done[:count], sum(each["took_s"] for each in done[:count]), error), results)
 
 
 def read_trials(path: Path) -> list[Trial]:
