@@ -33,7 +33,10 @@ def main() -> int:
     def say(row: str, line: str) -> None:
         print(f"{time.monotonic() - began:7.1f} s  {row:<20} {line}", flush=True)
 
-    results = frame.run(names, given.trials, say)
+    try:
+        results = frame.run(names, given.trials, say)
+    except KeyboardInterrupt:
+        return 130
     for each in results:
         print(f"\n{each['row']}: {each['status']}, {each['done']} of {each['asked']} trials in {each['seconds']:.0f} s")
         for failure in each["failures"]:

@@ -278,6 +278,9 @@ def run(names: Sequence[str], count: int, say: Callable[[str, str], None]) -> li
         names: which.
         count: trials of each; 0: the row's own number.
         say: takes a row's name and a line.
+
+    Raises:
+        KeyboardInterrupt: somebody asked to stop.
     """
     known, this = all_rows(), code()
     wanted = list(names) or [name for name, row in known.items() if not is_done(row, count or row.full, RESULTS)]
@@ -288,7 +291,7 @@ def run(names: Sequence[str], count: int, say: Callable[[str, str], None]) -> li
         progress.say(f"{row.what}; {count or row.full} trials")
         one = asyncio.run(_stoppable(row, count or row.full, progress, TRIALS / this))
         if not one:
-            break
+            raise KeyboardInterrupt
         progress.say(one["status"])
         found.append(one)
     return found
