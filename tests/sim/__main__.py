@@ -1,0 +1,218 @@
+"""make sim, make mutants: plays many seeds, shows how far it is, and says what was found.
+
+    python -m tests.sim run --seeds 500 [--base N] [--seconds S] [--record]     many seeds
+    python -m tests.sim seed N [--mutant NAME] [--story]                        one, with its story
+    python -m tests.sim mutants [NAME ...] [--seeds 200] [--record]             every bug must be caught
+
+A seed decides everything: it plays the same way again, to the byte, under the same minor version of Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from atf.task import MOVES
+
+from . import mutants
+from .apart import play_all
+from .nemesis import KINDS
+from .net import KINDS as NET_KINDS
+from .play import Result
+from .recording import Played, record
+
+PYTHON: Final = (3, 11)
+"""The minor version under which seeds replay: other versions order and draw differently."""
+FEWEST: Final = 20
+"""Times that each kind of fault and each move must have been seen, for a run to mean something."""
+
+
+def main() -> int:
+    """Returns the exit code: 0 as it should be, 1 something was found or not caught, 2 bad input."""
+    parser = argparse.ArgumentParser(
+        prog="tests.sim", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="seeds at a time; default: all cores"
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    many = commands.add_parser("run")
+    many.add_argument("--seeds", type=int, default=200)
+    many.add_argument("--base", type=int, default=1, help="the first seed")
+    many.add_argument("--seconds", type=float, default=0, help="start no more seeds after so long")
+    many.add_argument(
+        "--record", action="store_true", help="go on where it was, and write a dated JSON below reliability/"
+    )
+    one = commands.add_parser("seed")
+    one.add_argument("seed", type=int)
+    one.add_argument("--mutant", default="", choices=["", *mutants.MUTANTS])
+    one.add_argument("--story", action="store_true", help="tell it even if nothing is wrong")
+    bugs = commands.add_parser("mutants")
+    bugs.add_argument("names", nargs="*", metavar="NAME")
+    bugs.add_argument("--quick", action="store_true", help="the five of every test run")
+    bugs.add_argument("--seeds", type=int, default=200)
+    bugs.add_argument("--record", action="store_true", help="write a dated JSON below reliability/")
+    options = parser.parse_args()
+    unknown = [name for name in getattr(options, "names", []) if name not in mutants.MUTANTS]
+    if unknown:
+        parser.error(f"no mutant {', '.join(unknown)}; there are {', '.join(mutants.MUTANTS)}")
+    if sys.version_info[:2] != PYTHON:
+        print(f"sim: not run: seeds replay under Python {PYTHON[0]}.{PYTHON[1]}, and this is {sys.version.split()[0]}")
+        return 0
+    if os.environ.get("PYTHONHASHSEED") != "0":  # sets of words must have one order in every run
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "tests.sim", *sys.argv[1:]])
+    return {"run": run, "seed": seed, "mutants": catch}[options.command](options)
+
+
+def run(options: Any) -> int:
+    """Plays many seeds; every breach is a failure, and so is a kind of fault that hardly occurred."""
+    began = time.monotonic()
+    wanted = range(options.base, options.base + options.seeds)
+    played = Played() if options.record else None
+    results = {number: result for number, result in played.results().items() if number in wanted} if played else {}
+    fresh, virtual = 0, 0.0
+
+    def seeds() -> Iterator[tuple[int, str]]:
+        for number in wanted:
+            if options.seconds and time.monotonic() - began > options.seconds:
+                return
+            if number not in results:
+                yield number, ""
+
+    for _, result in play_all(seeds(), options.jobs):
+        results[result.seed] = result
+        fresh, virtual = fresh + 1, virtual + result.virtual_s
+        if played:
+            played.add(result)
+        _say_wrong(result)
+        bad = sum(bool(each.wrong) for each in results.values())
+        _progress(f"{len(results)} of {len(wanted)} seeds, {bad} with a breach, {time.monotonic() - began:.0f} s")
+    took = time.monotonic() - began
+    failures = [f"seed {number}: {each.wrong[0]}" for number, each in sorted(results.items()) if each.wrong]
+    faults: Counter[str] = Counter(dict.fromkeys((*KINDS, *NET_KINDS), 0))
+    moves: Counter[str] = Counter({move.name: 0 for move in MOVES})
+    tally: Counter[str] = Counter()
+    for each in results.values():
+        faults.update(each.faults)
+        moves.update(each.moves)
+        tally.update(each.tally)
+    print(f"\nfaults: {_counted(faults)}\nmoves: {_counted(moves)}\ntasks: {_counted(tally)}")
+    print(
+        f"sim: {len(results)} seeds from {options.base}: {len(failures)} with a breach; {fresh} played now,"
+        f" {virtual:.0f} virtual seconds in {took:.0f} s ({virtual / took:.0f} per second)"
+        + ("" if len(results) == len(wanted) else f"; time was up, {len(wanted)} were asked for")
+    )
+    few = [f"{name} {count} times" for name, count in sorted((*faults.items(), *moves.items())) if count < FEWEST]
+    if few and len(results) == len(wanted):
+        failures.append(f"too little has happened to mean something (fewer than {FEWEST} times): {'; '.join(few)}")
+        print(f"sim: {failures[-1]}")
+    elif few:
+        print(f"sim: fewer than {FEWEST} times, which is a failure only if all seeds were played: {'; '.join(few)}")
+    if options.record:
+        figures = {"virtual_s": round(sum(each.virtual_s for each in results.values())), **tally}
+        full = {"faults": dict(faults), "moves": dict(moves)}
+        record(
+            "simulation",
+            asked=len(wanted),
+            done=len(results),
+            full=20_000,
+            figures={**figures, **full},
+            failures=failures,
+            seconds=took,
+        )
+    return 1 if failures else 0
+
+
+def seed(options: Any) -> int:
+    """Plays one seed, and tells its story."""
+    ((_, result),) = play_all([(options.seed, options.mutant)], 1)
+    if result.wrong or options.story:
+        print(result.story)
+    _say_wrong(result)
+    print(
+        f"seed {result.seed}: {_counted(result.tally)}; {result.virtual_s:.0f} virtual seconds; digest {result.digest}"
+    )
+    return 1 if result.wrong else 0
+
+
+def catch(options: Any) -> int:
+    """Plays seeds with each bug until one shows it."""
+    names = list(mutants.QUICK) if options.quick else options.names or list(mutants.MUTANTS)
+    began = time.monotonic()
+    caught: dict[str, dict[str, Any]] = {}
+    missed: list[str] = []
+    for name in names:
+        found = _first(name, options)
+        if found is None:
+            missed.append(name)
+            print(f"{name}: NOT CAUGHT in {options.seeds} seeds: {mutants.MUTANTS[name].what}", flush=True)
+            continue
+        breach, _, text = found.wrong[0]
+        caught[name] = {"seed": found.seed, "breach": breach}
+        print(f"{name}: caught by seed {found.seed}: {breach} ({mutants.MUTANTS[name].what}): {text[:100]}", flush=True)
+    print(
+        f"mutants: {len(caught)} of {len(names)} caught within {options.seeds} seeds, in {time.monotonic() - began:.0f} s"
+    )
+    if options.record:
+        failures = [f"{name} was not caught in {options.seeds} seeds" for name in missed]
+        took = time.monotonic() - began
+        record(
+            "mutants",
+            asked=len(names),
+            done=len(names),
+            full=len(mutants.MUTANTS),
+            figures={"caught": caught},
+            failures=failures,
+            seconds=took,
+        )
+    return 1 if missed else 0
+
+
+def _first(name: str, options: Any) -> Result | None:
+    stop = False
+
+    def seeds() -> Iterator[tuple[int, str]]:
+        for number in range(1, options.seeds + 1):
+            if stop:
+                return
+            yield number, name
+
+    found: list[Result] = []
+    for _, result in play_all(seeds(), options.jobs):
+        if result.wrong:
+            found.append(result)
+            stop = True  # those under way come to their end
+    return min(found, key=lambda each: each.seed, default=None)
+
+
+def _say_wrong(result: Result) -> None:
+    for breach, task_id, text in result.wrong[:10]:
+        print(f"seed {result.seed}: {breach} {task_id} {text}"[:400], flush=True)
+    if result.wrong:
+        print(f"  its story: make sim SEED={result.seed}", flush=True)
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+
+
+_said = 0.0
+
+
+def _progress(text: str) -> None:
+    global _said
+    if sys.stderr.isatty():
+        print(f"\r{text}", end="", file=sys.stderr, flush=True)
+    elif time.monotonic() - _said > 20:
+        _said = time.monotonic()
+        print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

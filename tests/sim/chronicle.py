@@ -1,0 +1,94 @@
+"""What is written down of one seed: events for the judge, faults and moves for the counts, and lines for the story."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from atf.verify.history import Event
+
+from .loop import PROCESS
+
+
+class Line(NamedTuple):
+    """One line of the story."""
+
+    at_us: int
+    process: str
+    text: str
+    tasks: tuple[str, ...]
+    """The tasks it is about; none: it is about everything."""
+
+
+class Chronicle:
+    """The record of one seed.
+
+    Attributes:
+        events: for atf.verify.history.check.
+        faults: how often each kind of fault was done to the world.
+        moves: how often each row of atf.task.MOVES was seen in the store.
+        odd: moves that the table does not have.
+    """
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self.now_us = now_us
+        self.events: list[Event] = []
+        self.faults: Counter[str] = Counter()
+        self.moves: Counter[str] = Counter()
+        self.odd: list[str] = []
+        self.lines: list[Line] = []
+        self._digest = hashlib.sha256()
+
+    def event(self, event: Event) -> None:
+        """Writes down what the judge has to know."""
+        self.events.append(event)
+        self._digest.update(repr(event).encode())
+
+    def fault(self, kind: str, text: str = "", *tasks: str) -> None:
+        """A fault has happened."""
+        self.faults[kind] += 1
+        self.say(f"** {kind} {text}".rstrip(), *tasks)
+
+    def say(self, text: str, *tasks: str) -> None:
+        """Adds a line to the story."""
+        owner = PROCESS.get()
+        line = Line(self.now_us(), owner.name if owner else "", text, tasks)
+        self.lines.append(line)
+        self._digest.update(repr(line).encode())
+
+    @property
+    def digest(self) -> str:
+        """Stands for all that was written down: two runs of a seed have the same."""
+        return self._digest.hexdigest()[:16]
+
+    def story(self, *tasks: str) -> str:
+        """The timeline of some tasks: what happened to them, and to everything."""
+        wanted = set(tasks)
+        told = [line for line in self.lines if not line.tasks or wanted.intersection(line.tasks)]
+        return "\n".join(f"{each.at_us / 1e6:>11.6f}  {each.process:<12} {each.text}" for each in told)
+
+
+class Logs:
+    """Takes the place of what formats log lines: warnings and errors of the roles become lines of the story."""
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        self._chronicle = chronicle
+
+    def debug(self, event: str, **fields: Any) -> None:
+        """Not told."""
+
+    def info(self, event: str, **fields: Any) -> None:
+        """Not told."""
+
+    def warning(self, event: str, **fields: Any) -> None:
+        told = " ".join(f"{name}={value}" for name, value in fields.items() if name != "duty")
+        self._chronicle.say(f"{fields.get('duty', '')}: {event} {told}")
+
+    error = warning
+
+    def exception(self, event: str, **fields: Any) -> None:
+        import sys
+
+        self.warning(event, raised=repr(sys.exc_info()[1]), **fields)

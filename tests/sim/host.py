@@ -1,0 +1,260 @@
+"""A worker host: its controller, and the executors that the controller starts, each a worker and its guard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from atf.config import ControllerSettings, ExecutorSettings
+from atf.controller.pool import Pool
+from atf.controller.service import ControllerService
+from atf.executor.guard import TICK_S, Guard, death
+from atf.executor.heartbeat import Heartbeats
+from atf.executor.lanes import InlineLanes
+from atf.executor.table import Table
+from atf.executor.worker import Executor
+from atf.process import Process as Frame
+from atf.rpc import frontend_pb2 as f
+from atf.runtime import end, happens
+from atf.verify.history import Excused
+
+from . import lambdas
+from .loop import Process
+
+if TYPE_CHECKING:
+    from .world import World
+
+EXECUTORS: Final = 2
+SLOTS: Final = 300
+SETTINGS: Final = ExecutorSettings(async_tasks=8, drain_timeout=10)
+
+
+class Host:
+    """One worker host."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.name = f"h{number}"
+        self._world = world
+
+    def boot(self) -> Process:
+        """Starts the controller."""
+        return self._world.start(f"{self.name}-ctl", self.name, self._controller)
+
+    async def _controller(self, frame: Frame, process: Process) -> None:
+        from .world import TIMING
+
+        world = self._world
+        store = await world.open_store(frame)
+        service = ControllerService(
+            store=store, hsc=world.wire_hsc(), settings=ControllerSettings(), timing=TIMING, runtime=frame.runtime
+        )
+        world._serve(frame.role, process, service)
+
+        async def start(on_line: Callable[[str], None]) -> GuardProcess:
+            return GuardProcess(self, process, on_line)
+
+        pool = Pool(start=start, size=EXECUTORS, on_death=service.executor_died, runtime=frame.runtime)
+        duty = frame.runtime.spawn(service.run(), name="controller")
+        executors = frame.runtime.spawn(pool.run(), name="executors")
+        await frame.stopping.wait()
+        pool.drain()
+        await asyncio.gather(service.drain(), executors)
+        await service.flush(5)
+        await end([duty])
+
+    # --- an executor ---------------------------------------------------------------------------------------------------
+
+    def take_number(self) -> str:
+        """A number for an executor that no other on this host has."""
+        taken = {
+            address.rpartition("-")[2][1:]
+            for address, process in self._world.processes.items()
+            if process.host == self.name and process.alive
+        }
+        return next(number for number in map(str, range(1, 1_000)) if number not in taken)
+
+
+class GuardProcess:
+    """A guard as its controller knows it. See atf.controller.pool.Guard."""
+
+    def __init__(self, host: Host, controller: Process, on_line: Callable[[str], None]) -> None:
+        world = host._world
+        self._world, self._host, self._controller, self._on_line = world, host, controller, on_line
+        self._number = host.take_number()
+        self._ended = asyncio.Event()
+        self._asked = asyncio.Event()
+        self._stir = asyncio.Event()
+        self._table = Table.in_memory(SLOTS)
+        self.worker: Process | None = None
+        self.process = world.start(f"{host.name}-g{self._number}", host.name, self._guard)
+        self.process.on_end.append(self._tell_ended)
+        controller.on_end.append(self._stir_drain)
+        self.pid = int(self._number)
+
+    async def wait(self) -> int:
+        await self._ended.wait()
+        return self.process.code
+
+    def drain(self) -> None:
+        self._stir_drain()
+
+    def _stir_drain(self) -> None:
+        self._asked.set()
+        self._stir.set()
+
+    def _tell_ended(self) -> None:
+        """The controller sees that the guard has ended; the worker dies with it, by the kernel's hand."""
+        self._world.loop.start(self._controller, _call(self._ended.set))
+        if self.worker is not None:
+            self._world.end(self.worker, 137, "dies with its guard")
+
+    def _say(self, event: dict[str, Any]) -> None:
+        line = json.dumps(event)
+        self._world.loop.start(self._controller, _call(lambda: self._on_line(line)))
+
+    # --- the guard's process -------------------------------------------------------------------------------------------
+
+    async def _guard(self, frame: Frame, process: Process) -> int:
+        from .world import TIMING
+
+        world, name = self._world, self._host.name
+        self._drain_worker: Callable[[], None] = lambda: None
+        self.worker = worker = world.start(f"{name}-e{self._number}", name, self._worker)
+        worker.on_end.append(self._stir.set)
+        world.freezer.watch(worker, process, self._table)
+        self._say({"event": "started", "executor": worker.name, "pid": 1})
+
+        def let_go() -> None:
+            world.loop.start(worker, _call(self._drain_worker))
+
+        guard = Guard(_Group(), self._table, let_go, settings=SETTINGS, timing=TIMING, runtime=frame.runtime)  # type: ignore[arg-type]
+        why = ""
+        while not why and worker.alive:
+            self._stir.clear()
+            await happens(self._stir, guard.wait_s())
+            if self._asked.is_set():
+                guard.drain()
+            why = guard.verdict() if worker.alive else ""
+        if worker.alive:
+            # Killing takes its time, within what is allowed for it.
+            await asyncio.sleep(world.chance.choice((0, 0, 0.2, 0.9)) * TIMING.kill_time)
+            world.end(worker, 137, f"is killed by its guard: {why}")
+            world.chronicle.faults["guard kills"] += 1
+        code = worker.code
+        self._say(death(worker.name, 1, code, why or f"ended with {code}", self._table))
+        return code
+
+    # --- the worker's process ------------------------------------------------------------------------------------------
+
+    async def _worker(self, frame: Frame, process: Process) -> int:
+        from .world import TIMING
+
+        world = self._world
+        self._drain_worker = lambda: frame.stop("the guard lets go")
+        frontend = world.wire_frontend()
+        request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.app.lambdas.values()])
+        await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
+        hsc = world.wire_hsc()
+        executor = Executor(
+            executor_id=process.name,
+            lambdas=lambdas.app.lambdas,
+            controller=world.wire(f"{self._host.name}-ctl"),
+            hsc=hsc,
+            lanes=InlineLanes(SETTINGS.async_tasks),
+            table=self._table,
+            settings=SETTINGS,
+            timing=TIMING,
+            runtime=frame.runtime,
+        )
+        beats = Heartbeats(
+            executor_id=process.name,
+            ledger=executor.ledger,
+            hsc=world.wire_hsc(),
+            timing=TIMING,
+            runtime=frame.runtime,
+            heard=executor.heard,
+            end=lambda code, why: world.end(process, code, f"ends itself: {why}"),
+        )
+        executor.nudge = beats.nudge
+        frame.runtime.spawn(beats.run(), name="heartbeats")
+
+        async def drain() -> None:
+            await frame.stopping.wait()
+            executor.drain()
+
+        frame.runtime.spawn(drain(), name="drain")
+        return await executor.run()
+
+
+class _Group:
+    """A process group without a bound on its memory."""
+
+    def memory_bytes(self) -> int:
+        return 0
+
+
+async def _call(what: Callable[[], object]) -> None:
+    what()
+
+
+class Freezer:
+    """Freezes processes, and says which overlaps that excuses.
+
+    A run that goes on after its lease's end is excused where worker and guard were both frozen when the lease ended, and until one
+    tick of the guard after the worker's thaw.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._pairs: dict[Process, tuple[Process, Table]] = {}  # worker -> guard, table
+
+    def watch(self, worker: Process, guard: Process, table: Table) -> None:
+        """A worker has been started."""
+        self._pairs[worker] = (guard, table)
+
+    def freeze(self, address: str, seconds: float, kind: str) -> None:
+        """SIGSTOP, and SIGCONT after a while."""
+        process = self._world.processes.get(address)
+        if process is None or not process.alive:
+            return
+        self._world.chronicle.fault(kind, f"{process.name} for {seconds:.1f} s")
+        process.frozen += 1
+        self._check_later(process)
+        self._world.loop.later(seconds, lambda: self._thaw(process))
+
+    def thaw_all(self) -> None:
+        """Everything goes on."""
+        for process in self._world.processes.values():
+            while process.alive and process.frozen:
+                self._thaw(process)
+
+    def _thaw(self, process: Process) -> None:
+        if not process.alive or not process.frozen:
+            return
+        self._world.loop.thaw(process)
+        self._world.chronicle.say(f"{process.name} goes on")
+
+    def _check_later(self, process: Process) -> None:
+        """At the end of the oldest lease: is the worker frozen, and its guard too?"""
+        from .world import TIMING
+
+        for worker, (guard, table) in list(self._pairs.items()):
+            if process in {worker, guard} and worker.alive and table.oldest_lease_us:
+                ends_us = table.oldest_lease_us + TIMING.heartbeat_timeout_us - 1_000_000  # boottime is a second ahead
+                wait = max(ends_us - self._world.now_us(), 0) / 1e6
+                self._world.loop.later(wait, lambda worker=worker, guard=guard: self._at_end(worker, guard))  # type: ignore[misc]
+
+    def _at_end(self, worker: Process, guard: Process) -> None:
+        if worker.alive and worker.frozen and guard.alive and guard.frozen:
+            since = self._world.now_us()
+
+            def look() -> None:
+                if worker.alive and worker.frozen:
+                    self._world.loop.later(0.01, look)
+                else:
+                    until = self._world.now_us() + round(TICK_S * 1e6)
+                    self._world.chronicle.event(Excused(since, worker.name, until))
+
+            look()

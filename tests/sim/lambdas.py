@@ -1,0 +1,85 @@
+"""What the simulated service has run: lambdas that write down their own runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import atf
+from atf.verify.history import Began, Ended
+
+from .loop import PROCESS
+
+if TYPE_CHECKING:
+    from .world import World
+
+app = atf.App("sim")
+here: list[World] = []
+"""The world that runs."""
+
+
+class _Run:
+    """One run: writes its start and its end down, whatever happens in between."""
+
+    def __init__(self, ctx: atf.Context) -> None:
+        process = PROCESS.get()
+        assert process is not None
+        self._ctx, self._process, self._world = ctx, process, here[-1]
+        self.ok = False
+
+    def __enter__(self) -> _Run:
+        world, ctx = self._world, self._ctx
+        world.chronicle.say(f"RUN {ctx.run} begins, claim {ctx.fence}", ctx.task_id)
+        began = Began(world.now_us(), ctx.task_id, ctx.fence, self._process.name, world.server.highest_us)
+        world.chronicle.event(began)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        world, ctx = self._world, self._ctx
+        world.chronicle.say(f"RUN {ctx.run} ends, {'well' if self.ok else 'not well'}", ctx.task_id)
+        world.chronicle.event(Ended(world.now_us(), ctx.task_id, ctx.fence, self._process.name, self.ok))
+
+
+@app.task(max_attempts=5, backoff=atf.Backoff(1, factor=2, max=8))
+async def step(ctx: atf.Context, seconds: float, fails: int) -> int:
+    """Takes its time; its first attempts fail."""
+    with _Run(ctx) as run:
+        await asyncio.sleep(seconds)
+        if ctx.attempt <= fails:
+            raise RuntimeError(f"attempt {ctx.attempt} fails")
+        run.ok = True
+        return ctx.attempt
+
+
+@app.task
+async def hopeless(ctx: atf.Context) -> None:
+    """Fails for good, unless it is started afresh."""
+    with _Run(ctx) as run:
+        await asyncio.sleep(0.05)
+        if ctx.run == 1:
+            raise atf.Fatal("no use")
+        run.ok = True
+
+
+@app.task(timeout=2, max_attempts=3, backoff=atf.Backoff(1))
+async def stubborn(ctx: atf.Context, seconds: float) -> None:
+    """Does not end when it is told to, like a `def` that nothing can stop."""
+    with _Run(ctx) as run:
+        until = asyncio.get_running_loop().time() + seconds
+        while (left := until - asyncio.get_running_loop().time()) > 0:
+            try:
+                await asyncio.sleep(left)
+            except asyncio.CancelledError:
+                continue
+        run.ok = True
+
+
+@app.task
+async def poison(ctx: atf.Context) -> None:
+    """Ends its process each time."""
+    with _Run(ctx):
+        await asyncio.sleep(0.2)
+        process = PROCESS.get()
+        assert process is not None
+        here[-1].end(process, 139, f"poisoned by {ctx.task_id}")
+        await asyncio.sleep(1)

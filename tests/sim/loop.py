@@ -1,0 +1,167 @@
+"""Processes on one virtual-time event loop: in a seeded order, and killed, frozen and thawed as the simulation wishes.
+
+Every handle on the loop belongs to the process in whose context it was made. Killing a process drops its handles, so no
+`finally` of it runs; freezing it stashes them. Within a process handles keep their order, as asyncio promises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+from atf.testing.loop import VirtualLoop
+
+MOST_STEPS: Final = 200_000
+"""Handles at one instant; beyond that something spins."""
+
+
+@dataclass(eq=False)
+class Process:
+    """One incarnation of one operating-system process.
+
+    Attributes:
+        name: unique, e.g. "hsc-1.3".
+        host: the host it runs on.
+        alive: until it is killed or ends.
+        frozen: by how many freezes at once.
+        code: its exit code, once it has ended.
+        ended: set then; whoever waits for it is another process.
+        on_end: called then.
+    """
+
+    name: str
+    host: str
+    alive: bool = True
+    frozen: int = 0
+    code: int = 0
+    stash: list[asyncio.Handle] = field(default_factory=list)
+    on_end: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def running(self) -> bool:
+        """Whether it is alive and not frozen."""
+        return self.alive and not self.frozen
+
+
+PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+"""The process that runs now; None: the world around."""
+
+
+class Livelock(RuntimeError):
+    """Something goes round in circles and no time passes."""
+
+
+class _Task(asyncio.Task):  # type: ignore[type-arg]
+    """Hashed by its number: sets of tasks iterate in the same order in every run."""
+
+    _numbers = count(1)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._number = next(self._numbers)
+        super().__init__(*args, **kwargs)
+        self._log_destroy_pending = False  # killed processes leave theirs behind
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class SimLoop(VirtualLoop):
+    """The loop of one seed."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self._chance = chance
+        self._steps = 0
+        self._stepped_at = -1.0
+        self.graves: list[Any] = []
+        """What belonged to killed processes: kept, so that nothing of it is finalized while the simulation runs."""
+        self.world = contextvars.Context()
+        """The context of what belongs to no process: packets under way, faults."""
+        _Task._numbers = count(1)
+
+    def create_task(
+        self, coro: Coroutine[Any, Any, Any], *, name: str | None = None, context: contextvars.Context | None = None
+    ) -> asyncio.Task[Any]:
+        owner = PROCESS.get()
+        if context is None:
+            context = contextvars.copy_context()
+        elif owner is not None and context.get(PROCESS) is None:
+            context.run(PROCESS.set, owner)  # a lambda's own context is empty, and still its process's
+        task = _Task(coro, loop=self, name=name, context=context)
+        self.graves.append(task)
+        return task
+
+    def start(self, process: Process | None, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Runs `work` as part of a process."""
+        context = contextvars.Context()
+        context.run(PROCESS.set, process)
+        return self.create_task(work, context=context)
+
+    def later(self, seconds: float, call: Callable[[], object]) -> asyncio.TimerHandle:
+        """Calls something of the world around after a while."""
+        return self.call_later(seconds, call, context=self.world)
+
+    def thaw(self, process: Process) -> None:
+        """Takes one freeze away; what waited goes on."""
+        process.frozen -= 1
+        if process.frozen == 0:
+            self._ready.extend(process.stash)  # type: ignore[attr-defined]
+            process.stash = []
+
+    def _run_once(self) -> None:
+        scheduled, ready = self._scheduled, self._ready  # type: ignore[attr-defined]
+        while scheduled and scheduled[0]._cancelled:  # type: ignore[attr-defined]
+            heapq.heappop(scheduled)._scheduled = False  # type: ignore[attr-defined]
+        if not ready and not self._stopping:  # type: ignore[attr-defined]
+            self.select(None)
+        now = self.time()
+        while scheduled and scheduled[0]._when <= now:  # type: ignore[attr-defined]
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False  # type: ignore[attr-defined]
+            if not timer._cancelled:  # type: ignore[attr-defined]
+                ready.append(timer)
+        turns = self._turns(ready)
+        self._count(len(turns), now)
+        for handle in turns:
+            owner = handle._context.get(PROCESS)
+            if handle._cancelled:
+                continue
+            if owner is not None and not owner.running:  # killed or frozen within this very round
+                self._put_by(owner, handle)
+            else:
+                handle._run()
+
+    def _turns(self, ready: deque[Any]) -> list[Any]:
+        """Empties `ready` into a seeded order that keeps each process's own."""
+        queues: dict[Process | None, deque[Any]] = {}
+        owners = []
+        for handle in ready:
+            owner = handle._context.get(PROCESS)
+            if owner is not None and not owner.running:
+                self._put_by(owner, handle)
+            else:
+                queues.setdefault(owner, deque()).append(handle)
+                owners.append(owner)
+        ready.clear()
+        if len(queues) > 1:
+            self._chance.shuffle(owners)
+        return [queues[owner].popleft() for owner in owners]
+
+    def _put_by(self, owner: Process, handle: asyncio.Handle) -> None:
+        (owner.stash if owner.alive else self.graves).append(handle)
+
+    def _count(self, steps: int, now: float) -> None:
+        self._steps = self._steps + steps if now == self._stepped_at else 0
+        self._stepped_at = now
+        if self._steps > MOST_STEPS:
+            raise Livelock(f"{self._steps} steps at {now:.6f} s, and no time passes")

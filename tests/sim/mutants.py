@@ -1,0 +1,271 @@
+"""Bugs to be switched on in the simulation, each a promise of ATF broken on purpose: the checker has to catch every one.
+
+A mutant changes a line of the store's functions, or a method of a role. Neither is ever changed outside of the simulation; a
+change that no longer finds its line fails at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from unittest.mock import patch
+
+from atf.controller.claims import Claims, Grant
+from atf.errors import Unavailable
+from atf.executor.begin import LastLook
+from atf.executor.guard import Guard
+from atf.executor.heartbeat import Heartbeats
+from atf.executor.held import Ledger
+from atf.executor.worker import Executor
+from atf.hsc.service import HscService
+from atf.store import library
+from atf.store_consumer.clock import StoreClock
+from atf.testing.runtime import EPOCH_US
+
+from .loop import PROCESS
+from .store import SimLink
+
+SHORT_LEASE_US: Final = 5_000_000
+Patches = Callable[[], list[Any]]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One bug.
+
+    Attributes:
+        what: in a sentence.
+        lua: lines of the function library, and what stands in their place.
+        patches: makes what unittest.mock.patch made; entered for the length of a seed.
+    """
+
+    what: str
+    lua: tuple[tuple[str, str], ...] = ()
+    patches: Patches = list
+
+
+# --- in Python --------------------------------------------------------------------------------------------------------
+
+
+def _short_lease() -> list[Any]:
+    plain = HscService.__init__
+
+    def init(self: Any, *, store: Any, **more: Any) -> None:
+        store._lease_us = SHORT_LEASE_US
+        plain(self, store=store, **more)
+
+    return [patch.object(HscService, "__init__", init)]
+
+
+def _host_clock() -> list[Any]:
+    plain = SimLink.call
+
+    async def call(self: Any, verb: str, record: str, args: Any, **more: Any) -> Any:
+        from .lambdas import here
+
+        process, world = PROCESS.get(), here[-1]
+        assert process is not None
+        now_us = EPOCH_US + world.now_us() + world.wall_offset_us.get(process.host, 0)
+        return await plain(self, verb, record, [now_us, *args[1:]], **more)
+
+    return [patch.object(SimLink, "call", call)]
+
+
+def _late_claim() -> list[Any]:
+    plain, admit = LastLook.__init__, Executor._admit
+
+    def init(self: Any, *args: Any) -> None:
+        plain(self, *args)
+        self._slack_us = 1 << 60
+
+    def admitted(self: Any, reply: Any) -> None:
+        self._lease_us = 1 << 60
+        admit(self, reply)
+
+    return [patch.object(LastLook, "__init__", init), patch.object(Executor, "_admit", admitted)]
+
+
+def _lease_from_reply() -> list[Any]:
+    renew, ask = Ledger.renew, Claims._ask
+
+    def renewed(self: Any, tasks: Any, sent_us: int) -> None:
+        from .lambdas import here
+
+        renew(self, tasks, here[-1].now_us() + 1_000_000)
+
+    async def asked(self: Any, each: Any) -> Any:
+        grant = await ask(self, each)
+        return grant and Grant(grant.claims, grant.deferred, self._runtime.boottime_us())
+
+    return [patch.object(Ledger, "renew", renewed), patch.object(Claims, "_ask", asked)]
+
+
+def _pop_repeated() -> list[Any]:
+    plain = SimLink.call
+
+    async def call(self: Any, verb: str, *args: Any, **more: Any) -> Any:
+        try:
+            return await plain(self, verb, *args, **more)
+        except Unavailable:
+            if verb != "pop":
+                raise
+            return await plain(self, verb, *args, **more)
+
+    return [patch.object(SimLink, "call", call)]
+
+
+def _any_clock() -> list[Any]:
+    return [patch.object(StoreClock, "believed_us", lambda _self, _monotonic: 0)]
+
+
+def _idle_guard() -> list[Any]:
+    return [
+        patch.object(Guard, "verdict", lambda _self: ""),
+        patch.object(Guard, "wait_s", lambda _self: 0.5),
+        # The worker that stood still would end itself with its next heartbeat.
+        patch.object(Ledger, "oldest_lease_us", property(lambda _self: 1 << 60)),
+    ]
+
+
+def _deaf_executor() -> list[Any]:
+    """Nothing that a heartbeat says or does not say ends a run; nor does its guard."""
+    return [*_idle_guard(), patch.object(Heartbeats, "_strike", lambda _self, _error: None)]
+
+
+def _lost_goes_on() -> list[Any]:
+    return [patch.object(Executor, "_lose", lambda _self, _task: None), *_idle_guard()]
+
+
+MUTANTS: Final[dict[str, Mutant]] = {
+    "no_fence": Mutant(
+        "an old token is as good as a new one",
+        (("'PROCESSING') and task_counter == counter and task_nonce == nonce", "'PROCESSING')"),),
+    ),
+    "finish_without_token": Mutant(
+        "a result is recorded whoever sends it",
+        (
+            (
+                "    if not holds(status, counter, nonce, task[2], task[3]) then\n      answer[#answer + 1] = (task[12]",
+                "    if status ~= 'CLAIMED' and status ~= 'PROCESSING' then\n      answer[#answer + 1] = (task[12]",
+            ),
+        ),
+    ),
+    "release_without_token": Mutant(
+        "a claim is handed back whoever holds it",
+        (
+            (
+                "task[1] ~= 'CLAIMED' or not holds(task[1], args[i + 1], args[i + 2], task[2], task[3])",
+                "task[1] ~= 'CLAIMED'",
+            ),
+        ),
+    ),
+    "lose_without_token": Mutant(
+        "a loss is believed whoever tells of it",
+        (
+            (
+                "local held = holds(task[1], args[i + 1], args[i + 2], task[2], task[3])\n    if held then lose_task",
+                "local held = task[1] == 'CLAIMED' or task[1] == 'PROCESSING'\n    if held then lose_task",
+            ),
+        ),
+    ),
+    "claim_of_what_is_held": Mutant(
+        "a claim does not look at the state",
+        (
+            (
+                "task[1] ~= 'ENQUEUED' and not again then",
+                "task[1] ~= 'ENQUEUED' and task[1] ~= 'PROCESSING' and not again then",
+            ),
+        ),
+    ),
+    "counter_only_token": Mutant(
+        "tokens count up by one, also after a rollback", (("math.max(counter + 1, now)", "counter + 1"),)
+    ),
+    "no_pause_after_rollback": Mutant(
+        "claims are given at once by a server that may have forgotten some",
+        (
+            ("  if settled and now < settled then return settled end\n", ""),
+            ("if settled and now < tonumber(settled) then return {} end", ""),
+        ),
+    ),
+    "lost_pop_not_redriven": Mutant(
+        "what was popped and never claimed is forgotten",
+        (
+            (
+                "    elseif length + #front < limit then\n      front[#front + 1] = id",
+                "    elseif length + #front < limit then\n      redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)",
+            ),
+        ),
+    ),
+    "backlog_pushed_again": Mutant(
+        "what waits in its queue for long is pushed once more",
+        (("elseif entry and entry > pushed - length then", "elseif false then"),),
+    ),
+    "cancel_without_state_check": Mutant(
+        "what runs is cancelled like what waits",
+        (
+            (
+                "elseif status == 'CLAIMED' or status == 'PROCESSING' then\n      redis.call('HSET', task_key(P, id), 'x', '1')",
+                "elseif false then\n      redis.call('HSET', task_key(P, id), 'x', '1')",
+            ),
+        ),
+    ),
+    "schedule_overwrites": Mutant(
+        "a repeated Schedule stores the task anew",
+        (("if known[1] then\n      answers", "if false then\n      answers"),),
+    ),
+    "pushed_early": Mutant(
+        "the store consumer looks two seconds ahead",
+        (
+            (
+                "due_ids(P, queue, status, now, math.min(budget - count.looked, limit - length))",
+                "due_ids(P, queue, status, now + 2000000, math.min(budget - count.looked, limit - length))",
+            ),
+        ),
+    ),
+    "no_backoff": Mutant("a failed attempt is repeated at once", (("now + tonumber(args[i + 7])", "now"),)),
+    "loss_not_looked_at": Mutant(
+        "a lost task waits for nobody",
+        (
+            (
+                "move(P, id, queue, status, 'ENQUEUED', now, now, 'l', losses",
+                "move(P, id, queue, status, 'ENQUEUED', now + 1e15, now, 'l', losses",
+            ),
+        ),
+    ),
+    "short_lease": Mutant("the store's leases are shorter than executors believe", patches=_short_lease),
+    "host_clock": Mutant("the caller's clock decides, not the store's", patches=_host_clock),
+    "late_claim_accepted": Mutant("a claim is run however old its lease is", patches=_late_claim),
+    "lease_from_reply": Mutant("a lease is dated from the answer that brought it", patches=_lease_from_reply),
+    "pop_repeated": Mutant("a pop whose answer was lost is repeated", patches=_pop_repeated),
+    "any_clock_believed": Mutant("a jump of the store's clock ends leases", patches=_any_clock),
+    "idle_guard": Mutant("nobody kills a worker that stood still", patches=_idle_guard),
+    "deaf_executor": Mutant("an executor without heartbeats goes on", patches=_deaf_executor),
+    "lost_goes_on": Mutant("a run goes on although its claim is lost", patches=_lost_goes_on),
+}
+QUICK: Final = ("no_fence", "claim_of_what_is_held", "lost_pop_not_redriven", "pushed_early", "idle_guard")
+"""Those that every test run has to catch, on forty seeds."""
+
+
+def source(name: str) -> str:
+    """The function library with a mutant's lines; without a mutant, the plain one.
+
+    Raises:
+        ValueError: the library has no such line any more.
+    """
+    code = library.CURRENT.source
+    for old, new in MUTANTS[name].lua if name else ():
+        if code.count(old) != 1:
+            raise ValueError(f"mutant {name}: the library has {code.count(old)} times: {old}")
+        code = code.replace(old, new)
+    return code
+
+
+@contextlib.contextmanager
+def switched_on(name: str) -> Iterator[None]:
+    """A mutant's patches, for the length of a with block."""
+    with contextlib.ExitStack() as stack:
+        for each in MUTANTS[name].patches() if name else ():
+            stack.enter_context(each)
+        yield

@@ -1,0 +1,197 @@
+"""The faults of one seed: what is killed, frozen, cut off, restarted, rolled back, set forward or back, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from .net import Weather
+
+if TYPE_CHECKING:
+    from .world import World
+
+HORIZON_S: Final = 120.0
+FEWEST: Final = 10
+_ROLES: Final = ("consumer", "controller", "frontend", "hsc")
+KINDS: Final = (
+    *(f"{what} {role}" for what in ("kill", "freeze", "SIGTERM") for role in _ROLES),
+    *("kill executor", "kill guard", "kill store", "freeze executor", "freeze guard", "freeze executor and guard"),
+    *("freeze host", "freeze store", "cut off", "store clock jumps", "host clock jumps", "queues wiped", "store full"),
+    "roll back store",
+)
+"""Every kind of fault that it does."""
+WEATHERS: Final = (
+    Weather(),
+    Weather(slow=0.02, late=0.002, lost=0.005, doubled=0.01),
+    Weather(slow=0.05, late=0.01, lost=0.03, doubled=0.03),
+    Weather(slow=0.02, late=0.05, lost=0.01, doubled=0.10),
+)
+
+
+class Nemesis:
+    """Does the faults of one seed."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._chance = world.chance
+        kinds: list[tuple[int, Callable[[], None]]] = [
+            (8, self._kill_role),
+            (6, self._kill_worker),
+            (2, self._kill_guard),
+            (3, self._kill_store),
+            (3, self._freeze_role),
+            (6, self._freeze_worker),
+            (2, self._freeze_guard),
+            (3, self._freeze_pair),
+            (1, self._freeze_host),
+            (1, self._freeze_store),
+            (6, self._cut),
+            (2, self._store_clock),
+            (2, self._wall_clock),
+            (2, self._wipe_queue),
+            (2, self._fill_store),
+            (3, self._terminate),
+        ]
+        if not world.server.durable:
+            kinds.append((4, self._roll_back))
+        self._weights = [weight for weight, _ in kinds]
+        self._kinds = [kind for _, kind in kinds]
+
+    async def run(self) -> None:
+        """Faults until the horizon; then everything is mended."""
+        world, chance = self._world, self._chance
+        world.net.weather = chance.choice(WEATHERS)
+        count = chance.randint(FEWEST, 2 * FEWEST)
+        for at in sorted(chance.uniform(3, HORIZON_S) for _ in range(count)):
+            await asyncio.sleep(at - world.now_us() / 1e6)
+            chance.choices(self._kinds, self._weights)[0]()
+        await asyncio.sleep(HORIZON_S - world.now_us() / 1e6)
+        world.net.weather = Weather()
+        world.net.cut.clear()
+        world.server.full = False
+        world.freezer.thaw_all()
+        world.boot_all()
+        world.chronicle.say("the faults are over")
+
+    # --- kinds ---------------------------------------------------------------------------------------------------------
+
+    def _role(self) -> str:
+        return self._chance.choice([each for each in self._world.addresses() if each != "store"])
+
+    def _living(self, mark: str) -> str | None:
+        """A living worker ("e") or guard ("g") by chance."""
+        found = [
+            address
+            for address, process in self._world.processes.items()
+            if process.alive and address[0] == "h" and address.split("-")[1][0] == mark and address[1].isdigit()
+        ]
+        return self._chance.choice(found) if found else None
+
+    def _kind(self, address: str) -> str:
+        return "controller" if address.endswith("ctl") else address.split("-", maxsplit=1)[0]
+
+    def _kill_role(self) -> None:
+        address = self._role()
+        self._world.chronicle.fault(f"kill {self._kind(address)}", address)
+        self._world.kill(address)
+
+    def _kill_worker(self) -> None:
+        if (address := self._living("e")) is not None:
+            self._world.chronicle.fault("kill executor", address)
+            self._world.kill(address)
+
+    def _kill_guard(self) -> None:
+        if (address := self._living("g")) is not None:
+            self._world.chronicle.fault("kill guard", address)
+            self._world.kill(address)
+
+    def _kill_store(self) -> None:
+        self._restart_store("kill store", forgetting=False)
+
+    def _roll_back(self) -> None:
+        self._world.server.keep()
+        self._world.loop.later(1, lambda: self._restart_store("roll back store", forgetting=True))
+
+    def _restart_store(self, kind: str, *, forgetting: bool) -> None:
+        world = self._world
+        if not world.processes["store"].alive:
+            return
+        world.chronicle.fault(kind)
+        world.bells.broken()
+        world.server.restarted(forgetting=forgetting)
+        world.kill("store")
+
+    def _seconds(self) -> float:
+        from .world import TIMING
+
+        return self._chance.choice((0.5, 2.0, 5.0, 8.0, 12.0, 25.0, 3 * TIMING.heartbeat_timeout))
+
+    def _freeze_role(self) -> None:
+        address = self._role()
+        self._world.freezer.freeze(address, self._seconds(), f"freeze {self._kind(address)}")
+
+    def _freeze_worker(self) -> None:
+        if (address := self._living("e")) is not None:
+            self._world.freezer.freeze(address, self._seconds(), "freeze executor")
+
+    def _freeze_guard(self) -> None:
+        if (address := self._living("g")) is not None:
+            self._world.freezer.freeze(address, self._seconds(), "freeze guard")
+
+    def _freeze_pair(self) -> None:
+        if (address := self._living("e")) is not None:
+            seconds = self._seconds()
+            self._world.freezer.freeze(address, seconds, "freeze executor and guard")
+            guard = address.replace("-e", "-g")
+            self._world.freezer.freeze(guard, seconds + self._chance.choice((0, 0, 1)), "freeze executor and guard")
+
+    def _freeze_host(self) -> None:
+        seconds, name = self._seconds(), self._chance.choice(self._world.hosts).name
+        for address, process in list(self._world.processes.items()):
+            if process.host == name:
+                self._world.freezer.freeze(address, seconds, "freeze host")
+
+    def _freeze_store(self) -> None:
+        self._world.freezer.freeze("store", self._chance.choice((0.3, 2.0, 6.0)), "freeze store")
+
+    def _cut(self) -> None:
+        world, chance = self._world, self._chance
+        one = chance.choice(["h1", "h2", "host-consumer-1", "host-frontend-1", "host-hsc-1", "host-hsc-2"])
+        others = chance.choice(
+            [["host-store"], ["host-hsc-1", "host-hsc-2"], ["host-store", "host-hsc-1", "host-hsc-2"]]
+        )
+        pairs = {frozenset({one, other}) for other in others if other != one}
+        seconds = self._seconds()
+        world.chronicle.fault("cut off", f"{one} from {', '.join(others)} for {seconds:.1f} s")
+        world.net.cut |= pairs
+        world.loop.later(seconds, lambda: world.net.cut.difference_update(pairs))
+
+    def _store_clock(self) -> None:
+        # A store that forgets must not go back in time too: then nothing is left for tokens to grow by.
+        lowest = -60.0 if self._world.server.durable else 0.0
+        seconds = self._chance.choice(
+            (self._chance.uniform(lowest, 0), self._chance.uniform(0, 60), self._chance.uniform(0, 1))
+        )
+        self._world.chronicle.fault("store clock jumps", f"by {seconds:+.3f} s")
+        self._world.server.offset_us += round(seconds * 1e6)
+
+    def _wall_clock(self) -> None:
+        hosts = sorted({process.host for process in self._world.processes.values() if process.alive})
+        host, seconds = self._chance.choice(hosts), self._chance.uniform(-60, 60)
+        self._world.chronicle.fault("host clock jumps", f"{host} by {seconds:+.1f} s")
+        self._world.wall_offset_us[host] = self._world.wall_offset_us.get(host, 0) + round(seconds * 1e6)
+
+    def _wipe_queue(self) -> None:
+        wiped = self._world.server.wipe_queues()
+        self._world.chronicle.fault("queues wiped", f"{wiped} of them")
+
+    def _fill_store(self) -> None:
+        self._world.chronicle.fault("store full")
+        self._world.server.full = True
+        self._world.loop.later(self._chance.uniform(1, 15), lambda: setattr(self._world.server, "full", False))
+
+    def _terminate(self) -> None:
+        address = self._role()
+        self._world.chronicle.fault(f"SIGTERM {self._kind(address)}", address)
+        self._world.terminate(address)

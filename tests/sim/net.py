@@ -1,0 +1,223 @@
+"""The network between the processes: packets are late, lost, doubled, and outlive whoever sent them.
+
+A call is two packets, there and back. It may be done and its answer lost; done long after its caller has given up; done twice;
+or never arrive. A process that is down refuses; one that is frozen answers after its thaw; one that is cut off is silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from atf.errors import AtfError, DeadlineExceeded, Unavailable
+
+from .chronicle import Chronicle
+from .loop import PROCESS, Process, SimLoop
+
+LATEST_S: Final = 40.0
+"""Beyond every lease and every timeout."""
+
+
+KINDS: Final = (
+    *(f"{carried} {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow", "doubled", "cut off")),
+    *(f"{carried} answer {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow")),
+    *(f"bell {fate}" for fate in ("lost", "late", "slow")),
+)
+"""Every kind of fault of the network; a lost answer is a call that was done and is reported as failed."""
+
+
+@dataclass
+class Weather:
+    """How the network behaves: chances per packet."""
+
+    slow: float = 0.0
+    late: float = 0.0
+    lost: float = 0.0
+    doubled: float = 0.0
+
+
+class Net:
+    """Carries calls to processes by their address.
+
+    Attributes:
+        weather: of now.
+        cut: pairs of hosts or addresses between which nothing passes.
+    """
+
+    def __init__(self, loop: SimLoop, chance: random.Random, chronicle: Chronicle) -> None:
+        self.weather = Weather()
+        self.cut: set[frozenset[str]] = set()
+        self._loop = loop
+        self._chance = chance
+        self._chronicle = chronicle
+        self._at: dict[str, Process] = {}
+        self._handling: dict[Process, set[asyncio.Task[Any]]] = {}
+        self._awaited: dict[Process, list[asyncio.Future[Any]]] = {}
+
+    def serve(self, address: str, process: Process) -> None:
+        """A process answers at an address from now on."""
+        self._at[address] = process
+
+    def died(self, process: Process) -> None:
+        """Its connections end: its callers see it, and what was being done for it is given up, as servers do; mostly."""
+        for answer in self._awaited.pop(process, []):
+            if self._chance.random() < 0.7:
+                gone = Unavailable(f"{process.name}: connection reset")
+                self._loop.later(self._chance.uniform(0.0005, 0.02), partial(self._settle, answer, gone))
+        for task in self._handling.pop(process, set()):
+            if self._chance.random() < 0.7:
+                self._loop.later(self._chance.uniform(0.001, 0.05), task.cancel)
+
+    async def call(
+        self, address: str, name: str, perform: Callable[[], Awaitable[Any]], timeout: float, *tasks: str
+    ) -> Any:
+        """Carries one call to whoever serves at the address.
+
+        Args:
+            address: of the server.
+            name: of the call, for the story.
+            perform: does it, in the server's process.
+            timeout: seconds that the caller waits.
+            tasks: what it is about, for the story.
+
+        Raises:
+            Unavailable, DeadlineExceeded: it was not answered; it may have been done.
+        """
+        caller = PROCESS.get()
+        assert caller is not None
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        kind = "store" if address == "store" else "rpc"
+        copies = 1
+        if self._chance.random() < self.weather.doubled:
+            copies = 2
+            self._chronicle.fault(f"{kind} doubled", name, *tasks)
+        for copy in range(copies):
+            delay = self._delay(kind, name, tasks, extra=copy)
+            if delay is not None:
+                self._loop.later(
+                    delay, lambda: self._deliver(caller, address, kind, name, perform, answer, timeout, tasks)
+                )
+        try:
+            async with asyncio.timeout(timeout):
+                return await answer
+        except TimeoutError:
+            raise DeadlineExceeded(f"{name}: no answer from {address} within {timeout:g} s") from None
+
+    def tell(self, address_from: str, process: Process, receive: Callable[[], object], kind: str, name: str) -> None:
+        """One packet to a process, without an answer."""
+        delay = self._delay(kind, name, ())
+        if delay is None or self._is_cut(address_from, process):
+            return
+
+        def arrive() -> None:
+            if process.alive:
+                self._loop.start(process, _run(receive))
+
+        self._loop.later(delay, arrive)
+
+    def _delay(self, kind: str, name: str, tasks: tuple[str, ...], extra: int = 0) -> float | None:
+        """Seconds a packet takes; None: it is lost."""
+        roll, weather = self._chance.random(), self.weather
+        if roll < weather.lost:
+            self._chronicle.fault(f"{kind} lost", name, *tasks)
+            return None
+        if roll < weather.lost + weather.late:
+            seconds = self._chance.uniform(2.5, LATEST_S)
+            self._chronicle.fault(f"{kind} late", f"{name} by {seconds:.1f} s", *tasks)
+            return seconds
+        if roll < weather.lost + weather.late + weather.slow:
+            seconds = self._chance.uniform(0.05, 2.5)
+            self._chronicle.fault(f"{kind} slow", f"{name} by {seconds:.2f} s", *tasks)
+            return seconds
+        return self._chance.choice((0.0002, 0.0005, 0.002)) + extra * self._chance.uniform(0, 0.1)
+
+    def _is_cut(self, one: str, other: Process) -> bool:
+        return any(one in pair and (other.host in pair or other.name.split(".")[0] in pair) for pair in self.cut)
+
+    def _apart(self, caller: Process, server: Process) -> bool:
+        ends = {caller.host, caller.name.split(".")[0]}
+        return any(self._is_cut(each, server) for each in ends)
+
+    def _deliver(
+        self,
+        caller: Process,
+        address: str,
+        kind: str,
+        name: str,
+        perform: Callable[[], Awaitable[Any]],
+        answer: asyncio.Future[Any],
+        timeout: float,
+        tasks: tuple[str, ...],
+    ) -> None:
+        server = self._at.get(address)
+        if server is not None and self._apart(caller, server):
+            self._chronicle.faults[f"{kind} cut off"] += 1
+            return
+        if server is None or not server.alive:
+            self._settle(answer, Unavailable(f"{name}: {address} refuses connections"))
+            return
+        handling = self._loop.start(server, _run(perform))
+        waiting = self._awaited.setdefault(server, [])
+        waiting[:] = [each for each in waiting if not each.done()]
+        waiting.append(answer)
+        mine = self._handling.setdefault(caller, set())
+        mine.add(handling)
+        # The server knows the caller's deadline too, unless its clocks or its threads are busy.
+        if self._chance.random() < 0.8:
+            self._loop.later(timeout, handling.cancel)
+
+        def done(task: asyncio.Task[Any]) -> None:
+            mine.discard(task)
+            if task.cancelled():
+                return
+            error = task.exception()
+            outcome = task.result() if error is None else error
+            if error is not None and not isinstance(error, AtfError):
+                self._chronicle.odd.append(f"{name} raised {error!r}")
+            if not caller.alive or self._apart(caller, server):
+                return
+            delay = self._delay(f"{kind} answer", name, tasks)
+            if delay is not None:
+                self._loop.later(delay, lambda: self._settle(answer, outcome))
+
+        handling.add_done_callback(done, context=self._loop.world)
+
+    @staticmethod
+    def _settle(answer: asyncio.Future[Any], outcome: Any) -> None:
+        if answer.done():
+            return
+        if isinstance(outcome, BaseException):
+            answer.set_exception(outcome)
+        else:
+            answer.set_result(outcome)
+
+
+async def _run(call: Callable[[], Any]) -> Any:
+    made = call()
+    return await made if isinstance(made, Awaitable) else made
+
+
+class Wire:
+    """A role as its callers reach it: each message is encoded and decoded on the way."""
+
+    def __init__(self, net: Net, addresses: Callable[[], str], roles: dict[str, Any]) -> None:
+        self._net = net
+        self._address = addresses
+        self._roles = roles
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(request: Any, *, timeout: float = 10) -> Any:
+            sent, address = request.SerializeToString(), self._address()
+
+            async def perform() -> Any:
+                reply = await getattr(self._roles[address], name)(type(request).FromString(sent), timeout=timeout)
+                return type(reply), reply.SerializeToString()
+
+            kind, reply = await self._net.call(address, name, perform, timeout)
+            return kind.FromString(reply)
+
+        return call

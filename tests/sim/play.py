@@ -1,0 +1,130 @@
+"""Plays one seed to its end, and judges it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+from unittest.mock import patch
+
+import atf.log
+from atf.task import FINISHED, Status
+from atf.testing.runtime import EPOCH_US
+from atf.verify.history import Finding, Found, check
+from tests.store.world import read, violations
+
+from . import lambdas, mutants
+from .chronicle import Logs
+from .nemesis import Nemesis
+from .service import Service
+from .store import unfinished
+from .world import World
+
+START_S: Final = 1.0
+QUIET_S: Final = 900.0
+"""Seconds without faults in which everything must finish."""
+
+
+@dataclass
+class Result:
+    """What one seed came to.
+
+    Attributes:
+        wrong: the name of each breach, the task and a sentence.
+        digest: stands for everything that happened.
+    """
+
+    seed: int
+    wrong: list[tuple[str, str, str]] = field(default_factory=list)
+    faults: Counter[str] = field(default_factory=Counter)
+    moves: Counter[str] = field(default_factory=Counter)
+    tally: dict[str, int] = field(default_factory=dict)
+    virtual_s: float = 0.0
+    real_s: float = 0.0
+    digest: str = ""
+    story: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """For another process."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @classmethod
+    def from_json(cls, made: dict[str, Any]) -> Result:
+        """What as_json made."""
+        return cls(**{**made, "wrong": [tuple(each) for each in made["wrong"]]})
+
+
+def play(seed: int, mutant: str = "") -> Result:
+    """Plays a seed.
+
+    Args:
+        seed: decides everything.
+        mutant: a bug to switch on; see mutants.py.
+    """
+    began = time.perf_counter()
+    world = World(seed, source=mutants.source(mutant))
+    lambdas.here[:] = [world]
+    asyncio.set_event_loop(world.loop)
+    world.loop.set_exception_handler(lambda _loop, context: _odd(world, context))
+    with (
+        patch("atf.store.fake.fake_link", lambda _fake: world.link()),
+        patch("atf.store.store.listen", world.bells.listen),
+        patch.object(atf.log._out, "logger", Logs(world.chronicle)),
+        mutants.switched_on(mutant),
+    ):
+        result = Result(seed)
+        try:
+            world.loop.run_until_complete(_whole(world))
+        except Exception as error:  # noqa: BLE001  a simulation that breaks is a finding too
+            result.wrong.append(("BROKEN", "", repr(error)))
+        _judge(world, result)
+    asyncio.set_event_loop(None)
+    result.real_s = time.perf_counter() - began
+    return result
+
+
+async def _whole(world: World) -> None:
+    world.boot_all()
+    await asyncio.sleep(START_S)
+    service = Service(world)
+    world.start("service", "host-service", service.run)
+    await Nemesis(world).run()
+    async with asyncio.timeout(QUIET_S):
+        await service.done.wait()
+    until = world.loop.time() + QUIET_S
+    while unfinished(world.server.tasks()) and world.loop.time() < until:
+        await asyncio.sleep(1)
+    await asyncio.sleep(5)  # what still travels arrives
+    known = world.server.tasks()
+    for task_id in {*service.ids, *known}:
+        state = known.get(task_id)
+        status = state[0] if state else ""
+        world.chronicle.event(Found(world.now_us(), task_id, status, bool(state) and Status[status] in FINISHED))
+
+
+def _judge(world: World, result: Result) -> None:
+    judgement = check(world.chronicle.events)
+    for each in judgement.findings:
+        result.wrong.append((each.breach.name, each.task_id, _sentence(each)))
+    result.wrong += [("ODD", "", each) for each in world.chronicle.odd]
+    now_us = EPOCH_US + world.loop.now_us + world.server.offset_us
+    result.wrong += [("INVARIANT", each.split(":")[0], each) for each in violations(read(world.server.client), now_us)]
+    result.tally = {
+        name: getattr(judgement, name)
+        for name in ("attempted", "acknowledged", "recovered", "duplicated", "repeated", "forgiven", "excused")
+    }
+    result.faults, result.moves = world.chronicle.faults, world.chronicle.moves
+    result.virtual_s = world.loop.time()
+    result.digest = world.chronicle.digest
+    if result.wrong:
+        result.story = world.chronicle.story(*{task_id for _, task_id, _ in result.wrong if task_id})
+
+
+def _sentence(finding: Finding) -> str:
+    return f"at {finding.at_us / 1e6:.6f} s: {finding.breach.value}: {finding.text}"
+
+
+def _odd(world: World, context: dict[str, Any]) -> None:
+    world.chronicle.odd.append(f"{context.get('message')}: {context.get('exception')!r}")

@@ -1,0 +1,122 @@
+"""The simulated service: schedules tasks by the SDK over two minutes, cancels some, starts some afresh, pauses a lambda."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+import atf
+from atf.client import AsyncClient
+from atf.errors import AtfError
+from atf.process import Process as Frame
+from atf.rpc import frontend_pb2 as f
+from atf.verify.history import Accepted, Called
+
+from .lambdas import app, hopeless, poison, step, stubborn
+from .loop import Process
+from .net import LATEST_S
+
+if TYPE_CHECKING:
+    from .world import World
+
+TASKS: Final = 36
+SPREAD_S: Final = 110.0
+
+
+class Service:
+    """One process that uses ATF.
+
+    Attributes:
+        ids: the stored ids of every task it asked for.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.ids: list[str] = []
+        self.done = asyncio.Event()
+
+    async def run(self, frame: Frame, _process: Process) -> None:
+        """Asks for everything, then is done; it goes on to live."""
+        from .world import PARTITIONS
+
+        world, chance = self._world, self._world.chance
+        client = AsyncClient("the service", timeout=40, frontend=world.wire_frontend(), runtime=frame.runtime)
+        self._partitions = PARTITIONS
+        frontend = world.wire_frontend()
+        request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in app.lambdas.values()])
+        await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
+        work = []
+        for number in range(TASKS):
+            await asyncio.sleep(chance.expovariate(TASKS / SPREAD_S))
+            work.append(frame.runtime.spawn(self._life(client, number), name=f"task {number}"))
+            if chance.random() < 0.03:
+                work.append(frame.runtime.spawn(self._pause(client), name="pause"))
+        await asyncio.wait(work)
+        # A copy of a call to pause may still be under way. Whoever paused a lambda looks again whether it goes on.
+        await asyncio.sleep(LATEST_S)
+        while not await self._try("resume", "", client.resume(f"{app.namespace}/step")):
+            await asyncio.sleep(1)
+        self.done.set()
+        await asyncio.Event().wait()
+
+    async def _life(self, client: AsyncClient, number: int) -> None:
+        """One task: asked for, and perhaps cancelled or started afresh later."""
+        world, chance = self._world, self._world.chance
+        key = f"k{number}"
+        options: dict[str, Any] = {"key": key, "priority": chance.choice(("high", "normal", "low"))}
+        ordered = chance.random() < 0.15
+        if ordered:
+            options["ordering_key"] = "one-after-the-other"
+        elif chance.random() < 0.4:
+            options["delay"] = chance.choice((0.5, 5.0, 20.0))
+        routing = options.get("ordering_key", key)
+        task_id = f"{zlib.crc32(routing.encode()) % self._partitions}-{key}"
+        self.ids.append(task_id)
+        world.chronicle.event(Called(world.now_us(), task_id))
+        try:
+            await client.schedule(self._task(options))
+        except AtfError as error:
+            world.chronicle.say(f"Schedule failed: {error}", task_id)
+        else:
+            due_us = int(world.server.field(task_id, "at") or 0)
+            world.chronicle.event(Accepted(world.now_us(), task_id, due_us))
+            world.chronicle.say("Schedule answered", task_id)
+        if chance.random() < 0.25:
+            await asyncio.sleep(chance.choice((0.0, 0.1, 1.0, 4.0, 12.0)))
+            await self._try("cancel", task_id, client.cancel(task_id))
+        for _ in range(3):
+            await asyncio.sleep(chance.uniform(2, 15))
+            if (world.server.field(task_id, "s") or "") in {"CANCELLED", "FATAL_FAILURE"} and chance.random() < 0.6:
+                await self._try("retry", task_id, client.retry(task_id))
+
+    def _task(self, options: dict[str, Any]) -> Any:
+        chance = self._world.chance
+        kind = chance.random()
+        if kind < 0.06:
+            return hopeless.options(**options).prepare()
+        if kind < 0.10:
+            return poison.options(**options).prepare()
+        if kind < 0.15:
+            return stubborn.options(**options).prepare(chance.choice((0.5, 3.0, 30.0)))
+        if chance.random() < 0.1:
+            options["max_attempts"] = 1
+        seconds = chance.choice((0.02, 0.02, 0.5, 3.0, 10.0, 25.0))
+        return step.options(**options).prepare(seconds, chance.choice((0, 0, 0, 1, 2)))
+
+    async def _pause(self, client: AsyncClient) -> None:
+        name = f"{app.namespace}/step"
+        await self._try("pause", "", client.pause(name))
+        await asyncio.sleep(self._world.chance.uniform(1, 12))
+        while not await self._try("resume", "", client.resume(name)):
+            await asyncio.sleep(1)
+
+    async def _try(self, what: str, task_id: str, call: Any) -> bool:
+        told = (task_id,) if task_id else ()
+        try:
+            answer = await call
+        except atf.errors.AtfError as error:
+            self._world.chronicle.say(f"{what} failed: {error}", *told)
+            return False
+        self._world.chronicle.say(f"{what} answered {answer}", *told)
+        return True

@@ -1,0 +1,358 @@
+"""The task store as one more process: real functions on fakeredis, called over the network, by a clock that may jump.
+
+Owns what a server does: it executes a function at the instant at which the call arrives, reads its own clock then, rings bells,
+restarts, and may forget its last second. Watches each execution: which rows of MOVES it made, and what the judge must know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import fakeredis
+
+from atf.errors import DeadlineExceeded, Internal, ResourceExhausted, Unavailable
+from atf.runtime import Runtime
+from atf.store import connection, library
+from atf.store.bells import Bell
+from atf.store.connection import Link
+from atf.task import FINISHED, MOVES, Status
+from atf.testing.runtime import EPOCH_US
+from atf.verify.history import Forgot, Recorded, Rescheduled
+
+from .chronicle import Chronicle
+from .loop import PROCESS, Process, SimLoop
+from .net import Net
+
+CREATES: Final = frozenset({"schedule", "register"})
+"""What a full store refuses."""
+REPEATED_US: Final = 20_000
+"""A pop that follows a failed one so soon is a repetition; the roles pause first."""
+_ROWS: Final = {move.name: move for move in MOVES}
+State = tuple[str, int, int, bool]
+"""Of a task: status, counter of the token, losses, flagged."""
+
+
+class StoreServer:
+    """The server.
+
+    Attributes:
+        offset_us: how far its clock stands from the loop's.
+        full: whether it refuses what creates something.
+        highest_us: the latest instant that its clock has shown.
+        durable: whether it forgets nothing at a restart.
+    """
+
+    def __init__(self, loop: SimLoop, chronicle: Chronicle, *, durable: bool, source: str = "") -> None:
+        self.offset_us = 0
+        self.full = False
+        self.durable = durable
+        self.highest_us = 0
+        self._loop = loop
+        self._chronicle = chronicle
+        self._fake = fakeredis.FakeServer(version=(7, 4))
+        self.client = fakeredis.FakeRedis(server=self._fake)
+        self._name = library.CURRENT.name
+        self.client.execute_command("FUNCTION", "LOAD", source or library.CURRENT.source)
+        self._bells = self.client.pubsub(ignore_subscribe_messages=True)
+        self._bells.psubscribe("atf:*")
+        self._bells.get_message()
+        self._run = 0
+        self._ringers: list[Callable[[str, str], None]] = []
+        self._snapshot: tuple[int, Any] = (0, {})
+        self._tasks: dict[bytes, State] = {}
+        self._afresh: set[str] = set()
+
+    @property
+    def fake(self) -> fakeredis.FakeServer:
+        return self._fake
+
+    @property
+    def run_id(self) -> str:
+        """Names the server's process."""
+        return f"run-{self._run}"
+
+    def now_us(self) -> int:
+        """Its TIME."""
+        return EPOCH_US + self._loop.now_us + self.offset_us
+
+    def ring_to(self, ringer: Callable[[str, str], None]) -> None:
+        """Everything published goes there: channel, message."""
+        self._ringers.append(ringer)
+
+    # --- calls ---------------------------------------------------------------------------------------------------------
+
+    def execute(self, verb: str, record: str, args: Sequence[Any], *, server: bool) -> Any:
+        """Calls one function, now."""
+        if self.full and verb in CREATES:
+            raise ResourceExhausted("the task store is full (maxmemory); nothing was stored")
+        now = args[0] if args[0] != "" else self.now_us()
+        self.highest_us = max(self.highest_us, self.now_us())
+        identity = (self.run_id, "1" if self.durable else "0") if server else ()
+        try:
+            reply = self.client.execute_command("FCALL", f"{self._name}_{verb}", 1, record, now, *identity, *args[1:])
+        except Exception as error:
+            raise connection.translate(error, "the store") from error
+        self._watch(verb, int(now), args, reply)
+        self._ring()
+        return reply
+
+    def command(self, *command: Any) -> Any:
+        """Executes a plain command, now."""
+        try:
+            reply = self.client.execute_command(*command)
+        except Exception as error:
+            raise connection.translate(error, "the store") from error
+        self._ring()
+        return reply
+
+    def _ring(self) -> None:
+        while (message := self._bells.get_message(ignore_subscribe_messages=True)) is not None:
+            for ringer in self._ringers:
+                ringer(message["channel"].decode(), message["data"].decode())
+
+    # --- what may happen to it -----------------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Remembers everything as it is now: what a power loss leaves."""
+        self._snapshot = (self._loop.now_us, copy.deepcopy(self._data))
+
+    def restarted(self, *, forgetting: bool) -> None:
+        """Another process serves the same data, or, `forgetting`, those kept last."""
+        self._run += 1
+        if forgetting:
+            since, data = self._snapshot
+            self._data.clear()
+            self._data.update(copy.deepcopy(data))
+            self._tasks = self._peek()
+            self._chronicle.event(Forgot(self._loop.now_us, since))
+
+    def wipe_queues(self) -> int:
+        """Somebody deletes the queues. Returns how many there were."""
+        queues = [key for key in self._data if key.startswith(b"rq:queue:")]
+        for key in queues:
+            del self._data[key]
+        return len(queues)
+
+    @property
+    def _data(self) -> dict[bytes, Any]:
+        return self._fake.dbs[0]._dict  # type: ignore[no-any-return]
+
+    # --- what the judge and the counts want to know --------------------------------------------------------------------
+
+    def tasks(self) -> dict[str, State]:
+        """Every task with a record, tombstones apart."""
+        return {key.split(b":t:", 1)[1].decode(): state for key, state in self._peek().items()}
+
+    def field(self, task_id: str, name: str) -> str | None:
+        """A field of a task's record, read past the network."""
+        item = self._data.get(f"atf:{{{task_id.split('-', 1)[0]}}}:t:{task_id}".encode())
+        value = item.value.get(name.encode()) if item is not None else None
+        return None if value is None else value.decode("latin-1")
+
+    def loop_us(self) -> int:
+        """The instant of the observer's clock."""
+        return self._loop.now_us
+
+    def judge_pop(self, failed_us: int) -> None:
+        """A pop that failed may have been done: repeated at once, it takes more ids than anybody asked for."""
+        if 0 <= self._loop.now_us - failed_us < REPEATED_US and failed_us >= 0:
+            self._chronicle.odd.append(f"a pop was repeated {self._loop.now_us - failed_us} µs after it had failed")
+
+    def _judge_queues(self) -> None:
+        """An id that waits in its queue must not be pushed once more: a backlog would grow by itself."""
+        for key, item in self._data.items():
+            if not key.startswith(b"rq:queue:") or len(set(item.value)) == len(item.value):
+                continue
+            for task_id in {each for each in item.value if item.value.count(each) > 1}:
+                name = task_id.decode()
+                if name not in self._afresh:  # else an entry of its earlier life may still stand there
+                    self._afresh.add(name)
+                    self._chronicle.odd.append(f"{name}: pushed once more while it stood in its queue")
+
+    def _peek(self) -> dict[bytes, State]:
+        found = {}
+        for key, item in self._data.items():
+            if b":t:" in key:
+                get = item.value.get
+                status = get(b"s")
+                if status and status != b"TOMBSTONE":
+                    found[key] = (status.decode(), int(get(b"c") or 0), int(get(b"l") or 0), get(b"x") is not None)
+        return found
+
+    def _watch(self, verb: str, now_us: int, args: Sequence[Any], reply: Any) -> None:
+        before, after = self._tasks, self._peek()
+        self._tasks = after
+        for key, state in after.items():
+            old = before.get(key)
+            if old != state:
+                self._changed(verb, now_us, key.split(b":t:", 1)[1].decode(), old, state)
+        if verb == "heartbeat":
+            self._chronicle.moves["heartbeat"] += sum(each != 2 for each in reply)
+        elif verb == "enqueue":
+            self._chronicle.moves["enqueue again"] += reply[3]
+            self._judge_queues()
+        elif verb == "hand_back":
+            claims = int(args[1])
+            self._chronicle.moves["return"] += sum(each == 1 for each in reply[claims:])
+        elif verb == "finish":
+            self._finished(before, after, args, reply, now_us)
+
+    def _changed(self, verb: str, now_us: int, task_id: str, old: State | None, new: State) -> None:
+        source, target = (Status[old[0]] if old else None), Status[new[0]]
+        name = _row(verb, source, target, flagged=new[3] and not (old and old[3]))
+        told = f"{verb}: {source.name if source else '-'} -> {target.name}, token {new[1]}, losses {new[2]}"
+        self._chronicle.say(told, task_id)
+        if name is None:
+            if source is not target:
+                self._chronicle.odd.append(f"{task_id}: {told} is no row of MOVES")
+            return
+        self._chronicle.moves[name] += 1
+        if name == "retry":
+            self._afresh.add(task_id)
+            self._chronicle.event(Rescheduled(self._loop.now_us, task_id, now_us))
+
+    def _finished(
+        self, before: dict[bytes, State], after: dict[bytes, State], args: Sequence[Any], reply: Any, now_us: int
+    ) -> None:
+        for number, verdict in enumerate(reply):
+            task_id, counter, *_ = args[1 + 10 * number : 11 + 10 * number]
+            key = f"atf:{{{task_id.split('-', 1)[0]}}}:t:{task_id}".encode()
+            if verdict == 1 and before.get(key) != after.get(key):
+                again = after[key][0] == "RETRIABLE_FAILURE"
+                not_before = now_us + int(args[1 + 10 * number + 7]) if again else 0
+                self._chronicle.event(Recorded(self._loop.now_us, task_id, int(counter), not_before))
+
+
+def _row(verb: str, source: Status | None, target: Status, *, flagged: bool) -> str | None:
+    """The row of MOVES that a change of state was."""
+    if flagged and source is target:
+        return "cancel a running task"
+    names = {
+        ("schedule", Status.NEW): "schedule",
+        ("enqueue", Status.ENQUEUED): "enqueue",
+        ("claim", Status.CLAIMED): "claim",
+        ("heartbeat", Status.PROCESSING): "start",
+        ("finish", Status.SUCCESS): "succeed",
+        ("finish", Status.RETRIABLE_FAILURE): "fail",
+        ("finish", Status.FATAL_FAILURE): "fail for good",
+        ("hand_back", Status.ENQUEUED): "hand back",
+        ("cancel", Status.CANCELLED): "cancel",
+        ("retry", Status.NEW): "retry",
+    }
+    name = names.get((verb, target))
+    if source in {Status.CLAIMED, Status.PROCESSING}:
+        if target is Status.CANCELLED and verb in {"finish", "lose", "enqueue", "hand_back"}:
+            name = "stop"
+        elif verb in {"lose", "enqueue"}:
+            name = {Status.ENQUEUED: "lose", Status.FATAL_FAILURE: "lose for good"}.get(target)
+    if name is None or source is target or source not in _ROWS[name].sources:
+        return None
+    return name
+
+
+def unfinished(tasks: dict[str, State]) -> list[str]:
+    """The ids of live tasks."""
+    return [task_id for task_id, state in tasks.items() if Status[state[0]] not in FINISHED]
+
+
+class SimLink(Link):
+    """One process's connections to the server."""
+
+    def __init__(self, server: StoreServer, net: Net, process: Process) -> None:
+        self.where = "the store"
+        self.in_process = True
+        self._store = server
+        self._net = net
+        self._process = process
+        self.timeout = 5.0
+        self._met = ""
+        self._pop_failed_us = -1
+
+    def run_id(self, record: str = "") -> str:
+        """Of the server that answered last."""
+        return self._met
+
+    async def call(
+        self, verb: str, partition_record: str, args: Sequence[Any], *, server: bool = False, **_more: Any
+    ) -> Any:
+        if verb == "pop":
+            self._store.judge_pop(self._pop_failed_us)
+
+        def perform() -> Awaitable[Any]:
+            return _done((self._store.execute(verb, partition_record, args, server=server), self._store.run_id))
+
+        try:
+            reply, self._met = await self._net.call("store", verb, perform, self.timeout)
+        except (Internal, ResourceExhausted, Unavailable):
+            self._failed(verb)
+            raise
+        except DeadlineExceeded as error:
+            self._failed(verb)
+            raise Unavailable(str(error)) from error
+        return reply
+
+    def _failed(self, verb: str) -> None:
+        if verb == "pop":
+            self._pop_failed_us = self._store.loop_us()
+
+    async def command(self, *command: Any, key: str = "") -> Any:
+        name = str(command[0])
+        try:
+            return await self._net.call("store", name, lambda: _done(self._store.command(*command)), self.timeout)
+        except DeadlineExceeded as error:
+            raise Unavailable(str(error)) from error
+
+    async def load_library(self) -> None:
+        """The server has it from the start."""
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+async def _done(value: Any) -> Any:
+    return value
+
+
+class Bells:
+    """Wake-ups: what the server publishes reaches each listener by a packet of its own, or does not."""
+
+    def __init__(self, server: StoreServer, net: Net) -> None:
+        self._net = net
+        self._bells: list[tuple[Process, str, Bell]] = []
+        server.ring_to(self._ring)
+
+    def _ring(self, channel: str, data: str) -> None:
+        tag, _, kind = channel.rpartition(":bell:")
+        message = data if kind == "done" else tag.removeprefix("atf:") + data
+        for process, wanted, bell in list(self._bells):
+            if wanted == kind and process.alive:
+                self._net.tell("store", process, lambda bell=bell: bell.ring(message), "bell", kind)  # type: ignore[misc]
+
+    @contextlib.asynccontextmanager
+    async def listen(
+        self, _link: Link, _runtime: Runtime, kind: str, _partitions: Sequence[int], wakeups: bool
+    ) -> AsyncIterator[Bell]:
+        """Stands in for atf.store.bells.listen."""
+        bell, process = Bell(), PROCESS.get()
+        assert process is not None
+        entry = (process, kind, bell)
+        if wakeups:
+            self._bells.append(entry)
+            bell.ring()
+        try:
+            yield bell
+        finally:
+            if entry in self._bells:
+                self._bells.remove(entry)
+
+    def died(self, process: Process) -> None:
+        """Forgets a process."""
+        self._bells = [entry for entry in self._bells if entry[0] is not process]
+
+    def broken(self) -> None:
+        """The server has gone: everybody subscribes anew some time later, and looks for itself."""
+        for process, _, bell in self._bells:
+            self._net.tell("store", process, bell.ring, "bell", "again")
