@@ -1,7 +1,8 @@
 """A store for every test of this folder, on fakeredis and on real servers, with a clock that the test moves.
 
 ATF_TEST_SERVERS=/path/to/redis-server:/another/valkey-server:cluster:sentinel runs the same tests on these servers too, on a
-cluster of three nodes, and on a master behind Sentinels.
+cluster of three nodes, and on a master behind Sentinels. Otherwise they run on Redis 7.0, too, where `make contract` has fetched it.
+On fakeredis every function watches its own keys (watched.py).
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import pytest
 from atf.config import StoreSettings, Timing
 from atf.embedded.binary import find_binary
 from atf.runtime import SystemRuntime
+from atf.store import library
 from atf.store.store import Store
 
 from .modes import MODES, running_mode
-from .servers import Server, more_binaries, running
+from .servers import OLDEST, Server, more_binaries, running
+from .versions import in_place
+from .watched import watched
 from .world import Clock, World
 
 FAKE = "fake"
@@ -32,6 +36,8 @@ OpenStore = Callable[..., Awaitable[Store]]
 
 
 def _name(backend: str) -> str:
+    if backend == str(OLDEST):
+        return OLDEST.parent.name
     return backend if backend in {FAKE, EMBEDDED} else f"{Path(backend).name}-{_MORE.index(backend)}"
 
 
@@ -69,6 +75,7 @@ async def open_store(
         url = ""
         if backend == FAKE:
             fake = fakeredis.FakeServer(version=(7, 4))
+            stack.enter_context(in_place(watched(library.CURRENT)))
         else:
             server = server_of(backend)
             url = server.url

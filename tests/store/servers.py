@@ -14,10 +14,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import redis
 
 from atf.store.permissions import acl_user
+
+from . import slow_log
 
 RESTRICTED = bool(os.environ.get("ATF_TEST_ACL"))
 """Whether stores are used by the user that ships."""
@@ -35,7 +38,8 @@ class Server:
         self.socket = folder / "s"
         self._folder = folder
         self._command = [binary, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(folder), "--save", ""]
-        self._command += ["--appendonly", "no", "--daemonize", "no", "--logfile", str(folder / "log"), *extra]
+        self._command += ["--appendonly", "no", "--daemonize", "no", "--logfile", str(folder / "log")]
+        self._command += [*slow_log.SETTINGS, *extra]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -81,11 +85,18 @@ def running(binary: str, *extra: str) -> Iterator[Server]:
     try:
         server.start()
         yield server
+        with contextlib.closing(server.client()) as client:
+            slow_log.keep(Path(binary).parent.name if binary == str(OLDEST) else Path(binary).name, client)
     finally:
         server.kill()
         shutil.rmtree(folder, ignore_errors=True)
 
 
+OLDEST: Final = Path(__file__).parents[2] / ".build" / "redis-7.0" / "redis-server"
+"""The oldest server that ATF supports, where `make contract` has fetched it."""
+
+
 def more_binaries() -> list[str]:
-    """Servers named by ATF_TEST_SERVERS, colon-separated paths, on which the store's tests are to run as well."""
-    return [path for path in os.environ.get("ATF_TEST_SERVERS", "").split(":") if path]
+    """Servers on which the store's tests are to run as well: the oldest one, and what ATF_TEST_SERVERS names, separated by colons."""
+    named = [path for path in os.environ.get("ATF_TEST_SERVERS", "").split(":") if path]
+    return [str(OLDEST), *named] if OLDEST.exists() and not named else named
