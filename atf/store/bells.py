@@ -30,18 +30,22 @@ class Bell:
 
     def __init__(self) -> None:
         self._messages: set[str] = set()
+        self._missed = False
         self._rung = asyncio.Event()
 
     def ring(self, *messages: str) -> None:
-        """Wakes the waiter; without a message it only looks for itself."""
+        """Wakes the waiter; without a message it looks for itself."""
         self._messages.update(messages)
+        self._missed = self._missed or not messages
         self._rung.set()
 
     async def wait(self, seconds: float) -> set[str]:
         """What was rung since the last wait; empty after `seconds` of silence, or where a ring may have been missed."""
         await happens(self._rung, seconds)
         self._rung.clear()
-        messages, self._messages = self._messages, set()
+        # Beside a ring that may have been missed, what was heard is not all: whoever went by that would pass over the rest.
+        messages = set[str]() if self._missed else self._messages
+        self._messages, self._missed = set(), False
         return messages
 
 
