@@ -96,10 +96,18 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancels asyncio tasks and waits until they have ended, whatever came of them.
 
     A library may swallow a cancellation that comes together with what it was waiting for (in Python 3.11 asyncio.wait_for
-    does); the task would run on for ever. So it is cancelled again until it has ended.
+    does); the task would run on for ever. So it is cancelled again until it has ended. And whoever is cancelled in here,
+    perhaps by the same means, leaves only when they have ended: nobody else would end them.
     """
     left = {each for each in tasks if not each.done()}
+    cancelled: asyncio.CancelledError | None = None
     while left:
         for each in left:
             each.cancel()
-        _, left = await asyncio.wait(left, timeout=0.1)
+        try:
+            await asyncio.wait(left, timeout=0.1)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        left = {each for each in left if not each.done()}
+    if cancelled is not None:
+        raise cancelled
