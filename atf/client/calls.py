@@ -34,6 +34,10 @@ FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 2.0
 
 
+_AGAIN: Final = (Unavailable, DeadlineExceeded)
+"""What a repetition may mend: the call was not done, or nobody knows whether it was."""
+
+
 class Calls:
     """The frontend as a client sees it.
 
@@ -77,19 +81,19 @@ class Calls:
         answers: list[f.ScheduleReply | AtfError] = [Unavailable("not sent")] * len(batch)
 
         async def send(timeout: float) -> None:
-            left = [place for place, answer in enumerate(answers) if isinstance(answer, Unavailable)]
+            left = [place for place, answer in enumerate(answers) if isinstance(answer, _AGAIN)]
             request = f.ScheduleManyRequest(requests=[batch[place] for place in left])
             reply = await self._connected().schedule_many(request, timeout=timeout)
             for place, result in zip(left, reply.results, strict=True):
                 answers[place] = answer_of(result)
-            away = next((answer for answer in answers if isinstance(answer, Unavailable)), None)
+            away = next((answer for answer in answers if isinstance(answer, _AGAIN)), None)
             if away is not None:  # a partition of the store; the rest has got through
                 raise away
 
         try:
             await self._repeat(send)
         except AtfError as error:
-            return [error if isinstance(answer, Unavailable) else answer for answer in answers]
+            return [error if isinstance(answer, _AGAIN) else answer for answer in answers]
         return answers
 
     async def _schedule_many(self, request: f.ScheduleManyRequest) -> f.ScheduleManyReply:
@@ -150,7 +154,7 @@ class Calls:
             left = begun + self._timeout - self._runtime.monotonic()
             try:
                 return await call(max(0.001, min(TRY_TIMEOUT, left)))
-            except (Unavailable, DeadlineExceeded):
+            except _AGAIN:
                 wait = pauses.next()
                 if self._closed or self._runtime.monotonic() + wait >= begun + self._timeout:
                     raise

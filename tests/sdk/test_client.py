@@ -95,19 +95,20 @@ async def test_many_tasks_report_the_first_failure_and_may_be_sent_again(w: Worl
 @virtual(world)
 async def test_what_a_partition_that_is_away_kept_back_is_sent_again_alone(w: World) -> None:
     w.frontend.refused["late"] = f.Error(code="UNAVAILABLE", message="partition 3", reason="Unavailable")
+    w.frontend.refused["slow"] = f.Error(code="DEADLINE_EXCEEDED", message="no answer", reason="DeadlineExceeded")
 
     async def recover() -> None:
         await asyncio.sleep(1)
         w.frontend.refused.clear()
 
     w.runtime.spawn(recover(), name="recover")
-    many = [echo.options(key="late").prepare(1), echo.options(key="bad").prepare(2), echo.prepare(3)]
+    many = [echo.options(key=each).prepare(1) for each in ("late", "slow", "bad")] + [echo.prepare(3)]
     w.frontend.refused["bad"] = f.Error(code="NOT_FOUND", message="no lambda", reason="UnknownLambda")
     with pytest.raises(atf.UnknownLambda):
         await w.client.schedule_many(many)
-    assert len(w.frontend.requests) == 2
-    assert w.frontend.calls[0][:2] == ["late", "bad"]
-    assert {tuple(each) for each in w.frontend.calls[1:]} == {("late",)}
+    assert len(w.frontend.requests) == 3
+    assert w.frontend.calls[0][:3] == ["late", "slow", "bad"]
+    assert {tuple(each) for each in w.frontend.calls[1:]} == {("late", "slow")}
 
 
 @virtual(world)
