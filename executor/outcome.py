@@ -109,10 +109,11 @@ def backoff_us(options: t.TaskOptions, attempt: int, chance: random.Random) -> i
     """Microseconds until the attempt after this one: min(base * factor^(attempt-1), max), times the jitter."""
     backoff = options.backoff
     try:
-        wait = min(backoff.base_us * max(1.0, backoff.factor) ** max(0, attempt - 1), backoff.max_us)
+        growth = max(1.0, backoff.factor) ** max(0, attempt - 1)
     except OverflowError:
-        wait = backoff.max_us
-    jitter = min(max(backoff.jitter, 0.0), 1.0)
+        growth = math.inf
+    wait = min(backoff.base_us * growth, backoff.max_us) if backoff.base_us else 0  # 0 times endless is no number
+    jitter = min(max(0.0, backoff.jitter), 1.0)  # in this order: it makes 0 of what is no number
     return min(max(0, round(wait * (1 + jitter * (2 * chance.random() - 1)))), MAX_AHEAD_US)
 
 

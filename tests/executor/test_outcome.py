@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 import atf
@@ -192,11 +192,14 @@ def test_a_lambda_may_name_its_wait(after: Any, wait_us: int) -> None:
 @given(
     attempt=some.integers(0, 10_000),
     base=some.integers(0, 1 << 62),
-    factor=some.floats(allow_nan=False),
+    factor=some.floats(),
     most=some.integers(0, 1 << 62),
-    jitter=some.floats(allow_nan=False),
+    jitter=some.floats(),
     seed=some.integers(),
 )
+@example(attempt=2, base=0, factor=math.inf, most=0, jitter=0, seed=0)
+@example(attempt=2, base=1, factor=math.nan, most=1, jitter=math.nan, seed=0)
+@example(attempt=10_000, base=1, factor=2, most=1, jitter=0, seed=0)
 def test_no_backoff_is_negative_or_endless(
     attempt: int, base: int, factor: float, most: int, jitter: float, seed: int
 ) -> None:
