@@ -20,7 +20,9 @@ def task_record(task_id: str, reply: Sequence[bytes]) -> TaskRecord | None:
         return _record(task_id, reply) if len(reply) > 1 else None
     except (ValueError, LookupError, OverflowError) as error:
         kind = type(error).__name__  # its words may tell a piece of a payload
-        raise Internal(f"the task store's record of {task_id} can't be read ({kind}): has somebody written there?") from None
+        raise Internal(
+            f"the task store's record of {task_id} can't be read ({kind}): has somebody written there?"
+        ) from None
 
 
 def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:

@@ -75,7 +75,7 @@ def test_raw_bytes_are_sent_as_they_are(atf: Atf, frontend: FakeFrontend, tmp_pa
 
 
 def test_a_payload_may_come_from_stdin(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO('{"to": "bob"}'.encode())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"to": "bob"}')))
 
     atf("schedule", "shop/mail", "--payload", "-")
 

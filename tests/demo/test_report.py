@@ -124,6 +124,7 @@ def test_percentiles() -> None:
 class Id(str):
     """A task id that counts how often it is compared or looked up."""
 
+    __slots__ = ()
     used = 0
 
     def __eq__(self, other: object) -> bool:

@@ -73,7 +73,8 @@ async def _restore(world: World) -> None:
     assert len(of(record.id)) == 1
 
 
-@pytest.mark.parametrize("verb", [each for each in VERBS if each not in {"open", "barrier"}])  # a part of others, on real servers
+# "barrier" is a part of other verbs' calls, and on real servers only.
+@pytest.mark.parametrize("verb", [each for each in VERBS if each not in {"open", "barrier"}])
 def test_the_answer_of_a_call_of_the_store_is_lost(verb: str) -> None:
     """It is done, and whoever called thinks that it is not."""
 
