@@ -1,8 +1,10 @@
 """make sim, make mutants: plays many seeds, shows how far it is, and says what was found.
 
-    python -m tests.sim run --seeds 500 [--base N] [--seconds S] [--record]     many seeds
-    python -m tests.sim seed N [--mutant NAME] [--story]                        one, with its story
-    python -m tests.sim mutants [NAME ...] [--seeds 200] [--record]             every bug must be caught
+    python -m tests.sim run --seeds 500 [--base N] [--seconds S]    many seeds
+    python -m tests.sim seed N [--mutant NAME] [--story]            one, with its story
+    python -m tests.sim mutants [NAME ...] [--seeds 200]            every bug must be caught
+
+`make chaos ROW=simulation N=20000` and `ROW=mutants` do the same at length, go on where they were, and record it.
 
 A seed decides everything: it plays the same way again, to the byte, under the same minor version of Python.
 """
@@ -10,6 +12,7 @@ A seed decides everything: it plays the same way again, to the byte, under the s
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -24,7 +27,6 @@ from .apart import play_all
 from .nemesis import KINDS
 from .net import KINDS as NET_KINDS
 from .play import Result
-from .recording import Played, record
 
 PYTHON: Final = (3, 11)
 """The minor version under which seeds replay: other versions order and draw differently."""
@@ -56,7 +58,7 @@ def main() -> int:
     bugs.add_argument("names", nargs="*", metavar="NAME")
     bugs.add_argument("--quick", action="store_true", help="the five of every test run")
     bugs.add_argument("--seeds", type=int, default=200)
-    bugs.add_argument("--record", action="store_true", help="write a dated JSON below reliability/")
+    bugs.add_argument("--lines", action="store_true", help="a line of JSON per bug, and nothing else")
     options = parser.parse_args()
     unknown = [name for name in getattr(options, "names", []) if name not in mutants.MUTANTS]
     if unknown:
@@ -74,26 +76,27 @@ def run(options: Any) -> int:
     """Plays many seeds; every breach is a failure, and so is a kind of fault that hardly occurred."""
     began = time.monotonic()
     wanted = range(options.base, options.base + options.seeds)
-    played = Played() if options.record else None
-    results = {number: result for number, result in played.results().items() if number in wanted} if played else {}
-    fresh, virtual = 0, 0.0
+    results: dict[int, Result] = {}
 
     def seeds() -> Iterator[tuple[int, str]]:
         for number in wanted:
             if options.seconds and time.monotonic() - began > options.seconds:
                 return
-            if number not in results:
-                yield number, ""
+            yield number, ""
 
+    progress = _Progress()
     for _, result in play_all(seeds(), options.jobs):
         results[result.seed] = result
-        fresh, virtual = fresh + 1, virtual + result.virtual_s
-        if played:
-            played.add(result)
+        if options.lines:
+            print(json.dumps(result.as_json()), flush=True)
+            continue
         _say_wrong(result)
         bad = sum(bool(each.wrong) for each in results.values())
-        _progress(f"{len(results)} of {len(wanted)} seeds, {bad} with a breach, {time.monotonic() - began:.0f} s")
+        progress(f"{len(results)} of {len(wanted)} seeds, {bad} with a breach, {time.monotonic() - began:.0f} s")
+    if options.lines:
+        return 0
     took = time.monotonic() - began
+    virtual = sum(each.virtual_s for each in results.values())
     failures = [f"seed {number}: {each.wrong[0]}" for number, each in sorted(results.items()) if each.wrong]
     faults: Counter[str] = Counter(dict.fromkeys((*KINDS, *NET_KINDS), 0))
     moves: Counter[str] = Counter({move.name: 0 for move in MOVES})
@@ -104,7 +107,7 @@ def run(options: Any) -> int:
         tally.update(each.tally)
     print(f"\nfaults: {_counted(faults)}\nmoves: {_counted(moves)}\ntasks: {_counted(tally)}")
     print(
-        f"sim: {len(results)} seeds from {options.base}: {len(failures)} with a breach; {fresh} played now,"
+        f"sim: {len(results)} seeds from {options.base}: {len(failures)} with a breach;"
         f" {virtual:.0f} virtual seconds in {took:.0f} s ({virtual / took:.0f} per second)"
         + ("" if len(results) == len(wanted) else f"; time was up, {len(wanted)} were asked for")
     )
@@ -114,18 +117,6 @@ def run(options: Any) -> int:
         print(f"sim: {failures[-1]}")
     elif few:
         print(f"sim: fewer than {FEWEST} times, which is a failure only if all seeds were played: {'; '.join(few)}")
-    if options.record:
-        figures = {"virtual_s": round(sum(each.virtual_s for each in results.values())), **tally}
-        full = {"faults": dict(faults), "moves": dict(moves)}
-        record(
-            "simulation",
-            asked=len(wanted),
-            done=len(results),
-            full=20_000,
-            figures={**figures, **full},
-            failures=failures,
-            seconds=took,
-        )
     return 1 if failures else 0
 
 
@@ -149,6 +140,10 @@ def catch(options: Any) -> int:
     missed: list[str] = []
     for name in names:
         found = _first(name, options)
+        if options.lines:
+            line = {"mutant": name, "seed": found.seed if found else 0, "breach": found.wrong[0][0] if found else ""}
+            print(json.dumps(line), flush=True)
+            continue
         if found is None:
             missed.append(name)
             print(f"{name}: NOT CAUGHT in {options.seeds} seeds: {mutants.MUTANTS[name].what}", flush=True)
@@ -156,21 +151,11 @@ def catch(options: Any) -> int:
         breach, _, text = found.wrong[0]
         caught[name] = {"seed": found.seed, "breach": breach}
         print(f"{name}: caught by seed {found.seed}: {breach} ({mutants.MUTANTS[name].what}): {text[:100]}", flush=True)
+    if options.lines:
+        return 0
     print(
         f"mutants: {len(caught)} of {len(names)} caught within {options.seeds} seeds, in {time.monotonic() - began:.0f} s"
     )
-    if options.record:
-        failures = [f"{name} was not caught in {options.seeds} seeds" for name in missed]
-        took = time.monotonic() - began
-        record(
-            "mutants",
-            asked=len(names),
-            done=len(names),
-            full=len(mutants.MUTANTS),
-            figures={"caught": caught},
-            failures=failures,
-            seconds=took,
-        )
     return 1 if missed else 0
 
 
@@ -202,16 +187,18 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
-_said = 0.0
+class _Progress:
+    """Says how far it is: on a terminal in place, else a line now and then."""
 
+    def __init__(self) -> None:
+        self._said = 0.0
 
-def _progress(text: str) -> None:
-    global _said
-    if sys.stderr.isatty():
-        print(f"\r{text}", end="", file=sys.stderr, flush=True)
-    elif time.monotonic() - _said > 20:
-        _said = time.monotonic()
-        print(text, flush=True)
+    def __call__(self, text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{text}", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self._said > 20:
+            self._said = time.monotonic()
+            print(text, flush=True)
 
 
 if __name__ == "__main__":

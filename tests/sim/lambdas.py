@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import atf
 from atf.verify.history import Began, Ended
@@ -27,7 +27,7 @@ class _Run:
         self._ctx, self._process, self._world = ctx, process, here[-1]
         self.ok = False
 
-    def __enter__(self) -> _Run:
+    def __enter__(self) -> Self:
         world, ctx = self._world, self._ctx
         world.chronicle.say(f"RUN {ctx.run} begins, claim {ctx.fence}", ctx.task_id)
         began = Began(world.now_us(), ctx.task_id, ctx.fence, self._process.name, world.server.highest_us)

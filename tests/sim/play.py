@@ -108,7 +108,7 @@ def _judge(world: World, result: Result) -> None:
     judgement = check(world.chronicle.events)
     for each in judgement.findings:
         result.wrong.append((each.breach.name, each.task_id, _sentence(each)))
-    result.wrong += [("ODD", "", each) for each in world.chronicle.odd]
+    result.wrong += [("ODD", each.split(":")[0] if ": " in each else "", each) for each in world.chronicle.odd]
     now_us = EPOCH_US + world.loop.now_us + world.server.offset_us
     result.wrong += [("INVARIANT", each.split(":")[0], each) for each in violations(read(world.server.client), now_us)]
     result.tally = {

@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import fakeredis
 
 from atf.errors import DeadlineExceeded, Internal, ResourceExhausted, Unavailable
 from atf.runtime import Runtime
-from atf.store import connection, library
+from atf.store import library
 from atf.store.bells import Bell
 from atf.store.connection import Link
+from atf.store.refusals import translate
 from atf.task import FINISHED, MOVES, Status
 from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Forgot, Recorded, Rescheduled
@@ -53,7 +54,7 @@ class StoreServer:
         self._loop = loop
         self._chronicle = chronicle
         self._fake = fakeredis.FakeServer(version=(7, 4))
-        self.client = fakeredis.FakeRedis(server=self._fake)
+        self.client = cast("Any", fakeredis.FakeRedis(server=self._fake))
         self._name = library.CURRENT.name
         self.client.execute_command("FUNCTION", "LOAD", source or library.CURRENT.source)
         self._bells = self.client.pubsub(ignore_subscribe_messages=True)
@@ -63,7 +64,6 @@ class StoreServer:
         self._ringers: list[Callable[[str, str], None]] = []
         self._snapshot: tuple[int, Any] = (0, {})
         self._tasks: dict[bytes, State] = {}
-        self._afresh: set[str] = set()
 
     @property
     def fake(self) -> fakeredis.FakeServer:
@@ -91,11 +91,13 @@ class StoreServer:
         now = args[0] if args[0] != "" else self.now_us()
         self.highest_us = max(self.highest_us, self.now_us())
         identity = (self.run_id, "1" if self.durable else "0") if server else ()
+        standing = self._standing() if verb == "enqueue" else {}
         try:
             reply = self.client.execute_command("FCALL", f"{self._name}_{verb}", 1, record, now, *identity, *args[1:])
         except Exception as error:
-            raise connection.translate(error, "the store") from error
+            raise translate(error, "the store") from error
         self._watch(verb, int(now), args, reply)
+        self._judge_queues(standing)
         self._ring()
         return reply
 
@@ -104,7 +106,7 @@ class StoreServer:
         try:
             reply = self.client.execute_command(*command)
         except Exception as error:
-            raise connection.translate(error, "the store") from error
+            raise translate(error, "the store") from error
         self._ring()
         return reply
 
@@ -138,7 +140,7 @@ class StoreServer:
 
     @property
     def _data(self) -> dict[bytes, Any]:
-        return self._fake.dbs[0]._dict  # type: ignore[no-any-return]
+        return self._fake.dbs[0]._dict
 
     # --- what the judge and the counts want to know --------------------------------------------------------------------
 
@@ -158,19 +160,31 @@ class StoreServer:
 
     def judge_pop(self, failed_us: int) -> None:
         """A pop that failed may have been done: repeated at once, it takes more ids than anybody asked for."""
-        if 0 <= self._loop.now_us - failed_us < REPEATED_US and failed_us >= 0:
+        if self._loop.now_us - failed_us < REPEATED_US:
             self._chronicle.odd.append(f"a pop was repeated {self._loop.now_us - failed_us} µs after it had failed")
 
-    def _judge_queues(self) -> None:
-        """An id that waits in its queue must not be pushed once more: a backlog would grow by itself."""
-        for key, item in self._data.items():
-            if not key.startswith(b"rq:queue:") or len(set(item.value)) == len(item.value):
-                continue
-            for task_id in {each for each in item.value if item.value.count(each) > 1}:
-                name = task_id.decode()
-                if name not in self._afresh:  # else an entry of its earlier life may still stand there
-                    self._afresh.add(name)
-                    self._chronicle.odd.append(f"{name}: pushed once more while it stood in its queue")
+    def _standing(self) -> dict[str, str]:
+        """The tasks that wait in their queues, and the number of each one's entry."""
+        found = {}
+        for key, (status, *_) in self._tasks.items():
+            if status == "ENQUEUED":
+                task_id = key.split(b":t:", 1)[1].decode()
+                tag, queue, entry = key[: key.index(b":t:")], self.field(task_id, "q"), self.field(task_id, "e")
+                if queue and entry:
+                    counts, ids = (
+                        self._data.get(tag + b":q:" + queue.encode()),
+                        self._data.get(b"rq:queue:" + tag[4:] + queue.encode()),
+                    )
+                    pushed = int(counts.value.get(b"pushed") or 0) if counts else 0
+                    if int(entry) > pushed - (len(ids.value) if ids else 0):
+                        found[task_id] = entry
+        return found
+
+    def _judge_queues(self, standing: dict[str, str]) -> None:
+        """What waits in its queue must not be pushed once more: a backlog would grow by itself."""
+        for task_id, entry in standing.items():
+            if self.field(task_id, "s") == "ENQUEUED" and self.field(task_id, "e") != entry:
+                self._chronicle.odd.append(f"{task_id}: pushed once more while it stood in its queue")
 
     def _peek(self) -> dict[bytes, State]:
         found = {}
@@ -193,7 +207,6 @@ class StoreServer:
             self._chronicle.moves["heartbeat"] += sum(each != 2 for each in reply)
         elif verb == "enqueue":
             self._chronicle.moves["enqueue again"] += reply[3]
-            self._judge_queues()
         elif verb == "hand_back":
             claims = int(args[1])
             self._chronicle.moves["return"] += sum(each == 1 for each in reply[claims:])
@@ -211,7 +224,6 @@ class StoreServer:
             return
         self._chronicle.moves[name] += 1
         if name == "retry":
-            self._afresh.add(task_id)
             self._chronicle.event(Rescheduled(self._loop.now_us, task_id, now_us))
 
     def _finished(
@@ -269,7 +281,7 @@ class SimLink(Link):
         self._process = process
         self.timeout = 5.0
         self._met = ""
-        self._pop_failed_us = -1
+        self._pop_failed_us: dict[str, int] = {}
 
     def run_id(self, record: str = "") -> str:
         """Of the server that answered last."""
@@ -279,7 +291,7 @@ class SimLink(Link):
         self, verb: str, partition_record: str, args: Sequence[Any], *, server: bool = False, **_more: Any
     ) -> Any:
         if verb == "pop":
-            self._store.judge_pop(self._pop_failed_us)
+            self._store.judge_pop(self._pop_failed_us.get(partition_record, -REPEATED_US))
 
         def perform() -> Awaitable[Any]:
             return _done((self._store.execute(verb, partition_record, args, server=server), self._store.run_id))
@@ -287,16 +299,16 @@ class SimLink(Link):
         try:
             reply, self._met = await self._net.call("store", verb, perform, self.timeout)
         except (Internal, ResourceExhausted, Unavailable):
-            self._failed(verb)
+            self._failed(verb, partition_record)
             raise
         except DeadlineExceeded as error:
-            self._failed(verb)
+            self._failed(verb, partition_record)
             raise Unavailable(str(error)) from error
         return reply
 
-    def _failed(self, verb: str) -> None:
+    def _failed(self, verb: str, record: str) -> None:
         if verb == "pop":
-            self._pop_failed_us = self._store.loop_us()
+            self._pop_failed_us[record] = self._store.loop_us()
 
     async def command(self, *command: Any, key: str = "") -> Any:
         name = str(command[0])
