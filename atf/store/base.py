@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from atf.config import StoreSettings
 from atf.durability import Durability
 
 from .connection import Arg, Link
@@ -14,6 +15,8 @@ class Caller(Protocol):
     """The lower half of Store."""
 
     partitions: int
+    settings: StoreSettings
+    _lease_us: int
     _link: Link
     _queues: set[str]
 
@@ -27,6 +30,10 @@ class Caller(Protocol):
         demand: Durability = Durability.RELAXED,
     ) -> Any:
         """Calls one function on one partition; its first argument, the instant, is put before `args`."""
+        ...
+
+    def partition_for(self, routing_key: str) -> int:
+        """The partition of an ordering key or a task id as the client made it."""
         ...
 
     def _partition(self, task_id: str) -> int:

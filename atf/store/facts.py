@@ -61,7 +61,7 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Fac
     info = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
     await connection.send_command("CONFIG", "GET", "append*")
     try:
-        answer = await connection.read_response()
+        answer = await connection.read_response() or {}
     except rx.ResponseError:
         answer = {}  # hosted servers hide their settings; then it may forget
     pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)

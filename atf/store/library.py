@@ -49,7 +49,7 @@ def _code() -> str:
         "OUTBOX_RETRY": OUTBOX_RETRY_US,
         "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
     }
-    lua = files(__package__) / "lua"
+    lua = files("atf.store") / "lua"
     verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name != "common.lua")
     parts = [f"local {name} = {value}" for name, value in constants.items()]
     parts.append(

@@ -54,7 +54,7 @@ class Reading(Caller):
 
     async def counts(self, lambda_name: str) -> dict[Status, int]:
         """How many tasks of a lambda are in each status. Exact."""
-        total = dict.fromkeys(_COUNTED, 0)
+        total: dict[Status, int] = dict.fromkeys(_COUNTED, 0)
         for partition in range(self.partitions):
             (counts,) = await self._call("count", partition, [lambda_name])
             for status, count in zip(_COUNTED, counts, strict=True):

@@ -128,7 +128,7 @@ class SentinelLink(Link):
             async with asyncio.timeout(2 * ASK_S):
                 await connection.connect()
                 await connection.send_command("SENTINEL", "MASTER", self._address.master)
-                answer = await connection.read_response()
+                answer = await connection.read_response() or []
             found = dict(zip(map(text, answer[::2]), map(text, answer[1::2]), strict=True))
             return Said(int(found["config-epoch"]), found["ip"], int(found["port"]))
         except (rx.RedisError, OSError, ValueError, KeyError):

@@ -13,36 +13,29 @@ from typing import Any
 
 from atf.config import StoreSettings, Timing
 from atf.durability import Durability
-from atf.errors import AtfError, FailedPrecondition, StoreSettling, Unavailable
+from atf.errors import FailedPrecondition, Unavailable
 from atf.runtime import Runtime
 from atf.task import MAX_BATCH, US, Status, partition_of
 
 from . import keys, library, server
+from .adding import Adding
 from .batches import by_partition
 from .bells import Bell, listen
+from .claims import Claims
 from .connection import Arg, Link
 from .findings import Finding
 from .modes import open_link
 from .reading import Reading
 from .registry import Registry
 from .types import (
-    Beat,
     CancelResult,
-    ClaimBatch,
-    Claimed,
     EnqueuePass,
-    Held,
-    NewTask,
     OutboxRecord,
-    RestoredTask,
     RetryResult,
-    RunResult,
-    Scheduled,
-    Verdict,
 )
 
 
-class Store(Reading, Registry):
+class Store(Adding, Claims, Reading, Registry):
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:
@@ -204,84 +197,6 @@ class Store(Reading, Registry):
 
     # --- verbs --------------------------------------------------------------------------------------------------------
 
-    async def schedule(self, items: Sequence[NewTask]) -> list[Scheduled]:
-        """(no record) → NEW. Idempotent by id; see Scheduled.conflict for an id taken by another request.
-
-        Raises:
-            Unavailable: a partition is away, or did not come to be as durable as asked for; some items may be stored.
-            FailedPrecondition: the store can't be as durable as asked for; the items that ask for it are not stored.
-        """
-        answers = await self.schedule_each(items)
-        for each in answers:
-            if isinstance(each, AtfError):
-                raise each
-        return [each for each in answers if isinstance(each, Scheduled)]
-
-    async def schedule_each(self, items: Sequence[NewTask]) -> list[Scheduled | AtfError]:
-        """Like `schedule`; what went wrong is answered item by item, so that a partition that is away does not concern the others."""
-
-        async def call(partition: int, batch: list[NewTask]) -> list[Scheduled | AtfError]:
-            args: list[Arg] = []
-            for each in batch:
-                limits = library.limits(each.max_attempts, each.max_losses, each.retention_us)
-                at = "" if each.at_us is None else each.at_us
-                queue = keys.queue(each.lambda_name, each.priority)
-                args += (
-                    f"{partition}-{each.id}",
-                    queue,
-                    each.spec,
-                    each.digest,
-                    at,
-                    each.delay_us,
-                    limits,
-                    each.ordering_key,
-                )
-            demand = self._at_least(batch[0].durability)
-            try:
-                reply = await self._call("schedule", partition, args, demand=demand)
-            except AtfError as error:
-                return [error] * len(batch)
-            met = self._link.met(keys.record(partition), demand)
-            return [
-                Scheduled(f"{partition}-{each.id}", what > 0, what == 2, int(at), met)
-                for each, (what, at) in zip(batch, reply, strict=True)
-            ]
-
-        return await by_partition(
-            items,
-            lambda each: each.partition,
-            call,
-            size=lambda each: len(each.spec),
-            kind=lambda each: self._at_least(each.durability),
-        )
-
-    def _at_least(self, asked: Durability) -> Durability:
-        return max(asked, self.settings.floor)
-
-    async def restore(self, tasks: Sequence[RestoredTask]) -> list[int]:
-        """(no record) → NEW, RETRIABLE_FAILURE, with what the task had been through; per task 1, or 0 where its id is taken."""
-
-        async def call(partition: int, batch: list[RestoredTask]) -> list[int]:
-            args: list[Arg] = []
-            for each in batch:
-                args += (f"{partition}-{each.id}", keys.queue(each.lambda_name, each.priority), each.spec, each.digest)
-                args += (each.scheduled_at_us, each.next_at_us, each.limits, each.ordering_key)
-                args += (each.attempts, each.losses, each.runs, each.fence, each.error)
-            return list(await self._call("restore", partition, args))
-
-        def partition(each: RestoredTask) -> int:
-            return self.partition_for(each.ordering_key or each.id)
-
-        return await by_partition(tasks, partition, call, size=lambda each: len(each.spec))
-
-    async def settle(self) -> int:
-        """Has no claims given for one heartbeat timeout; returns the instant at which the last partition gives some again.
-
-        For a store that tasks are brought back to: executors may still hold claims of them that it knows nothing of.
-        """
-        timeout = self._lease_us
-        return max([int(await self._call("settle", each, [timeout])) for each in range(self.partitions)])
-
     async def enqueue(self, partition: int, believed_us: int) -> EnqueuePass:
         """NEW, RETRIABLE_FAILURE (due), ENQUEUED (astray) → ENQUEUED; CLAIMED, PROCESSING (lease expired) → as `lose`.
 
@@ -313,115 +228,6 @@ class Store(Reading, Registry):
             (queue.decode(), [each.decode() for each in ids])
             for queue, ids in zip(reply[::2], reply[1::2], strict=True)
         ]
-
-    async def claim(self, owner: str, nonce: str, ids: Sequence[str], max_bytes: int) -> ClaimBatch:
-        """ENQUEUED → CLAIMED. The same owner, nonce and ids again answer the same; an id given twice is answered once.
-
-        Args:
-            owner: the executor it is for.
-            nonce: a fresh one per call, the same one for a repetition.
-            ids: what to claim.
-            max_bytes: what the specs and their overhead may come to. A first task that is larger is claimed alone.
-
-        Where some partitions are away, their ids count as lost; they come again with their leases or enqueue timeouts.
-
-        Raises:
-            StoreSettling: the server restarted and may have forgotten claims.
-            Unavailable: all of the ids' partitions are away, or their claims did not come to be as durable as set.
-        """
-        batch = ClaimBatch([], [], [])
-
-        async def claim(partition: int, mine: list[str]) -> None:
-            room = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD_BYTES for each in batch.claims), 0)
-            args: list[Arg] = [owner, nonce, self._lease_us, room, int(not batch.claims), *mine]
-            reply = await self._call("claim", partition, args, server=True, demand=self.settings.floor)
-            if reply and reply[0] == b"settling":
-                raise StoreSettling(
-                    f"the task store has restarted or been restored; no claims for another {int(reply[1]) / US:.1f} s,"
-                    " until executors whose claims it may have forgotten have ended"
-                )
-            for task_id, (_, *claim) in zip(mine, reply, strict=True):
-                _sort_in(batch, task_id, nonce, claim)
-
-        # A queue may hold an id twice, and a repetition within one call would be answered as a repetition of the call.
-        ids = list(dict.fromkeys(ids))
-        for task_id in ids:
-            self._partition(task_id)  # all are checked before the first is claimed
-        away: list[Unavailable] = []
-        answered = False
-        for partition in sorted({self._partition(each) for each in ids}):
-            # one after the other: the bytes of the answer are counted over all of them
-            mine = [each for each in ids if self._partition(each) == partition]
-            try:
-                for start in range(0, len(mine), MAX_BATCH):
-                    await claim(partition, mine[start : start + MAX_BATCH])
-                answered = True
-            except Unavailable as error:
-                away.append(error)
-                seen = {each.task_id for each in batch.claims}.union(batch.lost, batch.deferred)
-                batch.lost.extend(each for each in mine if each not in seen)
-        if away and not (answered and self._link.parted):
-            raise away[0]
-        return batch
-
-    async def heartbeat(self, owner: str, beats: Sequence[Beat]) -> list[Verdict]:
-        """CLAIMED, PROCESSING keep their claim for another heartbeat timeout; CLAIMED → PROCESSING where started.
-
-        UNKNOWN where a claim's partition is away; Unavailable where all are.
-        """
-
-        async def call(partition: int, batch: list[Beat]) -> list[Verdict]:
-            args: list[Arg] = [self._lease_us]
-            for each in batch:
-                args += (*each.held, int(each.started), each.progress)
-            return [Verdict(each) for each in await self._call("heartbeat", partition, args)]
-
-        return await by_partition(beats, lambda each: self._partition(each.held.task_id), call, failed=_unknown)
-
-    async def finish(self, owner: str, results: Sequence[RunResult]) -> list[Verdict]:
-        """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED. Idempotent by token.
-
-        UNKNOWN where a claim's partition is away; Unavailable where all are.
-        """
-
-        async def call(partition: int, batch: list[RunResult]) -> list[Verdict]:
-            args: list[Arg] = []
-            for each in batch:
-                args += (*each.held, int(each.outcome), each.result, each.encoding, each.error)
-                args += (each.retry_in_us, each.ran_us, each.ended_ago_us)
-            return [Verdict(each) for each in await self._call("finish", partition, args)]
-
-        def size(each: RunResult) -> int:
-            return len(each.result) + len(each.error)
-
-        return await by_partition(results, lambda each: self._partition(each.held.task_id), call, size, failed=_unknown)
-
-    async def hand_back(self, owner: str, claims: Sequence[Held], unclaimed: Sequence[str]) -> list[Verdict]:
-        """CLAIMED (never started) or ENQUEUED (popped, never claimed) → ENQUEUED; counts nothing."""
-
-        async def return_claims(partition: int, batch: list[Held]) -> list[Verdict]:
-            args: list[Arg] = [len(batch), *(part for each in batch for part in each)]
-            return [Verdict(each) for each in await self._call("hand_back", partition, args)]
-
-        async def return_ids(partition: int, batch: list[str]) -> list[Verdict]:
-            return [Verdict(each) for each in await self._call("hand_back", partition, [0, *batch])]
-
-        returned = await by_partition(claims, lambda each: self._partition(each.task_id), return_claims)
-        return returned + await by_partition(unclaimed, self._partition, return_ids)
-
-    async def lose(self, owner: str, claims: Sequence[Held], why: str, *, shared: bool = False) -> list[Verdict]:
-        """CLAIMED, PROCESSING of a dead executor → ENQUEUED, losses += 1; FATAL_FAILURE at max_losses.
-
-        With `shared`, several tasks that had been lost before ran in that executor, and none of these can be blamed: no
-        loss is counted, and each of them runs alone from now on.
-        """
-        why = " ".join(why.split())  # it becomes a field of a line
-
-        async def call(partition: int, batch: list[Held]) -> list[Verdict]:
-            args: list[Arg] = [why, int(shared), *(part for each in batch for part in each)]
-            return [Verdict(each) for each in await self._call("lose", partition, args)]
-
-        return await by_partition(claims, lambda each: self._partition(each.task_id), call)
 
     async def cancel(self, ids: Sequence[str]) -> list[CancelResult]:
         """NEW, ENQUEUED, RETRIABLE_FAILURE → CANCELLED; what runs is flagged."""
@@ -457,19 +263,3 @@ class Store(Reading, Registry):
 
 def _status(name: bytes) -> Status | None:
     return Status[name.decode()] if name else None
-
-
-def _sort_in(batch: ClaimBatch, task_id: str, nonce: str, claim: list[bytes]) -> None:
-    """Puts what the store answered for one id where it belongs."""
-    if not claim:
-        batch.lost.append(task_id)
-    elif claim == [b""]:
-        batch.deferred.append(task_id)
-    else:
-        counter, spec, attempt, run, losses, at, alone = claim
-        numbers = int(attempt), int(run), int(losses), int(at)
-        batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
-
-
-def _unknown(_error: AtfError) -> Verdict:
-    return Verdict.UNKNOWN

@@ -1,0 +1,96 @@
+"""How tasks get into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atf.durability import Durability
+from atf.errors import AtfError
+
+from . import keys, library
+from .base import Caller
+from .batches import by_partition
+from .connection import Arg
+from .types import NewTask, RestoredTask, Scheduled
+
+
+class Adding(Caller):
+    """The verbs of Store that make tasks."""
+
+    async def schedule(self, items: Sequence[NewTask]) -> list[Scheduled]:
+        """(no record) → NEW. Idempotent by id; see Scheduled.conflict for an id taken by another request.
+
+        Raises:
+            Unavailable: a partition is away, or did not come to be as durable as asked for; some items may be stored.
+            FailedPrecondition: the store can't be as durable as asked for; the items that ask for it are not stored.
+        """
+        answers = await self.schedule_each(items)
+        for each in answers:
+            if isinstance(each, AtfError):
+                raise each
+        return [each for each in answers if isinstance(each, Scheduled)]
+
+    async def schedule_each(self, items: Sequence[NewTask]) -> list[Scheduled | AtfError]:
+        """Like `schedule`; what went wrong is answered item by item, so that a partition that is away does not concern the others."""
+
+        async def call(partition: int, batch: list[NewTask]) -> list[Scheduled | AtfError]:
+            args: list[Arg] = []
+            for each in batch:
+                limits = library.limits(each.max_attempts, each.max_losses, each.retention_us)
+                at = "" if each.at_us is None else each.at_us
+                queue = keys.queue(each.lambda_name, each.priority)
+                args += (
+                    f"{partition}-{each.id}",
+                    queue,
+                    each.spec,
+                    each.digest,
+                    at,
+                    each.delay_us,
+                    limits,
+                    each.ordering_key,
+                )
+            demand = self._at_least(batch[0].durability)
+            try:
+                reply = await self._call("schedule", partition, args, demand=demand)
+            except AtfError as error:
+                return [error] * len(batch)
+            met = self._link.met(keys.record(partition), demand)
+            return [
+                Scheduled(f"{partition}-{each.id}", what > 0, what == 2, int(at), met)
+                for each, (what, at) in zip(batch, reply, strict=True)
+            ]
+
+        return await by_partition(
+            items,
+            lambda each: each.partition,
+            call,
+            size=lambda each: len(each.spec),
+            kind=lambda each: self._at_least(each.durability),
+        )
+
+    def _at_least(self, asked: Durability) -> Durability:
+        return max(asked, self.settings.floor)
+
+    async def restore(self, tasks: Sequence[RestoredTask]) -> list[int]:
+        """(no record) → NEW, RETRIABLE_FAILURE, with what the task had been through; per task 1, or 0 where its id is taken."""
+
+        async def call(partition: int, batch: list[RestoredTask]) -> list[int]:
+            args: list[Arg] = []
+            for each in batch:
+                args += (f"{partition}-{each.id}", keys.queue(each.lambda_name, each.priority), each.spec, each.digest)
+                args += (each.scheduled_at_us, each.next_at_us, each.limits, each.ordering_key)
+                args += (each.attempts, each.losses, each.runs, each.fence, each.error)
+            return list(await self._call("restore", partition, args))
+
+        def partition(each: RestoredTask) -> int:
+            return self.partition_for(each.ordering_key or each.id)
+
+        return await by_partition(tasks, partition, call, size=lambda each: len(each.spec))
+
+    async def settle(self) -> int:
+        """Has no claims given for one heartbeat timeout; returns the instant at which the last partition gives some again.
+
+        For a store that tasks are brought back to: executors may still hold claims of them that it knows nothing of.
+        """
+        timeout = self._lease_us
+        return max([int(await self._call("settle", each, [timeout])) for each in range(self.partitions)])

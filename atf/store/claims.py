@@ -1,0 +1,151 @@
+"""Claims of tasks: how an executor gets one, keeps it and ends it, and how it ends without the executor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atf.errors import AtfError, StoreSettling, Unavailable
+from atf.task import MAX_BATCH, US
+
+from . import library
+from .base import Caller
+from .batches import CALL_BYTES, by_partition
+from .connection import Arg
+from .types import Beat, ClaimBatch, Claimed, Held, RunResult, Verdict
+
+
+class Claims(Caller):
+    """The verbs of Store about claims. One that is over is told so; the store stays as it is."""
+
+    async def claim(self, owner: str, nonce: str, ids: Sequence[str], max_bytes: int) -> ClaimBatch:
+        """ENQUEUED → CLAIMED. The same owner, nonce and ids again answer the same; an id given twice is answered once.
+
+        Args:
+            owner: the executor it is for.
+            nonce: a fresh one per call, the same one for a repetition.
+            ids: what to claim.
+            max_bytes: what the specs and their overhead may come to. A first task that is larger is claimed alone.
+
+        Where some partitions are away, their ids count as lost; they come again with their leases or enqueue timeouts.
+
+        Raises:
+            StoreSettling: the server restarted and may have forgotten claims.
+            Unavailable: all of the ids' partitions are away, or their claims did not come to be as durable as set.
+        """
+        batch = ClaimBatch([], [], [])
+
+        async def claim(partition: int, mine: list[str]) -> list[str]:
+            """Answers what is still to be claimed: it was only too much for one call."""
+            left = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD_BYTES for each in batch.claims), 0)
+            room = min(left, CALL_BYTES)
+            args: list[Arg] = [owner, nonce, self._lease_us, room, int(not batch.claims), *mine]
+            reply = await self._call("claim", partition, args, server=True, demand=self.settings.floor)
+            if reply and reply[0] == b"settling":
+                raise StoreSettling(
+                    f"the task store has restarted or been restored; no claims for another {int(reply[1]) / US:.1f} s,"
+                    " until executors whose claims it may have forgotten have ended"
+                )
+            deferred = [task_id for task_id, (_, *claim) in zip(mine, reply, strict=True) if claim == [b""]]
+            more = room < left and len(deferred) < len(mine)
+            for task_id, (_, *claim) in zip(mine, reply, strict=True):
+                if claim != [b""] or not more:
+                    _sort_in(batch, task_id, nonce, claim)
+            return deferred if more else []
+
+        # A queue may hold an id twice, and a repetition within one call would be answered as a repetition of the call.
+        ids = list(dict.fromkeys(ids))
+        for task_id in ids:
+            self._partition(task_id)  # all are checked before the first is claimed
+        away: list[Unavailable] = []
+        answered = False
+        for partition in sorted({self._partition(each) for each in ids}):
+            # one after the other: the bytes of the answer are counted over all of them
+            mine = [each for each in ids if self._partition(each) == partition]
+            try:
+                for start in range(0, len(mine), MAX_BATCH):
+                    left = mine[start : start + MAX_BATCH]
+                    while left:
+                        left = await claim(partition, left)
+                answered = True
+            except Unavailable as error:
+                away.append(error)
+                seen = {each.task_id for each in batch.claims}.union(batch.lost, batch.deferred)
+                batch.lost.extend(each for each in mine if each not in seen)
+        if away and not (answered and self._link.parted):
+            raise away[0]
+        return batch
+
+    async def heartbeat(self, owner: str, beats: Sequence[Beat]) -> list[Verdict]:
+        """CLAIMED, PROCESSING keep their claim for another heartbeat timeout; CLAIMED → PROCESSING where started.
+
+        UNKNOWN where a claim's partition is away; Unavailable where all are.
+        """
+
+        async def call(partition: int, batch: list[Beat]) -> list[Verdict]:
+            args: list[Arg] = [self._lease_us]
+            for each in batch:
+                args += (*each.held, int(each.started), each.progress)
+            return [Verdict(each) for each in await self._call("heartbeat", partition, args)]
+
+        return await by_partition(beats, lambda each: self._partition(each.held.task_id), call, failed=_unknown)
+
+    async def finish(self, owner: str, results: Sequence[RunResult]) -> list[Verdict]:
+        """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED. Idempotent by token.
+
+        UNKNOWN where a claim's partition is away; Unavailable where all are.
+        """
+
+        async def call(partition: int, batch: list[RunResult]) -> list[Verdict]:
+            args: list[Arg] = []
+            for each in batch:
+                args += (*each.held, int(each.outcome), each.result, each.encoding, each.error)
+                args += (each.retry_in_us, each.ran_us, each.ended_ago_us)
+            return [Verdict(each) for each in await self._call("finish", partition, args)]
+
+        def size(each: RunResult) -> int:
+            return len(each.result) + len(each.error)
+
+        return await by_partition(results, lambda each: self._partition(each.held.task_id), call, size, failed=_unknown)
+
+    async def hand_back(self, owner: str, claims: Sequence[Held], unclaimed: Sequence[str]) -> list[Verdict]:
+        """CLAIMED (never started) or ENQUEUED (popped, never claimed) → ENQUEUED; counts nothing."""
+
+        async def return_claims(partition: int, batch: list[Held]) -> list[Verdict]:
+            args: list[Arg] = [len(batch), *(part for each in batch for part in each)]
+            return [Verdict(each) for each in await self._call("hand_back", partition, args)]
+
+        async def return_ids(partition: int, batch: list[str]) -> list[Verdict]:
+            return [Verdict(each) for each in await self._call("hand_back", partition, [0, *batch])]
+
+        returned = await by_partition(claims, lambda each: self._partition(each.task_id), return_claims)
+        return returned + await by_partition(unclaimed, self._partition, return_ids)
+
+    async def lose(self, owner: str, claims: Sequence[Held], why: str, *, shared: bool = False) -> list[Verdict]:
+        """CLAIMED, PROCESSING of a dead executor → ENQUEUED, losses += 1; FATAL_FAILURE at max_losses.
+
+        With `shared`, several tasks that had been lost before ran in that executor, and none of these can be blamed: no
+        loss is counted, and each of them runs alone from now on.
+        """
+        why = " ".join(why.split())  # it becomes a field of a line
+
+        async def call(partition: int, batch: list[Held]) -> list[Verdict]:
+            args: list[Arg] = [why, int(shared), *(part for each in batch for part in each)]
+            return [Verdict(each) for each in await self._call("lose", partition, args)]
+
+        return await by_partition(claims, lambda each: self._partition(each.task_id), call)
+
+
+def _sort_in(batch: ClaimBatch, task_id: str, nonce: str, claim: list[bytes]) -> None:
+    """Puts what the store answered for one id where it belongs."""
+    if not claim:
+        batch.lost.append(task_id)
+    elif claim == [b""]:
+        batch.deferred.append(task_id)
+    else:
+        counter, spec, attempt, run, losses, at, alone = claim
+        numbers = int(attempt), int(run), int(losses), int(at)
+        batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
+
+
+def _unknown(_error: AtfError) -> Verdict:
+    return Verdict.UNKNOWN
