@@ -95,7 +95,7 @@ async def test_relaxed_durability_writes_once_a_second(data: DataDir) -> None:
 
 
 def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="use always or relaxed"):
+    with pytest.raises(ConfigError, match="use disk or relaxed"):
         EmbeddedStore(find_binary(), DataDir(tmp_path), durability="none")
 
 
