@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from atf.errors import AtfError, Unavailable
-from atf.task import MAX_BATCH, MAX_BATCH_BYTES
+from atf.task import MAX_BATCH, MAX_PAYLOAD_BYTES
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+CALL_BYTES: Final = MAX_PAYLOAD_BYTES + (128 << 10)
+"""What the items of one call may come to: any one item, or so much that the server stands still for a few milliseconds only."""
 
 
 async def by_partition(
@@ -72,7 +75,7 @@ def _split(
     weight = 0
     for place in places:
         more = size(items[place])
-        full = len(batches[-1]) == MAX_BATCH or weight + more > MAX_BATCH_BYTES
+        full = len(batches[-1]) == MAX_BATCH or weight + more > CALL_BYTES
         if batches[-1] and (full or kind(items[batches[-1][-1]]) != kind(items[place])):
             batches.append([])
             weight = 0

@@ -1,6 +1,6 @@
 """What real servers' slow logs say of the library's functions, for tools/contract.py.
 
-With ATF_CONTRACT=FOLDER every server of the store's tests keeps a slow log, which is written to a file there when it ends.
+With ATF_TEST_CONTRACT=FOLDER every server of the store's tests keeps a slow log, which is written to a file there when it ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import redis
 
-FOLDER: Final = os.environ.get("ATF_CONTRACT", "")
+FOLDER: Final = os.environ.get("ATF_TEST_CONTRACT", "")
 NOTED_US: Final = 500
 """What takes longer is noted, so that the slowest calls are known also where none is too slow."""
 SETTINGS: Final = ["--slowlog-log-slower-than", str(NOTED_US), "--slowlog-max-len", "100000"] if FOLDER else []

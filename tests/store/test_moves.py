@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -488,3 +488,24 @@ async def test_a_task_larger_than_the_bound_is_still_claimed_alone(world: World)
     await world.pop()
     batch = await world.store.claim("executor-1", "n", ids, 1000)
     assert ([each.task_id for each in batch.claims], batch.deferred) == (ids[:1], ids[1:])
+
+
+async def test_a_claim_of_many_bytes_is_several_calls_and_one_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call would keep the server from everybody else for too long."""
+    ids = await world.schedule("a", "b", "c", "d", spec=b"x" * (600 << 10))
+    await world.passes()
+    await world.pop()
+    calls: list[int] = []
+    attempt = world.store._link.attempt
+
+    async def heard(verb: str, record: str, args: Sequence[Any], **options: Any) -> Any:
+        calls.append(len(args))
+        return await attempt(verb, record, args, **options)
+
+    monkeypatch.setattr(world.store._link, "attempt", heard)
+    batch = await world.store.claim("executor-1", "n", ids, 2 << 20)
+    assert ([each.task_id for each in batch.claims], batch.deferred, batch.lost) == (ids[:3], ids[3:], [])
+    assert len(calls) == 3
+    assert await world.store.claim("executor-1", "n", ids, 2 << 20) == batch

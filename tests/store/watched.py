@@ -54,5 +54,5 @@ local redis = {
 def watched(library: Library, more: str = "") -> Library:
     """The same library under the same name, watched. `more` is put behind it."""
     first, rest = library.source.split("\n", 1)
-    watch = _WATCH.replace("{FIRST_KEYS}", "{%s}" % ", ".join(f"{name} = true" for name in _FIRST_KEY.split()))
+    watch = _WATCH.replace("FIRST_KEYS", ", ".join(f"{name} = true" for name in _FIRST_KEY.split()))
     return Library(library.name, f"{first}{watch}{rest}{more}")

@@ -10,16 +10,18 @@ register('claim', {'allow-oom'}, function(keys, args)
   local settled = note_server(P, server, args[3], now, timeout)
   if settled then return {'settling', fmt(settled - now)} end
 
-  local answer, leased, any_size = {}, {}, args[8] == '1'
+  local answer, leased, any_size, full = {}, {}, args[8] == '1', false
   for i = 9, #args do
     local id = args[i]
-    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'o', 'q', 'spec', 'a', 'r', 'l', 'at', 'z')
+    local task = full and {} or redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'o', 'q', 'spec', 'a', 'r', 'l', 'at', 'z')
     local again = task[1] == 'CLAIMED' and task[3] == nonce and task[4] == owner  -- this very call, once more
-    if task[1] ~= 'ENQUEUED' and not again then
+    if full then
+      answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
+    elseif task[1] ~= 'ENQUEUED' and not again then
       answer[#answer + 1] = {id}
     elseif #task[6] + CLAIM_OVERHEAD > bytes and not any_size then
       answer[#answer + 1] = {id, ''}
-      bytes = 0  -- what comes after it is not given before it
+      full = true  -- what comes after it is not given before it
     else
       local counter, run = tonumber(task[2] or 0), tonumber(task[8] or 0)
       if not again then

@@ -1,0 +1,125 @@
+"""Runs the store's tests on every server that can be had here, and judges the slow logs: what `make contract` does.
+
+    python tools/contract.py --limit-ms 20
+
+The result goes to reliability/ as JSON. Beside fakeredis and the embedded server (Valkey) the tests run on Redis 7.0, which
+tools/get_redis.py fetches; where that fails, the result says "not run: why". More servers: ATF_TEST_SERVERS, see CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # the frame of results is not installed
+
+from tests.chaos import frame  # noqa: E402
+
+OLDEST: Final = ROOT / ".build" / "redis-7.0"
+SHOWN: Final = 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Runs the store's tests on every server, and judges the slow logs.")
+    parser.add_argument("--limit-ms", type=float, default=20, help="what no call of a function may exceed")
+    parser.add_argument("--results", type=Path, default=frame.RESULTS)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch, "tests.xml")
+        command = ["-P", "-m", "pytest", "tests/store", "--quiet", "--numprocesses=2", f"--junitxml={report}"]
+        logs = Path(scratch, "logs")
+        logs.mkdir()
+        code = subprocess.run(
+            [sys.executable, *command], cwd=ROOT, env={**os.environ, "ATF_TEST_CONTRACT": str(logs)}, check=False
+        ).returncode
+        tests = counted(report) if report.exists() else {}
+        noted = [json.loads(path.read_text(encoding="utf-8")) for path in logs.glob("*.json")]
+    found = judged(tests, noted, round(args.limit_ms * 1000), passed=code == 0)
+    frame.write(found, args.results)
+    show(found)
+    sys.exit(found["status"] != "ok")
+
+
+def counted(report: Path) -> dict[str, Counter[str]]:
+    """Tests by backend, by what became of them; those that need no store, or one of their own, under "none"."""
+    tests: dict[str, Counter[str]] = {}
+    for case in ET.parse(report).iter("testcase"):
+        match = re.search(r"\[(fake|embedded|redis-7\.0|[\w.-]+-\d+)(?:-|\])", case.get("name", ""))
+        bad = case.find("failure") is not None or case.find("error") is not None
+        result = "failed" if bad else "skipped" if case.find("skipped") is not None else "passed"
+        tests.setdefault(match[1] if match else "none", Counter())[result] += 1
+    return tests
+
+
+def judged(
+    tests: dict[str, Counter[str]], noted: Sequence[dict[str, Any]], limit_us: int, *, passed: bool
+) -> dict[str, Any]:
+    """The result: tests by server, the slowest calls, and what is wrong."""
+    worst: dict[tuple[str, str], int] = {}
+    calls: Counter[str] = Counter()
+    too_slow = 0
+    for each in noted:
+        calls[each["version"]] += each["calls"]
+        for took, function in each["noted"]:
+            key = each["version"], re.sub(r"^atf_\d+_[0-9a-f]+_", "", function)
+            worst[key] = max(worst.get(key, 0), took)
+            too_slow += took > limit_us
+    slowest = sorted(worst.items(), key=lambda each: -each[1])
+    failures = [] if passed else ["tests failed: see above"]
+    failures += [
+        f"{server}: {verb} took {took / 1000:.1f} ms, the bar is {limit_us / 1000:g} ms"
+        for (server, verb), took in slowest
+        if took > limit_us
+    ]
+    not_run = {}
+    if not (OLDEST / "redis-server").exists() and not os.environ.get("ATF_TEST_SERVERS"):
+        why = OLDEST / "why-not"
+        not_run["Redis 7.0"] = why.read_text(encoding="utf-8").strip() if why.exists() else "it was not fetched"
+    return {
+        "row": "contract",
+        "status": "failed" if failures else "ok",
+        "asked": 1,
+        "done": 1,
+        "full": 1,
+        "figures": {"too_slow": too_slow, "calls": sum(calls.values())},
+        "tests": {name: dict(count) for name, count in sorted(tests.items())},
+        "calls": dict(calls),
+        "slowest": [
+            {"server": server, "function": verb, "ms": took / 1000} for (server, verb), took in slowest[:SHOWN]
+        ],
+        "limit_ms": limit_us / 1000,
+        "load": round(os.getloadavg()[1], 1),
+        "not_run": not_run,
+        "failures": failures,
+        **frame.circumstances(),
+    }
+
+
+def show(found: dict[str, Any]) -> None:
+    for name, count in found["tests"].items():
+        print(f"{name:12} " + ", ".join(f"{number} {what}" for what, number in sorted(count.items())))
+    for name, why in found["not_run"].items():
+        print(f"{name:12} not run: {why}")
+    print(f"\nthe slowest of {found['figures']['calls']:,} calls on real servers, in ms:")
+    for each in found["slowest"]:
+        print(f"{each['ms']:8.1f}  {each['function']:10} {each['server']}")
+    print("\n" + ("\n".join(found["failures"]) or f"no call took more than {found['limit_ms']:g} ms"))
+    if found["figures"]["too_slow"] and found["load"] > found["cores"]:
+        print(
+            f"this machine does other work, too (load {found['load']} on {found['cores']} cores), which interrupts the servers"
+        )
+
+
+if __name__ == "__main__":
+    main()
