@@ -1,0 +1,134 @@
+"""The judge: each kind of breach is found, and what only looks like one is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from atf.verify.history import (
+    Accepted,
+    Began,
+    Breach,
+    Called,
+    Ended,
+    Event,
+    Excused,
+    Forgot,
+    Found,
+    Gone,
+    Judgement,
+    Recorded,
+    Rescheduled,
+    check,
+)
+
+DUE = 1_000
+END = 10_000
+
+
+def lived(*between: Event, status: str = "SUCCESS", finished: bool = True) -> Judgement:
+    """A task that was accepted, what happened to it, and how it was found."""
+    return check([Called(0, "t"), Accepted(10, "t", DUE), *between, Found(END, "t", status, finished)])
+
+
+def began(at: int, fence: int, process: str = "p", store: int = DUE) -> Began:
+    return Began(at, "t", fence, process, store)
+
+
+def ended(at: int, fence: int, process: str = "p", *, ok: bool = True) -> Ended:
+    return Ended(at, "t", fence, process, ok)
+
+
+def test_a_quiet_life_breaks_nothing() -> None:
+    judged = lived(began(100, 1), ended(200, 1), Recorded(210, "t", 1))
+    assert judged.findings == []
+    assert (judged.attempted, judged.acknowledged, judged.repeated, judged.duplicated) == (1, 1, 0, 0)
+
+
+def test_a_second_run_after_the_first_is_allowed_and_counted() -> None:
+    judged = lived(began(100, 1), ended(200, 1), began(300, 2, "q"), ended(400, 2, "q"))
+    assert (judged.counts, judged.repeated, judged.duplicated) == (Counter(), 1, 1)
+
+
+def test_lost_and_stuck() -> None:
+    assert lived(status="", finished=False).counts == {Breach.LOST: 1}
+    assert lived(status="ENQUEUED", finished=False).counts == {Breach.STUCK: 1}
+
+
+def test_what_the_store_forgot_is_forgiven_only_if_it_was_accepted_just_then() -> None:
+    assert lived(Forgot(500, 5), status="", finished=False).forgiven == 1
+    assert lived(Forgot(500, 11), status="", finished=False).counts == {Breach.LOST: 1}
+
+
+def test_what_was_never_acknowledged_may_be_there_or_not() -> None:
+    assert check([Called(0, "t"), Found(END, "t", "", False)]).findings == []
+    judged = check([Called(0, "t"), Found(END, "t", "SUCCESS", True)])
+    assert (judged.counts, judged.recovered) == (Counter(), 1)
+    assert check([Called(0, "t"), Found(END, "t", "NEW", False)]).counts == {Breach.STUCK: 1}
+
+
+def test_what_nobody_asked_for_is_unexpected() -> None:
+    assert check([began(5, 1)]).counts == {Breach.UNEXPECTED: 1}
+    assert check([Found(END, "t", "NEW", False)]).counts == {Breach.UNEXPECTED: 1}
+
+
+def test_early_is_by_the_store_s_clock_also_if_the_acceptance_is_heard_of_late() -> None:
+    assert lived(began(100, 1, store=DUE - 1)).counts[Breach.EARLY] == 1
+    late: list[Event] = [
+        Called(0, "t"),
+        began(5, 1, store=DUE - 1),
+        Accepted(10, "t", DUE),
+        Found(END, "t", "SUCCESS", True),
+    ]
+    assert check(late).counts == {Breach.EARLY: 1}
+
+
+def test_a_run_before_the_backoff_is_over_is_early_unless_the_store_forgot_the_failure() -> None:
+    failed = (began(100, 1), ended(200, 1, ok=False), Recorded(210, "t", 1, 5_000))
+    assert lived(*failed, began(300, 2, store=4_999)).counts == {Breach.EARLY: 1}
+    assert lived(*failed, began(300, 2, store=5_000)).findings == []
+    assert lived(*failed, Forgot(250, 205), began(300, 2, store=2_000)).findings == []
+
+
+def test_a_task_started_afresh_is_due_then() -> None:
+    assert lived(Rescheduled(50, "t", 500), began(100, 1, store=600)).findings == []
+    assert lived(Rescheduled(50, "t", 2_000), began(100, 1, store=1_999)).counts == {Breach.EARLY: 1}
+
+
+def test_overlapping_runs_are_concurrent_until_their_process_is_gone() -> None:
+    assert lived(began(100, 1), began(150, 2, "q"), ended(200, 1)).counts == {Breach.CONCURRENT: 1}
+    assert lived(began(100, 1), Gone(140, "p"), began(150, 2, "q")).findings == []
+    assert lived(began(100, 1), began(150, 2, "q"), Gone(160, "p")).counts == {Breach.CONCURRENT: 1}
+
+
+def test_a_short_run_does_not_hide_a_long_one() -> None:
+    runs = (began(100, 1), ended(900, 1), began(950, 2, "q"), ended(1_900, 2, "q"))
+    assert lived(*runs).findings == []
+    overlapped = (
+        began(100, 1),
+        began(200, 2, "q"),
+        ended(210, 2, "q"),
+        began(300, 3, "r"),
+        ended(400, 3, "r"),
+        ended(900, 1),
+    )
+    assert lived(*overlapped).counts == {Breach.CONCURRENT: 2}
+
+
+def test_an_overlap_is_excused_only_within_its_bounds() -> None:
+    overlap = (began(100, 1), began(150, 2, "q"), ended(200, 1))
+    judged = lived(*overlap, Excused(120, "p", 200))
+    assert (judged.counts, judged.excused) == (Counter(), 1)
+    assert lived(*overlap, Excused(120, "p", 199)).counts == {Breach.CONCURRENT: 1}
+    assert lived(*overlap, Excused(151, "p", 300)).counts == {Breach.CONCURRENT: 1}
+    assert lived(*overlap, Excused(120, "q", 200)).counts == {Breach.CONCURRENT: 1}
+
+
+def test_a_stale_result_is_one_accepted_after_a_younger_claim_ran() -> None:
+    runs = (began(100, 1), Gone(140, "p"), began(150, 2, "q"))
+    assert lived(*runs, Recorded(200, "t", 1)).counts == {Breach.STALE_RESULT_ACCEPTED: 1}
+    assert lived(*runs, Recorded(200, "t", 2)).findings == []
+    assert lived(began(100, 1), Recorded(120, "t", 1), Gone(140, "p"), began(150, 2, "q")).findings == []
+
+
+def test_a_token_belongs_to_one_run() -> None:
+    assert lived(began(100, 1), Gone(140, "p"), began(150, 1, "q")).counts == {Breach.TOKEN_REUSED: 1}
