@@ -18,7 +18,7 @@ from atf.rpc.channel import AioChannel, BlockingChannel, Channel, ControllerStub
 from atf.rpc.failure import DETAILS_KEY
 from atf.rpc.server import snake_case
 
-from .world import METHODS
+from .world import METHODS, PATIENCE_S
 
 STUBS: dict[str, Any] = {"Frontend": FrontendStub, "HSC": HSCStub, "Controller": ControllerStub}
 JUNK = [b"\xff", b"\xff" * 100, b"\x0b" * 200, b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x01"]
@@ -54,7 +54,7 @@ async def lying() -> AsyncIterator[tuple[Liar, str]]:
 async def call(channel: Channel, method: str) -> Any:
     service, _, name = method.partition(".")
     request = GetMessageClass(METHODS[method].input_type)()
-    return await getattr(STUBS[service](channel), snake_case(name))(request, timeout=5)
+    return await getattr(STUBS[service](channel), snake_case(name))(request, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("method", METHODS)
