@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from atf.config import StoreSettings, Timing, setting
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.embedded.server import PARTITIONS
 from atf.errors import ConfigError, InvalidArgument
 from atf.runtime import SystemRuntime
+from atf.store.recovery import Imported, Suspect, import_tasks
 from atf.store.store import Store
-from atf.store.transfer import Progress, export_tasks, import_tasks
+from atf.store.transfer import Progress, export_tasks
 from atf.task import US
 
 from .options import as_json, read, settings_flags
-from .output import print_json
+from .output import print_json, when
 
 R = TypeVar("R")
 
@@ -65,17 +67,94 @@ def export_command(file: Path, as_json: bool, **flags: Any) -> None:
 @store.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @settings_flags(_Where)
+@click.option(
+    "--ran",
+    "ran",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="LIST",
+    help="Write a JSON line to LIST for each task that may have run since the export.",
+)
+@click.option(
+    "--old-redis-url",
+    default="",
+    metavar="URL",
+    help="The store that was exported, if it still answers: what has ended there is left out.",
+)
+@click.option(
+    "--all-stopped", is_flag=True, help="No executor runs any of these tasks: let them start at once, without a pause."
+)
 @as_json
-def import_command(file: Path, as_json: bool, **flags: Any) -> None:
-    """Store every task of FILE that is not there yet.
+def import_command(
+    file: Path, ran: Path | None, old_redis_url: str, all_stopped: bool, as_json: bool, **flags: Any
+) -> None:
+    """Store every task of FILE that is not there yet, and say which may have run since the export.
 
-    An import that was interrupted may simply be run again.
+    An import that was interrupted may simply be run again. Afterwards no task starts for one heartbeat_timeout, so that
+    executors that still run some of them have ended by then.
     """
-    stored, present = _with_store(flags, True, lambda opened, progress: import_tasks(opened, file, progress))
+
+    async def work(opened: Store, progress: Progress) -> Imported:
+        with ExitStack() as stack:
+            listed = stack.enter_context(ran.open("wb")) if ran is not None else None
+
+            def report(suspect: Suspect) -> None:
+                if listed is not None:
+                    listed.write(_line(suspect))
+
+            async with _old_store(old_redis_url, flags) as old:
+                return await import_tasks(opened, file, progress, report=report, old=old, settle=not all_stopped)
+
+    done = _with_store(flags, True, work)
     if as_json:
-        print_json({"file": str(file), "stored": stored, "present": present})
-    else:
-        print(f"{stored} tasks stored, {present} were there before")
+        print_json(
+            {
+                "file": str(file),
+                "stored": done.stored,
+                "present": done.present,
+                "ended": done.ended,
+                "may_have_run": done.may_have_run,
+                "exported_at_us": done.begun_us,
+                "tasks_start_at_us": done.claims_from_us,
+            }
+        )
+        return
+    print(f"{done.stored} tasks stored, {done.present} were there before")
+    if done.ended:
+        print(f"{done.ended} have ended in the old store since, and were left out")
+    if done.may_have_run:
+        since = f"since the export of {when(done.begun_us)}" if done.begun_us else "since the export"
+        where = f"; see {ran}" if ran is not None else ""
+        print(f"{done.may_have_run} may have run {since}, and run again{where}")
+    if done.stored and done.claims_from_us:
+        print(f"tasks start from {when(done.claims_from_us)} on, when no executor can hold one of them any more")
+
+
+def _line(suspect: Suspect) -> bytes:
+    """A task as a line of the list that --ran names."""
+    shown = {
+        "id": suspect.id,
+        "lambda": suspect.lambda_name,
+        "ran": suspect.ran,
+        "why": suspect.why,
+        "due_at_us": suspect.due_at_us,
+        "runs": suspect.runs,
+        "status": suspect.status.name if suspect.status else None,
+    }
+    return msgspec.json.encode(shown) + b"\n"
+
+
+@asynccontextmanager
+async def _old_store(url: str, flags: dict[str, Any]) -> AsyncIterator[Store | None]:
+    """The store that was exported, where it is named."""
+    if not url:
+        yield None
+        return
+    settings = replace(read(StoreSettings, {"partitions": flags.get("partitions") or None}), redis_url=url)
+    old = await Store.open(settings, read(Timing, {}), SystemRuntime(), agree=False)
+    try:
+        yield old
+    finally:
+        await old.close()
 
 
 @store.command("timing")

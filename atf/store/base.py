@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from atf.config import StoreSettings
@@ -15,6 +15,7 @@ class Caller(Protocol):
     """The lower half of Store."""
 
     partitions: int
+    now: Callable[[], int] | None
     settings: StoreSettings
     _lease_us: int
     _link: Link

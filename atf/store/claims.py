@@ -45,12 +45,7 @@ class Claims(Caller):
                     f"the task store has restarted or been restored; no claims for another {int(reply[1]) / US:.1f} s,"
                     " until executors whose claims it may have forgotten have ended"
                 )
-            deferred = [task_id for task_id, (_, *claim) in zip(mine, reply, strict=True) if claim == [b""]]
-            more = room < left and len(deferred) < len(mine)
-            for task_id, (_, *claim) in zip(mine, reply, strict=True):
-                if claim != [b""] or not more:
-                    _sort_in(batch, task_id, nonce, claim)
-            return deferred if more else []
+            return _sort_in(batch, nonce, mine, reply, cut=room < left)
 
         # A queue may hold an id twice, and a repetition within one call would be answered as a repetition of the call.
         ids = list(dict.fromkeys(ids))
@@ -135,16 +130,28 @@ class Claims(Caller):
         return await by_partition(claims, lambda each: self._partition(each.task_id), call)
 
 
-def _sort_in(batch: ClaimBatch, task_id: str, nonce: str, claim: list[bytes]) -> None:
-    """Puts what the store answered for one id where it belongs."""
-    if not claim:
-        batch.lost.append(task_id)
-    elif claim == [b""]:
-        batch.deferred.append(task_id)
-    else:
-        counter, spec, attempt, run, losses, at, alone = claim
-        numbers = int(attempt), int(run), int(losses), int(at)
-        batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
+def _sort_in(
+    batch: ClaimBatch, nonce: str, ids: Sequence[str], reply: Sequence[list[bytes]], *, cut: bool
+) -> list[str]:
+    """Puts what the store answered for each id where it belongs.
+
+    With `cut`, the call had less room than the answer has left, and what did not fit is to be claimed by another one.
+
+    Returns:
+        These ids; none where the call claimed nothing: another one would not, either.
+    """
+    deferred = [task_id for task_id, (_, *claim) in zip(ids, reply, strict=True) if claim == [b""]]
+    more = deferred if cut and len(deferred) < len(ids) else []
+    for task_id, (_, *claim) in zip(ids, reply, strict=True):
+        if not claim:
+            batch.lost.append(task_id)
+        elif claim != [b""]:
+            counter, spec, attempt, run, losses, at, alone = claim
+            numbers = int(attempt), int(run), int(losses), int(at)
+            batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
+    if not more:
+        batch.deferred.extend(deferred)
+    return more
 
 
 def _unknown(_error: AtfError) -> Verdict:

@@ -40,6 +40,7 @@ class Header(msgspec.Struct, tag="header"):
 
     format: int
     partitions: int
+    begun_us: int = 0  # by the store's TIME, when the export began; 0: a release that did not write it down
 
 
 class LambdaLine(msgspec.Struct, tag="lambda"):
@@ -70,6 +71,8 @@ class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
     runs: int = 0
     fence: int = 0
     error: str = ""
+    held: bool = False  # it was claimed, and may have been running
+    cancel_requested: bool = False  # while it was running
 
 
 class PageLine(msgspec.Struct, tag="page"):
@@ -113,6 +116,7 @@ def decode(raw: bytes) -> Line:
             _check_task(line)
         case Header():
             _within("partitions", line.partitions, MAX_COUNT)
+            _within("begun_us", line.begun_us, MAX_INSTANT_US)
         case PageLine():
             if isinstance(line.cursor, int):
                 _within("cursor", line.cursor, (1 << 64) - 1)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from atf.errors import InvalidArgument
-from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, Status
+from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, US, Status
 
 from . import keys
 from .base import Caller
@@ -51,6 +51,14 @@ class Reading(Caller):
             return records
 
         return await by_partition(ids, self._partition, call)
+
+    async def time_us(self) -> int:
+        """The store's TIME, µs."""
+        if self.now is not None:
+            return self.now()
+        (server, *_) = await self._link.masters()
+        seconds, micros = await server.command("TIME")
+        return int(seconds) * US + int(micros)
 
     async def counts(self, lambda_name: str) -> dict[Status, int]:
         """How many tasks of a lambda are in each status. Exact."""

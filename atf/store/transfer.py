@@ -1,7 +1,7 @@
-"""Live tasks to and from a file: for a backup, another store, or another number of partitions.
+"""Live tasks to a file: for a backup, another store, or another number of partitions. recovery.py reads it.
 
 The file holds one JSON object a line: first a header, then lambdas, then tasks. An export that was interrupted goes on where
-it stopped when it is given the same file; an import may simply be run again, since a task that is already there is left alone.
+it stopped when it is given the same file.
 
 What runs at the time of the export is exported as due now: after an import it runs again. Stop the executors or pause the
 lambdas first where that matters. Finished tasks stay behind.
@@ -19,10 +19,10 @@ from atf.task import Status
 
 from .lines import FORMAT, MAX_LINE_BYTES, EndLine, Header, LambdaLine, Line, PageLine, TaskLine, decode, encode
 from .store import Store
-from .types import LambdaRecord, RestoredTask, TaskRecord
+from .types import TaskRecord
 
-_PAGE: Final = 256
 _WAITING: Final = frozenset({Status.NEW, Status.RETRIABLE_FAILURE})
+_HELD: Final = frozenset({Status.CLAIMED, Status.PROCESSING})
 Progress = Callable[[int], None]
 """Called with the number of tasks dealt with so far."""
 
@@ -47,7 +47,7 @@ async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: 
         file.seek(point.bytes)
         file.truncate()
         if not point.bytes:
-            file.write(encode(Header(FORMAT, store.partitions)))
+            file.write(encode(Header(FORMAT, store.partitions, await store.time_us())))
             for each in (await store.lambdas()).values():
                 file.write(encode(LambdaLine(*each)))
         while True:
@@ -88,6 +88,8 @@ async def _task_line(store: Store, record: TaskRecord) -> TaskLine:
         runs=record.runs,
         fence=record.fence,
         error=record.error,
+        held=record.status in _HELD,
+        cancel_requested=record.cancel_requested,
     )
 
 
@@ -105,7 +107,7 @@ def _resume(path: Path, partitions: int) -> _Point:
     if not path.exists():
         return point
     with path.open("rb") as file:
-        for number, raw in enumerate(_lines(file)):
+        for number, raw in enumerate(lines_of(file)):
             size += len(raw)
             line = _decode(raw)
             if number == 0 and not isinstance(line, Header):
@@ -129,94 +131,7 @@ def _decode(raw: bytes) -> Line | None:
         return None
 
 
-def _lines(file: BinaryIO) -> Iterator[bytes]:
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
     """The lines of a file; one that is longer than any of ours comes in pieces, whatever the memory."""
     while raw := file.readline(MAX_LINE_BYTES):
         yield raw
-
-
-async def import_tasks(store: Store, path: Path, progress: Progress = lambda _: None) -> tuple[int, int]:
-    """Stores every task of an export that is not there yet. Ordered tasks come last, in their order.
-
-    Returns:
-        (tasks stored, tasks that were there before).
-
-    Raises:
-        InvalidArgument: the file is no export, is incomplete, or a line of it is damaged.
-    """
-    stored = present = 0
-    batch: list[TaskLine] = []
-    ordered: list[TaskLine] = []
-    complete = False
-
-    async def flush(lines: list[TaskLine]) -> None:
-        nonlocal stored, present
-        new = await _restore(store, lines)
-        stored, present = stored + new, present + len(lines) - new
-        progress(stored + present)
-
-    for line in _read(path):
-        match line:
-            case LambdaLine():
-                await _restore_lambda(store, line)
-            case TaskLine():
-                (ordered if line.ordering_key else batch).append(line)
-                if len(batch) == _PAGE:
-                    await flush(batch)
-                    batch = []
-            case EndLine():
-                complete = True
-    ordered.sort(key=lambda each: (each.ordering_key, each.place))
-    await flush(batch + ordered)
-    if not complete:
-        raise InvalidArgument(
-            f"{path}: the export was interrupted; {stored} tasks were stored. Finish it, import again"
-        )
-    return stored, present
-
-
-def _read(path: Path) -> Iterator[Line]:
-    with path.open("rb") as file:
-        for number, raw in enumerate(_lines(file), 1):
-            try:
-                line = decode(raw)
-            except InvalidArgument as error:
-                raise InvalidArgument(
-                    f"{path} line {number}: {error}. Export again; what was imported stays"
-                ) from error
-            if (number == 1) != isinstance(line, Header):
-                raise InvalidArgument(f"{path} line {number}: this is no export of a task store")
-            if isinstance(line, Header) and line.format != FORMAT:
-                raise InvalidArgument(f"{path}: format {line.format}; this release reads format {FORMAT}")
-            yield line
-
-
-async def _restore_lambda(store: Store, line: LambdaLine) -> None:
-    record = LambdaRecord(line.name, line.spec, line.queue_limit, line.enqueue_timeout_us, line.paused)
-    if line.name not in await store.lambdas():
-        await store.register([record])
-        if line.paused:
-            await store.set_paused(line.name, paused=True)
-
-
-async def _restore(store: Store, lines: list[TaskLine]) -> int:
-    tasks = [
-        RestoredTask(
-            id=each.id.partition("-")[2],
-            lambda_name=each.lambda_name,
-            priority=each.priority,
-            spec=each.spec,
-            digest=each.digest,
-            scheduled_at_us=each.scheduled_at_us,
-            next_at_us=each.next_at_us,
-            limits=each.limits,
-            ordering_key=each.ordering_key,
-            attempts=each.attempts,
-            losses=each.losses,
-            runs=each.runs,
-            fence=each.fence,
-            error=each.error,
-        )
-        for each in lines
-    ]
-    return sum(await store.restore(tasks))

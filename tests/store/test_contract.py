@@ -125,7 +125,10 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
     async def step(number: int) -> None:
         match chance.randrange(16):
             case 0 | 1:
-                options = {"partition": chance.randrange(2), "ordering_key": chance.choice(["", "", "k"])}
+                options: dict[str, Any] = {
+                    "partition": chance.randrange(2),
+                    "ordering_key": chance.choice(["", "", "k"]),
+                }
                 delay_us = chance.choice([0, 0, US, 30 * US])
                 await store.schedule(
                     [world.task(name, delay_us=delay_us, **options) for name in chance.sample(names, 3)]

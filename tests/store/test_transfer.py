@@ -11,8 +11,9 @@ import pytest
 from atf.config import StoreSettings, Timing
 from atf.errors import InvalidArgument
 from atf.runtime import SystemRuntime
+from atf.store.recovery import import_tasks
 from atf.store.store import Store
-from atf.store.transfer import export_tasks, import_tasks
+from atf.store.transfer import export_tasks
 from atf.store.types import LambdaRecord, Outcome, TaskRecord
 from atf.task import US, Status
 
@@ -70,7 +71,8 @@ async def test_live_tasks_arrive_with_what_they_had_been_through(world: World, c
     file = tmp_path / "tasks.jsonl"
     assert await export_tasks(world.store, file) == len(before) == 8
     target = await another_store(clock)
-    assert await import_tasks(target, file) == (8, 0)
+    done = await import_tasks(target, file)
+    assert (done.stored, done.present) == (8, 0)
     after = await live(target)
     assert (
         set(after) == set(before) == {"lost", "failed", "running", "later", "quiet", "z-first", "m-second", "a-third"}
@@ -122,7 +124,7 @@ async def test_ordered_tasks_keep_their_order(world: World, clock: Clock, tmp_pa
     file = tmp_path / "tasks.jsonl"
     await export_tasks(world.store, file)
     target = await another_store(clock)
-    await import_tasks(target, file)
+    await import_tasks(target, file, settle=False)
     there = World(target, clock)
     partition = target.partition_for("key")
     order = []
@@ -161,7 +163,8 @@ async def test_an_import_may_be_run_again(world: World, clock: Clock, tmp_path: 
     partition = target.partition_for("failed")
     clock.advance(BACKOFF_US / US)
     await there.passes(partition)
-    assert await import_tasks(target, file) == (0, 8)
+    done = await import_tasks(target, file)
+    assert (done.stored, done.present) == (0, 8)
     assert (await live(target))["failed"].status is Status.ENQUEUED  # what has moved on since is left alone
     await there.check()
     await target.close()
@@ -203,8 +206,8 @@ async def test_many_tasks_with_progress(world: World, clock: Clock, tmp_path: Pa
     assert told == sorted(told)
     target = await another_store(clock, 5)
     told.clear()
-    stored, _ = await import_tasks(target, file, told.append)
-    assert stored == 600
+    done = await import_tasks(target, file, told.append)
+    assert done.stored == 600
     assert told[-1] >= 600
     assert (await target.counts(LAMBDA))[Status.NEW] == 600
     await target.close()

@@ -18,8 +18,9 @@ from atf.config import StoreSettings, Timing
 from atf.errors import AtfError, InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store.lines import MAX_LINE_BYTES, MAX_SPEC_BYTES, EndLine, LambdaLine, PageLine, TaskLine, decode, encode
+from atf.store.recovery import import_tasks
 from atf.store.store import Store
-from atf.store.transfer import export_tasks, import_tasks
+from atf.store.transfer import export_tasks
 
 from .examples import JSON_VALUES, NUMBERS, TEXTS, fuzz, understood_or
 from .texts import BOMBS
@@ -48,7 +49,8 @@ async def imported(path: Path) -> tuple[int, int]:
     """Imports into an empty store, and sees to it that all that arrived can be read and worked on."""
     store = await Store.open(StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=fakeredis.FakeServer())
     try:
-        return await import_tasks(store, path)
+        done = await import_tasks(store, path)
+        return done.stored, done.present
     finally:
         while True:
             made = await store.enqueue(0, 0)

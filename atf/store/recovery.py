@@ -1,0 +1,217 @@
+"""Tasks back from the file of an export: into an empty store, another one, or one with another number of partitions.
+
+An import may be run again, since a task that is already there is left alone. It tells which tasks may have run since the export:
+the file can't know, so those are all that were running then, or have become due until now. Where the old store can still be
+asked, it knows: what has ended there is left out.
+
+Executors may still run what the old store gave them. So that nothing runs twice at the same time, no claims are given for one
+heartbeat timeout; by then such executors have ended.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from atf.errors import InvalidArgument
+from atf.task import FINISHED, Status
+
+from .lines import FORMAT, EndLine, Header, LambdaLine, Line, TaskLine, decode
+from .store import Store
+from .transfer import Progress, lines_of
+from .types import LambdaRecord, RestoredTask, TaskRecord
+
+_PAGE: Final = 256
+
+
+class Why(enum.StrEnum):
+    """Why a task may have run since the export."""
+
+    HELD = "held"  # an executor had it when it was exported
+    DUE = "due"  # it was due then, or has become due since
+
+
+class Ran(enum.StrEnum):
+    """Whether a task has run since the export."""
+
+    MAYBE = "maybe"  # nobody can be asked
+    YES = "yes"  # it has begun, and has not ended: it runs again
+    ENDED = "ended"  # the old store has its end: it was left out
+
+
+class Suspect(NamedTuple):
+    """A task that has run since the export, or may have."""
+
+    id: str  # in the store that it was brought back to
+    lambda_name: str
+    due_at_us: int  # 0: it was held
+    runs: int  # until the export
+    why: Why
+    ran: Ran
+    status: Status | None = None  # in the old store
+
+
+@dataclass
+class Imported:
+    """What an import has done.
+
+    Attributes:
+        stored: tasks that were stored.
+        present: tasks that were there before, and were left alone.
+        ended: tasks that had ended in the old store, and were left out.
+        may_have_run: tasks stored that have run since the export, or may have.
+        begun_us: when the export began; 0: the file does not say.
+        claims_from_us: from when on tasks start; 0: at once.
+    """
+
+    stored: int = 0
+    present: int = 0
+    ended: int = 0
+    may_have_run: int = 0
+    begun_us: int = 0
+    claims_from_us: int = 0
+
+
+async def import_tasks(
+    store: Store,
+    path: Path,
+    progress: Progress = lambda _: None,
+    *,
+    report: Callable[[Suspect], None] = lambda _: None,
+    old: Store | None = None,
+    settle: bool = True,
+) -> Imported:
+    """Stores every task of an export that is not there yet. Ordered tasks come last, in their order.
+
+    Args:
+        store: where they go.
+        path: the export.
+        progress: called with the number of tasks dealt with so far.
+        report: called with each task that has run since the export, or may have.
+        old: the store that was exported, if it can still be asked.
+        settle: whether executors may still hold claims of these tasks, so that none are given for one heartbeat timeout.
+
+    Raises:
+        InvalidArgument: the file is no export, is incomplete, or a line of it is damaged.
+    """
+    done = Imported()
+    work = _Work(store, old, await store.time_us(), report, done)
+    batch: list[TaskLine] = []
+    ordered: list[TaskLine] = []
+    complete = False
+    for line in _read(path):
+        match line:
+            case Header():
+                done.begun_us = line.begun_us
+                if settle:
+                    done.claims_from_us = await store.settle()
+            case LambdaLine():
+                await _restore_lambda(store, line)
+            case TaskLine():
+                (ordered if line.ordering_key else batch).append(line)
+                if len(batch) == _PAGE:
+                    await work.restore(batch)
+                    progress(done.stored + done.present + done.ended)
+                    batch = []
+            case EndLine():
+                complete = True
+    ordered.sort(key=lambda each: (each.ordering_key, each.place))
+    await work.restore(batch + ordered)
+    progress(done.stored + done.present + done.ended)
+    if not complete:
+        raise InvalidArgument(
+            f"{path}: the export was interrupted; {done.stored} tasks were stored. Finish it, import again"
+        )
+    return done
+
+
+def _read(path: Path) -> Iterator[Line]:
+    with path.open("rb") as file:
+        for number, raw in enumerate(lines_of(file), 1):
+            try:
+                line = decode(raw)
+            except InvalidArgument as error:
+                raise InvalidArgument(
+                    f"{path} line {number}: {error}. Export again; what was imported stays"
+                ) from error
+            if (number == 1) != isinstance(line, Header):
+                raise InvalidArgument(f"{path} line {number}: this is no export of a task store")
+            if isinstance(line, Header) and line.format != FORMAT:
+                raise InvalidArgument(f"{path}: format {line.format}; this release reads format {FORMAT}")
+            yield line
+
+
+async def _restore_lambda(store: Store, line: LambdaLine) -> None:
+    record = LambdaRecord(line.name, line.spec, line.queue_limit, line.enqueue_timeout_us, line.paused)
+    if line.name not in await store.lambdas():
+        await store.register([record])
+        if line.paused:
+            await store.set_paused(line.name, paused=True)
+
+
+@dataclass
+class _Work:
+    """Stores lines and counts them."""
+
+    store: Store
+    old: Store | None
+    now_us: int
+    report: Callable[[Suspect], None]
+    done: Imported
+
+    async def restore(self, lines: list[TaskLine]) -> None:
+        known = await self.old.get([each.id for each in lines]) if self.old else [None] * len(lines)
+        kept: list[tuple[TaskLine, TaskRecord | None]] = []
+        for line, record in zip(lines, known, strict=True):
+            if record is not None and record.status in FINISHED:
+                self.done.ended += 1
+                self.report(self._suspect(line, Ran.ENDED, record.status))
+            else:
+                kept.append((line, record))
+        results = await self.store.restore([_task(line) for line, _ in kept])
+        # Its executor was to stop it, and is gone: it has ended as any cancelled task that is lost.
+        await self.store.cancel([self._new_id(line) for line, _ in kept if line.cancel_requested])
+        for (line, record), stored in zip(kept, results, strict=True):
+            self.done.stored += stored
+            self.done.present += not stored
+            ran = self._ran(line, record)
+            if stored and ran is not None and not line.cancel_requested:
+                self.done.may_have_run += 1
+                self.report(self._suspect(line, ran, record.status if record else None))
+
+    def _ran(self, line: TaskLine, record: TaskRecord | None) -> Ran | None:
+        """Whether a task has run; None: it has not."""
+        if record is not None:
+            return Ran.YES if line.held or record.runs > line.runs else None
+        return Ran.MAYBE if line.next_at_us <= self.now_us else None
+
+    def _suspect(self, line: TaskLine, ran: Ran, status: Status | None) -> Suspect:
+        why = Why.HELD if line.held else Why.DUE
+        due_at_us = 0 if line.held else line.next_at_us or line.scheduled_at_us
+        return Suspect(self._new_id(line), line.lambda_name, due_at_us, line.runs, why, ran, status)
+
+    def _new_id(self, line: TaskLine) -> str:
+        name = line.id.partition("-")[2]
+        return f"{self.store.partition_for(line.ordering_key or name)}-{name}"
+
+
+def _task(line: TaskLine) -> RestoredTask:
+    return RestoredTask(
+        id=line.id.partition("-")[2],
+        lambda_name=line.lambda_name,
+        priority=line.priority,
+        spec=line.spec,
+        digest=line.digest,
+        scheduled_at_us=line.scheduled_at_us,
+        next_at_us=line.next_at_us,
+        limits=line.limits,
+        ordering_key=line.ordering_key,
+        attempts=line.attempts,
+        losses=line.losses,
+        runs=line.runs,
+        fence=line.fence,
+        error=line.error,
+    )
