@@ -214,6 +214,11 @@ class Freezer:
         """A worker has been started."""
         self._pairs[worker] = (guard, table)
 
+    def holds(self, process: Process) -> bool:
+        """Whether a worker, or the worker of a guard, holds claims."""
+        pairs = ((worker, *pair) for worker, pair in self._pairs.items())
+        return any(process in {worker, guard} and table.oldest_lease_us for worker, guard, table in pairs)
+
     def freeze(self, address: str, seconds: float, kind: str) -> None:
         """SIGSTOP, and SIGCONT after a while."""
         process = self._world.processes.get(address)

@@ -244,7 +244,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "deaf_executor": Mutant("an executor without heartbeats goes on", patches=_deaf_executor),
     "lost_goes_on": Mutant("a run goes on although its claim is lost", patches=_lost_goes_on),
 }
-QUICK: Final = ("no_fence", "claim_of_what_is_held", "lost_pop_not_redriven", "pushed_early", "idle_guard")
+QUICK: Final = ("no_fence", "finish_without_token", "lost_pop_not_redriven", "pushed_early", "short_lease")
 """Those that every test run has to catch, on forty seeds."""
 
 

@@ -47,14 +47,14 @@ class Nemesis:
             (1, self._freeze_host),
             (1, self._freeze_store),
             (6, self._cut),
-            (2, self._store_clock),
+            (4, self._store_clock),
             (2, self._wall_clock),
             (2, self._wipe_queue),
             (2, self._fill_store),
             (3, self._terminate),
         ]
         if not world.server.durable:
-            kinds.append((4, self._roll_back))
+            kinds.append((6, self._roll_back))
         self._weights = [weight for weight, _ in kinds]
         self._kinds = [kind for _, kind in kinds]
 
@@ -86,7 +86,9 @@ class Nemesis:
             for address, process in self._world.processes.items()
             if process.alive and address[0] == "h" and address.split("-")[1][0] == mark and address[1].isdigit()
         ]
-        return self._chance.choice(found) if found else None
+        busy = [each for each in found if self._world.freezer.holds(self._world.processes[each])]
+        chosen = busy if busy and self._chance.random() < 0.8 else found
+        return self._chance.choice(chosen) if chosen else None
 
     def _kind(self, address: str) -> str:
         return "controller" if address.endswith("ctl") else address.split("-", maxsplit=1)[0]
@@ -125,7 +127,7 @@ class Nemesis:
     def _seconds(self) -> float:
         from .world import TIMING
 
-        return self._chance.choice((0.5, 2.0, 5.0, 8.0, 12.0, 25.0, 3 * TIMING.heartbeat_timeout))
+        return self._chance.choice((0.5, 2.0, 8.0, 12.0, 25.0, 25.0, 3 * TIMING.heartbeat_timeout))
 
     def _freeze_role(self) -> None:
         address = self._role()

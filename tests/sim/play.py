@@ -118,8 +118,8 @@ def _judge(world: World, result: Result) -> None:
     result.faults, result.moves = world.chronicle.faults, world.chronicle.moves
     result.virtual_s = world.loop.time()
     result.digest = world.chronicle.digest
-    if result.wrong:
-        result.story = world.chronicle.story(*{task_id for _, task_id, _ in result.wrong if task_id})
+    about = {task_id for _, task_id, _ in result.wrong if task_id}
+    result.story = world.chronicle.story(*(about or world.server.tasks()))
 
 
 def _sentence(finding: Finding) -> str:

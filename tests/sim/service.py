@@ -95,13 +95,13 @@ class Service:
         kind = chance.random()
         if kind < 0.06:
             return hopeless.options(**options).prepare()
-        if kind < 0.10:
+        if kind < 0.08:
             return poison.options(**options).prepare()
-        if kind < 0.15:
+        if kind < 0.13:
             return stubborn.options(**options).prepare(chance.choice((0.5, 3.0, 30.0)))
         if chance.random() < 0.1:
             options["max_attempts"] = 1
-        seconds = chance.choice((0.02, 0.02, 0.5, 3.0, 10.0, 25.0))
+        seconds = chance.choice((0.02, 0.5, 3.0, 10.0, 25.0, 25.0))
         return step.options(**options).prepare(seconds, chance.choice((0, 0, 0, 1, 2)))
 
     async def _pause(self, client: AsyncClient) -> None:
