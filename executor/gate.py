@@ -3,7 +3,7 @@
 A suspect has lost an executor before. What kills its process mostly does so at once, so suspects start one by one: then the
 guilty one is the only suspect there, or among few. Of several, nobody can say which it was; none is charged, and each of them is
 claimed to run alone from then on, like one that may be lost only once more: whatever runs alone takes no neighbour along, and if
-its executor dies again it was the cause. Pure: it is told the time.
+its executor dies again it was the cause. Ordinary tasks never wait for suspects, however many there are. Pure: it is told the time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from .watch import WAITED_S
 
 SUSPECT_S: Final = 0.05
 """Seconds a suspect runs until the next one may start; sooner, if its end is recorded. Short, since all that a killed executor
-had started are suspects, and want to run again within a second or two."""
+had started are suspects, and want to run again within a second or two. Not shorter when there are many: all that run beside the
+guilty one run alone from then on, and a hundred of those cost more than they would have waited."""
 
-MAX_SUSPECTS: Final = 16
-"""So many may wait for their turn in one executor; others run elsewhere."""
+MAX_SUSPECTS: Final = 256
+"""So many may wait for their turn. Of more the first pass at once: about as many run in one executor, so no single task made more
+of them, and the slots are for ordinary tasks too."""
 
 
 class Gate:
@@ -44,8 +46,8 @@ class Gate:
 
     @property
     def crowded(self) -> bool:
-        """Whether nothing more is wanted: a task is to run alone, or many suspects wait for their turn."""
-        return bool(self._alone) or self._single is not None or len(self._suspects) >= MAX_SUSPECTS
+        """Whether nothing more is wanted: a task is to run alone. Suspects that wait are no reason, since they fill no lane."""
+        return bool(self._alone) or self._single is not None
 
     def admit(self, tasks: Iterable[HeldTask]) -> None:
         """Takes tasks that have arrived, or that could not start yet."""
@@ -74,20 +76,32 @@ class Gate:
             if not passed and len(held) == len(self._alone) + len(self._suspects):
                 self._single = self._alone.popleft()
                 passed = [self._single]
-        elif self._suspects and self._wait(now) == 0:
-            self._suspect = self._suspects.popleft()
-            passed.append(self._suspect)
+        else:
+            passed += [self._suspects.popleft() for _ in range(len(self._suspects) - MAX_SUSPECTS)]
+            if self._suspects and self._wait(now) == 0:
+                self._suspect = self._suspects.popleft()
+                passed.append(self._suspect)
         return passed
 
     def overdue(self, now: float) -> list[HeldTask]:
-        """Takes back what has waited too long behind a task that runs alone: that may take hours, and another executor be free."""
-        return self.withdraw() if self._single is not None and self._wait_behind(self._single, now) == 0 else []
+        """Takes back what has waited too long, since another executor may be free: suspects for their turn, and everything behind
+        a task that runs alone, which may take hours.
+        """
+        if self._single is not None:
+            return self.withdraw() if self._wait_behind(self._single, now) == 0 else []
+        tasks = [task for task in self._suspects if self._left(task, now) == 0]
+        if tasks:
+            self._suspects = deque(task for task in self._suspects if self._left(task, now) > 0)
+        return tasks
 
     def next_in(self, now: float) -> float | None:
         """Seconds until `release` or `overdue` may answer otherwise by the passing of time alone; None: they won't."""
         if self._single is not None:
             return self._wait_behind(self._single, now) if self._suspects or self._alone or self._ordinary else None
-        return self._wait(now) if self._suspects and not self._alone else None
+        if not self._suspects:
+            return None
+        left = min(self._left(task, now) for task in self._suspects)
+        return left if self._alone else min(left, self._wait(now))
 
     def withdraw(self) -> list[HeldTask]:
         """Takes back everything that waits here."""
@@ -117,6 +131,11 @@ class Gate:
         if not single.started or single.outcome is not None:
             return WAITED_S  # as in _wait
         return max(0.0, single.started_at + WAITED_S - now)
+
+    @staticmethod
+    def _left(task: HeldTask, now: float) -> float:
+        """Seconds that a suspect may still wait."""
+        return max(0.0, task.waiting_since + WAITED_S - now)
 
     def _wait(self, now: float) -> float:
         if self._suspect is None:

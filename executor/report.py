@@ -6,7 +6,7 @@ Makes the messages; sending them until they are answered is sender.py's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from typing import Final, cast
 
 from atf.config import Timing
 from atf.rpc import hsc_pb2 as h
@@ -18,6 +18,10 @@ from atf.task import US, clip
 from .held import HeldTask, Ledger
 from .outcome import Failed, to_result
 from .sender import CALL_S, Sender
+
+UNANSWERED_S: Final = 0.2
+"""Seconds without an answer to results after which nothing more should be begun. An answer takes milliseconds; and what is run
+while the HSC is away may all have been run in vain, and makes as many suspects."""
 
 
 class Report:
@@ -68,6 +72,10 @@ class Report:
             timing=timing,
             runtime=runtime,
         )
+
+    def stuck(self, now: float) -> bool:
+        """Whether results have gone unanswered for too long by `now`, of the monotonic clock. `moved` is called when that ends."""
+        return self.results.unanswered(now) >= UNANSWERED_S
 
     def ended(self, tasks: Iterable[HeldTask]) -> None:
         """Tells how these runs ended; each has an outcome."""

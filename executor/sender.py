@@ -73,6 +73,7 @@ class Sender(Generic[M]):
         self._pauses = Pauses(runtime.random, first=_RETRY_FIRST_S, most=_RETRY_MOST_S)
         self._trouble = Trouble(self._log, "hsc")
         self._waiting: deque[tuple[HeldTask, M]] = deque()
+        self._asking_since: float | None = None
         self._wake = asyncio.Event()
 
     def add(self, items: Sequence[tuple[HeldTask, M]]) -> None:
@@ -81,26 +82,36 @@ class Sender(Generic[M]):
         if items:
             self._wake.set()
 
+    def unanswered(self, now: float) -> float:
+        """Seconds of the monotonic clock for which calls have gone without an answer; 0: none is asked for."""
+        return 0.0 if self._asking_since is None else now - self._asking_since
+
     async def run(self) -> None:
         """Sends until cancelled."""
         while True:
             await self._wake.wait()
             while self._waiting:
                 await self.once()
+            self._asking_since = None
             self._wake.clear()
 
     async def once(self) -> None:
         """Sends one batch until it is answered."""
         batch = self._batch()
         while batch := self._still_ours(batch):
+            if self._asking_since is None:
+                self._asking_since = self._runtime.monotonic()
             try:
                 verdicts = await self._call(batch)
             except InvalidArgument as error:
+                self._asking_since = None
                 batch = self._narrow(batch, error)
+                self._moved()
             except Exception as error:  # noqa: BLE001  whatever it is: the claims are still ours to answer for
                 self._trouble.failed(self._what, error)
                 await asyncio.sleep(self._pauses.next())
             else:
+                self._asking_since = None
                 self._trouble.ended(self._what)
                 self._pauses.reset()
                 self._answered(batch, verdicts)

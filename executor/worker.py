@@ -22,7 +22,7 @@ from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
 from atf.log import get_logger
 from atf.rpc import controller_pb2 as c
 from atf.rpc.api import HSC, Controller
-from atf.runtime import Runtime, happens
+from atf.runtime import Runtime, end, happens
 
 from .begin import LastLook
 from .fetch import Fetch
@@ -137,12 +137,12 @@ class Executor:
                     duty.result()  # a bug, or the wrong host: it is raised here
             return self._code
         finally:
-            for each in (draining, *duties):
-                each.cancel()
-            await asyncio.gather(draining, *duties, return_exceptions=True)
-            if self._timer is not None:
-                self._timer.cancel()
-            self._lanes.close()
+            try:
+                await end([draining, *duties])
+            finally:
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._lanes.close()
 
     def drain(self) -> None:
         """Takes no more, hands back what has not started, lets the rest end; then `run` returns. May be called again."""
@@ -175,11 +175,12 @@ class Executor:
 
     def _room(self, is_async: bool, lambdas: Sequence[str]) -> int:
         """How many tasks of one kind to ask for now."""
-        if self._gate.crowded:
+        now = self._runtime.monotonic()
+        if self._gate.crowded or self._report.stuck(now):
             return 0
         lanes, running, waiting = self._lanes.load(is_async)
         load = (lanes, running, waiting + len(self._stale))
-        return min(self.ledger.room, self._pace.room(lambdas, load, self._runtime.monotonic()))
+        return min(self.ledger.room, self._pace.room(lambdas, load, now))
 
     def _admit(self, reply: c.NextWorkReply) -> None:
         """Takes the claims of an answer. When this returns they are in the table, so the answer may be acknowledged."""

@@ -281,6 +281,31 @@ async def test_nothing_is_asked_for_while_every_lane_is_taken_by_long_work(world
 
 
 @virtual(held)
+async def test_nothing_is_asked_for_while_results_go_unanswered(world: HeldWorld) -> None:
+    """Else an executor that is cut off from the HSC runs task after task in vain, and each is a suspect afterwards."""
+    world.controller.give(job("0-a"))
+    await world.settle()
+    world.hsc.failing["set_results"] = Unavailable("gone")
+    world.held.end("0-a")
+    await asyncio.sleep(0.15)
+    world.controller.give(job("0-b"))
+    await world.settle()
+    asked = len(world.controller.requests)
+    assert asked == 3, "a short silence means nothing"
+    await asyncio.sleep(0.1)
+    world.controller.give(job("0-c"))
+    await world.settle()
+    world.held.end("0-b")
+    await asyncio.sleep(5)
+    assert len(world.controller.requests) == asked
+    del world.hsc.failing["set_results"]
+    await asyncio.sleep(1.1)
+    assert sorted(world.outcomes()) == ["0-a", "0-b"]
+    assert world.held.running.keys() == {"0-c"}
+    assert len(world.controller.requests) == asked + 1
+
+
+@virtual(held)
 async def test_a_controller_on_another_host_ends_the_executor(world: HeldWorld) -> None:
     world.controller.put(FailedPrecondition("another host"))
     await asyncio.sleep(0.1)
@@ -294,11 +319,33 @@ async def test_a_suspect_starts_only_when_the_result_of_the_one_before_is_record
     await world.settle()
     world.hsc.failing["set_results"] = Unavailable("gone")
     world.held.end("0-a")
-    await asyncio.sleep(2)
+    await asyncio.sleep(0.3)
     assert sorted(world.held.running) == []
     del world.hsc.failing["set_results"]
-    await asyncio.sleep(1)
+    await asyncio.sleep(0.6)
     assert sorted(world.held.running) == ["0-poison"]
+
+
+@virtual(held)
+async def test_ordinary_tasks_go_on_while_many_suspects_wait(world: HeldWorld) -> None:
+    world.controller.give(*(job(f"0-s{n}", losses=1) for n in range(100)))
+    await world.settle()
+    assert sorted(world.held.running) == ["0-s0"]
+    for n in range(3):
+        world.controller.give(job(f"0-{n}"))
+        await world.settle()
+        assert sorted(world.held.running) == [f"0-{n}", "0-s0"], "a free lane is filled at once"
+        world.held.end(f"0-{n}")
+        await world.settle()
+    assert sorted(world.outcomes()) == ["0-0", "0-1", "0-2"]
+
+
+@virtual(held)
+async def test_suspects_that_find_no_lane_for_a_second_are_handed_back(world: HeldWorld) -> None:
+    world.controller.give(*(job(f"0-s{n}", losses=1) for n in range(10)))
+    await asyncio.sleep(1.2)
+    assert sorted(world.held.running) == ["0-s0", "0-s1"]
+    assert sorted(world.hsc.returned) == [f"0-s{n}" for n in range(2, 10)]
 
 
 @virtual(held)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from atf.config import Timing
+from atf.errors import InvalidArgument, Unavailable
 from atf.executor.sender import Sender
 from atf.rpc import hsc_pb2 as h
 from atf.runtime import end
@@ -23,23 +24,37 @@ class Sending:
         self.sent: list[list[str]] = []
         self.released: list[str] = []
         self.away: set[str] = set()
+        self.refused: list[str] = []
+        """Whose items are invalid."""
+        self.mute = False
+        """Whether no call gets through."""
+        self.moves = 0
+        self.tasks: dict[str, Any] = {}
         ledger: Any = SimpleNamespace(release=lambda tasks: self.released.extend(each.task_id for each in tasks))
         self.sender: Sender[h.Result] = Sender(
             "set_results",
             call=self._call,
             refused=lambda _task, _error: None,
             ledger=ledger,
-            moved=lambda: None,
+            moved=self._moved,
             timing=Timing(),
             runtime=runtime,
         )
 
     def add(self, *ids: str) -> None:
         tasks: list[Any] = [SimpleNamespace(task_id=each, lost=False, lease_us=1 << 60) for each in ids]
+        self.tasks |= {each.task_id: each for each in tasks}
         self.sender.add([(each, h.Result()) for each in tasks])
+
+    def _moved(self) -> None:
+        self.moves += 1
 
     async def _call(self, batch: list[tuple[Any, h.Result]]) -> Sequence[h.Verdict]:
         ids = [task.task_id for task, _ in batch]
+        if self.mute:
+            raise Unavailable("gone")
+        if set(ids) & set(self.refused):
+            raise InvalidArgument("too bad")
         self.sent.append(ids)
         return [h.UNKNOWN if each in self.away else h.OK for each in ids]
 
@@ -66,3 +81,39 @@ async def test_what_could_not_be_recorded_is_kept_and_sent_again(world: Sending)
     world.away = set()
     await asyncio.sleep(2)
     assert world.released == ["0-a", "0-c", "1-b"]
+
+
+@virtual(sending)
+async def test_it_knows_for_how_long_nothing_was_answered(world: Sending) -> None:
+    now = asyncio.get_running_loop().time
+    assert world.sender.unanswered(now()) == 0
+    world.mute = True
+    world.add("0-a")
+    await asyncio.sleep(0.5)
+    world.add("0-b")
+    await asyncio.sleep(3)
+    assert 3.4 < world.sender.unanswered(now()) <= 3.5, "each repeated call counts on"
+    world.mute = False
+    await asyncio.sleep(1.1)
+    assert world.released == ["0-a", "0-b"]
+    assert world.sender.unanswered(now()) == 0
+
+
+@virtual(sending)
+async def test_a_refusal_is_an_answer(world: Sending) -> None:
+    world.refused.append("0-a")
+    world.add("0-a")
+    await asyncio.sleep(0.5)
+    assert world.sender.unanswered(asyncio.get_running_loop().time()) == 0
+    assert world.moves == 1, "there may be room now, or nothing be left"
+
+
+@virtual(sending)
+async def test_what_is_given_up_is_not_asked_for_any_more(world: Sending) -> None:
+    world.mute = True
+    world.add("0-a")
+    await asyncio.sleep(0.5)
+    world.tasks["0-a"].lost = True
+    await asyncio.sleep(2)
+    assert world.released == ["0-a"]
+    assert world.sender.unanswered(asyncio.get_running_loop().time()) == 0
