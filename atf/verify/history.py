@@ -219,8 +219,10 @@ class _Checker:
                 task = self._tasks[event.task_id]
                 if task.accepted is None:
                     task.called, task.accepted, task.due_us = True, event, event.due_us
+                    forgot_us = max((each.at_us for each in self._forgot), default=-1)
                     for run in task.runs:  # the answer came late
-                        self._early(event.task_id, run, event.due_us)
+                        if run.start_us > forgot_us:  # else it ran by an earlier call, which the store has forgotten
+                            self._early(event.task_id, run, event.due_us)
             case Rescheduled():
                 task = self._tasks[event.task_id]
                 task.due_us, task.not_before_us = event.due_us, 0

@@ -80,6 +80,7 @@ def test_early_is_by_the_store_s_clock_also_if_the_acceptance_is_heard_of_late()
         Found(END, "t", "SUCCESS", True),
     ]
     assert check(late).counts == {Breach.EARLY: 1}
+    assert check([*late, Forgot(7, 6)]).findings == [], "it was stored twice, and forgotten in between"
 
 
 def test_a_run_before_the_backoff_is_over_is_early_unless_the_store_forgot_the_failure() -> None:
