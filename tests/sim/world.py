@@ -152,7 +152,9 @@ class World:
         else:
             body = {"frontend": self._frontend, "hsc": self._hsc, "consumer": self._consumer}[role]
             process = self.start(address, f"host-{address}", body)
-        process.on_end.append(lambda: self.loop.later(self.chance.uniform(0.1, 5), lambda: self.boot(address)))
+        process.on_end.append(
+            lambda: self.loop.later(self.chance.choice((0.05, 0.5, 2, 5)), lambda: self.boot(address))
+        )
 
     def boot_all(self) -> None:
         """Starts everything that does not run."""
