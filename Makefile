@@ -43,7 +43,7 @@ SIM := PYTHONPATH=. PYTHONHASHSEED=0 .venv/bin/python -P -m tests.sim
 
 .PHONY: sim
 sim: .venv/.ready ## play the whole cluster on virtual time, with every kind of fault: SEEDS=200 SEED_BASE=1, or one SEED=n with its story
-	$(SIM) $(if $(SEED),seed $(SEED),run --seeds $(or $(SEEDS),200) --base $(or $(SEED_BASE),1))
+	$(SIM) $(if $(SEED),seed $(SEED) --story,run --seeds $(or $(SEEDS),200) --base $(or $(SEED_BASE),1))
 
 .PHONY: mutants
 mutants: .venv/.ready ## switch on bugs in the simulation: each must be caught within 200 seeds; NAMES="no_fence ..." for some
@@ -69,6 +69,10 @@ acl: .venv/.ready ## run the store's tests as the user that ships, who may do on
 contract: .venv/.ready ## run the store's tests on every server, Redis 7.0 (fetched, without root) among them; judge the slow logs
 	.venv/bin/python -P tools/get_redis.py .build/redis-7.0 7.0
 	.venv/bin/python -P tools/contract.py
+
+.PHONY: upgrade
+upgrade: .venv/.ready ## replace role by role of an older release, under load, and go back; needs the history of git
+	.venv/bin/python -P tools/rolling_upgrade.py
 
 .PHONY: check
 check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current

@@ -18,7 +18,9 @@ from .server import told
 
 _FIELDS: Final = ("partitions", "data", "timeout", "settled")
 _LIBRARY: Final = re.compile(r"atf_(\d+)_[0-9a-f]+")
-_CLIENT: Final = re.compile(r"\bname=(atf_\S+)")
+_CLIENT: Final = re.compile(r"\bname=(atf_\S+|atf)(?=\s)")
+_UNTOLD: Final = "atf"
+"""The name of the first release's connections, which does not tell their library."""
 
 
 async def libraries(link: Link) -> Finding:
@@ -52,7 +54,8 @@ def judge_libraries(code: Mapping[str, str], used: Mapping[str, int] | None) -> 
     if ours not in code:
         said = f"this release's, {ours}, is not there yet; the first role loads it"
         return ok("library", shown or "none", said)
-    idle = [name for name in code if name != ours and used is not None and not used.get(name)]
+    known = used is not None and not used.get(_UNTOLD)
+    idle = [name for name in code if name != ours and used is not None and known and not used.get(name)]
     if idle:
         return ok(
             "library",

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -64,7 +65,7 @@ async def test_every_due_task_runs_and_what_may_have_run_is_listed(
         monkeypatch.setenv(name, value)
 
     async def plan(address: str, *names: str, seconds: float = 0, delay: float = 0) -> dict[str, str]:
-        payloads = ({"name": name, "path": str(runs), "seconds": seconds} for name in names)
+        payloads: list[dict[str, Any]] = [{"name": name, "path": str(runs), "seconds": seconds} for name in names]
         return {each["name"]: await schedule(address, "shop/note", each, delay) for each in payloads}
 
     async def atf(*arguments: str) -> dict[str, int]:

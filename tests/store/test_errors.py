@@ -267,6 +267,16 @@ async def test_no_claims_for_one_lease_after_a_restart_unless_nothing_is_forgott
     await store.close()
 
 
+def _write_out(server: Server) -> None:
+    """A server that writes once a second may be a second behind, in a young store with everything."""
+    with contextlib.closing(server.client()) as client:
+        before = str(client.config_get("appendfsync")["appendfsync"])
+        client.config_set("appendfsync", "always")
+        client.set("x", "y")
+        client.delete("x")
+        client.config_set("appendfsync", before)
+
+
 @pytest.mark.parametrize("fsync", ["everysec", "always"])
 async def test_a_real_restart_is_noticed(embedded: Server, clock: Clock, fsync: str) -> None:
     with running(embedded.binary, "--appendonly", "yes", "--appendfsync", fsync) as own:
@@ -275,6 +285,7 @@ async def test_a_real_restart_is_noticed(embedded: Server, clock: Clock, fsync: 
             (claim,) = await world.run("a")
             await world.schedule("b")
             await world.passes()
+            _write_out(own)
             own.kill()
             own.start()
             with contextlib.suppress(Unavailable):
@@ -310,6 +321,27 @@ async def test_a_server_that_forgot_even_its_first_claim_is_noticed(clock: Clock
     await world.schedule("b")
     await world.passes()
     store._link._server = lambda: ("another", "0")
+    await claim_after_restart(world)
+    await store.close()
+
+
+async def test_a_server_that_comes_back_with_nothing_is_noticed_by_whoever_knew_it(clock: Clock) -> None:
+    """Else a task that is sent again with its old id would run beside its first run."""
+    run_id = "first"
+    link = fake_link(fakeredis.FakeServer(version=(7, 4)), lambda: (run_id, "0"))
+    store = Store(link, StoreSettings(partitions=1), Timing(), SystemRuntime())
+    store.now = clock
+    await store._link.load_library()
+    await store._open_partition(0)
+    world = World(store, clock)
+    await world.run("b")
+    await store._link.client.flushall()
+    await store._link.load_library()
+    run_id = "second"
+    clock.advance(1)
+    await world.schedule("b")
+    await store._open_partition(0)  # as at the first call over a connection of its own
+    await world.passes()
     await claim_after_restart(world)
     await store.close()
 

@@ -1,0 +1,222 @@
+"""Upgrades a running system role by role, from an older commit to this tree, and back again, under load; then judges it.
+
+    python tools/rolling_upgrade.py [--from COMMIT] [--rate TASKS_PER_SECOND] [--seconds PER_STEP]
+
+The older release comes out of git. Every role is a process with a port of its own; a role is replaced as in any deployment: asked
+to end, and started anew from the other release. Every task must succeed with its first attempt, whatever runs beside whatever.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import atf
+from atf.config import StoreSettings, Timing
+from atf.embedded import DataDir, EmbeddedStore, find_binary
+from atf.runtime import SystemRuntime
+from atf.store.contents import libraries
+from atf.store.store import Store
+
+ROOT: Final = Path(__file__).parents[1]
+FOUNDATION: Final = "9477391"
+"""The commit whose function library is the fixture of the store's tests."""
+ROLES: Final = ("store-consumer", "hsc", "frontend", "controller")
+"""In the order in which they are replaced."""
+PARTITIONS: Final = "2"
+APP: Final = """
+import time
+import atf
+
+app = atf.App("up")
+
+@app.task
+def note(number: int, seconds: float = 0.0) -> int:
+    time.sleep(seconds)
+    return number
+"""
+
+
+class Role:
+    """A role's process, of one release or the other."""
+
+    def __init__(self, name: str, port: int, arguments: list[str], folder: Path) -> None:
+        self.name = name
+        self.address = f"127.0.0.1:{port}"
+        self.arguments = arguments
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, release: Path) -> None:
+        command = [sys.executable, "-P", "-m", "atf.cli", self.name, *self.arguments, "--listen", self.address]
+        with (self.folder / f"{self.name}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--log-format", "json"],
+                env={**os.environ, "PYTHONPATH": f"{release}{os.pathsep}{self.folder}"},
+                cwd=self.folder,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    async def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return await asyncio.to_thread(self.process.wait, 30)
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def unpack(commit: str, folder: Path) -> Path:
+    """The tree of a commit."""
+    folder.mkdir()
+    with subprocess.Popen(["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE) as archive:
+        subprocess.run(["tar", "-x", "-C", str(folder)], stdin=archive.stdout, check=True)
+    if archive.returncode:
+        sys.exit(f"git has no {commit} here; fetch the whole history, or name another commit with --from")
+    return folder
+
+
+class Load:
+    """Schedules at a steady rate, and remembers what was accepted."""
+
+    def __init__(self, client: atf.Client, rate: float) -> None:
+        self.handles: list[Any] = []
+        self._client = client
+        self._rate = rate
+
+    async def run(self, note: Any) -> None:
+        number, begun = 0, time.monotonic()
+        while True:
+            number += 1
+            seconds = 2.0 if number % 50 == 0 else 0.0
+            prepared = note.options(delay=number % 3).prepare(number, seconds)
+            self.handles.append(await self._client.schedule_async(prepared))
+            await asyncio.sleep(max(begun + number / self._rate - time.monotonic(), 0))
+
+
+@contextlib.asynccontextmanager
+async def roles(folder: Path, url: str) -> AsyncIterator[dict[str, Role]]:
+    ports = {name: free_port() for name in ROLES}
+    store = ["--redis-url", url, "--partitions", PARTITIONS]
+    more = {
+        "controller": [
+            "shop_app:app",
+            *("--hsc", f"127.0.0.1:{ports['hsc']}", "--frontend", f"127.0.0.1:{ports['frontend']}"),
+            *("--executors", "2"),
+        ]
+    }
+    made = {name: Role(name, ports[name], [*more.get(name, []), *store], folder) for name in ROLES}
+    try:
+        yield made
+    finally:
+        for each in made.values():
+            each.kill()
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description="A rolling upgrade under load, and back.")
+    parser.add_argument("--from", dest="commit", default=FOUNDATION)
+    parser.add_argument("--rate", type=float, default=50)
+    parser.add_argument("--seconds", type=float, default=4, help="of load after each step")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="atf-upgrade-") as scratch:
+        folder = Path(scratch)
+        old = unpack(args.commit, folder / "old")
+        (folder / "shop_app.py").write_text(APP, encoding="utf-8")
+        sys.path.append(scratch)
+        data = DataDir(folder / "data")
+        data.lock()
+        async with EmbeddedStore(find_binary(), data) as store, roles(folder, store.url) as made:
+            ok = await play(made, old, args.rate, args.seconds) and await both_were_here(store.url)
+            if not ok:
+                for name in ROLES:
+                    print((folder / f"{name}.log").read_text("utf-8")[-2000:], file=sys.stderr)
+        data.release()
+    sys.exit(not ok)
+
+
+async def play(made: dict[str, Role], old: Path, rate: float, seconds: float) -> bool:
+    import shop_app  # type: ignore[import-not-found]
+
+    for each in made.values():
+        each.start(old)
+    steps = [(name, ROOT, "to this tree") for name in ROLES] + [(name, old, "back again") for name in reversed(ROLES)]
+    with atf.Client(made["frontend"].address) as client:
+        await registered(client)
+        load = Load(client, rate)
+        task = asyncio.create_task(load.run(shop_app.note))
+        await asyncio.sleep(seconds)
+        codes = []
+        for name, release, words in steps:
+            print(f"{len(load.handles):6} tasks accepted; {name} {words}", flush=True)
+            codes.append(await made[name].stop())
+            made[name].start(release)
+            await asyncio.sleep(seconds)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        results = await asyncio.gather(
+            *(each.result_async(timeout=60) for each in load.handles), return_exceptions=True
+        )
+        found = [client.get(each.id) for each in load.handles]
+    failed = [repr(each) for each in results if isinstance(each, BaseException)]
+    facts = {
+        "accepted": len(found),
+        "failed": len(failed),
+        "first_attempt": sum(each.attempts == 1 for each in found),
+        "runs": dict(Counter(each.runs for each in found)),
+        "losses": sum(each.losses for each in found),
+        "exit_codes": codes,
+    }
+    print(json.dumps(facts))
+    print("\n".join(failed[:3]))
+    return not failed and facts["first_attempt"] == len(found) and not facts["losses"] and not any(codes)
+
+
+async def registered(client: atf.Client) -> None:
+    """Waits until the executors have made their lambda known."""
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(atf.AtfError):
+                if await asyncio.to_thread(client.lambdas):
+                    return
+            await asyncio.sleep(0.1)
+
+
+async def both_were_here(url: str) -> bool:
+    """Whether two releases have really used the store."""
+    settings = StoreSettings(redis_url=url, partitions=int(PARTITIONS))
+    store = await Store.open(settings, Timing(), SystemRuntime())
+    try:
+        finding = await libraries(store._link)
+    finally:
+        await store.close()
+    print(f"function libraries: {finding.value}")
+    return finding.value.count("atf_") >= 2
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
