@@ -50,6 +50,7 @@ def main() -> int:
     many.add_argument(
         "--record", action="store_true", help="go on where it was, and write a dated JSON below reliability/"
     )
+    many.add_argument("--lines", action="store_true", help="a line of JSON per seed, and nothing else")
     one = commands.add_parser("seed")
     one.add_argument("seed", type=int)
     one.add_argument("--mutant", default="", choices=["", *mutants.MUTANTS])
