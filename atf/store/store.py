@@ -56,6 +56,8 @@ class Store(Adding, Claims, Reading, Registry):
         self._queues: set[str] = set()
         self._opened: dict[int, str] = {}
         """Partition -> the run id of the server that it was last opened on."""
+        self._made: dict[int, int] = {}
+        """Partition -> the instant at which its record was made."""
 
     @classmethod
     async def open(
@@ -119,7 +121,7 @@ class Store(Adding, Claims, Reading, Registry):
         """Makes a partition's record, or checks it; returns the heartbeat timeout on record, or ours where none is."""
         args: list[Arg] = [self.partitions, library.VERSION, self._lease_us, int(record)]
         try:
-            recorded, version, timeout_us = map(int, await self._call("open", partition, args, server=True))
+            recorded, version, timeout_us, made = map(int, await self._call("open", partition, args, server=True))
         except BaseException:
             self._opened.pop(partition, None)
             raise
@@ -136,6 +138,11 @@ class Store(Adding, Claims, Reading, Registry):
                 f" {self.partitions}. Set partitions = {recorded} (ATF_PARTITIONS), or move the tasks to a new"
                 " store with atf store export and atf store import"
             )
+        if self._made.setdefault(partition, made) != made:
+            # The server came back with nothing, not even the name of the one before: only this role can tell, and a task
+            # whose id is sent again must not run beside the run that was forgotten.
+            await self._call("settle", partition, [timeout_us])
+            self._made[partition] = made
         return timeout_us
 
     async def retime(self, heartbeat_timeout_us: int) -> None:

@@ -40,7 +40,7 @@ class FoundationStore(Store):
         self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False, **_later: Any
     ) -> Any:
         assert verb not in {"settle", "retime"}, "came later"
-        if verb == "open":  # was told neither version of the data nor timeout, and answered neither; nor when it was made
+        if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
         return await super()._call(verb, partition, args, server=server)
 

@@ -2,7 +2,8 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), durable (1 = it forgets nothing at a restart), number of partitions,
 --          version of the data, heartbeat timeout, 1 = put it on record where none is
--- RETURNS  what is on record: number of partitions, version of the data, heartbeat timeout (where none is, the given one)
+-- RETURNS  what is on record: number of partitions, version of the data, heartbeat timeout (where none is, the given one), and
+--          the instant at which it was made
 --
 -- Called when a role starts and whenever it meets another server: one that forgets its last second must not forget with a
 -- first claim that it was another one, nor that there was one in between.
@@ -12,7 +13,7 @@ register('open', {'allow-oom'}, function(keys, args)
     redis.call('HSET', P, 'partitions', args[4], 'data', args[5], 'created', fmt(now))
   end
   note_server(P, args[2], args[3], now, tonumber(args[6]))
-  local record = redis.call('HMGET', P, 'partitions', 'data', 'timeout')
+  local record = redis.call('HMGET', P, 'partitions', 'data', 'timeout', 'created')
   if not record[3] and args[7] == '1' then redis.call('HSET', P, 'timeout', args[6]) end
-  return {record[1], record[2] or '1', record[3] or args[6]}  -- the first release did not write down the version
+  return {record[1], record[2] or '1', record[3] or args[6], record[4] or '0'}  -- the first release did not write down the version
 end)
