@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
-from urllib.parse import quote, unquote, urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote
 
 from redis.asyncio.connection import Connection, parse_url
 
@@ -27,6 +27,7 @@ FORMS: Final = (
 _REDIS_PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@,\s]+)(?::([0-9]{1,5}))?")
+_URL: Final = re.compile(r"[A-Za-z0-9+.-]*://([^/?#]*)([^?#]*)(?:\?([^#]*))?")
 _MASTER: Final = re.compile(r"[A-Za-z0-9._-]+")
 _OF_SENTINELS: Final = "sentinel_"
 _HIDDEN: Final = "..."
@@ -76,14 +77,28 @@ def parse(url: str) -> Address:
         raise ConfigError(f"redis_url = {shown!r}: {why}; write {FORMS}") from None
 
 
+class _Parts(NamedTuple):
+    """What stands between the marks of a URL."""
+
+    netloc: str
+    path: str
+    query: str
+
+
+def _split(url: str) -> _Parts:
+    """Splits a URL. urllib's own urlsplit takes a list of hosts only as long as none of them is in brackets."""
+    match = _URL.match(url)
+    return _Parts(match[1], match[2], match[3] or "") if match else _Parts("", url, "")
+
+
 def _of_one(url: str, scheme: str) -> Address:
     options = dict(parse_url(url))
-    parts = urlsplit(url)
+    parts = _split(url)
     if scheme == "unix":
         if not options.get("path"):
             raise ValueError("it names no socket")
     else:
-        if parts.netloc.endswith(":") or options.get("port", parts.port) == 0:
+        if re.search(r":0*$", parts.netloc.rpartition("@")[2]):
             raise ValueError("the port is missing")
         if not re.fullmatch(r"/?[0-9]*", parts.path):
             raise ValueError(f"the database {parts.path[1:]!r} is no number")
@@ -91,7 +106,7 @@ def _of_one(url: str, scheme: str) -> Address:
 
 
 def _of_many(url: str, scheme: str, kind: str) -> Address:
-    parts = urlsplit(url)
+    parts = _split(url)
     user, at, named = parts.netloc.rpartition("@")
     default = _SENTINEL_PORT if kind == "sentinel" else _REDIS_PORT
     hosts = tuple(_host(each, default) for each in named.split(","))
@@ -142,10 +157,7 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
 def safe_url(url: str) -> str:
     """A redis URL without user, password and options."""
     scheme, slashes, rest = url.partition("://")
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return f"{scheme}{slashes}{_HIDDEN}"
+    parts = _split(url)
     if not slashes:
         return _HIDDEN if "@" in url else url
     if "@" in rest and "@" not in parts.netloc and (parts.netloc or scheme != "unix"):
