@@ -61,7 +61,7 @@ class Pool:
         self._size = size
         self._on_death = on_death
         self._runtime = runtime
-        self._guards: set[Guard] = set()
+        self._guards: list[Guard] = []
         self._draining = asyncio.Event()
 
     async def run(self) -> None:
@@ -101,13 +101,13 @@ class Pool:
                 self._on_death(death)
 
         guard = await self._start(line)
-        self._guards.add(guard)
+        self._guards.append(guard)
         if self._draining.is_set():
             guard.drain()
         try:
             code = await guard.wait()
         finally:
-            self._guards.discard(guard)
+            self._guards.remove(guard)
         if code == EXIT_BAD_INPUT:
             _log.error(
                 "executor refused to start; its own lines say why, and it is tried again", guard=guard.pid, code=code
