@@ -186,3 +186,11 @@ def test_whatever_the_store_s_clock_does_a_lease_renewed_under_it_outlives_its_l
             assert min(host.time_us, host.clock.believed_us(host.monotonic)) < lease_us
         host.looks()
         lease_us, renewed_at = host.time_us + round(HOLD_S * US), host.monotonic
+
+
+def test_no_lease_ends_early_by_the_margin_that_two_clocks_may_stand_apart() -> None:
+    """A guard counts on the whole lease but for kill_time and drift: after a jump of TIME nothing may end sooner."""
+    clock = StoreClock(Timing())
+    clock.saw(1_000_000_000, asked=0.0, answered=0.0, wall_us=1_000_000_000)
+    clock.saw(2_000_000_000, asked=1.0, answered=1.0, wall_us=1_001_000_000)
+    assert 1_010_000_000 <= clock.believed_us(10.0) <= 1_010_000_000 + round(Timing().drift * 1e6)
