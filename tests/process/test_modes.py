@@ -261,7 +261,7 @@ async def test_tls_with_a_certificate_that_is_checked(tmp_path: Path) -> None:
             check=True, capture_output=True,
         )  # fmt: skip
     except FileNotFoundError:
-        pytest.skip("no openssl to make a certificate with")
+        pytest.skip("not run: no openssl to make a certificate with")
     server = TcpServer(str(find_binary().path), tmp_path, [])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
