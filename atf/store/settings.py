@@ -187,8 +187,10 @@ def replicas(info: Info, config: Config) -> Finding:
     if not connected:
         return ok("replicas", shown, "a store of one server: it has no failover")
     if not least:
+        # With one replica, a primary that asked for it would refuse every write while that one is silent or has taken over.
+        mend = sound if connected > 1 else f"add a second replica; then {sound}"
         return warn(
-            "replicas", shown, "a failover may lose accepted tasks, and a primary that is cut off takes more", sound
+            "replicas", shown, "a failover may lose accepted tasks, and a primary that is cut off takes more", mend
         )
     if lag == 0 or lag > _MAX_LAG_S:
         return warn(

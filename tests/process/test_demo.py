@@ -63,6 +63,8 @@ def test_ctrl_c_ends_every_process(files: Path, tmp_path: Path) -> None:
         text=True,
         env=env,
         start_new_session=True,
+        # A shell that starts something in the background has it ignore SIGINT, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert demo.stdout is not None
     children: list[int] = []
@@ -71,7 +73,11 @@ def test_ctrl_c_ends_every_process(files: Path, tmp_path: Path) -> None:
             children = _descendants(demo.pid)
             break
     demo.send_signal(signal.SIGINT)
-    demo.communicate(timeout=40)
+    try:
+        demo.communicate(timeout=40)
+    finally:
+        demo.kill()
+        demo.wait()
     assert demo.returncode == 130
     assert len(children) >= 8  # the store, four roles, two guards with a worker each at least
     until = time.monotonic() + 5

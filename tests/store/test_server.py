@@ -70,6 +70,7 @@ def test_a_server_as_it_should_be_has_nothing_to_mend() -> None:
         ("maxmemory-policy", {"maxmemory_policy": "allkeys-lru", "maxmemory": "0"}, State.WARN, "as soon as"),
         ("maxmemory-policy", {"maxmemory_policy": "volatile-ttl"}, State.WARN, "whoever shares"),
         ("replicas", {"connected_slaves": "2"}, State.WARN, "CONFIG SET min-replicas-to-write 1"),
+        ("replicas", {"connected_slaves": "1"}, State.WARN, "add a second replica; then CONFIG SET"),
         ("replicas", {"min-replicas-to-write": "1"}, State.REFUSE, "it refuses writes: 0 of its replicas"),
         (
             "replicas",
