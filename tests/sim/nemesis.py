@@ -80,14 +80,15 @@ class Nemesis:
         return self._chance.choice([each for each in self._world.addresses() if each != "store"])
 
     def _living(self, mark: str) -> str | None:
-        """A living worker ("e") or guard ("g") by chance."""
+        """A living worker ("e") or guard ("g") by chance; three times of four one at work, else one that waits for some."""
         found = [
             address
             for address, process in self._world.processes.items()
             if process.alive and address[0] == "h" and address.split("-")[1][0] == mark and address[1].isdigit()
         ]
         busy = [each for each in found if self._world.freezer.holds(self._world.processes[each])]
-        chosen = busy if busy and self._chance.random() < 0.8 else found
+        idle = [each for each in found if each not in busy]
+        chosen = (busy if self._chance.random() < 0.75 else idle) or found
         return self._chance.choice(chosen) if chosen else None
 
     def _kind(self, address: str) -> str:
@@ -127,7 +128,7 @@ class Nemesis:
     def _seconds(self) -> float:
         from .world import TIMING
 
-        return self._chance.choice((0.5, 2.0, 8.0, 12.0, 25.0, 25.0, 3 * TIMING.heartbeat_timeout))
+        return self._chance.choice((0.5, 2.0, 8.0, 12.0, 18.0, 25.0, 3 * TIMING.heartbeat_timeout))
 
     def _freeze_role(self) -> None:
         address = self._role()

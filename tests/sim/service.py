@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .world import World
 
 TASKS: Final = 36
-SPREAD_S: Final = 110.0
+SPREAD_S: Final = 100.0
 
 
 class Service:
@@ -35,6 +35,8 @@ class Service:
         self._world = world
         self.ids: list[str] = []
         self.done = asyncio.Event()
+        self._paused = 0.0
+        """The second in which a lambda was last paused."""
 
     async def run(self, frame: Frame, _process: Process) -> None:
         """Asks for everything, then is done; it goes on to live."""
@@ -53,10 +55,11 @@ class Service:
             if chance.random() < 0.03:
                 work.append(frame.runtime.spawn(self._pause(client), name="pause"))
         await asyncio.wait(work)
-        # A copy of a call to pause may still be under way. Whoever paused a lambda looks again whether it goes on.
-        await asyncio.sleep(LATEST_S)
-        while not await self._try("resume", "", client.resume(f"{app.namespace}/step")):
-            await asyncio.sleep(1)
+        if self._paused:
+            # A copy of a call to pause may still be under way. Whoever paused a lambda looks again whether it goes on.
+            await asyncio.sleep(max(0.0, self._paused + LATEST_S - world.now_us() / 1e6))
+            while not await self._try("resume", "", client.resume(f"{app.namespace}/step")):
+                await asyncio.sleep(1)
         self.done.set()
         await asyncio.Event().wait()
 
@@ -86,7 +89,7 @@ class Service:
             await asyncio.sleep(chance.choice((0.0, 0.1, 1.0, 4.0, 12.0)))
             await self._try("cancel", task_id, client.cancel(task_id))
         for _ in range(3):
-            await asyncio.sleep(chance.uniform(2, 15))
+            await asyncio.sleep(chance.uniform(2, 10))
             if (world.server.field(task_id, "s") or "") in {"CANCELLED", "FATAL_FAILURE"} and chance.random() < 0.6:
                 await self._try("retry", task_id, client.retry(task_id))
 
@@ -102,10 +105,12 @@ class Service:
         if chance.random() < 0.1:
             options["max_attempts"] = 1
         seconds = chance.choice((0.02, 0.5, 3.0, 10.0, 25.0, 25.0))
-        return step.options(**options).prepare(seconds, chance.choice((0, 0, 0, 1, 2)))
+        fails = chance.choice((0, 0, 0, 1, 2) if seconds < 5 else (0, 0, 0, 0, 1))
+        return step.options(**options).prepare(seconds, fails)
 
     async def _pause(self, client: AsyncClient) -> None:
         name = f"{app.namespace}/step"
+        self._paused = self._world.now_us() / 1e6
         await self._try("pause", "", client.pause(name))
         await asyncio.sleep(self._world.chance.uniform(1, 12))
         while not await self._try("resume", "", client.resume(name)):
