@@ -28,6 +28,9 @@ _MAX_SOCKET_PATH: Final = 100
 """Bytes; the kernel takes 108, macOS 104, each with a final zero."""
 _STOP_GRACE: Final = 20.0
 """Seconds the server gets to write what it holds and end."""
+_REWRITE_MIB: Final = 16
+"""The append-only file is rewritten when it is twice as large as after its last rewrite, and larger than this. What it holds is
+executed once more at a start, so that the default of 64 would keep all roles waiting for seconds after a crash."""
 _LISTPACK_BYTES: Final = 1024
 """A record is kept in one compact block while no field is longer than this. The default of 64 bytes would turn nearly every
 record into a hash table, at about three times the memory, since the field with the task's spec is longer. A record has few
@@ -146,6 +149,7 @@ class EmbeddedStore:
             "databases": "1",
             "appendonly": "yes",
             "appendfsync": DURABILITY[self.durability],
+            "auto-aof-rewrite-min-size": f"{_REWRITE_MIB}mb",
             "save": "",  # the append-only file is everything; snapshots beside it would only cost
             "maxmemory": f"{self.maxmemory_mib}mb",
             "maxmemory-policy": "noeviction",

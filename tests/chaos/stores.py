@@ -42,6 +42,7 @@ DURABLE: Final = {
     "save": "",
     "maxmemory-policy": "noeviction",
     "hash-max-listpack-value": "1024",
+    "auto-aof-rewrite-min-size": "16mb",
 }
 """Of every store: what was answered is on this server's disk."""
 REPLICATING: Final = {
