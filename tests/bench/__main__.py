@@ -1,0 +1,84 @@
+"""`make bench [ASK=question,…] [PEERS=system,…] [ROUNDS=n] [TASKS=n]`: measures, and ends with 0 if nothing failed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from tests.chaos import frame
+
+from . import results
+from .known import OURS, PEERS
+from .question import FULL_ROUNDS, Question, Sizes, all_questions
+from .run import Run, run_all
+
+
+def main() -> int:
+    questions, sizes = all_questions(), Sizes()
+    parser = argparse.ArgumentParser(prog="make bench", description="Measures ATF and its peers side by side.")
+    parser.add_argument("--ask", default="", help="questions, separated by commas; default: all that are not done")
+    parser.add_argument("--peers", default="", help="peers beside ATF, separated by commas; none: ATF alone; default: all")
+    parser.add_argument("--rounds", type=int, default=FULL_ROUNDS, help=f"of each system; {FULL_ROUNDS} by default")
+    parser.add_argument("--tasks", type=int, default=sizes.tasks, help="of a measurement of throughput or cost")
+    parser.add_argument("--seconds", type=float, default=sizes.seconds, help="of a measurement that watches for a while")
+    parser.add_argument("--burst", type=int, default=sizes.burst, help="tasks due at one instant")
+    parser.add_argument("--pending", default=",".join(map(str, sizes.pending)), help="numbers of tasks that wait meanwhile")
+    parser.add_argument("--million", type=int, default=sizes.million, help="tasks of the question about memory")
+    parser.add_argument("--singles", type=int, default=sizes.singles, help="single tasks of the question about wake-ups")
+    parser.add_argument("--kill-within", type=float, default=sizes.kill_within_s, help="seconds that tasks get after a kill")
+    parser.add_argument("--results", type=Path, default=results.RESULTS, help="the folder of results")
+    parser.add_argument("--list", action="store_true", help="list the questions")
+    given = parser.parse_args()
+    if given.list:
+        for each in questions.values():
+            print(f"{each.name:<16} {each.what}")
+        return 0
+    asked, peers = _words(given.ask), _words(given.peers)
+    if unknown := [each for each in asked if each not in questions]:
+        return _refuse(f"no question is called {', '.join(unknown)}; there are {', '.join(questions)}")
+    if unknown := [each for each in peers if each not in {*PEERS, "none"}]:
+        return _refuse(f"no peer is called {', '.join(unknown)}; there are {', '.join(PEERS)}, and none")
+    sizes = Sizes(
+        tasks=given.tasks,
+        seconds=given.seconds,
+        burst=given.burst,
+        pending=tuple(int(each) for each in _words(given.pending)),
+        million=given.million,
+        singles=given.singles,
+        kill_within_s=given.kill_within,
+    )
+    began = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
+
+    systems = [OURS, *peers] if peers else []
+    run = Run(sizes, given.rounds, systems, say, results.rounds_folder(), given.results)
+    wanted = [questions[name] for name in asked] or [each for each in questions.values() if not _is_done(each, given.results)]
+    try:
+        found = asyncio.run(run_all(run, wanted))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130
+    return 1 if any(each["status"].startswith(results.FAILED) for each in found) else 0
+
+
+def _words(text: str) -> list[str]:
+    return [each for each in text.split(",") if each]
+
+
+def _refuse(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    return 2
+
+
+def _is_done(question: Question, folder: Path) -> bool:
+    """Whether there is a full result of the code as it is now, of every system."""
+    newest = results.latest(folder).get(question.name)
+    return bool(newest and newest["full"] and newest["code"] == frame.code() and not newest["missing"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""The client process of a measurement: one per system, in that system's own environment, steered over stdin and stdout.
+
+A system's module (systems/<name>.py) has a Client and a list of worker commands, and ends with `run(Client, ...)`. Then
+
+    python -P -m tests.bench.systems.saq client      reads commands and answers them, a line of JSON each
+    python -P -m tests.bench.systems.saq worker 0    becomes the first worker
+
+Commands name a verb of Client and the numbers of tasks; instants in answers are CLOCK_MONOTONIC's, in ns. Standard library alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+CALLERS: Final = 64
+"""Concurrent callers in one client."""
+STORE: Final = "ATF_BENCH_STORE"
+"""The variable with the store's socket."""
+T = TypeVar("T")
+
+
+class Client:
+    """What a system's client can do; what is left as it is here, it can't, and its measurements say so.
+
+    Attributes:
+        lacks: why it can't do a thing, by verb.
+    """
+
+    lacks: dict[str, str] = {}
+
+    def open(self) -> None:
+        """Connects."""
+
+    def one(self, number: int) -> None:
+        """Schedules one task, as a synchronous caller does, and returns when it is stored."""
+        raise NotImplementedError
+
+    def many(self, numbers: Sequence[int]) -> None:
+        """Schedules tasks by the fastest documented way that tells whether they are stored."""
+        raise NotImplementedError
+
+    def concurrent(self, numbers: Sequence[int]) -> None:
+        """Schedules tasks one per call, from 64 concurrent callers in this one client."""
+        with_threads(self.one, numbers)
+
+    def at(self, number: int, due: float) -> None:
+        """Schedules one task for an instant, in seconds of the wall clock."""
+        raise NotImplementedError
+
+    def many_at(self, numbers: Sequence[int], due: float) -> None:
+        """Schedules tasks for one instant."""
+        for number in numbers:
+            self.at(number, due)
+
+    def close(self) -> None:
+        """Disconnects."""
+
+
+class Loop:
+    """An event loop in a thread of its own, for clients that are asynchronous.
+
+    Args:
+        make: makes the loop.
+    """
+
+    def __init__(self, make: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop) -> None:
+        self.loop = make()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    async def callers(self, call: Callable[[int], Coroutine[Any, Any, Any]], numbers: Iterable[int]) -> None:
+        """Calls once per number, CALLERS at a time."""
+        left = iter(numbers)
+
+        async def caller() -> None:
+            for number in left:
+                await call(number)
+
+        await asyncio.gather(*(caller() for _ in range(CALLERS)))
+
+
+def with_threads(call: Callable[[int], None], numbers: Iterable[int]) -> None:
+    """Calls once per number, from CALLERS threads."""
+    left, lock, raised = iter(numbers), threading.Lock(), []
+
+    def caller() -> None:
+        while True:
+            with lock:
+                number = next(left, None)
+            if number is None or raised:
+                return
+            try:
+                call(number)
+            except Exception as error:  # handed to the caller of with_threads
+                raised.append(error)
+
+    threads = [threading.Thread(target=caller) for _ in range(CALLERS)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    if raised:
+        raise raised[0]
+
+
+def chunks(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """Runs of at most `size` numbers."""
+    for start in range(0, len(numbers), size):
+        yield numbers[start : start + size]
+
+
+# --- what the commands do ---------------------------------------------------------------------------------------------
+
+
+def _single(client: Client, first: int, count: int) -> dict[str, Any]:
+    calls = []
+    for number in range(first, first + count):
+        before = time.monotonic_ns()
+        client.one(number)
+        calls.append(time.monotonic_ns() - before)
+    return {"calls_ns": sorted(calls)}
+
+
+def _many(client: Client, first: int, count: int) -> dict[str, Any]:
+    client.many(range(first, first + count))
+    return {}
+
+
+def _concurrent(client: Client, first: int, count: int) -> dict[str, Any]:
+    client.concurrent(range(first, first + count))
+    return {}
+
+
+def _burst(client: Client, first: int, count: int, due: float) -> dict[str, Any]:
+    client.many_at(range(first, first + count), due)
+    return {}
+
+
+def _ahead(client: Client, first: int, count: int, per_s: float, least: float, most: float, seed: int) -> dict[str, Any]:
+    """`per_s` tasks a second, each due `least` to `most` seconds later."""
+    chance, begun, due = random.Random(seed), time.monotonic(), []
+    for place in range(count):
+        behind = begun + place / per_s - time.monotonic()
+        if behind > 0:
+            time.sleep(behind)
+        due.append(time.time() + chance.uniform(least, most))
+        client.at(first + place, due[-1])
+    return {"due": due, "per_s": count / (time.monotonic() - begun)}
+
+
+VERBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
+    "one": _single,
+    "many": _many,
+    "concurrent": _concurrent,
+    "burst": _burst,
+    "ahead": _ahead,
+}
+
+
+def serve(client: Client) -> None:
+    """Answers commands until there are no more."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a library prints must not get among the answers
+    client.open()
+    print(json.dumps({"lacks": client.lacks}), file=answers)
+    for line in sys.stdin:
+        command = json.loads(line)
+        verb = command.pop("do")
+        begun = time.monotonic_ns()
+        try:
+            found: dict[str, Any] = VERBS[verb](client, **command)
+        except Exception as error:  # noqa: BLE001  told to whoever asked
+            found = {"error": f"{type(error).__name__}: {error}"[:500]}
+        print(json.dumps({"begun": begun, "ended": time.monotonic_ns(), **found}), file=answers)
+    client.close()
+
+
+def run(
+    client: Callable[[], Client],
+    workers: Sequence[Sequence[str]],
+    distributions: Sequence[str],
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """The end of every system's module.
+
+    Args:
+        client: makes the client.
+        workers: the command of each worker, run by this environment's interpreter.
+        distributions: whose versions matter.
+        env: more variables of the workers.
+    """
+    what, *rest = sys.argv[1:]
+    if what == "client":
+        serve(client())
+    elif what == "versions":
+        print("\n".join(f"{name} {_version(name)}" for name in distributions))
+    elif what == "workers":
+        print(len(workers))
+    else:
+        command = [sys.executable, "-P", *workers[int(rest[0])]]
+        os.execve(command[0], command, {**os.environ, **env})
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "of this checkout"
+
+
+def store_socket() -> str:
+    """The path of the store's socket."""
+    return os.environ.get(STORE, "/nowhere")  # none where only versions are asked for

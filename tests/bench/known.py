@@ -1,0 +1,78 @@
+"""The systems that are measured, by name, and the environments that they run in. What each does stands in systems/<name>.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+PEERS: Final = ("taskiq", "huey", "dramatiq", "saq", "arq", "celery", "rq")
+OURS: Final = "atf"
+NO_WAKEUPS: Final = "atf-polling"
+FLOOR: Final = "floor"
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A system.
+
+    Attributes:
+        name: as in PEERS=, and of its module.
+        title: for people.
+        module: in systems/; "": it is no process that takes tasks.
+        env: variables of all its processes.
+        note: what a reader has to know about it.
+    """
+
+    name: str
+    title: str
+    module: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is ATF."""
+        return self.module == OURS
+
+    @property
+    def python(self) -> str:
+        """The interpreter of its environment."""
+        return sys.executable if self.ours else str(ROOT / ".build" / "peers" / self.name / "bin" / "python")
+
+    @property
+    def entry(self) -> list[str]:
+        """The command that its module answers to."""
+        return [self.python, "-P", "-m", f"tests.bench.systems.{self.module}"]
+
+
+SYSTEMS: Final = {
+    each.name: each
+    for each in (
+        System(OURS, "ATF", OURS),
+        System(NO_WAKEUPS, "ATF, wake-ups off", OURS, {"ATF_WAKEUPS": "false"}),
+        System("taskiq", "taskiq (redis streams)", "taskiq"),
+        System("huey", "Huey", "huey", note="loses what a killed process had taken from the queue"),
+        System("dramatiq", "Dramatiq", "dramatiq"),
+        System("saq", "SAQ", "saq"),
+        System("arq", "arq", "arq"),
+        System("celery", "Celery", "celery"),
+        System("rq", "RQ", "rq"),
+        System(FLOOR, "the store's functions alone"),
+    )
+}
+
+
+def prepare(system: System) -> str:
+    """Makes a peer's environment, if need be; why it can't be made, or ""."""
+    if not system.module or system.ours:
+        return ""
+    folder = ROOT / ".build" / "peers" / system.name
+    pins = ROOT / "requirements" / "peers" / f"{system.name}.txt"
+    command = [sys.executable, str(ROOT / "tools" / "make_venv.py"), str(folder), str(pins)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    said = (done.stderr or done.stdout).strip().splitlines()
+    return f"its environment can't be made: {said[-1][:300] if said else done.returncode}" if done.returncode else ""

@@ -1,0 +1,67 @@
+"""What processes cost, read from /proc: CPU seconds and resident memory. It only looks; Linux alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields after the name; [] where there is no such process."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of CPU that a process has used, utime + stime; 0.0 where there is none."""
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S if fields else 0.0
+
+
+def rss_mib(pid: int) -> float:
+    """MiB of resident memory."""
+    fields = _stat(pid)
+    return int(fields[21]) * _PAGE / (1 << 20) if fields else 0.0
+
+
+def of_session(leader: int) -> list[int]:
+    """Every process of a session that is no zombie, its leader first."""
+    found = []
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            fields = _stat(int(entry.name))
+            if fields and fields[0] != "Z" and int(fields[3]) == leader:
+                found.append(int(entry.name))
+    return sorted(found, key=lambda pid: (pid != leader, pid))
+
+
+def cpu_by_role(roles: Mapping[str, Iterable[int]]) -> dict[str, float]:
+    """Seconds of CPU by role."""
+    return {role: sum(map(cpu_s, pids)) for role, pids in roles.items()}
+
+
+def rss_by_role(roles: Mapping[str, Iterable[int]]) -> dict[str, float]:
+    """MiB by role; of several processes of one role the sum."""
+    return {role: round(sum(map(rss_mib, pids)), 2) for role, pids in roles.items()}
+
+
+def less(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    """What each role used meanwhile; a role that is new counts in full."""
+    return {role: after[role] - before.get(role, 0.0) for role in after}
+
+
+def cpu_model() -> str:
+    """The processor's name."""
+    for line in (_PROC / "cpuinfo").read_text("utf-8", "replace").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return "unknown"

@@ -1,0 +1,139 @@
+"""What a question is, and the sizes at which it is asked. The questions themselves stand in questions/, a list QUESTIONS per file."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from . import questions
+from .known import OURS, PEERS, System
+from .world import World
+
+Figures = dict[str, Any]
+FULL_TASKS: Final = 50_000
+FULL_ROUNDS: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How large a measurement is.
+
+    Attributes:
+        tasks: of questions about throughput and cost.
+        seconds: of questions that watch for a while.
+        burst: tasks due at one instant.
+        per_s: tasks a second that are scheduled ahead.
+        kill_within_s: seconds after a kill within which every task must have run.
+        pending: numbers of tasks that wait meanwhile.
+        million: tasks of the question about memory.
+        singles: tasks that are scheduled one at a time for their latency.
+    """
+
+    tasks: int = FULL_TASKS
+    seconds: float = 30.0
+    burst: int = 1_500
+    per_s: int = 500
+    kill_within_s: float = 900.0
+    pending: tuple[int, ...] = (1_000, 100_000, 1_000_000, 10_000_000)
+    million: int = 1_000_000
+    singles: int = 200
+
+    @property
+    def full(self) -> bool:
+        """Whether no size is smaller than it is by default."""
+        least = Sizes()
+        return (
+            self.tasks >= least.tasks
+            and self.seconds >= least.seconds
+            and self.burst >= least.burst
+            and self.per_s >= least.per_s
+            and self.million >= least.million
+            and set(self.pending) >= set(least.pending)
+            and self.singles >= least.singles
+            and self.kill_within_s >= least.kill_within_s
+        )
+
+    def as_json(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """The sizes that matter to a question."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items() if name in names}
+
+
+Measure = Callable[[System, Sizes], Awaitable[Figures]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One thing that is measured.
+
+    Attributes:
+        name: for ASK=, of a-z, 0-9 and -.
+        what: what is measured, for the page.
+        figure: the path of the figure that is compared, such as "lateness_ms.p99".
+        unit: its unit.
+        more: whether more of it is better.
+        measure: one round of one system.
+        sizes: the sizes that it depends on; results of other ones are not thrown together.
+        systems: who is asked.
+        also: paths of further figures that the page shows.
+        rounds: rounds at most, for what takes very long.
+    """
+
+    name: str
+    what: str
+    figure: str
+    unit: str
+    more: bool
+    measure: Measure
+    sizes: tuple[str, ...]
+    systems: tuple[str, ...] = (OURS, *PEERS)
+    also: tuple[str, ...] = ()
+    rounds: int = FULL_ROUNDS
+
+
+def all_questions() -> dict[str, Question]:
+    """Every question by name, in the order of the modules."""
+    found: dict[str, Question] = {}
+    for module in sorted(pkgutil.iter_modules(questions.__path__), key=lambda each: each.name):
+        for each in importlib.import_module(f"{questions.__name__}.{module.name}").QUESTIONS:
+            if each.name in found:
+                raise ValueError(f"two questions are called {each.name}")
+            found[each.name] = each
+    return found
+
+
+class NotAsked(Exception):
+    """A system can't do what a question is about; the text says why."""
+
+
+def able(world: World, verb: str) -> None:
+    """Passes if the system's client has this verb.
+
+    Raises:
+        NotAsked: it has not.
+    """
+    if why := world.client.lacks.get(verb):
+        raise NotAsked(why)
+
+
+def ran(world: World, numbers: range) -> Figures:
+    """How many tasks never ran, and how many more than once."""
+    return {"never": world.ledger.never(numbers), "twice": world.ledger.twice(numbers)}
+
+
+def wall_minus_monotonic_ns() -> int:
+    """What to add to CLOCK_MONOTONIC for the wall clock: the middle one of some readings."""
+    found = []
+    for _ in range(9):
+        before = time.monotonic_ns()
+        wall = time.time_ns()
+        found.append(wall - (before + time.monotonic_ns()) // 2)
+    return sorted(found)[4]
+
+
+def per_task_us(cpu_s: Mapping[str, float], tasks: int) -> dict[str, float]:
+    """µs of CPU per task by role."""
+    return {role: round(seconds * 1e6 / tasks, 2) for role, seconds in cpu_s.items()}

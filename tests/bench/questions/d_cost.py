@@ -1,0 +1,165 @@
+"""What a system costs when it has nothing to do, what a task costs that waits, and what changes as they grow many."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import time
+
+from tests.bench.known import OURS, System
+from tests.bench.proc import less, rss_by_role
+from tests.bench.question import Figures, NotAsked, Question, Sizes, able, per_task_us, ran
+from tests.bench.world import BenchError, World
+
+_SETTLE_S = 5.0
+_LATER_S = 86_400.0
+_BYTES_WHEN_PENDING = 1_000
+"""Bytes per pending task to have free, several times what one takes: a rewrite of the append-only file may copy all of it."""
+_REPEATS = 5
+_BATCH = 50_000
+_EARLY = 10
+
+
+async def idle(system: System, sizes: Sizes) -> Figures:
+    """CPU of everything that waits for work, in % of a core; the store's apart."""
+    async with World(system, 8) as world:
+        await asyncio.sleep(_SETTLE_S)
+        begun, before = time.monotonic(), world.cpu()
+        await asyncio.sleep(sizes.seconds)
+        seconds = time.monotonic() - begun
+        percent = {role: round(100 * used / seconds, 2) for role, used in less(world.cpu(), before).items()}
+        roles = sum(value for role, value in percent.items() if role not in {"client", "store"})
+        return {"percent": round(roles, 2), "percent_by_role": percent}
+
+
+async def store_bytes(system: System, sizes: Sizes) -> Figures:
+    """Bytes of the store per task that waits: in its queue, and for an instant in a day, where a system can do that."""
+    found: Figures = {}
+    for name in ("queued", "later"):
+        async with World(system, 2 * sizes.tasks, workers=False) as world:
+            if name == "later" and "at" in world.client.lacks:
+                continue
+            # The first ones pay for what there is one of, and ATF's queue is as full as it gets.
+            await world.client.ask("many", first=sizes.tasks, count=100)
+            await asyncio.sleep(1.0)
+            before = await world.used_bytes()
+            if name == "queued":
+                await world.client.ask("many", first=0, count=sizes.tasks)
+            else:
+                await world.client.ask("burst", first=0, count=sizes.tasks, due=time.time() + _LATER_S)
+            await asyncio.sleep(1.0)
+            found[name] = round((await world.used_bytes() - before) / sizes.tasks, 1)
+    return {"bytes": found["queued"], **found}
+
+
+async def pending(system: System, sizes: Sizes) -> Figures:
+    """CPU per task, all processes, with more and more tasks that wait for another day; each the median of some."""
+    levels: Figures = {}
+    most, at_once = max(sizes.pending), sizes.tasks * _REPEATS
+    async with World(system, most + at_once * len(sizes.pending)) as world:
+        waiting, first = 0, most
+        for level in sorted(sizes.pending):
+            if why := _no_room(level):
+                levels[str(level)] = {"not_run": why}
+                continue
+            while waiting < level:
+                count = min(_BATCH, level - waiting)
+                await world.client.ask("burst", first=waiting, count=count, due=time.time() + _LATER_S)
+                waiting += count
+            await asyncio.sleep(2.0)
+            costs, rates = [], []
+            for _ in range(_REPEATS):
+                numbers = range(first, first + sizes.tasks)
+                first = numbers.stop
+                before = world.cpu()
+                told = await world.client.ask("many", first=numbers.start, count=sizes.tasks)
+                if await world.finished(numbers):
+                    raise BenchError(f"tasks did not run with {level} pending")
+                rates.append(sizes.tasks / ((max(world.ledger.starts(numbers)) - told["begun"]) / 1e9))
+                await asyncio.sleep(0.5)
+                costs.append(per_task_us(less(world.cpu(), before), sizes.tasks))
+            totals = [round(sum(each.values()), 2) for each in costs]
+            levels[str(level)] = {
+                "cpu_us": statistics.median(totals),
+                "per_s": round(statistics.median(rates), 1),
+                "all_cpu_us": totals,
+                "by_role": costs,
+            }
+    known = [each["cpu_us"] for each in levels.values() if "cpu_us" in each]
+    return {"growth": round(known[-1] / known[0], 3), "levels": levels}
+
+
+def _no_room(level: int) -> str:
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    need = level * _BYTES_WHEN_PENDING
+    if free >= need:
+        return ""
+    return f"{level} pending tasks want {need >> 20} MiB of free memory, and there are {free >> 20}"
+
+
+async def memory(system: System, sizes: Sizes) -> Figures:
+    """Resident memory of every role after a tenth of very many tasks, and after all of them, through one start of all roles."""
+    if not system.ours:
+        raise NotAsked("asked of ATF alone")
+    numbers, early = range(sizes.million), sizes.million // _EARLY
+    found: dict[str, dict[str, float]] = {}
+    async with World(system, sizes.million) as world:
+        able(world, "many")
+        for start in range(0, sizes.million, step := min(_BATCH, early)):
+            await world.client.ask("many", first=start, count=step)
+            if await world.finished(range(start, start + step)):
+                raise BenchError("tasks did not run")
+            if start + step in {early, sizes.million}:
+                await asyncio.sleep(1.0)
+                found[str(start + step)] = rss_by_role(world.pids())
+        first, last = found[str(early)], found[str(sizes.million)]
+        ratios = {role: round(last[role] / first[role], 3) for role in first if first[role]}
+        worst = max(ratio for role, ratio in ratios.items() if role not in {"client", "store"})
+        return {"growth": worst, "ratios": ratios, "rss_mib": found, **ran(world, numbers)}
+
+
+QUESTIONS = [
+    Question(
+        name="idle",
+        what="CPU of all processes but the store and the client while there is nothing to do, in % of a core",
+        figure="percent",
+        unit="%",
+        more=False,
+        measure=idle,
+        sizes=("seconds",),
+        also=("percent_by_role.store",),
+    ),
+    Question(
+        name="bytes",
+        what="bytes of the store per task that waits in its queue, with a payload of 20 bytes",
+        figure="bytes",
+        unit="bytes",
+        more=False,
+        measure=store_bytes,
+        sizes=("tasks",),
+        also=("later",),
+    ),
+    Question(
+        name="pending",
+        what="CPU per task with the most tasks waiting for another day, in units of what it is with the fewest",
+        figure="growth",
+        unit="×",
+        more=False,
+        measure=pending,
+        sizes=("tasks", "pending"),
+        systems=(OURS,),
+        rounds=1,
+    ),
+    Question(
+        name="memory",
+        what="resident memory of the role that grew most, after all of a million tasks in units of what it was after the first tenth",
+        figure="growth",
+        unit="×",
+        more=False,
+        measure=memory,
+        sizes=("million",),
+        systems=(OURS,),
+        rounds=1,
+    ),
+]

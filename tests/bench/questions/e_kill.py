@@ -1,0 +1,64 @@
+"""Whether every task runs although a worker is killed in the middle, with the settings that all other questions use."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from tests.bench.known import System
+from tests.bench.question import Figures, Question, Sizes, able, ran
+from tests.bench.world import World
+
+_TRICKLE_S = 1.0
+"""Between two further tasks afterwards: a system that looks for what was left behind only when something arrives gets its chance."""
+_AFTER_S = 5.0
+_LOOK_S = 0.02
+
+
+async def kill(system: System, sizes: Sizes) -> Figures:
+    """SIGKILL to one worker with all its processes when half of the tasks have run; it is started again at once."""
+    numbers, trickle = range(sizes.tasks), int(sizes.kill_within_s / _TRICKLE_S) + 64
+    async with World(system, sizes.tasks + trickle) as world:
+        able(world, "many")
+        loading = asyncio.create_task(world.client.ask("many", first=0, count=sizes.tasks))
+        while world.ledger.ran(numbers) < sizes.tasks // 2 and not (loading.done() and loading.exception()):
+            await asyncio.sleep(_LOOK_S)
+        killed_ns = time.monotonic_ns()
+        what = await world.roles.kill_one()
+        await loading
+        left = await _all_ran(world, numbers, killed_ns, sizes.kill_within_s)
+        last = max(world.ledger.starts(numbers))
+        found = {"last_s": round((last - killed_ns) / 1e9, 2)} if not left else {}
+        return {**ran(world, numbers), **found, "killed": what, "waited_s": round((time.monotonic_ns() - killed_ns) / 1e9, 1)}
+
+
+async def _all_ran(world: World, numbers: range, killed_ns: int, within_s: float) -> int:
+    """Waits until all have run and some seconds more, one further task a second meanwhile; how many have not."""
+    extra = iter(range(numbers.stop, world.tasks))
+    until = killed_ns / 1e9 + within_s
+    done_at = 0.0
+    while time.monotonic() < until:
+        left = world.ledger.never(numbers)
+        done_at = done_at or (0.0 if left else time.monotonic())
+        if done_at and time.monotonic() > done_at + _AFTER_S:
+            break
+        with contextlib.suppress(StopIteration):
+            await world.client.ask("many", first=next(extra), count=1)
+        await asyncio.sleep(_TRICKLE_S)
+    return world.ledger.never(numbers)
+
+
+QUESTIONS = [
+    Question(
+        name="kill",
+        what="tasks that never ran within 15 minutes of a SIGKILL to one worker in the middle",
+        figure="never",
+        unit="tasks",
+        more=False,
+        measure=kill,
+        sizes=("tasks", "kill_within_s"),
+        also=("twice", "last_s"),
+        rounds=3,
+    ),
+]

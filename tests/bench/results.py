@@ -1,0 +1,137 @@
+"""Dated results of the benchmark, and the rounds that they are made of.
+
+Every round of a system is a line of .build/bench/<code>-<measure>/<question>.jsonl, <code> a digest of the product's files and
+<measure> of what measures them, so that a question which was interrupted goes on where it was, and can be asked in pieces. After
+each piece benchmarks/<date>-<question>-<code>.json holds all rounds of that code at these sizes. What could not run says "not run: why" there, never "ok".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from tests.chaos import frame
+
+from . import proc
+from .known import ROOT, SYSTEMS
+from .question import FULL_ROUNDS, Question, Sizes
+from .stats import medians
+
+RESULTS: Final = ROOT / "benchmarks"
+ROUNDS: Final = ROOT / ".build" / "bench"
+NOT_RUN: Final = "not run: "
+FAILED: Final = "failed: "
+
+_MEASURES: Final = ("driver.py", "ledger.py", "proc.py", "stats.py", "world.py")
+
+Round = dict[str, Any]
+
+
+def rounds_folder() -> Path:
+    """Where the rounds of this code are kept, as it is measured now."""
+    digest, here = hashlib.sha256(), Path(__file__).parent
+    for path in sorted([*here.glob("systems/*.py"), *here.glob("questions/*.py"), *map(here.joinpath, _MEASURES)]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in sorted((ROOT / "requirements" / "peers").glob("*.txt")):
+        digest.update(path.read_bytes())
+    return ROUNDS / f"{frame.code()}-{digest.hexdigest()[:8]}"
+
+
+def now() -> str:
+    """An instant, for a round."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def rounds_of(folder: Path, question: Question, sizes: Sizes) -> list[Round]:
+    """The rounds of a question that were done at these sizes."""
+    wanted = sizes.as_json(question.sizes)
+    return [each for each in frame.read_trials(folder / f"{question.name}.jsonl") if each["sizes"] == wanted]
+
+
+def done(rounds: Sequence[Round], system: str) -> list[Round]:
+    """The rounds of a system that count: with figures."""
+    return [each for each in rounds if each["system"] == system and "figures" in each]
+
+
+def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]) -> dict[str, Any]:
+    """The result of a question, from all its rounds."""
+    found = {}
+    for name in question.systems:
+        mine = [each for each in rounds if each["system"] == name]
+        if mine:
+            found[name] = _of_system(name, mine, asked)
+    statuses = [each["status"] for each in found.values()]
+    missing = [name for name in question.systems if name not in found]
+    counts = [len(each["rounds"]) for each in found.values() if not each["status"].startswith(NOT_RUN)]
+    least = min(counts, default=0)
+    if not statuses or all(each.startswith(NOT_RUN) for each in statuses):
+        status = statuses[0] if statuses else f"{NOT_RUN}no round was done"
+    elif bad := [f"{name}: {each['status']}" for name, each in found.items() if each["status"].startswith(FAILED)]:
+        status = FAILED + "; ".join(bad)
+    else:
+        status = "ok" if not missing and least >= asked else "in part"
+    return {
+        "question": question.name,
+        "status": status,
+        "figure": question.figure,
+        "unit": question.unit,
+        "more_is_better": question.more,
+        "sizes": sizes.as_json(question.sizes),
+        "full": sizes.full and least >= min(FULL_ROUNDS, question.rounds),
+        "done": sum(len(each["rounds"]) for each in found.values()),
+        "runs": len({each["run"] for each in rounds}),
+        "systems": found,
+        "missing": missing,
+        **frame.circumstances(),
+        "cpu": proc.cpu_model(),
+    }
+
+
+def _of_system(name: str, mine: Sequence[Round], asked: int) -> dict[str, Any]:
+    good = [each for each in mine if "figures" in each]
+    figures = [each["figures"] for each in good]
+    last = mine[-1]
+    if not good:
+        status = NOT_RUN + last["not_run"] if "not_run" in last else FAILED + last.get("error", "no round was done")
+    elif never := [each["never"] for each in figures if each.get("never")]:
+        status = f"{FAILED}{max(never)} tasks never ran"
+    elif SYSTEMS[name].ours and any(each.get("twice") for each in figures) and not any("killed" in each for each in figures):
+        status = f"{FAILED}{max(each.get('twice', 0) for each in figures)} tasks ran twice"
+    else:
+        status = "ok" if len(good) >= asked else f"in part: {len(good)} of {asked} rounds"
+    return {
+        "status": status,
+        "median": medians(figures),
+        "versions": good[-1]["versions"] if good else {},
+        "settings": good[-1]["settings"] if good else "",
+        "rounds": [{"at": each["at"], "load": each["load"], **each["figures"]} for each in good],
+        "errors": [each["error"] for each in mine if "error" in each],
+    }
+
+
+def write(found: dict[str, Any], folder: Path) -> Path:
+    """Writes a result, unless that day's result of the same code is of more tasks or rounds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{found['date']}-{found['question']}-{found['code']}.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    if before is None or _weight(before) <= _weight(found):
+        path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def _weight(found: Mapping[str, Any]) -> tuple[bool, float, int]:
+    sizes = [max(each) if isinstance(each, list) else each for each in found["sizes"].values()]
+    return found["full"], sum(sizes), found["done"]
+
+
+def latest(folder: Path) -> dict[str, dict[str, Any]]:
+    """Of each question that has results the newest full one, else the newest."""
+    found: dict[str, dict[str, Any]] = {}
+    read = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
+    for each in sorted(read, key=lambda each: (each["full"], each["at"])):
+        found[each["question"]] = each
+    return found

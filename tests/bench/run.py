@@ -1,0 +1,145 @@
+"""The order of a benchmark: rounds, and within a round every system in turn, each on a store of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from atf.errors import AtfError
+from tests.chaos import frame
+
+from . import results
+from .known import ROOT, SYSTEMS, System, prepare
+from .question import NotAsked, Question, Sizes
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Run:
+    """One run of `make bench`.
+
+    Attributes:
+        sizes: of its measurements.
+        rounds: of each system.
+        systems: who takes part; (): all.
+        say: takes lines.
+        rounds_folder: where rounds are kept.
+        results_folder: where results go.
+        stopping: set to end after the measurement that runs.
+    """
+
+    sizes: Sizes
+    rounds: int
+    systems: Sequence[str]
+    say: Say
+    rounds_folder: Path
+    results_folder: Path
+    stopping: bool = False
+    began: str = ""
+
+    def __post_init__(self) -> None:
+        self.began = results.now()
+        self._unready: dict[str, str] = {}
+
+    async def ask(self, question: Question) -> dict[str, Any]:
+        """Asks until every system has its rounds, those of earlier runs included; the result."""
+        wanted = min(self.rounds, question.rounds)
+        systems = [SYSTEMS[name] for name in question.systems if not self.systems or name in self.systems]
+        self.say(f"{question.name}: {question.what}; {', '.join(each.name for each in systems)}; {wanted} rounds")
+        path = self.rounds_folder / f"{question.name}.jsonl"
+        given_up: set[str] = set()
+        for number in range(wanted):
+            # Each round begins with another system: none always runs on the machine as another one left it.
+            for system in systems[number % max(len(systems), 1) :] + systems[: number % max(len(systems), 1)]:
+                done = results.done(results.rounds_of(self.rounds_folder, question, self.sizes), system.name)
+                if self.stopping or system.name in given_up or len(done) > number:
+                    continue
+                one = await self._round(question, system)
+                frame.append(path, [one])
+                if "figures" not in one:
+                    given_up.add(system.name)
+                self._tell(question, system, number, wanted, one)
+        rounds = results.rounds_of(self.rounds_folder, question, self.sizes)
+        found = results.result(question, self.sizes, wanted, rounds)
+        where = results.write(found, self.results_folder)
+        self.say(f"{question.name}: {found['status']}; {where}")
+        return found
+
+    async def _round(self, question: Question, system: System) -> results.Round:
+        one: results.Round = {
+            "run": self.began,
+            "at": results.now(),
+            "system": system.name,
+            "sizes": self.sizes.as_json(question.sizes),
+            "load": round(os.getloadavg()[0], 2),
+        }
+        if system.name not in self._unready:
+            self._unready[system.name] = await asyncio.to_thread(prepare, system)
+        if why := self._unready[system.name]:
+            return one | {"not_run": why}
+        try:
+            figures = await question.measure(system, self.sizes)
+        except NotAsked as why_not:
+            return one | {"not_run": str(why_not)}
+        except (AtfError, OSError, TimeoutError) as error:
+            return one | {"error": f"{type(error).__name__}: {error}"}
+        return one | {"figures": figures, "versions": await versions(system), "settings": settings(system)}
+
+    def _tell(self, question: Question, system: System, number: int, wanted: int, one: results.Round) -> None:
+        shown = one.get("figures") or one.get("not_run") or one.get("error")
+        self.say(f"{question.name:<15} {number + 1}/{wanted} {system.name:<12} {shown}")
+
+
+_versions: dict[str, dict[str, str]] = {}
+
+
+async def versions(system: System) -> dict[str, str]:
+    """What a system's environment holds of what matters; asked once."""
+    if not system.module:
+        return {}
+    if system.name not in _versions:
+        asked = await asyncio.create_subprocess_exec(
+            *system.entry, "versions", stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
+        said, _ = await asked.communicate()
+        _versions[system.name] = dict(line.split(" ", 1) for line in said.decode().splitlines())
+    return _versions[system.name]
+
+
+@functools.cache
+def settings(system: System) -> str:
+    """How a system is set, and why: the docstring of its module, which can't be imported here."""
+    if not system.module:
+        return ""
+    import ast
+
+    path = Path(__file__).parent / "systems" / f"{system.module}.py"
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+async def run_all(run: Run, questions: Sequence[Question]) -> list[dict[str, Any]]:
+    """Asks them all. The first Ctrl-C ends it after the measurement that runs, the second at once."""
+    loop, this = asyncio.get_running_loop(), asyncio.current_task()
+
+    def interrupted() -> None:
+        if run.stopping and this is not None:
+            this.cancel()
+        run.stopping = True
+        run.say("stopping after this measurement; Ctrl-C again ends at once; the next run goes on from here")
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    found = []
+    for question in questions:
+        if run.stopping:
+            break
+        found.append(await run.ask(question))
+    return found
+
+

@@ -1,0 +1,55 @@
+"""Medians and percentiles of a measurement's figures."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest value that is at least as large as `percent` of all; 0.0 of none."""
+    if not values:
+        return 0.0
+    ordered = sorted(values)
+    return float(ordered[max(-int(-len(ordered) * percent // 100) - 1, 0)])
+
+
+def medians(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The median of every figure over rounds, figure by figure; within figures that are mappings again. What is no number is left out."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(name for each in rounds for name in each):
+        values = [each[name] for each in rounds if name in each]
+        if all(isinstance(each, Mapping) for each in values):
+            found[name] = medians(values)
+        elif all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
+            found[name] = statistics.median(values)
+    return found
+
+
+def figure(medians: Mapping[str, Any], path: str) -> float | None:
+    """A figure by its path, "lateness_ms.p99"; None: there is none."""
+    found: Any = medians
+    for name in path.split("."):
+        if not isinstance(found, Mapping) or name not in found:
+            return None
+        found = found[name]
+    return found if isinstance(found, int | float) else None
+
+
+def lateness(due_ns: Sequence[float], starts_ns: Sequence[int], slack_ns: int = 0) -> dict[str, float]:
+    """How late tasks started, in ms.
+
+    Args:
+        due_ns: when each was to start.
+        starts_ns: when each did; 0: it has not, and is left out.
+        slack_ns: by which the clocks of both may differ; a start is early only beyond it.
+    """
+    late = [start - due for due, start in zip(due_ns, starts_ns, strict=True) if start]
+    ms = {f"p{percent}": round(percentile(late, percent) / 1e6, 3) for percent in (50, 99)}
+    return {
+        **ms,
+        "max": round(max(late, default=0.0) / 1e6, 3),
+        "min": round(min(late, default=0.0) / 1e6, 3),
+        "early": sum(each < -slack_ns for each in late),
+    }

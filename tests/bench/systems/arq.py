@@ -1,0 +1,71 @@
+"""arq: two worker commands of 100 concurrent jobs, no results.
+
+* Two commands, one per core; `max_jobs` 100 each.
+* `poll_delay` 0.05 s (default 0.5 s) and `queue_read_limit` 1,000 (default five per job): arq polls; with the defaults no worker
+  starts more than 1,000 jobs a second, and all start late (arguments of arq.worker.Worker).
+* `keep_result` 0 and `log_results` off: nothing is kept or said of a job that has succeeded.
+* `job_timeout` 30 s (default 300 s): a job stays marked as running for so long and 10 s more after its worker died, then another
+  worker takes it; `max_tries` 5 is the default ("Pessimistic execution" of arq's page "Usage").
+* Many are scheduled by 64 concurrent callers, one job a call: there is no call for several. An instant is `_defer_until`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from arq import create_pool  # pyright: ignore[reportMissingImports]
+from arq.connections import RedisSettings  # pyright: ignore[reportMissingImports]
+
+from tests.bench import driver, ledger
+
+
+async def noop(_ctx: Any, text: str) -> None:
+    """Writes down that it has started."""
+    ledger.mark(text)
+
+
+class WorkerSettings:
+    """Of the arq command."""
+
+    functions = [noop]
+    redis_settings = RedisSettings(unix_socket_path=driver.store_socket())
+    max_jobs = 100
+    poll_delay = 0.05
+    queue_read_limit = 1_000
+    keep_result = 0
+    log_results = False
+    job_timeout = 30
+
+
+class Client(driver.Client):
+    """One pool, on a loop of its own."""
+
+    lacks = {"one": "arq has no synchronous client"}
+
+    def open(self) -> None:
+        self._loop = driver.Loop()
+        self._pool = self._loop.run(create_pool(WorkerSettings.redis_settings))
+
+    def many(self, numbers: Sequence[int]) -> None:
+        self._loop.run(self._loop.callers(self._enqueue, numbers))
+
+    def concurrent(self, numbers: Sequence[int]) -> None:
+        self.many(numbers)
+
+    def at(self, number: int, due: float) -> None:
+        self._loop.run(self._enqueue(number, due))
+
+    def many_at(self, numbers: Sequence[int], due: float) -> None:
+        self._loop.run(self._loop.callers(lambda number: self._enqueue(number, due), numbers))
+
+    async def _enqueue(self, number: int, due: float | None = None) -> None:
+        when = None if due is None else datetime.fromtimestamp(due, UTC)
+        await self._pool.enqueue_job("noop", ledger.payload(number), _defer_until=when)
+
+
+WORKERS = ["-m arq tests.bench.systems.arq.WorkerSettings".split()] * 2
+
+if __name__ == "__main__":
+    driver.run(Client, WORKERS, ["arq", "redis"])

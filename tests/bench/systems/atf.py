@@ -1,0 +1,70 @@
+"""ATF, as it is by default: results, run records and heartbeats on, wake-ups on.
+
+One partition, as the store of `atf up` has; two executors, one per core. The lambda is an `async def`. The client is the SDK's:
+`Client.schedule` for one synchronous caller, `AsyncClient.schedule` from 64 concurrent callers, and `schedule_many` in batches
+of 1,000, four at once, where the fastest way is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import atf
+from tests.bench import driver, ledger
+
+app = atf.App("bench")
+BATCH = 1_000
+AT_ONCE = 4
+
+
+@app.task
+async def noop(text: str) -> None:
+    """Writes down that it has started."""
+    ledger.mark(text)
+
+
+class Client(driver.Client):
+    """The SDK's clients."""
+
+    def open(self) -> None:
+        self._sync = atf.Client()
+        self._loop = driver.Loop()
+        self._async = atf.AsyncClient(timeout=60)
+
+    def one(self, number: int) -> None:
+        self._sync.schedule(noop.prepare(ledger.payload(number)))
+
+    def many(self, numbers: Sequence[int]) -> None:
+        self._loop.run(self._many(numbers))
+
+    def concurrent(self, numbers: Sequence[int]) -> None:
+        async def call(number: int) -> None:
+            await self._async.schedule(noop.prepare(ledger.payload(number)))
+
+        self._loop.run(self._loop.callers(call, numbers))
+
+    def at(self, number: int, due: float) -> None:
+        self._sync.schedule(_due(due).prepare(ledger.payload(number)))
+
+    def many_at(self, numbers: Sequence[int], due: float) -> None:
+        self._loop.run(self._many(numbers, _due(due)))
+
+    async def _many(self, numbers: Sequence[int], task: Any = noop) -> None:
+        batches = driver.chunks(numbers, BATCH)
+
+        async def send() -> None:
+            for batch in batches:
+                await self._async.schedule_many([task.prepare(ledger.payload(number)) for number in batch])
+
+        await asyncio.gather(*(send() for _ in range(AT_ONCE)))
+
+
+def _due(due: float) -> Any:
+    return noop.options(at=datetime.fromtimestamp(due, UTC))
+
+
+if __name__ == "__main__":
+    driver.run(Client, [], ["atf-tasks", "grpcio", "redis"])

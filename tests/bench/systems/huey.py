@@ -1,0 +1,47 @@
+"""Huey: one command with two worker processes, no results. It loses what a killed worker had taken: a pop is the only delivery.
+
+* `-k process -w 2`: one process per core; blocking pops, the default of RedisHuey.
+* `results=False`: nothing is stored of a task that has ended ("Huey" in the API documentation).
+* `--no-periodic`, `-C`: no periodic tasks, no health check of workers. `-s 1`: the scheduler looks once a second, its least.
+* Many are scheduled one by one: there is no call for several. An instant is `schedule(eta=)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from huey import RedisHuey  # pyright: ignore[reportMissingImports]
+
+from tests.bench import driver, ledger
+
+huey = RedisHuey("bench", results=False, unix_socket_path=driver.store_socket())
+
+
+@huey.task(name="noop")
+def noop(text: str) -> None:
+    """Writes down that it has started."""
+    ledger.mark(text)
+
+
+class Client(driver.Client):
+    """One queue."""
+
+    def one(self, number: int) -> None:
+        noop(ledger.payload(number))
+
+    def many(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            noop(ledger.payload(number))
+
+    def at(self, number: int, due: float) -> None:
+        noop.schedule((ledger.payload(number),), eta=datetime.fromtimestamp(due, UTC))
+
+
+WORKERS = [
+    "-m huey.bin.huey_consumer tests.bench.systems.huey.huey --workers 2 --worker-type process --scheduler-interval 1"
+    " --no-periodic --disable-health-check --quiet".split()
+]
+
+if __name__ == "__main__":
+    driver.run(Client, WORKERS, ["huey", "redis"])

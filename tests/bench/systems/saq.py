@@ -1,0 +1,65 @@
+"""SAQ: one command with two worker processes of 100 concurrent jobs, no results.
+
+* `--workers 2`, `concurrency` 100: one process per core.
+* `ttl=-1`: nothing is kept of a job that has ended (Job's docstring).
+* `retries=5` (default 1) and `timeout=10`, the default: the sweep takes a job for stuck when its timeout is over, and queues it
+  again only if it has retries left; with the default it would be aborted. `timers` sweep 5 s (default 60 s): how often it looks.
+* `max_concurrent_ops` 64 in the client (default 20): as many as there are callers (RedisQueue's docstring).
+* Many are scheduled by 64 concurrent callers, one job a call: there is no call for several that does not wait for their results.
+  An instant is `scheduled=`, in whole seconds; the workers look once a second (`timers` schedule, its least).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import redis.asyncio as aioredis
+from saq.queue.redis import RedisQueue  # pyright: ignore[reportMissingImports]
+
+from tests.bench import driver, ledger
+
+
+def _queue() -> Any:
+    return RedisQueue(aioredis.from_url(f"unix://{driver.store_socket()}"), max_concurrent_ops=driver.CALLERS)
+
+
+async def noop(_ctx: Any, *, text: str) -> None:
+    """Writes down that it has started."""
+    ledger.mark(text)
+
+
+queue = _queue()
+settings = {"queue": queue, "functions": [noop], "concurrency": 100, "timers": {"sweep": 5}}
+
+
+class Client(driver.Client):
+    """One queue, on a loop of its own."""
+
+    lacks = {"one": "SAQ has no synchronous client"}
+
+    def open(self) -> None:
+        self._loop = driver.Loop()
+        self._queue = _queue()
+
+    def many(self, numbers: Sequence[int]) -> None:
+        self._loop.run(self._loop.callers(self._enqueue, numbers))
+
+    def concurrent(self, numbers: Sequence[int]) -> None:
+        self.many(numbers)
+
+    def at(self, number: int, due: float) -> None:
+        self._loop.run(self._enqueue(number, math.ceil(due)))
+
+    def many_at(self, numbers: Sequence[int], due: float) -> None:
+        self._loop.run(self._loop.callers(lambda number: self._enqueue(number, math.ceil(due)), numbers))
+
+    async def _enqueue(self, number: int, scheduled: int = 0) -> None:
+        await self._queue.enqueue("noop", text=ledger.payload(number), retries=5, ttl=-1, scheduled=scheduled)
+
+
+WORKERS = ["-m saq tests.bench.systems.saq.settings --workers 2 --quiet".split()]
+
+if __name__ == "__main__":
+    driver.run(Client, WORKERS, ["saq", "redis"])
