@@ -96,7 +96,8 @@ class Heartbeats:
         if not held:
             self._strikes = 0
             return True
-        if self._ledger.oldest_lease_us + self._last_us <= self._runtime.boottime_us():
+        oldest_us = self._ledger.oldest_lease_us  # 0: the last one has just been released
+        if oldest_us and oldest_us + self._last_us <= self._runtime.boottime_us():
             # It stood still, and its guard with it: else that would have killed it. Its tasks may run elsewhere by now.
             self._strikes = STRIKES
             self._end(EXIT_NO_HEARTBEAT, "its leases were about to end, or have ended: it stood still for too long")

@@ -47,11 +47,11 @@ class StoreClock:
         return self._believed is not None and self._ahead is None
 
     def believed_us(self, monotonic: float) -> int:
-        """The latest TIME that can be right now: no lease that ends after it may be taken for expired."""
+        """What TIME is by the last one believed: no lease that ends after it may be taken for expired."""
         if self._believed is None:
             return NO_LEASE_EXPIRES
-        # Without the margin: after a jump a lease would end that much too early, and the guard of its holder counts on less.
-        return self._forward(self._believed, monotonic)
+        # Neither with the margin nor with the drift: after a jump a lease would end that much before its time.
+        return self._believed.time_us + int(max(monotonic - self._believed.monotonic, 0) * US)
 
     def saw(self, time_us: int, *, asked: float, answered: float, wall_us: int) -> None:
         """Takes note of an answer of the store.

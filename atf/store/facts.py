@@ -1,10 +1,11 @@
 """What a connection knows of the server behind it, and what the server must do before a write counts as safe.
 
-Asked once per connection made: it decides whether claims must pause after a restart, and which durability can be had.
+Asked when a connection is made, and now and then: it decides whether claims must pause after a restart, and which durability can be had.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,8 @@ from atf.errors import FailedPrecondition, Unavailable
 
 WAIT_S: Final = 1.5
 """Seconds that a write may take to reach a disk or a replica. A claim is answered within two seconds, or asked for again."""
+FRESH_S: Final = 30.0
+"""Seconds for which a connection's facts are taken to hold; its server may be set otherwise at any time."""
 _WAITAOF: Final = (7, 2)
 """The first version that can wait for its own disk."""
 
@@ -51,9 +54,9 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Fac
             not carried over.
         anew: ask again, though it is known.
     """
-    marker = getattr(connection, "_reader", None)
+    marker, now = getattr(connection, "_reader", None), asyncio.get_running_loop().time()
     known = getattr(connection, "_atf_facts", None)
-    if known is not None and known[0] is marker and not anew:
+    if known is not None and known[0] is marker and now < known[2] and not anew:
         found: Facts = known[1]
         return found
     await connection.send_command("INFO", "server", "replication", "persistence")
@@ -75,7 +78,7 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Fac
         master=info.get("role") == "master",
         replicas=int(info.get("connected_slaves", 0)),
     )
-    connection._atf_facts = (getattr(connection, "_reader", None), facts)  # type: ignore[attr-defined]
+    connection._atf_facts = (getattr(connection, "_reader", None), facts, now + FRESH_S)  # type: ignore[attr-defined]
     return facts
 
 
@@ -116,7 +119,7 @@ def proof(facts: Facts, demand: Durability, seconds: float) -> list[tuple[str | 
     match demand:
         case Durability.REPLICATED:
             return [("WAIT", 1, limit)]
-        case Durability.DISK if not facts.synced:
+        case Durability.DISK if facts.logged or not facts.synced:  # it may have been set otherwise since it was asked
             return [("WAITAOF", 1, 0, limit)]
     return []
 

@@ -56,6 +56,8 @@ class Store(Adding, Claims, Reading, Registry):
         self._queues: set[str] = set()
         self._opened: dict[int, str] = {}
         """Partition -> the run id of the server that it was last opened on."""
+        self._ready = False
+        """Whether all partitions were opened once, as far as they are not away: from then on each is opened again when needed."""
         self._made: dict[int, int] = {}
         """Partition -> the instant at which its record was made."""
 
@@ -108,6 +110,7 @@ class Store(Adding, Claims, Reading, Registry):
                 away = error
         if away is not None and not self._opened:
             raise away
+        self._ready = True
 
     def _disagreement(self, recorded_us: int) -> str:
         recorded, ours = recorded_us / US, self._lease_us / US
@@ -121,11 +124,22 @@ class Store(Adding, Claims, Reading, Registry):
         """Makes a partition's record, or checks it; returns the heartbeat timeout on record, or ours where none is."""
         args: list[Arg] = [self.partitions, library.VERSION, self._lease_us, int(record)]
         try:
-            recorded, version, timeout_us, made = map(int, await self._call("open", partition, args, server=True))
+            made, timeout_us = self._check_record(await self._call("open", partition, args, server=True))
+            run_id = self._link.run_id(keys.record(partition))
+            if self._made.setdefault(partition, made) != made:
+                # The server came back with nothing, not even the name of the one before: only this role can tell, and a task
+                # whose id is sent again must not run beside the run that was forgotten.
+                await self._call("settle", partition, [timeout_us])
+                self._made[partition] = made
         except BaseException:
-            self._opened.pop(partition, None)
+            self._opened.pop(partition, None)  # all of it is done before the next call
             raise
-        self._opened[partition] = self._link.run_id(keys.record(partition))
+        self._opened[partition] = run_id
+        return timeout_us
+
+    def _check_record(self, reply: Any) -> tuple[int, int]:
+        """A partition's record fits this role. Returns when it was made, and the heartbeat timeout on record."""
+        recorded, version, timeout_us, made = map(int, reply)
         if version != library.VERSION:
             raise FailedPrecondition(
                 f"the task store at {self._link.where} holds data of version {version}, and this role's release works on"
@@ -138,12 +152,7 @@ class Store(Adding, Claims, Reading, Registry):
                 f" {self.partitions}. Set partitions = {recorded} (ATF_PARTITIONS), or move the tasks to a new"
                 " store with atf store export and atf store import"
             )
-        if self._made.setdefault(partition, made) != made:
-            # The server came back with nothing, not even the name of the one before: only this role can tell, and a task
-            # whose id is sent again must not run beside the run that was forgotten.
-            await self._call("settle", partition, [timeout_us])
-            self._made[partition] = made
-        return timeout_us
+        return made, timeout_us
 
     async def retime(self, heartbeat_timeout_us: int) -> None:
         """Puts another heartbeat timeout on record. Roles compare theirs with it when they start."""
@@ -190,11 +199,12 @@ class Store(Adding, Claims, Reading, Registry):
         demand: Durability = Durability.RELAXED,
     ) -> Any:
         record, now = keys.record(partition), self.now() if self.now else ""
-        if verb != "open" and self._opened and partition not in self._opened:
-            await self._open_partition(partition)  # it was away when this role started
+        again = self._ready and verb not in {"open", "settle"}
+        if again and partition not in self._opened:
+            await self._open_partition(partition)  # it was away when this role started, or failed to be opened since
         reply = await self._link.call(verb, record, [now, *args], server=server, demand=demand)
         # Whoever meets another server first has it noted, so that none is forgotten that was the master for a while.
-        if verb != "open" and self._opened and self._link.run_id(record) != self._opened.get(partition):
+        if again and self._link.run_id(record) != self._opened.get(partition):
             with contextlib.suppress(Unavailable):  # then it is done before the next call
                 await self._open_partition(partition)
         return reply

@@ -40,11 +40,12 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Schedule has answered; the task is due at `due_us` of the store's clock."""
+    """Schedule has answered; the task is due at `due_us` of the store's clock. `stored_us`: when it was written, if known (else 0)."""
 
     at_us: int
     task_id: str
     due_us: int
+    stored_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +309,8 @@ class _Checker:
             if found is not None and known and not found.finished:
                 self._breach(Breach.STUCK, task_id, at_us, f"{found.status} at the end")
         elif not known:
-            if any(each.since_us <= task.accepted.at_us <= each.at_us for each in self._forgot):
+            stored_us = task.accepted.stored_us or task.accepted.at_us
+            if any(each.since_us <= stored_us <= each.at_us for each in self._forgot):
                 tally.forgiven += 1
             else:
                 self._breach(Breach.LOST, task_id, at_us, f"accepted at {_at(task.accepted.at_us)}, unknown at the end")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from atf.errors import Unavailable
+from atf.executor.held import HeldTask
 from atf.executor.table import SlotState
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
@@ -28,6 +29,23 @@ async def test_one_call_lists_every_claim_and_says_which_have_started(world: Hel
     assert beat.heartbeat_timeout_us == 16_000_000
     assert {each.claim.task_id: each.started for each in beat.claims} == {"0-0": True, "0-1": True, "0-2": False}
     assert {each.claim.token.counter for each in beat.claims} == {1}
+
+
+@virtual(inline)
+async def test_the_last_claim_is_released_while_a_heartbeat_begins(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":9}'))
+    await world.settle()
+    ledger = world.executor.ledger
+    snapshot = ledger.snapshot
+
+    def released() -> list[HeldTask]:
+        held = snapshot()
+        ledger.release(held)  # by another thread, at this very moment
+        return held
+
+    ledger.snapshot = released  # type: ignore[method-assign]
+    await world.heartbeats.once()
+    assert world.ended == []
 
 
 @virtual(inline)

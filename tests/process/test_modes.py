@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import signal
 import ssl
@@ -246,9 +247,19 @@ async def test_what_one_server_can_be_asked_for(tmp_path: Path) -> None:
         server.ask("CONFIG", "SET", "appendfsync", "always")
         store = await opened(f"redis://{server.address}")
         assert [each.durability for each in await store.schedule([world.task("b")])] == [Durability.DISK]
+        server.ask("CONFIG", "SET", "appendfsync", "everysec")  # while the connection stands
+        before = _calls(server, "waitaof")
+        sure = dataclasses.replace(world.task("c"), durability=Durability.DISK)
+        assert [each.durability for each in await store.schedule([sure])] == [Durability.DISK]
+        assert _calls(server, "waitaof") > before
         await store.close()
     finally:
         server.kill()
+
+
+def _calls(server: TcpServer, command: str) -> int:
+    stats = server.ask("INFO", "commandstats")
+    return int(stats.get(f"cmdstat_{command}", {"calls": 0})["calls"])
 
 
 async def test_tls_with_a_certificate_that_is_checked(tmp_path: Path) -> None:

@@ -47,9 +47,6 @@ def main() -> int:
     many.add_argument("--seeds", type=int, default=200)
     many.add_argument("--base", type=int, default=1, help="the first seed")
     many.add_argument("--seconds", type=float, default=0, help="start no more seeds after so long")
-    many.add_argument(
-        "--record", action="store_true", help="go on where it was, and write a dated JSON below reliability/"
-    )
     many.add_argument("--lines", action="store_true", help="a line of JSON per seed, and nothing else")
     one = commands.add_parser("seed")
     one.add_argument("seed", type=int)
@@ -91,6 +88,8 @@ def run(options: Any) -> int:
         if options.lines:
             print(json.dumps(result.as_json()), flush=True)
             continue
+        if result.wrong and all(not each.wrong for each in results.values() if each is not result):
+            print(result.story)  # of the first one; the others tell theirs by make sim SEED=n
         _say_wrong(result)
         bad = sum(bool(each.wrong) for each in results.values())
         progress(f"{len(results)} of {len(wanted)} seeds, {bad} with a breach, {time.monotonic() - began:.0f} s")
@@ -171,7 +170,7 @@ def _first(name: str, options: Any) -> Result | None:
 
     found: list[Result] = []
     for _, result in play_all(seeds(), options.jobs):
-        if result.wrong:
+        if any(breach != "BROKEN" for breach, *_ in result.wrong):  # a crash says nothing about the checker
             found.append(result)
             stop = True  # those under way come to their end
     return min(found, key=lambda each: each.seed, default=None)

@@ -219,12 +219,12 @@ class Freezer:
         pairs = ((worker, *pair) for worker, pair in self._pairs.items())
         return any(process in {worker, guard} and table.oldest_lease_us for worker, guard, table in pairs)
 
-    def freeze(self, address: str, seconds: float, kind: str) -> None:
+    def freeze(self, address: str, seconds: float) -> None:
         """SIGSTOP, and SIGCONT after a while."""
         process = self._world.processes.get(address)
         if process is None or not process.alive:
             return
-        self._world.chronicle.fault(kind, f"{process.name} for {seconds:.1f} s")
+        self._world.chronicle.say(f"{process.name} freezes for {seconds:.1f} s")
         process.frozen += 1
         self._check_later(process)
         self._world.loop.later(seconds, lambda: self._thaw(process))

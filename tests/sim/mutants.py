@@ -224,6 +224,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
             ),
         ),
     ),
+    "delay_ignored": Mutant("a delay is taken for none", (("or now + tonumber(args[i + 5])", "or now"),)),
     "no_backoff": Mutant("a failed attempt is repeated at once", (("now + tonumber(args[i + 7])", "now"),)),
     "loss_not_looked_at": Mutant(
         "a lost task waits for nobody",

@@ -132,31 +132,37 @@ class Nemesis:
 
     def _freeze_role(self) -> None:
         address = self._role()
-        self._world.freezer.freeze(address, self._seconds(), f"freeze {self._kind(address)}")
+        self._freeze(f"freeze {self._kind(address)}", (address, self._seconds()))
 
     def _freeze_worker(self) -> None:
         if (address := self._living("e")) is not None:
-            self._world.freezer.freeze(address, self._seconds(), "freeze executor")
+            self._freeze("freeze executor", (address, self._seconds()))
 
     def _freeze_guard(self) -> None:
         if (address := self._living("g")) is not None:
-            self._world.freezer.freeze(address, self._seconds(), "freeze guard")
+            self._freeze("freeze guard", (address, self._seconds()))
 
     def _freeze_pair(self) -> None:
         if (address := self._living("e")) is not None:
-            seconds = self._seconds()
-            self._world.freezer.freeze(address, seconds, "freeze executor and guard")
+            seconds, longer = self._seconds(), self._chance.choice((0, 0, 1))
             guard = address.replace("-e", "-g")
-            self._world.freezer.freeze(guard, seconds + self._chance.choice((0, 0, 1)), "freeze executor and guard")
+            self._freeze("freeze executor and guard", (address, seconds), (guard, seconds + longer))
 
     def _freeze_host(self) -> None:
         seconds, name = self._seconds(), self._chance.choice(self._world.hosts).name
-        for address, process in list(self._world.processes.items()):
-            if process.host == name:
-                self._world.freezer.freeze(address, seconds, "freeze host")
+        there = [address for address, process in self._world.processes.items() if process.host == name]
+        self._freeze("freeze host", *((address, seconds) for address in there))
 
     def _freeze_store(self) -> None:
-        self._world.freezer.freeze("store", self._chance.choice((0.3, 2.0, 6.0)), "freeze store")
+        self._freeze("freeze store", ("store", self._chance.choice((0.3, 2.0, 6.0))))
+
+    def _freeze(self, kind: str, *what: tuple[str, float]) -> None:
+        """One fault: freezes processes, each for its seconds."""
+        living = [(address, seconds) for address, seconds in what if self._world.processes[address].alive]
+        if living:
+            self._world.chronicle.fault(kind)
+        for address, seconds in living:
+            self._world.freezer.freeze(address, seconds)
 
     def _cut(self) -> None:
         world, chance = self._world, self._chance

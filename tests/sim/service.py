@@ -11,6 +11,7 @@ from atf.client import AsyncClient
 from atf.errors import AtfError
 from atf.process import Process as Frame
 from atf.rpc import frontend_pb2 as f
+from atf.task import US
 from atf.verify.history import Accepted, Called
 
 from .lambdas import app, hopeless, poison, step, stubborn
@@ -82,8 +83,9 @@ class Service:
         except AtfError as error:
             world.chronicle.say(f"Schedule failed: {error}", task_id)
         else:
-            due_us = int(world.server.field(task_id, "at") or 0)
-            world.chronicle.event(Accepted(world.now_us(), task_id, due_us))
+            stored = world.server.stored[task_id]
+            due_us = stored.time_us + round(options.get("delay", 0) * US)
+            world.chronicle.event(Accepted(world.now_us(), task_id, due_us, stored.loop_us))
             world.chronicle.say("Schedule answered", task_id)
         if chance.random() < 0.25:
             await asyncio.sleep(chance.choice((0.0, 0.1, 1.0, 4.0, 12.0)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import fakeredis
 
@@ -36,6 +36,13 @@ State = tuple[str, int, int, bool]
 """Of a task: status, counter of the token, losses, flagged."""
 
 
+class Stored(NamedTuple):
+    """When a task was stored: by the observer's clock, and by the server's own."""
+
+    loop_us: int
+    time_us: int
+
+
 class StoreServer:
     """The server.
 
@@ -43,6 +50,7 @@ class StoreServer:
         offset_us: how far its clock stands from the loop's.
         full: whether it refuses what creates something.
         highest_us: the latest instant that its clock has shown.
+        stored: when each task was stored last.
         durable: whether it forgets nothing at a restart.
     """
 
@@ -51,6 +59,7 @@ class StoreServer:
         self.full = False
         self.durable = durable
         self.highest_us = 0
+        self.stored: dict[str, Stored] = {}
         self._loop = loop
         self._chronicle = chronicle
         self._fake = fakeredis.FakeServer(version=(7, 4))
@@ -223,6 +232,8 @@ class StoreServer:
                 self._chronicle.odd.append(f"{task_id}: {told} is no row of MOVES")
             return
         self._chronicle.moves[name] += 1
+        if name == "schedule":
+            self.stored[task_id] = Stored(self._loop.now_us, now_us)
         if name == "retry":
             self._chronicle.event(Rescheduled(self._loop.now_us, task_id, now_us))
 

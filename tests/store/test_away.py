@@ -3,6 +3,7 @@ server that may have forgotten claims is noticed, whoever meets it."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -114,6 +115,38 @@ async def test_a_role_starts_while_a_partition_is_away_and_opens_it_later(
     store._opened.clear()
     with pytest.raises(Unavailable):
         await store._open_all(agree=True)
+    await store.close()
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("fails", ["open", "settle"])
+async def test_what_opening_a_partition_again_failed_to_do_is_done_before_the_next_call(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, partitions: int, fails: str
+) -> None:
+    store = await Store.open(
+        StoreSettings(partitions=partitions), Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4))
+    )
+    store.now = clock
+    direct, called, failing = store._link.call, [], {fails}
+
+    async def call(verb: str, *args: Any, **more: Any) -> Any:
+        called.append(verb)
+        if verb in failing:
+            raise Unavailable("away")
+        return await direct(verb, *args, **more)
+
+    monkeypatch.setattr(store._link, "call", call)
+    store._opened = dict.fromkeys(range(partitions), "the server before")
+    store._made[0] = 1  # of a record that this server does not have any more
+    with contextlib.suppress(Unavailable):
+        await store._call("owed", 0, [1])
+    failing.clear()
+    called.clear()
+    await store._call("owed", 0, [1])
+    assert called == ["open", "settle", "owed"]
+    called.clear()
+    await store._call("owed", 0, [1])
+    assert called == ["owed"]
     await store.close()
 
 
