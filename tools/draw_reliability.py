@@ -54,27 +54,36 @@ def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]]) -
     for row in rows:
         found = results.get(row.name)
         if found is None:
-            cells = [f"0 of {row.full}", "–", "not run: no result is recorded", "–"]
+            cells = [row.what, row.bar, f"0 of {row.full}", "–", "not run: no result is recorded", "–"]
         else:
-            cells = [
+            cells = [  # what was tried then, and held to, whatever the row says now
+                found["what"],
+                found["bar"],
                 f"{found['done']} of {row.full}",
                 measured(found["figures"]),
                 verdict(found),
                 when(found, machines),
             ]
-        lines.append(
-            "| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{row.name}`", row.what, row.bar, *cells)) + " |"
-        )
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{row.name}`", *cells)) + " |")
     notes = [f"{number}. {machine}" for number, machine in enumerate(machines, 1)]
     return "\n".join([*lines, *(["", "Machines:", "", *notes] if notes else [])])
 
 
 def measured(figures: Mapping[str, Any]) -> str:
-    """Figures in words: counts that matter or are not 0, and times."""
+    """Figures in words: counts that matter or are not 0, and times. Of counts that are called "group: member" the fewest."""
     counts = [
         f"{name.replace('_', ' ')} {value:,}"
         for name, value in figures.items()
-        if not isinstance(value, dict) and name not in HIDDEN and (value or name in ALWAYS)
+        if not isinstance(value, dict) and name not in HIDDEN and ": " not in name and (value or name in ALWAYS)
+    ]
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for name, value in figures.items():
+        group, colon, member = name.partition(": ")
+        if colon:
+            groups.setdefault(group, []).append((value, member))
+    counts += [
+        f"{group} {sum(count for count, _ in each):,} of {len(each)} kinds (fewest: {min(each)[1]}, {min(each)[0]:,})"
+        for group, each in groups.items()
     ]
     rates = [
         f"{name.removesuffix('_per_s').replace('_', ' ')} {each['p50']:,.0f}/s"
@@ -98,13 +107,13 @@ def verdict(found: Mapping[str, Any]) -> str:
 
 
 def when(found: Mapping[str, Any], machines: list[str]) -> str:
-    """Date, commit, and the number of the machine, which is added where it is new."""
+    """Date, commit, digest of the product's files, and the number of the machine, which is added where it is new."""
     memory = f"{found['memory_mib'] / 1024:.0f} GiB"
     machine = f"{found['cores']} cores, {memory}, {found['kernel']}, Python {found['python']}; {found['server']}"
     if machine not in machines:
         machines.append(machine)
     changed = ", with changes" if found["dirty"] else ""
-    return f"{found['date']}, {found['commit'][:8]}{changed}, machine {machines.index(machine) + 1}"
+    return f"{found['date']}, {found['commit'][:8]}{changed}, code {found['code'][:8]}, machine {machines.index(machine) + 1}"
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ A row is tried in batches: `run(n, progress)` does n trials on real processes an
     names that end in _s: seconds (in _per_s: a rate), a number or a list of them; the result has their p50, p99, max
     other numbers: counts; the result has their sums. Text is left out.
 
-Trials are appended to .build/chaos/<code>/<row>.jsonl, so that a row which was interrupted goes on where it was. <code> is a digest of
-the product's files: after a change everything starts afresh. When all n are done, the result goes to reliability/<date>-<row>-<code>.json.
+Trials are appended to .build/chaos/<proof>/<row>.jsonl, so that a row which was interrupted goes on where it was. <proof> is a digest of
+the product's files and of those that try it: after a change everything starts afresh. A batch that breaks down is a failure that stays,
+too: what could not be judged did not hold. When all n are done, the result goes to reliability/<date>-<row>-<proof>.json.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "reliability"
 TRIALS: Final = ROOT / ".build" / "chaos"
 PRODUCT: Final = ("atf", "controller", "executor", "frontend", "hsc", "store_consumer")
+HARNESS: Final = "tests/chaos"
 
 Trial = dict[str, Any]
 Figures = dict[str, Any]
@@ -68,8 +70,10 @@ class Row:
         bar: what must hold, in words, for the page.
         full: trials of a full run.
         batch: trials that one call of `run` does.
-        run: tries so often (`progress.trials(n)` counts), and returns a Trial each. What it raises ends the row; what was appended before stays.
+        run: tries so often (`progress.trials(n)` counts), and returns a Trial each. What it raises ends the row, and has failed; what was
+            appended before stays.
         available: "" or why it can't run here; asked first.
+        also: files and folders beside the product and this folder that decide what its trials mean.
         verdict: what of the bar the figures of all trials break; for bars that a single trial can't tell.
     """
 
@@ -81,6 +85,7 @@ class Row:
     run: Callable[[int, Progress], Awaitable[Sequence[Trial]]]
     available: Callable[[], str] = lambda: ""
     verdict: Callable[[Figures], Sequence[str]] = lambda _figures: ()
+    also: tuple[str, ...] = ()
 
 
 def all_rows() -> dict[str, Row]:
@@ -104,26 +109,29 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
         row: which.
         count: trials to come to.
         progress: takes lines.
-        trials: the folder of the trials of this code.
+        trials: the folder of the trials of this proof.
         results: the folder of results.
     """
     say = progress.say
     if why := row.available():
         say(f"not run: {why}")
-        return write(result(row, count, [], 0.0, f"not run: {why}"), results)
+        return write(result(row, count, [], not_run=why), results)
     path = trials / f"{row.name}.jsonl"
-    done = read_trials(path)
-    if done:
-        say(f"{len(done)} trials were done before")
-    error = ""
+    before = read_trials(path)
+    done, broken = whole(before), [each for each in before if each.get("broke_down")]
+    if before:
+        say(f"{len(done)} trials were done before; {len(broken)} batches broke down")
     while len(done) < count:
-        batch = time.monotonic()
+        began = time.monotonic()
         try:
             new = await row.run(min(row.batch, count - len(done)), progress)
-        except (AtfError, OSError, TimeoutError) as raised:
-            error = f"{type(raised).__name__}: {raised}"
+        except Exception as raised:  # noqa: BLE001  whatever it is: it must not be gone when the row is run again
+            say(f"BROKE DOWN: {type(raised).__name__}: {raised}")
+            failure = f"a batch broke down: {type(raised).__name__}: {raised}"
+            broken.append({"failures": [failure], "broke_down": 1, "took_s": round(time.monotonic() - began, 3)})
+            append(path, broken[-1:])
             break
-        seconds = time.monotonic() - batch
+        seconds = time.monotonic() - began
         new = [{**each, "took_s": round(seconds / len(new), 3)} for each in new]
         append(path, new)
         done += new
@@ -132,7 +140,12 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
         if progress.stopping and len(done) < count:
             say("stopped; the next run goes on from here")
             return {}
-    return write(result(row, count, done[:count], sum(each["took_s"] for each in done[:count]), error), results)
+    return write(result(row, count, [*done[:count], *broken]), results)
+
+
+def whole(trials: Iterable[Trial]) -> list[Trial]:
+    """The trials that came to their end, without what stands for batches that broke down."""
+    return [each for each in trials if not each.get("broke_down")]
 
 
 def read_trials(path: Path) -> list[Trial]:
@@ -157,26 +170,28 @@ def append(path: Path, trials: Iterable[Trial]) -> None:
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def result(row: Row, asked: int, trials: Sequence[Trial], seconds: float, error: str = "") -> dict[str, Any]:
+def result(row: Row, asked: int, trials: Sequence[Trial], not_run: str = "") -> dict[str, Any]:
     """A row's result: "ok", "failed", or "not run: why"."""
-    figures = summarise(trials)
-    failures = [f"trial {number}: {each}" for number, trial in enumerate(trials, 1) for each in trial["failures"]]
-    failures += row.verdict(figures) if trials else []
-    if error.startswith("not run"):
-        status = error
-    else:
-        failures += [error] if error else []
-        status = "ok" if not failures and len(trials) >= asked else "failed"
+    figures, done = summarise(trials), len(whole(trials))
+    failures = [
+        each if trial.get("broke_down") else f"trial {number}: {each}"
+        for number, trial in enumerate(trials, 1)
+        for each in trial["failures"]
+    ]
+    failures += row.verdict(figures) if done else []
+    status = "ok" if not failures and done >= asked else "failed"
     return {
         "row": row.name,
-        "status": status,
+        "what": row.what,
+        "bar": row.bar,
+        "status": f"not run: {not_run}" if not_run else status,
         "asked": asked,
-        "done": len(trials),
+        "done": done,
         "full": row.full,
         "figures": figures,
         "failures": failures[:50],
-        "seconds": round(seconds, 1),
-        **circumstances(),
+        "seconds": round(sum(each.get("took_s", 0.0) for each in trials), 1),
+        **circumstances(*row.also),
     }
 
 
@@ -205,14 +220,19 @@ def _at(ordered: Sequence[float], percent: int) -> float:
     return ordered[max(-(-len(ordered) * percent // 100) - 1, 0)]
 
 
-def circumstances() -> dict[str, Any]:
-    """When, of which code, and where."""
+def circumstances(*also: str) -> dict[str, Any]:
+    """When, of which code, tried by which, and where.
+
+    Args:
+        also: see `proof`.
+    """
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "code": code(),
+        "proof": proof(*also),
         "commit": _said("git", "rev-parse", "--short=12", "HEAD"),
-        "dirty": bool(_said("git", "status", "--porcelain", "--", *PRODUCT)),
+        "dirty": bool(_said("git", "status", "--porcelain", "--", *PRODUCT, HARNESS, *also)),
         "cores": len(os.sched_getaffinity(0)),
         "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
         "kernel": f"{platform.system()} {platform.release()}",
@@ -223,18 +243,35 @@ def circumstances() -> dict[str, Any]:
 
 def code() -> str:
     """A digest of the product's files."""
-    digest = hashlib.sha256()
-    for folder in PRODUCT:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".lua", ".proto"} and path == path.resolve():
-                digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    files = [path for folder in PRODUCT for path in _files(folder) if path.suffix in {".py", ".lua", ".proto", ".acl"}]
+    return _digest("", files)
+
+
+def proof(*also: str) -> str:
+    """A digest of the product's files, and of those that try and judge it: trials of one proof can be put together.
+
+    Args:
+        also: files and folders beside this one that take part in that.
+    """
+    return _digest(code(), [path for each in (HARNESS, *also) for path in _files(each)])
+
+
+def _files(where: str) -> list[Path]:
+    found = [ROOT / where, *sorted((ROOT / where).rglob("*"))]
+    return [path for path in found if path.is_file() and path == path.resolve() and path.suffix != ".pyc"]
+
+
+def _digest(start: str, paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256(start.encode())
+    for path in paths:
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:12]
 
 
 def write(found: dict[str, Any], results: Path) -> dict[str, Any]:
-    """Writes a result, unless that day's result of the same code has more trials."""
+    """Writes a result, unless that day's result of the same proof has more trials."""
     results.mkdir(parents=True, exist_ok=True)
-    path = results / f"{found['date']}-{found['row']}-{found['code']}.json"
+    path = results / f"{found['date']}-{found['row']}-{found['proof']}.json"
     before = json.loads(path.read_text(encoding="utf-8"))["done"] if path.exists() else 0
     if before <= found["done"]:
         path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -251,8 +288,8 @@ def latest(results: Path) -> dict[str, dict[str, Any]]:
 
 
 def is_done(row: Row, count: int, results: Path) -> bool:
-    """Whether a row has a result of the code as it is now, with so many trials."""
-    this = code()
+    """Whether a row has a result of everything as it is now, with so many trials."""
+    this = proof(*row.also)
     read = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob(f"*-{row.name}-{this}.json")]
     return any(each["done"] >= count for each in read if each["row"] == row.name)
 
@@ -272,7 +309,7 @@ def _said(*command: str) -> str:
 
 
 def run(names: Sequence[str], count: int, say: Callable[[str, str], None]) -> list[dict[str, Any]]:
-    """Runs rows by name; none: all that have no result of this code with their full number of trials.
+    """Runs rows by name; none: all that have no result of this proof with their full number of trials.
 
     Args:
         names: which.
@@ -282,14 +319,14 @@ def run(names: Sequence[str], count: int, say: Callable[[str, str], None]) -> li
     Raises:
         KeyboardInterrupt: somebody asked to stop.
     """
-    known, this = all_rows(), code()
+    known = all_rows()
     wanted = list(names) or [name for name, row in known.items() if not is_done(row, count or row.full, RESULTS)]
     found = []
     for name in wanted:
         row = known[name]
         progress = Progress(functools.partial(say, name))
         progress.say(f"{row.what}; {count or row.full} trials")
-        one = asyncio.run(_stoppable(row, count or row.full, progress, TRIALS / this))
+        one = asyncio.run(_stoppable(row, count or row.full, progress, TRIALS / proof(*row.also)))
         if not one:
             raise KeyboardInterrupt
         progress.say(one["status"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.exceptions import RedisError
 
 from atf.errors import Unavailable
 from tests.chaos import frame
@@ -23,9 +24,9 @@ def row(run: Any, **more: Any) -> Row:
 class World:
     """A row whose trials are numbered."""
 
-    def __init__(self, stop_at: int = 0, fail_at: int = 0) -> None:
+    def __init__(self, stop_at: int = 0, fail_at: int = 0, error: BaseException | None = None) -> None:
         self.asked: list[int] = []
-        self.count, self.stop_at, self.fail_at = 0, stop_at, fail_at
+        self.count, self.stop_at, self.fail_at, self.error = 0, stop_at, fail_at, error
 
     async def run(self, n: int, progress: Progress) -> Sequence[Trial]:
         self.asked.append(n)
@@ -33,7 +34,7 @@ class World:
         for _ in progress.trials(n):
             self.count += 1
             if self.count == self.fail_at:
-                raise Unavailable("away")
+                raise self.error or Unavailable("away")
             progress.stopping = self.count == self.stop_at
             found.append({"failures": [], "number": self.count, "x_s": float(self.count)})
         return found
@@ -41,7 +42,9 @@ class World:
 
 @pytest.fixture
 def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    monkeypatch.setattr(frame, "circumstances", lambda: {"date": "2030-01-02", "at": "2030-01-02T03", "code": "c"})
+    monkeypatch.setattr(
+        frame, "circumstances", lambda *_also: {"date": "2030-01-02", "at": "2030-01-02T03", "proof": "c"}
+    )
 
     def tried(world: World, count: int, **more: Any) -> dict[str, Any]:
         progress = Progress(lambda _line: None)
@@ -93,9 +96,37 @@ def test_what_can_not_run_here_is_not_ok(go: Callable[..., dict[str, Any]], tmp_
     assert written(tmp_path)["status"] == "not run: no compiler"
 
 
-def test_what_breaks_down_has_failed_and_keeps_its_trials(go: Callable[..., dict[str, Any]]) -> None:
-    found = go(World(fail_at=6), 9)
-    assert (found["status"], found["done"], found["failures"]) == ("failed", 4, ["Unavailable: away"])
+@pytest.mark.parametrize("error", [Unavailable("away"), TimeoutError("away"), RuntimeError("away"), RedisError("away")])
+def test_what_breaks_down_has_failed_for_good(
+    go: Callable[..., dict[str, Any]], tmp_path: Path, error: Exception
+) -> None:
+    said = [f"a batch broke down: {type(error).__name__}: away"]
+    found = go(World(fail_at=6, error=error), 9)
+    assert (found["status"], found["done"], found["failures"]) == ("failed", 4, said)
+    again = World()
+    found = go(again, 9)
+    assert again.asked == [4, 1]
+    assert (found["status"], found["done"], found["failures"]) == ("failed", 9, said)
+    assert found["figures"]["broke_down"] == 1
+    assert written(tmp_path) == found
+    assert go(World(), 2)["status"] == "failed"
+
+
+def test_who_ends_it_at_once_breaks_nothing_down(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    for stop in (asyncio.CancelledError(), KeyboardInterrupt()):
+        with pytest.raises(type(stop)):
+            go(World(fail_at=1, error=stop), 9)
+    assert go(World(), 9)["status"] == "ok"
+
+
+def test_a_stop_before_the_first_trial_leaves_none(go: Callable[..., dict[str, Any]]) -> None:
+    class Stopped(World):
+        async def run(self, n: int, progress: Progress) -> Sequence[Trial]:
+            progress.stopping = True
+            return await super().run(n, progress)
+
+    assert go(Stopped(), 9) == {}
+    assert go(World(), 9)["status"] == "ok"
 
 
 def test_a_broken_bar_fails_the_row(go: Callable[..., dict[str, Any]]) -> None:
@@ -104,12 +135,12 @@ def test_a_broken_bar_fails_the_row(go: Callable[..., dict[str, Any]]) -> None:
 
 
 def test_a_trial_that_failed_fails_the_row() -> None:
-    found = frame.result(row(None), 2, [{"failures": []}, {"failures": ["lost"]}], 1.0)
+    found = frame.result(row(None), 2, [{"failures": []}, {"failures": ["lost"]}])
     assert (found["status"], found["failures"]) == ("failed", ["trial 2: lost"])
 
 
 def test_fewer_trials_than_asked_for_are_not_ok() -> None:
-    assert frame.result(row(None), 2, [{"failures": []}], 1.0)["status"] == "failed"
+    assert frame.result(row(None), 2, [{"failures": []}])["status"] == "failed"
 
 
 def test_a_longer_result_of_the_same_code_and_day_stays(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
@@ -120,18 +151,38 @@ def test_a_longer_result_of_the_same_code_and_day_stays(go: Callable[..., dict[s
 
 def test_a_full_result_counts_for_more_than_a_newer_short_one(tmp_path: Path) -> None:
     for at, done, code in (("1", 9, "a"), ("2", 9, "b"), ("3", 8, "c")):
-        found = {"row": "r", "date": at, "at": at, "code": code, "done": done, "full": 9}
+        found = {"row": "r", "date": at, "at": at, "proof": code, "done": done, "full": 9}
         frame.write(found, tmp_path)
     assert frame.latest(tmp_path)["r"]["at"] == "2"
 
 
-def test_what_is_done_for_this_code_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame.write({"row": "r", "date": "1", "at": "1", "code": "this", "done": 9, "full": 9}, tmp_path)
-    monkeypatch.setattr(frame, "code", lambda: "this")
+def test_what_is_done_for_this_proof_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame.write({"row": "r", "date": "1", "at": "1", "proof": "this", "done": 9, "full": 9}, tmp_path)
+    monkeypatch.setattr(frame, "proof", lambda *_also: "this")
     assert frame.is_done(row(None), 9, tmp_path)
     assert not frame.is_done(row(None), 10, tmp_path)
-    monkeypatch.setattr(frame, "code", lambda: "other")
+    monkeypatch.setattr(frame, "proof", lambda *_also: "other")
     assert not frame.is_done(row(None), 9, tmp_path)
+
+
+def test_what_tries_and_judges_keeps_trials_apart_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "ROOT", tmp_path)
+    paths = ["atf/a.py", "atf/store/atf.acl", "tests/chaos/rows/kills.py", "tests/chaos/shim.c", "tests/sim/play.py"]
+    for path in map(tmp_path.joinpath, paths):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("old")
+
+    def changed(path: str) -> list[bool]:
+        def digests() -> list[str]:
+            return [frame.code(), frame.proof(), frame.proof("tests/sim"), frame.proof("tests/sim/play.py")]
+
+        before = digests()
+        (tmp_path / path).write_text(f"{path} new")
+        return [one != other for one, other in zip(before, digests(), strict=True)]
+
+    assert [changed(path) for path in paths] == [[True] * 4] * 2 + [[False, True, True, True]] * 2 + [
+        [False, False, True, True]
+    ]
 
 
 def test_every_row_is_found_once_and_says_what_it_is() -> None:

@@ -11,11 +11,14 @@ from tools.draw_reliability import END, START, measured, put, table
 
 FOUND: dict[str, Any] = {
     "row": "b",
+    "what": "this, then",
+    "bar": "that, then",
     "status": "ok",
     "done": 3,
     "failures": [],
     "date": "2030-01-02",
     "commit": "0123456789ab",
+    "code": "fedcba987654",
     "dirty": False,
     "cores": 2,
     "memory_mib": 8192,
@@ -41,8 +44,8 @@ def test_a_row_without_a_result_says_so() -> None:
 def test_a_row_shows_its_figures_and_its_machine() -> None:
     text = table([row("b")], {"b": FOUND})
     assert (
-        "| 3 of 9 | 1,234 tasks; lost 0, dead 2; x 1.00 / 2.00 / 3.00 s | ok | 2030-01-02, 01234567, machine 1 |"
-        in text
+        "| `b` | this, then | that, then | 3 of 9 | 1,234 tasks; lost 0, dead 2; x 1.00 / 2.00 / 3.00 s | ok "
+        "| 2030-01-02, 01234567, code fedcba98, machine 1 |" in text
     )
     assert text.endswith("1. 2 cores, 8 GiB, Linux 6, Python 3.11; valkey | 9")
 
@@ -58,6 +61,11 @@ def test_what_did_not_go_well_is_told(status: str, shown: str) -> None:
 
 def test_a_rate_is_no_time() -> None:
     assert measured({"scheduled_per_s": {"p50": 499.6, "p99": 1, "max": 1, "n": 1}}) == "scheduled 500/s"
+
+
+def test_of_a_group_of_counts_the_fewest_is_shown() -> None:
+    figures = {"seeds": 3, "faults: kill store": 40, "faults: cut off": 20, "faults: freeze host": 1000}
+    assert measured(figures) == "seeds 3, faults 1,060 of 3 kinds (fewest: cut off, 20)"
 
 
 def test_nothing_measured_is_a_dash() -> None:

@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
+from atf.task import MOVES
 from tests.chaos import frame
-from tests.chaos.frame import Progress, Row, Trial
-from tests.sim.__main__ import PYTHON
+from tests.chaos.frame import Figures, Progress, Row, Trial
+from tests.sim.__main__ import FEWEST, PYTHON
 from tests.sim.mutants import MUTANTS
+from tests.sim.nemesis import KINDS
+from tests.sim.net import KINDS as NET_KINDS
 
+SEEDS: Final = 20_000
+PLAYED: Final = ("tests/sim", "tests/store/world.py")
+"""What decides what a seed means, beside the product."""
+_FAULT, _MOVE = "faults: ", "moves: "
 _LINE_BYTES: Final = 64 << 20
 
 
@@ -24,50 +33,76 @@ def _available() -> str:
     )
 
 
-async def _lines(*arguments: str) -> AsyncIterator[dict[str, Any]]:
-    """What the simulation, in a process of its own, says line by line."""
+async def _lines(*arguments: str) -> AsyncGenerator[dict[str, Any], None]:
+    """What the simulation, in a process of its own, says line by line. It ends with the generator; Ctrl-C does not reach it."""
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(frame.ROOT)}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "tests.sim", *arguments,
-        stdout=asyncio.subprocess.PIPE, env=environment, cwd=frame.ROOT, limit=_LINE_BYTES,
+        stdout=asyncio.subprocess.PIPE, env=environment, cwd=frame.ROOT, limit=_LINE_BYTES, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
-    async for line in process.stdout:
-        yield json.loads(line)
-    if code := await process.wait():
-        raise OSError(f"the simulation ended with exit code {code}")
+    try:
+        async for line in process.stdout:
+            yield json.loads(line)
+        if code := await process.wait():
+            raise OSError(f"the simulation ended with exit code {code}")
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 def _done(row: str) -> int:
-    return len(frame.read_trials(frame.TRIALS / frame.code() / f"{row}.jsonl"))
+    return len(frame.whole(frame.read_trials(frame.TRIALS / frame.proof(*PLAYED) / f"{row}.jsonl")))
 
 
 async def _seeds(n: int, progress: Progress) -> Sequence[Trial]:
     trials = []
-    async for made in _lines("run", "--lines", "--base", str(1 + _done("simulation")), "--seeds", str(n)):
-        failures = [f"seed {made['seed']}: {' '.join(each)}"[:300] for each in made["wrong"]]
-        for failure in failures:
-            progress.say(failure)
-        tally, faults, moves = made["tally"], made["faults"], made["moves"]
-        counts = {name: tally[name] for name in ("attempted", "acknowledged", "repeated", "forgiven", "excused")}
-        figures = {
-            "virtual seconds": round(made["virtual_s"]),
-            "faults": sum(faults.values()),
-            "moves": sum(moves.values()),
-        }
-        trials.append({"failures": failures, **figures, **counts})
+    async with aclosing(_lines("run", "--lines", "--base", str(1 + _done("simulation")), "--seeds", str(n))) as lines:
+        async for made in lines:
+            trials.append(trial_of(made))
+            for failure in trials[-1]["failures"]:
+                progress.say(failure)
     return trials
+
+
+def trial_of(made: Mapping[str, Any]) -> Trial:
+    """A seed's trial: what was wrong, and how often each kind of fault and each move occurred, those among them that did not."""
+    counts = {name: made["tally"].get(name, 0) for name in ("attempted", "acknowledged", "repeated", "forgiven")}
+    faults = dict.fromkeys((*KINDS, *NET_KINDS), 0) | made["faults"]
+    moves = dict.fromkeys((move.name for move in MOVES), 0) | made["moves"]
+    return {
+        "failures": [f"seed {made['seed']}: {' '.join(each)}"[:300] for each in made["wrong"]],
+        "seeds": 1,
+        "virtual seconds": round(made["virtual_s"]),
+        **counts,
+        "excused": made["tally"].get("excused", 0),
+        **{f"{_FAULT}{name}": count for name, count in faults.items()},
+        **{f"{_MOVE}{name}": count for name, count in moves.items()},
+    }
+
+
+def too_few(figures: Figures) -> list[str]:
+    """What hardly occurred in a full run, which then means nothing for it."""
+    if figures["seeds"] < SEEDS:
+        return []
+    return [
+        f"{name} {count} times: fewer than {FEWEST} mean nothing"
+        for name, count in figures.items()
+        if name.startswith((_FAULT, _MOVE)) and count < FEWEST
+    ]
 
 
 async def _mutants(n: int, progress: Progress) -> Sequence[Trial]:
     done = _done("mutants")
     trials: list[Trial] = []
-    async for made in _lines("mutants", "--lines", *list(MUTANTS)[done : done + n]):
-        missed = [] if made["seed"] else [f"{made['mutant']} was not caught in 200 seeds"]
-        progress.say(f"{made['mutant']}: {made['breach'] or 'NOT CAUGHT'}, seed {made['seed']}")
-        trials.append(
-            {"failures": missed, "caught": int(not missed), "mutant": made["mutant"], "breach": made["breach"]}
-        )
+    async with aclosing(_lines("mutants", "--lines", *list(MUTANTS)[done : done + n])) as lines:
+        async for made in lines:
+            missed = [] if made["seed"] else [f"{made['mutant']} was not caught in 200 seeds"]
+            progress.say(f"{made['mutant']}: {made['breach'] or 'NOT CAUGHT'}, seed {made['seed']}")
+            trials.append(
+                {"failures": missed, "caught": int(not missed), "mutant": made["mutant"], "breach": made["breach"]}
+            )
     return trials
 
 
@@ -75,11 +110,13 @@ ROWS: Final = [
     Row(
         name="simulation",
         what="every process, the network, clocks and the store on virtual time: 120 s a seed, 10 to 20 faults beside those of the network",
-        bar="0 violations",
-        full=20_000,
+        bar=f"0 violations; every kind of fault and every move occurred {FEWEST} times at least",
+        full=SEEDS,
         batch=200,
         run=_seeds,
         available=_available,
+        verdict=too_few,
+        also=PLAYED,
     ),
     Row(
         name="mutants",
@@ -89,5 +126,6 @@ ROWS: Final = [
         batch=4,
         run=_mutants,
         available=_available,
+        also=PLAYED,
     ),
 ]

@@ -1,0 +1,44 @@
+"""The row of the simulation says what hardly occurred: a promise that nothing has put to the proof is not kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from atf.task import MOVES
+from tests.chaos.frame import summarise
+from tests.chaos.rows.simulation import SEEDS, too_few, trial_of
+from tests.sim.__main__ import FEWEST
+from tests.sim.nemesis import KINDS
+from tests.sim.net import KINDS as NET_KINDS
+
+FAULTS = dict.fromkeys((*KINDS, *NET_KINDS), FEWEST)
+DONE = {move.name: FEWEST for move in MOVES}
+
+
+def figures(faults: dict[str, int], moves: dict[str, int], seeds: int) -> dict[str, Any]:
+    made = {"seed": 1, "wrong": [], "tally": Counter[str](), "virtual_s": 120.0, "faults": faults, "moves": moves}
+    return {**summarise([trial_of(made)]), "seeds": seeds}
+
+
+def test_all_that_occurred_often_enough_is_no_failure() -> None:
+    assert too_few(figures(FAULTS, DONE, SEEDS)) == []
+
+
+@pytest.mark.parametrize(
+    ("faults", "moves", "said"),
+    [
+        ({**FAULTS, "kill store": FEWEST - 1}, DONE, "faults: kill store 19 times"),
+        (
+            {name: count for name, count in FAULTS.items() if name != "queues wiped"},
+            DONE,
+            "faults: queues wiped 0 times",
+        ),
+        (FAULTS, {**DONE, "claim": 0}, "moves: claim 0 times"),
+    ],
+)
+def test_what_hardly_occurred_fails_a_full_run_only(faults: dict[str, int], moves: dict[str, int], said: str) -> None:
+    assert [each.partition(": fewer")[0] for each in too_few(figures(faults, moves, SEEDS))] == [said]
+    assert too_few(figures(faults, moves, SEEDS - 1)) == []
