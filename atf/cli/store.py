@@ -18,7 +18,7 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.embedded.server import PARTITIONS
 from atf.errors import ConfigError, InvalidArgument
 from atf.runtime import SystemRuntime
-from atf.store.recovery import Imported, Suspect, import_tasks
+from atf.store.recovery import Imported, Suspect, header_of, import_tasks
 from atf.store.store import Store
 from atf.store.transfer import Progress, export_tasks
 from atf.task import US
@@ -89,19 +89,20 @@ def import_command(
 ) -> None:
     """Store every task of FILE that is not there yet, and say which may have run since the export.
 
-    An import that was interrupted may simply be run again. Afterwards no task starts for one heartbeat_timeout, so that
+    An import that was interrupted may simply be run again; LIST is then written anew, with every task of FILE. Afterwards no task starts for one heartbeat_timeout, so that
     executors that still run some of them have ended by then.
     """
 
     async def work(opened: Store, progress: Progress) -> Imported:
-        with ExitStack() as stack:
-            listed = stack.enter_context(ran.open("wb")) if ran is not None else None
+        async with _old_store(old_redis_url, file) as old:
+            with ExitStack() as stack:
+                # Unbuffered: a task is stored before it is reported, and may run before an import that is cut off is run again.
+                listed = stack.enter_context(ran.open("wb", buffering=0)) if ran is not None else None
 
-            def report(suspect: Suspect) -> None:
-                if listed is not None:
-                    listed.write(_line(suspect))
+                def report(suspect: Suspect) -> None:
+                    if listed is not None:
+                        listed.write(_line(suspect))
 
-            async with _old_store(old_redis_url, flags) as old:
                 return await import_tasks(opened, file, progress, report=report, old=old, settle=not all_stopped)
 
     done = _with_store(flags, True, work)
@@ -144,12 +145,12 @@ def _line(suspect: Suspect) -> bytes:
 
 
 @asynccontextmanager
-async def _old_store(url: str, flags: dict[str, Any]) -> AsyncIterator[Store | None]:
-    """The store that was exported, where it is named."""
+async def _old_store(url: str, file: Path) -> AsyncIterator[Store | None]:
+    """The store that was exported to `file`, where it is named; it has the partitions that the file says, whatever the new one has."""
     if not url:
         yield None
         return
-    settings = replace(read(StoreSettings, {"partitions": flags.get("partitions") or None}), redis_url=url)
+    settings = replace(read(StoreSettings, {}), redis_url=url, partitions=header_of(file).partitions)
     old = await Store.open(settings, read(Timing, {}), SystemRuntime(), agree=False)
     try:
         yield old

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from atf.durability import Durability
 from atf.errors import AtfError
@@ -12,6 +13,9 @@ from .base import Caller
 from .batches import by_partition
 from .connection import Arg
 from .types import NewTask, RestoredTask, Scheduled
+
+_NEVER: Final = -1
+"""The next instant of a task that is restored as a cancelled one."""
 
 
 class Adding(Caller):
@@ -72,13 +76,14 @@ class Adding(Caller):
         return max(asked, self.settings.floor)
 
     async def restore(self, tasks: Sequence[RestoredTask]) -> list[int]:
-        """(no record) → NEW, RETRIABLE_FAILURE, with what the task had been through; per task 1, or 0 where its id is taken."""
+        """(no record) → NEW, RETRIABLE_FAILURE, CANCELLED, with what the task had been through; per task 1, or 0 where its id is taken."""
 
         async def call(partition: int, batch: list[RestoredTask]) -> list[int]:
             args: list[Arg] = []
             for each in batch:
                 args += (f"{partition}-{each.id}", keys.queue(each.lambda_name, each.priority), each.spec, each.digest)
-                args += (each.scheduled_at_us, each.next_at_us, each.limits, each.ordering_key)
+                next_at_us = _NEVER if each.cancelled else each.next_at_us
+                args += (each.scheduled_at_us, next_at_us, each.limits, each.ordering_key)
                 args += (each.attempts, each.losses, each.runs, each.fence, each.error)
             return list(await self._call("restore", partition, args))
 

@@ -1,7 +1,8 @@
 """Tasks back from the file of an export: into an empty store, another one, or one with another number of partitions.
 
-An import may be run again, since a task that is already there is left alone. It tells which tasks may have run since the export:
-the file can't know, so those are all that were running then, or have become due until now. Where the old store can still be
+An import may be run again, since a task that is already there is left alone. It tells which tasks may have run since the export,
+whether this import stored them or an earlier one did that was cut off: the file can't know, so those are all that were running
+then, or have become due until now. Where the old store can still be
 asked, it knows: what has ended there is left out.
 
 Executors may still run what the old store gave them. So that nothing runs twice at the same time, no claims are given for one
@@ -62,7 +63,7 @@ class Imported:
         stored: tasks that were stored.
         present: tasks that were there before, and were left alone.
         ended: tasks that had ended in the old store, and were left out.
-        may_have_run: tasks stored that have run since the export, or may have.
+        may_have_run: tasks of those stored or present that have run since the export, or may have.
         begun_us: when the export began; 0: the file does not say.
         claims_from_us: from when on tasks start; 0: at once.
     """
@@ -99,6 +100,7 @@ async def import_tasks(
     """
     done = Imported()
     work = _Work(store, old, await store.time_us(), report, done)
+    known = set(await store.lambdas())
     batch: list[TaskLine] = []
     ordered: list[TaskLine] = []
     complete = False
@@ -109,7 +111,9 @@ async def import_tasks(
                 if settle:
                     done.claims_from_us = await store.settle()
             case LambdaLine():
-                await _restore_lambda(store, line)
+                if line.name not in known:
+                    await _restore_lambda(store, line)
+                    known.add(line.name)
             case TaskLine():
                 (ordered if line.ordering_key else batch).append(line)
                 if len(batch) == _PAGE:
@@ -126,6 +130,18 @@ async def import_tasks(
             f"{path}: the export was interrupted; {done.stored} tasks were stored. Finish it, import again"
         )
     return done
+
+
+def header_of(path: Path) -> Header:
+    """The first line of an export.
+
+    Raises:
+        InvalidArgument: the file is no export.
+    """
+    for line in _read(path):
+        if isinstance(line, Header):
+            return line
+    raise InvalidArgument(f"{path}: this is no export of a task store; it is empty")
 
 
 def _read(path: Path) -> Iterator[Line]:
@@ -146,10 +162,9 @@ def _read(path: Path) -> Iterator[Line]:
 
 async def _restore_lambda(store: Store, line: LambdaLine) -> None:
     record = LambdaRecord(line.name, line.spec, line.queue_limit, line.enqueue_timeout_us, line.paused)
-    if line.name not in await store.lambdas():
-        await store.register([record])
-        if line.paused:
-            await store.set_paused(line.name, paused=True)
+    await store.register([record])
+    if line.paused:
+        await store.set_paused(line.name, paused=True)
 
 
 @dataclass
@@ -172,13 +187,11 @@ class _Work:
             else:
                 kept.append((line, record))
         results = await self.store.restore([_task(line) for line, _ in kept])
-        # Its executor was to stop it, and is gone: it has ended as any cancelled task that is lost.
-        await self.store.cancel([self._new_id(line) for line, _ in kept if line.cancel_requested])
         for (line, record), stored in zip(kept, results, strict=True):
             self.done.stored += stored
             self.done.present += not stored
             ran = self._ran(line, record)
-            if stored and ran is not None and not line.cancel_requested:
+            if ran is not None and not line.cancel_requested:
                 self.done.may_have_run += 1
                 self.report(self._suspect(line, ran, record.status if record else None))
 
@@ -214,4 +227,5 @@ def _task(line: TaskLine) -> RestoredTask:
         runs=line.runs,
         fence=line.fence,
         error=line.error,
+        cancelled=line.cancel_requested,  # its executor was to stop it, and is gone: as any cancelled task that is lost
     )

@@ -181,6 +181,7 @@ class RestoredTask(NamedTuple):
     runs: int
     fence: int
     error: str
+    cancelled: bool = False  # that was asked for while it ran; it comes back as CANCELLED
 
 
 class CancelResult(NamedTuple):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from atf.cli import main
+from atf.cli import store as store_command
 from atf.config import StoreSettings, Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
+from atf.store.recovery import Imported, Suspect, import_tasks
 from atf.store.store import Store
 from atf.store.types import NewTask
+from tests.store.servers import running
 
 
 def new_task(number: int) -> NewTask:
@@ -35,13 +40,13 @@ def new_task(number: int) -> NewTask:
     )
 
 
-async def fill(path: Path, tasks: int) -> None:
+async def fill(path: Path, tasks: int, delay_us: int = 3_600_000_000) -> None:
     data = DataDir(path)
     data.lock()
     async with EmbeddedStore(find_binary(), data) as embedded:
         settings = StoreSettings(redis_url=embedded.url, partitions=1)
         store = await Store.open(settings, Timing(), SystemRuntime())
-        await store.schedule([new_task(number) for number in range(tasks)])
+        await store.schedule([new_task(number)._replace(delay_us=delay_us) for number in range(tasks)])
         await store.close()
     data.release()
 
@@ -63,6 +68,70 @@ def test_tasks_move_from_one_directory_to_another(tmp_path: Path, capsys: pytest
     assert [said[name] for name in ("stored", "present", "ended", "may_have_run")] == [300, 0, 0, 0]
     assert main(["store", "import", "tasks.atf", "--data-dir", "new"]) == 0
     assert capsys.readouterr().out == "0 tasks stored, 300 were there before\n"
+
+
+def test_the_list_is_whole_after_each_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where the first import was cut off behind what it had stored."""
+    asyncio.run(fill(tmp_path / "old", 300, delay_us=0))
+    assert main(["store", "export", "tasks.atf", "--data-dir", "old", "--json"]) == 0
+    found = []
+    for _ in range(2):
+        assert main(["store", "import", "tasks.atf", "--data-dir", "new", "--ran", "ran.jsonl"]) == 0
+        assert "300 may have run" in capsys.readouterr().out
+        lines = (tmp_path / "ran.jsonl").read_text(encoding="utf-8").splitlines()
+        found.append(sorted(json.loads(line)["id"] for line in lines))
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 300
+
+
+def test_what_was_reported_is_in_the_list_if_the_import_is_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(fill(tmp_path / "old", 1, delay_us=0))
+    assert main(["store", "export", "tasks.atf", "--data-dir", "old", "--json"]) == 0
+    seen: list[str] = []
+
+    async def watched(*arguments: Any, report: Callable[[Suspect], None], **more: Any) -> Imported:
+        def reported(suspect: Suspect) -> None:
+            report(suspect)
+            seen.extend((tmp_path / "ran.jsonl").read_text(encoding="utf-8").splitlines())
+
+        return await import_tasks(*arguments, report=reported, **more)
+
+    monkeypatch.setattr(store_command, "import_tasks", watched)
+    assert main(["store", "import", "tasks.atf", "--data-dir", "new", "--ran", "ran.jsonl", "--json"]) == 0
+    assert [json.loads(line)["id"] for line in seen] == ["0-t0"]
+
+
+def test_the_old_store_is_asked_while_the_number_of_partitions_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def prepare(url: str) -> None:
+        store = await Store.open(StoreSettings(redis_url=url, partitions=2), Timing(), SystemRuntime())
+        places = [new_task(number)._replace(partition=store.partition_for(f"t{number}")) for number in range(20)]
+        await store.schedule([each._replace(delay_us=0) for each in places])
+        await store.close()
+
+    async def cancel(url: str) -> None:
+        store = await Store.open(StoreSettings(redis_url=url, partitions=2), Timing(), SystemRuntime())
+        await store.cancel([f"{store.partition_for(name)}-{name}" for name in ("t3", "t7")])
+        await store.close()
+
+    with running(str(find_binary().path)) as server:
+        url = f"unix://{server.socket}"
+        asyncio.run(prepare(url))
+        export = ["store", "export", "tasks.atf", "--redis-url", url, "--partitions", "2", "--json"]
+        assert main(export) == 0
+        asyncio.run(cancel(url))
+        capsys.readouterr()
+        command = ["store", "import", "tasks.atf", "--data-dir", "new", "--partitions", "4", "--json"]
+        assert main([*command, "--old-redis-url", url]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert [said[name] for name in ("stored", "ended", "may_have_run")] == [18, 2, 0]
+
+        (tmp_path / "empty.atf").touch()
+        assert main(["store", "import", "empty.atf", *command[3:], "--old-redis-url", url]) == 2
+        assert "empty.atf: this is no export of a task store" in capsys.readouterr().err
 
 
 def test_a_directory_without_a_store_is_refused_and_not_made(

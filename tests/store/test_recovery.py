@@ -10,7 +10,7 @@ from atf.errors import StoreSettling
 from atf.store.recovery import Imported, Ran, Suspect, Why, import_tasks
 from atf.store.store import Store
 from atf.store.transfer import export_tasks
-from atf.store.types import Outcome, Verdict
+from atf.store.types import LambdaRecord, Outcome, Verdict
 from atf.task import US, Status
 
 from .conftest import OpenStore
@@ -155,13 +155,77 @@ async def test_a_task_that_was_to_be_stopped_is_cancelled(world: World, clock: C
     await store.close()
 
 
-async def test_a_second_import_tells_of_no_task_again(world: World, clock: Clock, tmp_path: Path) -> None:
+async def test_a_second_import_tells_of_each_task_again(world: World, clock: Clock, tmp_path: Path) -> None:
+    """The first one may have been cut off between what it stored and what it told."""
     await scheduled(world, "a")
+    await running(world, "b")
+    await scheduled(world, "later", delay_us=3600 * US)
     await export_tasks(world.store, tmp_path / "x")
-    store, done, _ = await restored(tmp_path / "x", clock)
+    store, done, suspects = await restored(tmp_path / "x", clock)
     again: list[Suspect] = []
-    assert (await import_tasks(store, tmp_path / "x", report=again.append)).present == done.stored == 1
-    assert again == []
+    second = await import_tasks(store, tmp_path / "x", report=again.append)
+    assert (second.stored, second.present, second.may_have_run) == (0, 3, done.may_have_run)
+    assert {each.id: each for each in again} == {each.id: each for each in suspects.values()}
+    assert set(suspects) == {"a", "b"}
+    await store.close()
+
+
+async def test_a_second_import_leaves_a_cancelled_task_alone_that_was_retried(
+    world: World, clock: Clock, tmp_path: Path
+) -> None:
+    await running(world, "a")
+    await world.store.cancel([f"{world.store.partition_for('a')}-a"])
+    await export_tasks(world.store, tmp_path / "x")
+    store, _, _ = await restored(tmp_path / "x", clock)
+    task_id = f"{store.partition_for('a')}-a"
+    assert [each.retried for each in await store.retry([task_id])] == [True]
+    assert (await import_tasks(store, tmp_path / "x")).present == 1
+    assert await World(store, clock).statuses([task_id]) == ["NEW"]
+    await World(store, clock).check()
+    await store.close()
+
+
+async def test_a_task_behind_a_cancelled_one_runs(world: World, clock: Clock, tmp_path: Path) -> None:
+    """The cancelled head of an ordering key lets the next one go when it is restored; one further behind leaves its place."""
+    partition = world.store.partition_for("k")
+    ids = await world.schedule("a", "b", "c", partition=partition, ordering_key="k")
+    await world.passes(partition)
+    await world.pop(QUEUE, partition=partition)
+    await world.claim(ids[0])
+    await world.store.cancel(ids[:1])
+    await export_tasks(world.store, tmp_path / "x")
+    store, done, suspects = await restored(tmp_path / "x", clock, settle=False)
+    there = World(store, clock)
+    assert (done.stored, done.may_have_run, set(suspects)) == (3, 2, {"b", "c"})
+    assert await there.statuses([f"{store.partition_for('k')}-{name}" for name in "abc"]) == ["CANCELLED", "NEW", "NEW"]
+    await there.check()
+    assert await all_that_is_due(there) == {"b"}
+    assert await all_that_is_due(there) == {"c"}
+    await there.check()
+    await store.close()
+
+
+async def test_the_lambdas_are_read_once(
+    world: World, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"shop/l{number}" for number in range(5)]
+    await world.store.register([LambdaRecord(name, b"x", 10, US, paused=False) for name in names])
+    await world.store.set_paused("shop/l3", paused=True)
+    await export_tasks(world.store, tmp_path / "x")
+    reads = 0
+    direct = Store.lambdas
+
+    async def lambdas(store: Store) -> dict[str, LambdaRecord]:
+        nonlocal reads
+        reads += 1
+        return await direct(store)
+
+    monkeypatch.setattr(Store, "lambdas", lambdas)
+    store, _, _ = await restored(tmp_path / "x", clock)
+    assert reads == 1
+    found = await store.lambdas()
+    assert {name for name in names if found[name].paused} == {"shop/l3"}
+    assert set(found) >= set(names)
     await store.close()
 
 

@@ -1,6 +1,6 @@
--- restore: (no record) -> NEW, RETRIABLE_FAILURE: a live task from an export, with what it had been through
+-- restore: (no record) -> NEW, RETRIABLE_FAILURE, CANCELLED: a live task from an export, with what it had been through
 -- KEYS[1]  the partition's record
--- ARGV     now, then per task: id, queue, spec, digest, at, next instant, limits ("" = defaults), ordering key ("" = none),
+-- ARGV     now, then per task: id, queue, spec, digest, at, next instant (below 0: it is cancelled), limits ("" = defaults), ordering key ("" = none),
 --          attempts, losses, runs, token counter, error
 -- RETURNS  per task 1 stored, 0 the id was taken
 register('restore', {}, function(keys, args)
@@ -13,6 +13,7 @@ register('restore', {}, function(keys, args)
       local status = attempts > 0 and 'RETRIABLE_FAILURE' or 'NEW'
       local waits = ordering ~= '' and redis.call('RPUSH', order_key(P, ordering), id) > 1
       if waits then status = 'NEW' end
+      local cancelled = tonumber(args[i + 5]) < 0
       local next_at = math.max(tonumber(args[i + 5]), now)
       redis.call('HSET', task_key(P, id), 's', status, 'q', queue, 'spec', args[i + 2], 'd', args[i + 3], 'at', args[i + 4],
         't1', fmt(now), 'a', args[i + 8], 'l', args[i + 9], 'r', args[i + 10], 'c', args[i + 11])
@@ -20,7 +21,12 @@ register('restore', {}, function(keys, args)
       if ordering ~= '' then redis.call('HSET', task_key(P, id), 'k', ordering) end
       if args[i + 12] ~= '' then redis.call('HSET', task_key(P, id), 'err', args[i + 12]) end
       redis.call('ZADD', live_key(P, queue, status), waits and '+inf' or fmt(next_at), id)
-      if not waits then visit_by(P, queue, next_at) end
+      if cancelled then
+        local limits = args[i + 6] ~= '' and args[i + 6] or nil
+        rest(P, id, queue, status, 'CANCELLED', now, limits, ordering ~= '' and ordering or nil)
+      elseif not waits then
+        visit_by(P, queue, next_at)
+      end
       answer[#answer + 1] = 1
     end
   end
