@@ -110,12 +110,17 @@ class Process:
         """Says what becomes wrong with the task store's settings later, and what is mended."""
         from .store.findings import Changes
 
-        changes = Changes(store.findings)
+        changes, said = Changes(store.findings), ""
         while not await happens(self.stopping, _LOOK_AGAIN_S):
             try:
                 came, went = changes.news(await store.examine())
             except AtfError:
                 continue  # whoever needs it says so
+            except Exception as error:  # an answer that nobody thought of must not end all later looks
+                if repr(error) != said:
+                    said = repr(error)
+                    self.log.exception("can't judge the task store's settings", error=said)
+                continue
             for each in came:
                 self.log.warning("task store", warning=each.sentence)
             for each in went:

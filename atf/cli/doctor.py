@@ -29,6 +29,7 @@ from atf.errors import ConfigError, FailedPrecondition, Unavailable
 from atf.exits import EXIT_FAILED, EXIT_OK, EXIT_UNAVAILABLE
 from atf.runtime import SystemRuntime
 from atf.store import contents, server
+from atf.store.connection import Link
 from atf.store.findings import Finding, State, ok, refuse, warn, worst
 from atf.store.modes import open_link
 from atf.store.permissions import acl_user
@@ -108,11 +109,31 @@ async def _of_store(settings: StoreSettings, timing: Timing) -> list[Finding]:
         found = await server.examine(link, SystemRuntime())
         if any(each.check in {"acl", "role"} and each.state is State.REFUSE for each in found):
             return found  # the rest would fail by the same cause
+        away = {each.where for each in found if (each.check, each.value) == ("server", "away")}
         for each in await link.masters():
-            found.append(replace(await contents.libraries(each), where=each.where))
-        return found + await contents.partitions(link, settings.partitions, timing)
+            if each.where not in away:
+                found.append(replace(await _libraries(each, link), where=each.where))
+        return found + await _partitions(link, settings, timing)
     finally:
         await link.close()
+
+
+async def _libraries(master: Link, link: Link) -> Finding:
+    try:
+        return await contents.libraries(master)
+    except Unavailable as error:
+        if not link.parted:
+            raise
+        return warn("library", "away", f"it can't be read: {error}", "see whether the server runs")
+
+
+async def _partitions(link: Link, settings: StoreSettings, timing: Timing) -> list[Finding]:
+    try:
+        return await contents.partitions(link, settings.partitions, timing)
+    except Unavailable as error:
+        if not link.parted:
+            raise
+        return [warn("records", "away", f"they can't be read: {error}", "see whether the servers run")]
 
 
 def _chosen(flags: dict[str, Any]) -> StoreSettings:

@@ -89,8 +89,8 @@ def import_command(
 ) -> None:
     """Store every task of FILE that is not there yet, and say which may have run since the export.
 
-    An import that was interrupted may simply be run again; LIST is then written anew, with every task of FILE. Afterwards no task starts for one heartbeat_timeout, so that
-    executors that still run some of them have ended by then.
+    An import that was interrupted may simply be run again; LIST is then written anew, for every task of FILE. Afterwards no task
+    starts for one heartbeat_timeout, so that executors that still run some of them have ended by then.
     """
 
     async def work(opened: Store, progress: Progress) -> Imported:

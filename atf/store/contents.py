@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from atf.config import Timing
+from atf.errors import Unavailable
 from atf.task import US
 
 from . import keys, library
@@ -72,14 +73,44 @@ async def partitions(link: Link, configured: int, timing: Timing) -> list[Findin
         link: to the store.
         configured: how many partitions they are set to.
         timing: how long they take a lease to last.
+
+    Raises:
+        Unavailable: none of the partitions can be reached.
     """
-    first = await _record(link, 0)
-    number = int(first.get("partitions", "0"))
-    records = [first] if number else []
-    records += [await _record(link, each) for each in range(1, number)]
-    time = await told(link, "TIME")
+    away: dict[Link | None, Unavailable] = {}
+
+    async def record(partition: int) -> dict[str, str] | None:
+        """None: its server is away."""
+        node = link.link_for(keys.record(partition))
+        if node is None or node not in away:
+            try:
+                return await _record(link, partition)
+            except Unavailable as error:
+                if not link.parted:
+                    raise
+                away[link.link_for(keys.record(partition))] = error
+        return None
+
+    found: dict[int, dict[str, str] | None] = {}
+    number = 0
+    for each in range(configured):  # the first that answers tells how many there are
+        found[each] = await record(each)
+        if (first := found[each]) is not None:
+            number = int(first.get("partitions", "0"))
+            break
+    else:
+        raise next(iter(away.values()))
+    for each in range(number):
+        if each not in found:
+            found[each] = await record(each)
+    answered = {partition: known for partition, known in found.items() if known is not None}
+    time = await told(link.link_for(keys.record(next(iter(answered)))) or link, "TIME")
     now_us = int(time[0]) * US + int(time[1]) if time else 0
-    return judge_partitions(records, configured, timing, now_us)
+    if not number:
+        answered = {}
+    judged = judge_partitions(list(answered.values()), configured, timing, now_us) if number or not away else []
+    unread = [each for each in found if found[each] is None]
+    return [*judged, *([_unread(unread)] if unread else [])]
 
 
 def judge_partitions(
@@ -92,7 +123,18 @@ def judge_partitions(
             ok("partitions", "none yet", f"the store is new; the first role makes it one of {configured} partitions"),
             ok("timing", "none yet", f"the first role puts heartbeat_timeout on record; here it is {ours:g} s"),
         ]
-    return [_number(len(records), configured), *_data(records), _timing(records, ours), _claims(records, now_us)]
+    return [
+        _number(int(records[0]["partitions"]), configured),
+        *_data(records),
+        _timing(records, ours),
+        _claims(records, now_us),
+    ]
+
+
+def _unread(partitions: Sequence[int]) -> Finding:
+    shown = ", ".join(map(str, partitions))
+    mend = "see whether the servers run that they lie on, then look again"
+    return warn("records", "away", f"nothing can be said of partitions {shown}: their servers can't be reached", mend)
 
 
 def _number(recorded: int, configured: int) -> Finding:
@@ -143,8 +185,10 @@ def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> Finding:
     return warn(
         "claims",
         "paused",
-        f"no task starts for another {left / US:.0f} s: the server restarted, or is another one, and may have forgotten claims",
-        "wait; with appendfsync always on a server of its own there is no such pause",
+        f"no task starts for another {left / US:.0f} s: the server restarted, is another one, or tasks were imported:"
+        " executors may hold claims that it does not know",
+        "wait; with appendfsync always on a server of its own there is no such pause after a restart, nor with --all-stopped"
+        " after an import",
     )
 
 

@@ -89,6 +89,23 @@ async def test_ids_of_the_others_are_claimed(store: Store, clock: Clock) -> None
         await store.claim("e", "n", ["1-b"], 10_000)
 
 
+async def test_a_single_server_that_is_away_is_asked_once(store: Store, clock: Clock) -> None:
+    """Each call of it may take the whole store_timeout, and executors wait for the answer."""
+    calls: list[str] = []
+
+    async def call(verb: str, record: str, *args: Any, **more: Any) -> Any:
+        calls.append(record)
+        raise Unavailable("no answer")
+
+    store._link.call = call  # type: ignore[method-assign, assignment]
+    for parted, times in ((True, 2), (False, 1)):
+        store._link.parted = parted
+        calls.clear()
+        with pytest.raises(Unavailable):
+            await store.claim("e", "n", ["0-a", "1-b"], 10_000)
+        assert len(calls) == times
+
+
 async def test_a_change_for_all_reaches_the_others_and_is_owed_to_the_one(store: Store) -> None:
     back = take_away(store, 1)
     await store.register([LambdaRecord(LAMBDA, b"", 6, 1_000_000, paused=False)])

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
+from atf.cli import doctor as doctor_command
 from atf.cli import main
 from atf.config import StoreSettings, Timing
 from atf.runtime import SystemRuntime
 from atf.store import contents, library
+from atf.store import modes as store_modes
+from atf.store.connection import Link
 from atf.store.findings import State
 from atf.store.permissions import acl_user
 from atf.store.store import Store
@@ -57,9 +61,9 @@ def doctor(embedded: Server, capsys: pytest.CaptureFixture[str]) -> Doctor:
     return run
 
 
-def open_store(embedded: Server, **timing: float) -> None:
+def open_store(embedded: Server, partitions: int = 2, **timing: float) -> None:
     async def run() -> None:
-        settings = StoreSettings(redis_url=f"unix://{embedded.socket}", partitions=2)
+        settings = StoreSettings(redis_url=f"unix://{embedded.socket}", partitions=partitions)
         await (await Store.open(settings, Timing(**timing), SystemRuntime())).close()
 
     asyncio.run(run())
@@ -111,6 +115,71 @@ def test_a_store_that_is_not_there(doctor: Doctor, tmp_path: Path) -> None:
     assert code == 4
     assert found["server"]["state"] == "refuse"
     assert "--redis-url" in found["server"]["mend"]
+
+
+class Parted(Link):
+    """A cluster of two masters, one of which is gone: it has the partitions with even numbers, or those with odd ones."""
+
+    parted = True
+
+    def __init__(self, live: Link, gone: Link, first_away: bool) -> None:
+        self.where, self._live, self._gone, self._first_away = "cluster", live, gone, first_away
+        self.asked: list[str] = []
+
+    async def masters(self) -> list[Link]:
+        return [self._gone, self._live]
+
+    def link_for(self, key: str) -> Link:
+        even = int(key.partition("{")[2].partition("}")[0]) % 2 == 0
+        return self._gone if even is self._first_away else self._live
+
+    async def command(self, *command: Any, key: str = "") -> Any:
+        node = self.link_for(key) if key else self._gone
+        if node is self._gone:
+            self.asked.append(key)
+        return await node.command(*command)
+
+    async def close(self) -> None:
+        await self._live.close()
+        await self._gone.close()
+
+
+@pytest.mark.parametrize("first_away", [False, True])
+def test_a_cluster_with_a_master_away_is_examined_as_far_as_it_goes(
+    real: redis.Redis,
+    embedded: Server,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first_away: bool,
+) -> None:
+    open_store(embedded, partitions=6)
+    links: list[Parted] = []
+
+    def open_link(settings: StoreSettings) -> Link:
+        live, gone = (
+            store_modes.open_link(replace(settings, redis_url=f"unix://{each}"))
+            for each in (embedded.socket, tmp_path / "nobody")
+        )
+        links.append(Parted(live, gone, first_away))
+        return links[-1]
+
+    monkeypatch.setattr(doctor_command, "open_link", open_link)
+    code = main(["doctor", "--redis-url", "redis+cluster://a:1,b:2", "--json", "--partitions", "6"])
+    found = json.loads(capsys.readouterr().out)
+    assert code == 0
+    states = {each["check"]: each["state"] for each in found}
+    assert {name for name, state in states.items() if state == "warn"} >= {"server", "records"}
+    assert {name for name, state in states.items() if state == "ok"} >= {
+        "version", "library", "partitions", "data", "timing", "claims",
+    }  # fmt: skip
+    (unread,) = (each for each in found if each["check"] == "records")
+    assert f"partitions {'0, 2, 4' if first_away else '1, 3, 5'}:" in unread["text"]
+    assert len(links[0].asked) == 1, "each further call could wait for the whole timeout"
+
+    code = main(["doctor", "--redis-url", "redis+cluster://a:1,b:2", "--json", "--partitions", "4"])
+    states = {each["check"]: each["state"] for each in json.loads(capsys.readouterr().out)}
+    assert (code, states["partitions"]) == (1, "refuse")
 
 
 def test_a_user_that_is_refused(real: redis.Redis, embedded: Server, doctor: Doctor) -> None:
@@ -212,7 +281,12 @@ def test_libraries(libraries: dict[str, str], used: dict[str, int] | None, state
         ({}, "data", State.OK, "this release's"),
         ({"data": "99"}, "data", State.REFUSE, "atf store export"),
         ({"timeout": str(30 * US)}, "timing", State.REFUSE, "cut off. Mend it: atf store timing --set 30"),
-        ({"settled": str(NOW_US + 7 * US)}, "claims", State.WARN, "no task starts for another 7 s"),
+        (
+            {"settled": str(NOW_US + 7 * US)},
+            "claims",
+            State.WARN,
+            "no task starts for another 7 s: the server restarted, is another one, or tasks were imported",
+        ),
         ({"settled": str(NOW_US)}, "claims", State.OK, "start"),
     ],
 )
