@@ -3,7 +3,8 @@
     python tools/contract.py --limit-ms 20
 
 The result goes to reliability/ as JSON. Beside fakeredis and the embedded server (Valkey) the tests run on Redis 7.0, which
-tools/get_redis.py fetches; where that fails, the result says "not run: why". More servers: ATF_TEST_SERVERS, see CONTRIBUTING.md.
+tools/get_redis.py fetches; where that fails, the result says "not run: why", and is not "ok". Nor is it where no slow log tells of
+calls: then nothing was judged. More servers: ATF_TEST_SERVERS, see CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ def main() -> None:
         ).returncode
         tests = counted(report) if report.exists() else {}
         noted = [json.loads(path.read_text(encoding="utf-8")) for path in logs.glob("*.json")]
-    found = judged(tests, noted, round(args.limit_ms * 1000), passed=code == 0)
+    found = judged(tests, noted, round(args.limit_ms * 1000), passed=code == 0, not_run=missing(OLDEST))
     frame.write(found, args.results)
     show(found)
     sys.exit(found["status"] != "ok")
@@ -62,10 +63,35 @@ def counted(report: Path) -> dict[str, Counter[str]]:
     return tests
 
 
+def missing(oldest: Path) -> dict[str, str]:
+    """Servers on which the tests were to run and did not, with the reason; none where ATF_TEST_SERVERS names some.
+
+    Args:
+        oldest: the folder of the oldest server.
+    """
+    if (oldest / "redis-server").exists() or os.environ.get("ATF_TEST_SERVERS"):
+        return {}
+    why = oldest / "why-not"
+    return {"Redis 7.0": why.read_text(encoding="utf-8").strip() if why.exists() else "it was not fetched"}
+
+
 def judged(
-    tests: dict[str, Counter[str]], noted: Sequence[dict[str, Any]], limit_us: int, *, passed: bool
+    tests: Mapping[str, Counter[str]],
+    noted: Sequence[dict[str, Any]],
+    limit_us: int,
+    *,
+    passed: bool,
+    not_run: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The result: tests by server, the slowest calls, and what is wrong."""
+    """The result: tests by server, the slowest calls, and what is wrong.
+
+    Args:
+        tests: by backend, by what became of them.
+        noted: what slow_log.keep wrote, of each server.
+        limit_us: what no call may exceed.
+        passed: whether pytest says so.
+        not_run: servers on which nothing was run, with the reason.
+    """
     worst: dict[tuple[str, str], int] = {}
     calls: Counter[str] = Counter()
     too_slow = 0
@@ -77,18 +103,20 @@ def judged(
             too_slow += took > limit_us
     slowest = sorted(worst.items(), key=lambda each: -each[1])
     failures = [] if passed else ["tests failed: see above"]
+    told = {each["backend"] for each in noted if each["calls"]}
+    silent = {"embedded": not told - {OLDEST.name}, OLDEST.name: OLDEST.name in tests and OLDEST.name not in told}
+    failures += [
+        f"{server}: no slow log tells of a call: nothing was judged" for server, nothing in silent.items() if nothing
+    ]
     failures += [
         f"{server}: {verb} took {took / 1000:.1f} ms, the bar is {limit_us / 1000:g} ms"
         for (server, verb), took in slowest
         if took > limit_us
     ]
-    not_run = {}
-    if not (OLDEST / "redis-server").exists() and not os.environ.get("ATF_TEST_SERVERS"):
-        why = OLDEST / "why-not"
-        not_run["Redis 7.0"] = why.read_text(encoding="utf-8").strip() if why.exists() else "it was not fetched"
+    left_out = "; ".join(f"{server}: {why}" for server, why in not_run.items())
     return {
         "row": "contract",
-        "status": "failed" if failures else "ok",
+        "status": "failed" if failures else f"not run: {left_out}" if left_out else "ok",
         "asked": 1,
         "done": 1,
         "full": 1,
@@ -100,9 +128,9 @@ def judged(
         ],
         "limit_ms": limit_us / 1000,
         "load": round(os.getloadavg()[1], 1),
-        "not_run": not_run,
+        "not_run": dict(not_run),
         "failures": failures,
-        **frame.circumstances(),
+        **frame.circumstances("tests/store", "tools/contract.py"),
     }
 
 

@@ -21,10 +21,10 @@ SETTINGS: Final = ["--slowlog-log-slower-than", str(NOTED_US), "--slowlog-max-le
 
 
 def keep(name: str, client: redis.Redis) -> None:
-    """Writes down what a server noted, before it ends."""
+    """Writes down what a server noted, before it ends. One that a test has ended already says nothing, which fails where nobody else does."""
     if not FOLDER:
         return
-    with contextlib.suppress(redis.RedisError, OSError):
+    with contextlib.suppress(redis.ConnectionError):
         read: Any = client
         info = read.info("server")
         entries = [each for each in read.slowlog_get(100000) if each["command"].startswith(b"FCALL ")]
