@@ -20,15 +20,25 @@ def main() -> int:
     questions, sizes = all_questions(), Sizes()
     parser = argparse.ArgumentParser(prog="make bench", description="Measures ATF and its peers side by side.")
     parser.add_argument("--ask", default="", help="questions, separated by commas; default: all that are not done")
-    parser.add_argument("--peers", default="", help="peers beside ATF, separated by commas; none: ATF alone; default: all")
+    parser.add_argument(
+        "--peers", default="", help="peers beside ATF, separated by commas; none: ATF alone; default: all"
+    )
     parser.add_argument("--rounds", type=int, default=FULL_ROUNDS, help=f"of each system; {FULL_ROUNDS} by default")
     parser.add_argument("--tasks", type=int, default=sizes.tasks, help="of a measurement of throughput or cost")
-    parser.add_argument("--seconds", type=float, default=sizes.seconds, help="of a measurement that watches for a while")
+    parser.add_argument(
+        "--seconds", type=float, default=sizes.seconds, help="of a measurement that watches for a while"
+    )
     parser.add_argument("--burst", type=int, default=sizes.burst, help="tasks due at one instant")
-    parser.add_argument("--pending", default=",".join(map(str, sizes.pending)), help="numbers of tasks that wait meanwhile")
+    parser.add_argument(
+        "--pending", default=",".join(map(str, sizes.pending)), help="numbers of tasks that wait meanwhile"
+    )
     parser.add_argument("--million", type=int, default=sizes.million, help="tasks of the question about memory")
-    parser.add_argument("--singles", type=int, default=sizes.singles, help="single tasks of the question about wake-ups")
-    parser.add_argument("--kill-within", type=float, default=sizes.kill_within_s, help="seconds that tasks get after a kill")
+    parser.add_argument(
+        "--singles", type=int, default=sizes.singles, help="single tasks of the question about wake-ups"
+    )
+    parser.add_argument(
+        "--kill-within", type=float, default=sizes.kill_within_s, help="seconds that tasks get after a kill"
+    )
     parser.add_argument("--results", type=Path, default=results.RESULTS, help="the folder of results")
     parser.add_argument("--list", action="store_true", help="list the questions")
     given = parser.parse_args()
@@ -57,7 +67,9 @@ def main() -> int:
 
     systems = [OURS, *peers] if peers else []
     run = Run(sizes, given.rounds, systems, say, results.rounds_folder(), given.results)
-    wanted = [questions[name] for name in asked] or [each for each in questions.values() if not _is_done(each, given.results)]
+    wanted = [questions[name] for name in asked] or [
+        each for each in questions.values() if not _is_done(each, given.results)
+    ]
     try:
         found = asyncio.run(run_all(run, wanted))
     except (KeyboardInterrupt, asyncio.CancelledError):

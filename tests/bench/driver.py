@@ -15,12 +15,13 @@ import importlib.metadata
 import json
 import os
 import random
+import shlex
 import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 CALLERS: Final = 64
 """Concurrent callers in one client."""
@@ -36,7 +37,7 @@ class Client:
         lacks: why it can't do a thing, by verb.
     """
 
-    lacks: dict[str, str] = {}
+    lacks: ClassVar[dict[str, str]] = {}
 
     def open(self) -> None:
         """Connects."""
@@ -94,7 +95,8 @@ class Loop:
 
 def with_threads(call: Callable[[int], None], numbers: Iterable[int]) -> None:
     """Calls once per number, from CALLERS threads."""
-    left, lock, raised = iter(numbers), threading.Lock(), []
+    left, lock = iter(numbers), threading.Lock()
+    raised: list[Exception] = []
 
     def caller() -> None:
         while True:
@@ -104,7 +106,7 @@ def with_threads(call: Callable[[int], None], numbers: Iterable[int]) -> None:
                 return
             try:
                 call(number)
-            except Exception as error:  # handed to the caller of with_threads
+            except Exception as error:  # noqa: BLE001  handed to the caller of with_threads
                 raised.append(error)
 
     threads = [threading.Thread(target=caller) for _ in range(CALLERS)]
@@ -149,7 +151,9 @@ def _burst(client: Client, first: int, count: int, due: float) -> dict[str, Any]
     return {}
 
 
-def _ahead(client: Client, first: int, count: int, per_s: float, least: float, most: float, seed: int) -> dict[str, Any]:
+def _ahead(
+    client: Client, first: int, count: int, per_s: float, least: float, most: float, seed: int
+) -> dict[str, Any]:
     """`per_s` tasks a second, each due `least` to `most` seconds later."""
     chance, begun, due = random.Random(seed), time.monotonic(), []
     for place in range(count):
@@ -190,7 +194,7 @@ def serve(client: Client) -> None:
 
 def run(
     client: Callable[[], Client],
-    workers: Sequence[Sequence[str]],
+    workers: Sequence[str],
     distributions: Sequence[str],
     env: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
@@ -198,7 +202,7 @@ def run(
 
     Args:
         client: makes the client.
-        workers: the command of each worker, run by this environment's interpreter.
+        workers: the command line of each worker after `python -P -m`.
         distributions: whose versions matter.
         env: more variables of the workers.
     """
@@ -210,7 +214,7 @@ def run(
     elif what == "workers":
         print(len(workers))
     else:
-        command = [sys.executable, "-P", *workers[int(rest[0])]]
+        command = [sys.executable, "-P", "-m", *shlex.split(workers[int(rest[0])])]
         os.execve(command[0], command, {**os.environ, **env})
 
 

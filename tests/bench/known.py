@@ -10,6 +10,8 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 PEERS: Final = ("taskiq", "huey", "dramatiq", "saq", "arq", "celery", "rq")
+AT_LEAST_ONCE: Final = tuple(name for name in PEERS if name != "huey")
+"""Those that run every task although a worker was killed."""
 OURS: Final = "atf"
 NO_WAKEUPS: Final = "atf-polling"
 FLOOR: Final = "floor"

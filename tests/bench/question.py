@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from . import questions
 from .known import OURS, PEERS, System
+from .stats import figure
 from .world import World
 
 Figures = dict[str, Any]
@@ -59,10 +60,50 @@ class Sizes:
 
     def as_json(self, names: tuple[str, ...]) -> dict[str, Any]:
         """The sizes that matter to a question."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items() if name in names}
+        values = {name: value for name, value in asdict(self).items() if name in names}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 Measure = Callable[[System, Sizes], Awaitable[Figures]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """What ATF is to reach.
+
+    Attributes:
+        words: the same for people.
+        figure: the path of the figure.
+        limit: of it, or of its ratio to the best of `against`.
+        least: whether the limit is to be reached from above.
+        against: the peers; (): the figure itself is judged.
+    """
+
+    words: str
+    figure: str
+    limit: float
+    least: bool
+    against: tuple[str, ...] = ()
+
+    def reached(self, medians: Mapping[str, Mapping[str, Any]]) -> tuple[float, bool] | None:
+        """What was reached, and whether that is enough; None: there is no figure of ATF's, or none to compare it with.
+
+        Args:
+            medians: by system.
+        """
+        own = figure(medians.get(OURS, {}), self.figure)
+        if own is None:
+            return None
+        value = own
+        if self.against:
+            others = [
+                found for name in self.against if (found := figure(medians.get(name, {}), self.figure)) is not None
+            ]
+            best = (max if self.least else min)(others, default=0.0)
+            if not best:
+                return None
+            value = own / best
+        return value, value >= self.limit if self.least else value <= self.limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +121,7 @@ class Question:
         systems: who is asked.
         also: paths of further figures that the page shows.
         rounds: rounds at most, for what takes very long.
+        bars: what ATF is to reach.
     """
 
     name: str
@@ -92,6 +134,7 @@ class Question:
     systems: tuple[str, ...] = (OURS, *PEERS)
     also: tuple[str, ...] = ()
     rounds: int = FULL_ROUNDS
+    bars: tuple[Bar, ...] = ()
 
 
 def all_questions() -> dict[str, Question]:

@@ -99,7 +99,11 @@ def _of_system(name: str, mine: Sequence[Round], asked: int) -> dict[str, Any]:
         status = NOT_RUN + last["not_run"] if "not_run" in last else FAILED + last.get("error", "no round was done")
     elif never := [each["never"] for each in figures if each.get("never")]:
         status = f"{FAILED}{max(never)} tasks never ran"
-    elif SYSTEMS[name].ours and any(each.get("twice") for each in figures) and not any("killed" in each for each in figures):
+    elif (
+        SYSTEMS[name].ours
+        and any(each.get("twice") for each in figures)
+        and not any("killed" in each for each in figures)
+    ):
         status = f"{FAILED}{max(each.get('twice', 0) for each in figures)} tasks ran twice"
     else:
         status = "ok" if len(good) >= asked else f"in part: {len(good)} of {asked} rounds"

@@ -141,5 +141,3 @@ async def run_all(run: Run, questions: Sequence[Question]) -> list[dict[str, Any
             break
         found.append(await run.ask(question))
     return found
-
-

@@ -131,7 +131,7 @@ class World:
             numbers = range(self.tasks + self._warm * WARM, self.tasks + (self._warm + 1) * WARM)
             self._warm += 1
             await self.client.ask("many", first=numbers.start, count=len(numbers))
-            if await self.finished(numbers):
+            if await self.finished(numbers, stalled=_UP_S / 2):
                 raise BenchError(f"{self.system.name} runs no tasks")
             await asyncio.sleep(1.0)
 
@@ -332,5 +332,3 @@ async def _answer(process: Process) -> dict[str, Any]:
 def total(by_role: dict[str, float], without: Iterable[str] = ()) -> float:
     """The sum over roles."""
     return sum(value for role, value in by_role.items() if role not in set(without))
-
-

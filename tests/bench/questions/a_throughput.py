@@ -10,10 +10,10 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
 from atf.store.store import Store
 from atf.store.types import Claimed, Held, LambdaRecord, NewTask, Outcome, RunResult
-from tests.bench.known import FLOOR, OURS, SYSTEMS, System
+from tests.bench.known import AT_LEAST_ONCE, FLOOR, OURS, SYSTEMS, System
 from tests.bench.ledger import payload
 from tests.bench.proc import less
-from tests.bench.question import Figures, Question, Sizes, able, per_task_us, ran
+from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
 from tests.bench.world import World
 
 _NS = 1e9
@@ -134,6 +134,15 @@ QUESTIONS = [
         measure=end_to_end,
         sizes=_SIZES,
         also=("scheduled_per_s", "twice"),
+        bars=(
+            Bar(
+                words="5 × the fastest peer that is at least once",
+                figure="per_s",
+                limit=5.0,
+                least=True,
+                against=AT_LEAST_ONCE,
+            ),
+        ),
     ),
     Question(
         name="drain",
@@ -154,6 +163,14 @@ QUESTIONS = [
         measure=end_to_end,
         sizes=_SIZES,
         also=("cpu_us", "cpu_per_store_cpu"),
+        bars=(
+            Bar(
+                words="client and roles together at most 3 × what the store takes",
+                figure="cpu_per_store_cpu",
+                limit=3.0,
+                least=False,
+            ),
+        ),
     ),
     Question(
         name="floor",

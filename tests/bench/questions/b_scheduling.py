@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from atf.errors import AtfError
-from tests.bench.known import System
-from tests.bench.question import Figures, Question, Sizes, able
+from tests.bench.known import PEERS, System
+from tests.bench.question import Bar, Figures, Question, Sizes, able
 from tests.bench.stats import percentile
 from tests.bench.world import World
 
@@ -42,7 +42,8 @@ async def schedule_async(system: System, sizes: Sizes) -> Figures:
 
 
 def _per_s(told: Figures, tasks: int) -> float:
-    return round(tasks / ((told["ended"] - told["begun"]) / 1e9), 1)
+    seconds: float = (told["ended"] - told["begun"]) / 1e9
+    return round(tasks / seconds, 1)
 
 
 QUESTIONS = [
@@ -55,6 +56,7 @@ QUESTIONS = [
         measure=schedule_sync,
         sizes=("tasks",),
         also=("call_us.p50", "call_us.p99"),
+        bars=(Bar(words="as fast as RQ and Celery", figure="per_s", limit=1.0, least=True, against=("celery", "rq")),),
     ),
     Question(
         name="schedule-async",
@@ -65,5 +67,6 @@ QUESTIONS = [
         measure=schedule_async,
         sizes=("tasks",),
         also=("single_per_s", "many_per_s"),
+        bars=(Bar(words="3 × the fastest peer", figure="per_s", limit=3.0, least=True, against=PEERS),),
     ),
 ]

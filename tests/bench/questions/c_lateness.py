@@ -7,8 +7,8 @@ import math
 import random
 import time
 
-from tests.bench.known import NO_WAKEUPS, OURS, System
-from tests.bench.question import Figures, Question, Sizes, able, ran, wall_minus_monotonic_ns
+from tests.bench.known import NO_WAKEUPS, OURS, PEERS, System
+from tests.bench.question import Bar, Figures, Question, Sizes, able, ran, wall_minus_monotonic_ns
 from tests.bench.stats import lateness
 from tests.bench.world import BenchError, World
 
@@ -77,6 +77,10 @@ QUESTIONS = [
         measure=burst,
         sizes=("burst",),
         also=("lateness_ms.p50", "lateness_ms.early"),
+        bars=(
+            Bar(words="a third of the best peer's", figure="lateness_ms.p99", limit=0.334, least=False, against=PEERS),
+            Bar(words="none early", figure="lateness_ms.early", limit=0.0, least=False),
+        ),
     ),
     Question(
         name="ahead",
@@ -87,6 +91,11 @@ QUESTIONS = [
         measure=ahead,
         sizes=("per_s", "seconds"),
         also=("lateness_ms.p50", "lateness_ms.early"),
+        bars=(
+            Bar(words="p50 at most 10 ms", figure="lateness_ms.p50", limit=10.0, least=False),
+            Bar(words="p99 at most 50 ms", figure="lateness_ms.p99", limit=50.0, least=False),
+            Bar(words="none early", figure="lateness_ms.early", limit=0.0, least=False),
+        ),
     ),
     Question(
         name="wakeups",

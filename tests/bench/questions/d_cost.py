@@ -9,7 +9,7 @@ import time
 
 from tests.bench.known import OURS, System
 from tests.bench.proc import less, rss_by_role
-from tests.bench.question import Figures, NotAsked, Question, Sizes, able, per_task_us, ran
+from tests.bench.question import Bar, Figures, NotAsked, Question, Sizes, able, per_task_us, ran
 from tests.bench.world import BenchError, World
 
 _SETTLE_S = 5.0
@@ -19,6 +19,7 @@ _BYTES_WHEN_PENDING = 1_000
 _REPEATS = 5
 _BATCH = 50_000
 _EARLY = 10
+_MILLION = 1_000_000
 
 
 async def idle(system: System, sizes: Sizes) -> Figures:
@@ -86,8 +87,13 @@ async def pending(system: System, sizes: Sizes) -> Figures:
                 "all_cpu_us": totals,
                 "by_role": costs,
             }
-    known = [each["cpu_us"] for each in levels.values() if "cpu_us" in each]
-    return {"growth": round(known[-1] / known[0], 3), "levels": levels}
+    return {"growth": growth(levels, _MILLION), "growth_most": growth(levels, most), "levels": levels}
+
+
+def growth(levels: Figures, most: int) -> float:
+    """The cost per task with the largest number pending, up to `most`, in units of what it is with the smallest."""
+    known = {int(level): each["cpu_us"] for level, each in levels.items() if "cpu_us" in each and int(level) <= most}
+    return round(known[max(known)] / known[min(known)], 3) if known else 0.0
 
 
 def _no_room(level: int) -> str:
@@ -129,6 +135,7 @@ QUESTIONS = [
         measure=idle,
         sizes=("seconds",),
         also=("percent_by_role.store",),
+        bars=(Bar(words="at most 2 % of a core", figure="percent", limit=2.0, least=False),),
     ),
     Question(
         name="bytes",
@@ -139,17 +146,20 @@ QUESTIONS = [
         measure=store_bytes,
         sizes=("tasks",),
         also=("later",),
+        bars=(Bar(words="at most 450 bytes", figure="bytes", limit=450.0, least=False),),
     ),
     Question(
         name="pending",
-        what="CPU per task with the most tasks waiting for another day, in units of what it is with the fewest",
+        what="CPU per task while a million others wait for another day, in units of what it is with a thousand",
         figure="growth",
         unit="×",
         more=False,
         measure=pending,
         sizes=("tasks", "pending"),
+        also=("growth_most",),
         systems=(OURS,),
         rounds=1,
+        bars=(Bar(words="at most 1.3 × with a million", figure="growth", limit=1.3, least=False),),
     ),
     Question(
         name="memory",
@@ -161,5 +171,6 @@ QUESTIONS = [
         sizes=("million",),
         systems=(OURS,),
         rounds=1,
+        bars=(Bar(words="at most 1.1 ×", figure="growth", limit=1.1, least=False),),
     ),
 ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from arq import create_pool  # pyright: ignore[reportMissingImports]
 from arq.connections import RedisSettings  # pyright: ignore[reportMissingImports]
@@ -29,7 +29,7 @@ async def noop(_ctx: Any, text: str) -> None:
 class WorkerSettings:
     """Of the arq command."""
 
-    functions = [noop]
+    functions: ClassVar[list[Any]] = [noop]
     redis_settings = RedisSettings(unix_socket_path=driver.store_socket())
     max_jobs = 100
     poll_delay = 0.05
@@ -42,7 +42,7 @@ class WorkerSettings:
 class Client(driver.Client):
     """One pool, on a loop of its own."""
 
-    lacks = {"one": "arq has no synchronous client"}
+    lacks: ClassVar[dict[str, str]] = {"one": "arq has no synchronous client"}
 
     def open(self) -> None:
         self._loop = driver.Loop()
@@ -65,7 +65,7 @@ class Client(driver.Client):
         await self._pool.enqueue_job("noop", ledger.payload(number), _defer_until=when)
 
 
-WORKERS = ["-m arq tests.bench.systems.arq.WorkerSettings".split()] * 2
+WORKERS = ["arq tests.bench.systems.arq.WorkerSettings"] * 2
 
 if __name__ == "__main__":
     driver.run(Client, WORKERS, ["arq", "redis"])

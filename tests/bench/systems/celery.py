@@ -59,8 +59,10 @@ class Client(driver.Client):
 
 
 WORKERS = [
-    "-m celery -A tests.bench.systems.celery:app worker --pool prefork --concurrency 2 --loglevel WARNING"
-    " --without-gossip --without-mingle --without-heartbeat".split()
+    (
+        "celery -A tests.bench.systems.celery:app worker --pool prefork --concurrency 2 --loglevel WARNING"
+        " --without-gossip --without-mingle --without-heartbeat"
+    )
 ]
 
 if __name__ == "__main__":

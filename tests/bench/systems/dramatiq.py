@@ -51,7 +51,7 @@ class Client(driver.Client):
         noop.send_with_options(args=(ledger.payload(number),), delay=delay)
 
 
-WORKERS = ["-m dramatiq --processes 2 --threads 8 tests.bench.systems.dramatiq".split()]
+WORKERS = ["dramatiq --processes 2 --threads 8 tests.bench.systems.dramatiq"]
 
 if __name__ == "__main__":
     driver.run(Client, WORKERS, ["dramatiq", "redis"], {"dramatiq_queue_prefetch": "512"})

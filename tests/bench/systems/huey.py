@@ -15,7 +15,7 @@ from huey import RedisHuey  # pyright: ignore[reportMissingImports]
 
 from tests.bench import driver, ledger
 
-huey = RedisHuey("bench", results=False, unix_socket_path=driver.store_socket())
+huey = RedisHuey("bench", results=False, url=f"unix://{driver.store_socket()}")
 
 
 @huey.task(name="noop")
@@ -39,9 +39,14 @@ class Client(driver.Client):
 
 
 WORKERS = [
-    "-m huey.bin.huey_consumer tests.bench.systems.huey.huey --workers 2 --worker-type process --scheduler-interval 1"
-    " --no-periodic --disable-health-check --quiet".split()
+    (
+        "huey.bin.huey_consumer tests.bench.systems.huey.huey --workers 2 --worker-type process --scheduler-interval 1"
+        " --no-periodic --disable-health-check --quiet"
+    )
 ]
 
 if __name__ == "__main__":
-    driver.run(Client, WORKERS, ["huey", "redis"])
+    # Huey names a task after its module, which has to be the one that the workers import.
+    from tests.bench.systems.huey import Client as Imported
+
+    driver.run(Imported, WORKERS, ["huey", "redis"])

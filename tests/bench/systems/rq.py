@@ -43,7 +43,9 @@ class Client(driver.Client):
     def many(self, numbers: Sequence[int]) -> None:
         for batch in driver.chunks(numbers, BATCH):
             jobs = [
-                Queue.prepare_data(_NAME, (ledger.payload(each),), retry=Retry(max=3), timeout=30, result_ttl=0, description="noop")
+                Queue.prepare_data(
+                    _NAME, (ledger.payload(each),), retry=Retry(max=3), timeout=30, result_ttl=0, description="noop"
+                )
                 for each in batch
             ]
             self._queue.enqueue_many(jobs)
@@ -54,9 +56,9 @@ class Client(driver.Client):
 
 
 _COMMAND = (
-    "-m rq.cli worker --worker-class rq.worker.SimpleWorker --with-scheduler --quiet --disable-job-desc-logging"
+    "rq.cli worker --worker-class rq.worker.SimpleWorker --with-scheduler --quiet --disable-job-desc-logging"
     " --maintenance-interval 30 --url unix://{} bench"
 )
 
 if __name__ == "__main__":
-    driver.run(Client, [_COMMAND.format(driver.store_socket()).split()] * 2, ["rq", "redis"])
+    driver.run(Client, [_COMMAND.format(driver.store_socket())] * 2, ["rq", "redis"])

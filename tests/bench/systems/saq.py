@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import redis.asyncio as aioredis
 from saq.queue.redis import RedisQueue  # pyright: ignore[reportMissingImports]
@@ -37,7 +37,7 @@ settings = {"queue": queue, "functions": [noop], "concurrency": 100, "timers": {
 class Client(driver.Client):
     """One queue, on a loop of its own."""
 
-    lacks = {"one": "SAQ has no synchronous client"}
+    lacks: ClassVar[dict[str, str]] = {"one": "SAQ has no synchronous client"}
 
     def open(self) -> None:
         self._loop = driver.Loop()
@@ -59,7 +59,7 @@ class Client(driver.Client):
         await self._queue.enqueue("noop", text=ledger.payload(number), retries=5, ttl=-1, scheduled=scheduled)
 
 
-WORKERS = ["-m saq tests.bench.systems.saq.settings --workers 2 --quiet".split()]
+WORKERS = ["saq tests.bench.systems.saq.settings --workers 2 --quiet"]
 
 if __name__ == "__main__":
     driver.run(Client, WORKERS, ["saq", "redis"])

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import ClassVar
 
 import uvloop
 from taskiq import TaskiqScheduler  # pyright: ignore[reportMissingImports]
@@ -46,7 +47,7 @@ async def noop(text: str) -> None:
 class Client(driver.Client):
     """One broker, on a loop of its own."""
 
-    lacks = {"one": "taskiq has no synchronous client"}
+    lacks: ClassVar[dict[str, str]] = {"one": "taskiq has no synchronous client"}
 
     def open(self) -> None:
         self._loop = driver.Loop(uvloop.new_event_loop)
@@ -74,9 +75,11 @@ class Client(driver.Client):
 
 _HERE = "tests.bench.systems.taskiq"
 WORKERS = [
-    f"-m taskiq worker {_HERE}:broker --workers 2 --max-async-tasks 100 --no-parse --ack-type when_executed"
-    " --log-level WARNING".split(),
-    f"-m taskiq scheduler {_HERE}:scheduler --update-interval 1 --loop-interval 1 --log-level WARNING".split(),
+    (
+        f"taskiq worker {_HERE}:broker --workers 2 --max-async-tasks 100 --no-parse --ack-type when_executed"
+        " --log-level WARNING"
+    ),
+    f"taskiq scheduler {_HERE}:scheduler --update-interval 1 --loop-interval 1 --log-level WARNING",
 ]
 
 if __name__ == "__main__":
