@@ -6,7 +6,7 @@ async def run(n: int, progress: Progress) -> Sequence[Trial]:
             await settled(world)                    # seconds under load before the next strike
             strike = world.kill("hsc")
             await back(world, strike, progress)     # waits for recovery, tells it
-        return judged(await world.drain(), progress)   # one Trial per strike
+        return judged(world, await world.drain(), progress)   # one Trial per strike
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +29,27 @@ from atf.verify.outcome import Outcome, Recovery, Strike
 from .frame import ROOT, Progress, Trial
 
 RECOVERY_S: Final = 90.0
-"""Seconds after which a row goes on without having recovered; the verdict then says so."""
+"""Seconds after which a row goes on without having recovered; the trial has failed then."""
+DRAIN_S: Final = 60.0
+"""Seconds that the load gets before a strike until it has left nothing behind."""
+LEAST_SHARE: Final = 0.9
+"""Share of the load's rate that must really be scheduled; else a row has tried something else than it says."""
+BEHIND_S: Final = 1.0
+"""Seconds of load that may be left to do: some tasks run, some are delayed, some wait for another attempt."""
+UNSUSTAINED: Final = "the machine could not sustain {:g} tasks/s"
+_LOOK_S: Final = 1.0
+
+
+class Struck(Bench):
+    """A bench, and what is told of each strike at it.
+
+    Attributes:
+        told: a part of each strike's trial: `settled` adds one, `back` adds to the last.
+    """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.told: list[Trial] = []
 
 
 def environment(folder: Path, **variables: str) -> dict[str, str]:
@@ -39,7 +60,7 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def bench(progress: Progress, env: Mapping[str, str] | None = None, **arguments: Any) -> AsyncIterator[Bench]:
+async def bench(progress: Progress, env: Mapping[str, str] | None = None, **arguments: Any) -> AsyncIterator[Struck]:
     """A bench in a directory of its own, which is kept, with what the roles said, if the row raises or `keep` is called.
 
     Args:
@@ -50,7 +71,7 @@ async def bench(progress: Progress, env: Mapping[str, str] | None = None, **argu
     folder = Path(tempfile.mkdtemp(prefix="atf-chaos-"))
     with (folder / "roles.log").open("w", encoding="utf-8", buffering=1) as log:
         try:
-            async with Bench(
+            async with Struck(
                 folder,
                 env=environment(folder, **(env or {})),
                 seed=random.getrandbits(32),
@@ -66,39 +87,86 @@ async def bench(progress: Progress, env: Mapping[str, str] | None = None, **argu
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def settled(world: Bench, least: float = 0.5, most: float = 1.5) -> None:
-    """Some seconds under load, and until at least one more run has ended."""
-    before = world.done
+async def settled(world: Struck, least: float = 0.5, most: float = 1.5) -> None:
+    """Some seconds under load, until at least one more run has ended, and until the load has left nothing behind; once per strike.
+
+    What the load had left behind would count as the strike's. Where it does not drain, the strike's trial has failed.
+    """
+    before, began, called = world.done, time.monotonic(), len(world.stream.called)
     await asyncio.sleep(random.uniform(least, most))
     async with asyncio.timeout(RECOVERY_S):
         while world.done == before:
             await asyncio.sleep(0.05)
+    waited = time.monotonic()
+    failures: list[str] = []
+    while world.load.rate and (behind := await _behind(world, began, called)):
+        if time.monotonic() - waited > DRAIN_S:
+            failures = [
+                f"{UNSUSTAINED.format(world.load.rate)}: {DRAIN_S:g} s before the strike were not enough, {behind}"
+            ]
+            break
+        began, called = time.monotonic(), len(world.stream.called)
+        await asyncio.sleep(_LOOK_S)
+    world.told.append({"failures": failures, "waited_for_drain_s": round(time.monotonic() - waited, 1)})
 
 
-async def back(world: Bench, strike: Strike, progress: Progress) -> None:
-    """Waits until the work goes on after a strike."""
+async def _behind(world: Struck, began: float, called: int) -> str:
+    """What the load is behind with; "": nothing. `called` tasks had been asked for at `began` (monotonic)."""
+    rate, seconds = world.load.rate, time.monotonic() - began
+    stream, left = world.stream, await world.stored.left()
+    per_second, left = (len(stream.called) - called) / seconds, left + len(stream.called) - len(stream.accepted)
+    if per_second >= LEAST_SHARE * rate and left <= rate * BEHIND_S:
+        return ""
+    return f"{per_second:.0f}/s were scheduled and {left} tasks were left to do"
+
+
+async def back(world: Struck, strike: Strike, progress: Progress) -> bool:
+    """Waits until the work goes on after a strike; whether it does. If it does not, the strike's trial has failed."""
     recovered = await world.recovered(strike, RECOVERY_S)
     how = "the work goes on" if recovered else f"has NOT recovered within {RECOVERY_S:g} s"
     progress.say(f"{strike.kind} {strike.pid}, {len(strike.cut_off)} runs cut off: {how}")
+    if not recovered:
+        world.told[-1]["failures"].append(f"{strike.kind}: not recovered from within {RECOVERY_S:g} s")
+    return recovered
 
 
-def judged(world: Bench, outcome: Outcome, progress: Progress, *, worst_s: float = math.inf) -> list[Trial]:
+def judged(
+    world: Struck, outcome: Outcome, progress: Progress, more: Sequence[Trial] = (), *, worst_s: float = math.inf
+) -> list[Trial]:
     """One trial per strike, with its times; the counts of the whole batch, and what was broken, stand in the first.
 
     Args:
         world: struck.
         outcome: of it.
         progress: is told what was broken.
+        more: what the row knows of each strike; its failures come after the others.
         worst_s: bar for the seconds until every task that waited or was cut off has started.
     """
-    found = [_trial(each, worst_s) for each in outcome.recoveries] or [{"failures": []}]
-    found[0] |= {**outcome.figures(), "scheduled_per_s": round(world.stream.per_second, 1)}
-    found[0]["failures"] = [*outcome.failures, *found[0]["failures"]]
-    if outcome.failures:
+    parts = [[_trial(each, worst_s) for each in outcome.recoveries], world.told, *([more] if more else [])]
+    found = [_merged(*each) for each in zip(*parts, strict=True)]
+    if not found and not outcome.failures:  # stopped before the first strike
+        return []
+    first = {**outcome.figures(), "scheduled_per_s": round(world.stream.per_second, 1)}
+    failures = [*outcome.failures, *(_kept_up(world) if found else [])]
+    found = [_merged({**first, "failures": failures}, *found[:1]), *found[1:]]
+    if broken := list(dict.fromkeys(said for each in found for said in each["failures"])):
         (world.directory / "keep").touch()
-        progress.say(f"BROKEN: {'; '.join(outcome.failures)}; the record is in {world.directory}")
-        for each in outcome.findings:
-            progress.say(f"  {each}")
+        progress.say(f"BROKEN: {'; '.join(broken)}; what the roles said, and the record, are in {world.directory}")
+        for said in outcome.findings:
+            progress.say(f"  {said}")
+    return found
+
+
+def _kept_up(world: Struck) -> list[str]:
+    asked, kept = world.load.rate, world.stream.per_second
+    return [] if kept >= LEAST_SHARE * asked else [f"{UNSUSTAINED.format(asked)}: {kept:.0f}/s were scheduled"]
+
+
+def _merged(*trials: Trial) -> Trial:
+    """One trial of several; all their failures."""
+    found: Trial = {"failures": [failure for each in trials for failure in each.get("failures", [])]}
+    for each in trials:
+        found |= {name: value for name, value in each.items() if name != "failures"}
     return found
 
 

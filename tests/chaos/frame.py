@@ -40,6 +40,7 @@ RESULTS: Final = ROOT / "reliability"
 TRIALS: Final = ROOT / ".build" / "chaos"
 PRODUCT: Final = ("atf", "controller", "executor", "frontend", "hsc", "store_consumer")
 HARNESS: Final = "tests/chaos"
+CHANGED: Final = "the product, or what tries it, was changed meanwhile"
 
 Trial = dict[str, Any]
 Figures = dict[str, Any]
@@ -103,7 +104,8 @@ def all_rows() -> dict[str, Row]:
 
 
 async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, results: Path) -> dict[str, Any]:
-    """Runs a row until `count` trials are done, those of earlier runs included, and writes its result; {} if it was stopped before.
+    """Runs a row until `count` trials are done, those of earlier runs included, and writes its result; {} if it was stopped before. Where
+    files of the proof change meanwhile it ends, and writes none.
 
     Args:
         row: which.
@@ -121,6 +123,7 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
     done, broken = whole(before), [each for each in before if each.get("broke_down")]
     if before:
         say(f"{len(done)} trials were done before; {len(broken)} batches broke down")
+    this = proof(*row.also)
     while len(done) < count:
         began = time.monotonic()
         try:
@@ -131,6 +134,10 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
             broken.append({"failures": [failure], "broke_down": 1, "took_s": round(time.monotonic() - began, 3)})
             append(path, broken[-1:])
             break
+        if proof(*row.also) != this:
+            failed = [failure for each in new for failure in each["failures"]]
+            say(f"{CHANGED}: the last {len(new)} trials are not kept; they said: {'; '.join(failed) or 'ok'}")
+            return result(row, count, [*done, *broken], not_run=CHANGED)
         seconds = time.monotonic() - began
         new = [{**each, "took_s": round(seconds / len(new), 3)} for each in new]
         append(path, new)
@@ -179,12 +186,12 @@ def result(row: Row, asked: int, trials: Sequence[Trial], not_run: str = "") -> 
         for each in trial["failures"]
     ]
     failures += row.verdict(figures) if done else []
-    status = "ok" if not failures and done >= asked else "failed"
+    kept = f"not run: {not_run}" if not_run else "ok" if done >= asked else "failed"
     return {
         "row": row.name,
         "what": row.what,
         "bar": row.bar,
-        "status": f"not run: {not_run}" if not_run else status,
+        "status": "failed" if failures else kept,
         "asked": asked,
         "done": done,
         "full": row.full,

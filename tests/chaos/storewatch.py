@@ -17,10 +17,7 @@ from redis.exceptions import RedisError
 from atf.store import keys
 from atf.verify.bench import Bench
 from atf.verify.history import Accepted
-from atf.verify.outcome import Outcome
 from atf.verify.record import now_us, wall_us
-
-from .frame import Progress, Trial
 
 _LOOK_S: Final = 0.01
 _TIMEOUT_S: Final = 5.0
@@ -126,19 +123,3 @@ def bars(bench: Bench, durability: str) -> dict[str, float]:
     """
     more = bench.timing.heartbeat_timeout if durability == EVERYSEC else 0.0
     return {what: RESUMES_S + (more if what in {"claim", "start", "heartbeat"} else 0.0) for what in ROLES}
-
-
-def judged(bench: Bench, outcome: Outcome, trials: list[Trial], progress: Progress) -> list[Trial]:
-    """The trials, with the times of recovery; the counts of all, and what was broken, stand in the first."""
-    for trial, each in zip(trials, outcome.recoveries, strict=True):
-        times = {"resumed_s": each.resumed_s, "rescued_s": each.rescued_s, "worst_s": each.worst_s}
-        trial |= {name: value for name, value in times.items() if value}
-    if trials:
-        trials[0] |= outcome.figures()
-        trials[0]["failures"] = [*outcome.failures, *trials[0]["failures"]]
-    if any(each["failures"] for each in trials):
-        (bench.directory / "keep").touch()
-        progress.say(f"BROKEN; what the roles said, and the record, are in {bench.directory}")
-        for said in outcome.findings:
-            progress.say(f"  {said}")
-    return trials

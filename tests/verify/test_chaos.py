@@ -46,6 +46,8 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[st
         frame, "circumstances", lambda *_also: {"date": "2030-01-02", "at": "2030-01-02T03", "proof": "c"}
     )
 
+    monkeypatch.setattr(frame, "proof", lambda *_also: "p")
+
     def tried(world: World, count: int, **more: Any) -> dict[str, Any]:
         progress = Progress(lambda _line: None)
         return asyncio.run(
@@ -127,6 +129,24 @@ def test_a_stop_before_the_first_trial_leaves_none(go: Callable[..., dict[str, A
 
     assert go(Stopped(), 9) == {}
     assert go(World(), 9)["status"] == "ok"
+
+
+def test_trials_of_what_was_changed_meanwhile_are_not_kept(
+    go: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = iter(["old", "old", "new"])
+    with monkeypatch.context() as changed:
+        changed.setattr(frame, "proof", lambda *_also: next(digests))
+        found = go(World(), 9)
+    assert (found["status"], found["done"]) == (f"not run: {frame.CHANGED}", 4)
+    assert len(frame.read_trials(tmp_path / "t" / "r.jsonl")) == 4
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_failed_before_it_could_not_go_on_has_failed() -> None:
+    trials: list[Trial] = [{"failures": []}, {"failures": ["lost"]}]
+    assert frame.result(row(None), 9, trials, not_run="why")["status"] == "failed"
+    assert frame.result(row(None), 9, trials[:1], not_run="why")["status"] == "not run: why"
 
 
 def test_a_broken_bar_fails_the_row(go: Callable[..., dict[str, Any]]) -> None:

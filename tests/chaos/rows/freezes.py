@@ -28,8 +28,8 @@ async def _half(n: int, progress: Progress) -> Sequence[Trial]:
             await asyncio.sleep(world.timing.heartbeat_timeout / 2)
             world.thaw(strike)
             await back(world, strike, progress)
-            more.append({"survived": int(not _died_us(world, strike))})
-        return _with(judged(world, await world.drain(), progress), more)
+            more.append(survival(died=bool(_died_us(world, strike))))
+        return judged(world, await world.drain(), progress, more)
 
 
 async def _three(n: int, progress: Progress) -> Sequence[Trial]:
@@ -45,7 +45,7 @@ async def _three(n: int, progress: Progress) -> Sequence[Trial]:
             await back(world, strike, progress)
             late = [] if took is not None and took < lease else [f"killed after {took} s, a lease lasts {lease:g} s"]
             more.append({"failures": late, **({} if took is None else {"killed_s": took})})
-        return _with(judged(world, await world.drain(), progress), more)
+        return judged(world, await world.drain(), progress, more)
 
 
 async def _both(n: int, progress: Progress) -> Sequence[Trial]:
@@ -71,10 +71,14 @@ async def _both(n: int, progress: Progress) -> Sequence[Trial]:
             failures = [] if took is not None else ["10 s after the thaw it still lived"]
             more.append({"failures": failures, **({} if after is None else {"after_thaw_s": max(after, 0.0)})})
         outcome = await world.drain()
-        stale = _stale_returns(world)
-        trials = _with(judged(world, outcome, progress), more)
-        trials[0]["stale_returns"] = stale
-        return trials
+        for each in more[:1]:
+            each["stale_returns"] = _stale_returns(world)
+        return judged(world, outcome, progress, more)
+
+
+def survival(*, died: bool) -> Trial:
+    """Of an executor that stood still for half a lease only."""
+    return {"failures": ["it stood still for half a lease, and ended"] if died else [], "survived": int(not died)}
 
 
 def _stale_returns(world: Bench) -> int:
@@ -104,14 +108,6 @@ def _processes(world: Bench, strike: Strike) -> list[str]:
     return [each for each in world.record.processes if pid_of(each) == strike.pid]
 
 
-def _with(trials: list[Trial], more: Sequence[Trial]) -> list[Trial]:
-    """Adds to each trial what its row knows beside."""
-    for trial, each in zip(trials, more, strict=True):
-        trial["failures"] = [*trial["failures"], *each.get("failures", [])]
-        trial |= {name: value for name, value in each.items() if name != "failures"}
-    return trials
-
-
 def _some_overlap(figures: Figures) -> list[str]:
     return [] if figures.get("stale_returns") else ["no frozen run returned after its thaw, so no refusal was seen"]
 
@@ -120,7 +116,7 @@ ROWS: Final = [
     Row(
         name="freeze-half-lease",
         what="SIGSTOP to an executor's worker for H/2",
-        bar="0 overlaps, lost 0",
+        bar="the executor lives on; 0 overlaps, lost 0",
         full=20,
         batch=10,
         run=_half,

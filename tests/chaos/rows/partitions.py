@@ -42,11 +42,7 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
             failures = [f"it ended with exit code {code}, not {EXIT_NO_HEARTBEAT}"] if code != EXIT_NO_HEARTBEAT else []
             failures += [f"it ended after {took} s, a lease lasts {lease:g} s"] if took >= lease else []
             more.append({"failures": failures, "ended_s": took})
-        trials = judged(world, await world.drain(), progress)
-    for trial, each in zip(trials, more, strict=True):
-        trial["failures"] = [*trial["failures"], *each["failures"]]
-        trial["ended_s"] = each["ended_s"]
-    return trials
+        return judged(world, await world.drain(), progress, more)
 
 
 @asynccontextmanager

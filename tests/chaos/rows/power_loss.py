@@ -16,10 +16,10 @@ from atf.errors import TaskNotFound
 from atf.verify.bench import Bench
 from atf.verify.history import Accepted, Forgot
 from atf.verify.record import now_us
-from tests.chaos.bench import bench, settled
+from tests.chaos.bench import Struck, bench, judged, settled
 from tests.chaos.frame import Progress, Row, Trial
 from tests.chaos.power import Power, available
-from tests.chaos.storewatch import ALWAYS, EVERYSEC, Resumption, back, bars, judged
+from tests.chaos.storewatch import ALWAYS, EVERYSEC, Resumption, back, bars
 
 WINDOW_S = 2.0
 """Seconds of acknowledgements that may go with everysec."""
@@ -37,12 +37,12 @@ async def _cut(durability: str, n: int, progress: Progress) -> Sequence[Trial]:
             for _ in progress.trials(n):
                 await settled(world, 2.0, 4.0)
                 found.append(await _once(world, power, durability, progress))
-            return judged(world, await world.drain(), found, progress)
+            return judged(world, await world.drain(), progress, found)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _once(world: Bench, power: Power, durability: str, progress: Progress) -> Trial:
+async def _once(world: Struck, power: Power, durability: str, progress: Progress) -> Trial:
     power.lose_power()
     killed, killed_us = time.monotonic(), now_us()
     strike = world.kill("store")

@@ -21,20 +21,20 @@ EXIT_S: Final = 10.0
 
 
 async def _run(role: str, n: int, progress: Progress) -> Sequence[Trial]:
-    took: list[float | None] = []
+    more: list[Trial] = []
     async with bench(progress, executors=4 if role == "executor" else 2) as world:
         for _ in progress.trials(n):
             await settled(world)
             strike = await _stop(world, role)
-            took.append(await _exit_s(world, strike))
+            more.append(_exit(await _exit_s(world, strike)))
             await back(world, strike, progress)
-        trials = judged(world, await world.drain(), progress)
-    for trial, seconds in zip(trials, took, strict=True):
-        if seconds is None or seconds > EXIT_S:
-            trial["failures"] = [*trial["failures"], f"it had not ended after {seconds or 3 * EXIT_S:g} s"]
-        if seconds is not None:
-            trial["exit_s"] = seconds
-    return trials
+        return judged(world, await world.drain(), progress, more)
+
+
+def _exit(seconds: float | None) -> Trial:
+    if seconds is None:
+        return {"failures": [f"it had not ended after {3 * EXIT_S:g} s"]}
+    return {"failures": [f"it ended after {seconds:g} s"] if seconds > EXIT_S else [], "exit_s": seconds}
 
 
 async def _stop(world: Bench, role: str) -> Strike:

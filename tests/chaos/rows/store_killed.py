@@ -7,9 +7,9 @@ import random
 import time
 from collections.abc import Sequence
 
-from tests.chaos.bench import bench, settled
+from tests.chaos.bench import bench, judged, settled
 from tests.chaos.frame import Progress, Row, Trial
-from tests.chaos.storewatch import ALWAYS, EVERYSEC, Resumption, back, bars, judged
+from tests.chaos.storewatch import ALWAYS, EVERYSEC, Resumption, back, bars
 
 
 async def _kill(durability: str, n: int, progress: Progress) -> Sequence[Trial]:
@@ -26,7 +26,7 @@ async def _kill(durability: str, n: int, progress: Progress) -> Sequence[Trial]:
             recovered = await world.recovered(strike)
             progress.say(f"away {away:.1f} s; then {', '.join(f'{what} {each:.1f} s' for what, each in took.items())}")
             found.append(_trial(away, took, bar, recovered=recovered))
-        return judged(world, await world.drain(), found, progress)
+        return judged(world, await world.drain(), progress, found)
 
 
 def _trial(away: float, took: dict[str, float], bar: dict[str, float], *, recovered: bool) -> Trial:
