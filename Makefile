@@ -9,6 +9,11 @@ ARGS ?=
 # What make chaos is to try, and how often: make chaos ROW=kill-hsc,kill-executor N=10
 ROW ?=
 N ?= 0
+# What make bench is to ask, and of whom beside ATF (PEERS=none: of nobody): make bench ASK=drain PEERS=saq ROUNDS=5 TASKS=50000
+ASK ?=
+PEERS ?=
+ROUNDS ?=
+TASKS ?=
 
 # Settings of the caller's shell that would let another environment leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONUNBUFFERED VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV
@@ -35,7 +40,7 @@ demo: .venv/.ready ## watch thousands of tasks pass through six processes, one o
 .PHONY: test
 test: .venv/.ready ## run all tests: those that need no process, the simulation, and those that start and kill the roles
 	$(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
-	$(SIM) run --seeds 200 --seconds 60
+	$(SIM) run --seeds 200 --seconds 100
 	$(SIM) mutants --quick --seeds 40
 	$(PYTEST) tests/process --durations=5 --numprocesses=2 --quiet
 
@@ -60,6 +65,14 @@ fuzz: .venv/.ready ## feed every parser and every call with what is none, at len
 .PHONY: reliability
 reliability: .venv/.ready ## draw the table of docs/reliability.md from the results of make chaos
 	.venv/bin/python -P tools/draw_reliability.py
+
+.PHONY: bench
+bench: .venv/.ready ## measure beside other task queues: all not yet done, or ASK=end-to-end,drain PEERS=saq,arq ROUNDS=5 TASKS=50000
+	PYTHONPATH=. .venv/bin/python -P -m tests.bench --ask "$(ASK)" --peers "$(PEERS)" $(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(TASKS),--tasks "$(TASKS)") $(ARGS)
+
+.PHONY: benchmarks
+benchmarks: .venv/.ready ## draw docs/benchmarks/ from the results of make bench
+	.venv/bin/python -P tools/draw_benchmarks.py
 
 .PHONY: acl
 acl: .venv/.ready ## run the store's tests as the user that ships, who may do only what ATF needs

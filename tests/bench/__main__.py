@@ -14,6 +14,7 @@ from . import results
 from .known import OURS, PEERS
 from .question import FULL_ROUNDS, Question, Sizes, all_questions
 from .run import Run, run_all
+from .world import BenchError
 
 
 def main() -> int:
@@ -72,6 +73,8 @@ def main() -> int:
     ]
     try:
         found = asyncio.run(run_all(run, wanted))
+    except BenchError as error:
+        return _refuse(str(error))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130
     return 1 if any(each["status"].startswith(results.FAILED) for each in found) else 0

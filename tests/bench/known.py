@@ -74,7 +74,10 @@ def prepare(system: System) -> str:
         return ""
     folder = ROOT / ".build" / "peers" / system.name
     pins = ROOT / "requirements" / "peers" / f"{system.name}.txt"
-    command = [sys.executable, str(ROOT / "tools" / "make_venv.py"), str(folder), str(pins)]
+    # The interpreter that ours was made of: an environment may have no pip, and makes none from itself.
+    base = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    python = str(base) if base.exists() else sys.executable
+    command = [python, str(ROOT / "tools" / "make_venv.py"), str(folder), str(pins)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     said = (done.stderr or done.stdout).strip().splitlines()
     return f"its environment can't be made: {said[-1][:300] if said else done.returncode}" if done.returncode else ""

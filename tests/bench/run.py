@@ -17,6 +17,7 @@ from tests.chaos import frame
 from . import results
 from .known import ROOT, SYSTEMS, System, prepare
 from .question import NotAsked, Question, Sizes
+from .world import BenchError
 
 Say = Callable[[str], None]
 
@@ -54,6 +55,10 @@ class Run:
         systems = [SYSTEMS[name] for name in question.systems if not self.systems or name in self.systems]
         self.say(f"{question.name}: {question.what}; {', '.join(each.name for each in systems)}; {wanted} rounds")
         path = self.rounds_folder / f"{question.name}.jsonl"
+        if self.rounds_folder.parent == results.ROUNDS and self.rounds_folder != results.rounds_folder():
+            raise BenchError(
+                "the code has changed since this run began: what is measured now is not what was; run it again"
+            )
         given_up: set[str] = set()
         for number in range(wanted):
             # Each round begins with another system: none always runs on the machine as another one left it.

@@ -43,6 +43,7 @@ EXECUTORS: Final = 2
 APP: Final = "tests.bench.systems.atf:app"
 _LOOK_S: Final = 0.02
 _UP_S: Final = 60.0
+_SETTLE_S: Final = 0.5
 _GRACE_S: Final = 5.0
 _LONGEST_ANSWER: Final = 64 << 20
 
@@ -133,7 +134,7 @@ class World:
             await self.client.ask("many", first=numbers.start, count=len(numbers))
             if await self.finished(numbers, stalled=_UP_S / 2):
                 raise BenchError(f"{self.system.name} runs no tasks")
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(_SETTLE_S)
 
     async def finished(self, numbers: range, *, within: float = 0.0, stalled: float = STALLED_S) -> int:
         """Waits until all these tasks have run; how many have not when it gave up.

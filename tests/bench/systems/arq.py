@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from arq import create_pool  # pyright: ignore[reportMissingImports]
-from arq.connections import RedisSettings  # pyright: ignore[reportMissingImports]
+from arq import create_pool
+from arq.connections import RedisSettings
 
 from tests.bench import driver, ledger
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from celery import Celery  # pyright: ignore[reportMissingImports]
+from celery import Celery
 
 from tests.bench import driver, ledger
 

@@ -16,10 +16,10 @@ import math
 import time
 from collections.abc import Sequence
 
-import dramatiq  # pyright: ignore[reportMissingImports]
+import dramatiq
 import redis
-from dramatiq.brokers.redis import RedisBroker  # pyright: ignore[reportMissingImports]
-from dramatiq.middleware import Retries  # pyright: ignore[reportMissingImports]
+from dramatiq.brokers.redis import RedisBroker
+from dramatiq.middleware import Retries
 
 from tests.bench import driver, ledger
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from huey import RedisHuey  # pyright: ignore[reportMissingImports]
+from huey import RedisHuey
 
 from tests.bench import driver, ledger
 

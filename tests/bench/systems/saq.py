@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import redis.asyncio as aioredis
-from saq.queue.redis import RedisQueue  # pyright: ignore[reportMissingImports]
+from saq.queue.redis import RedisQueue
 
 from tests.bench import driver, ledger
 

@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 import uvloop
-from taskiq import TaskiqScheduler  # pyright: ignore[reportMissingImports]
-from taskiq.serializers import ORJSONSerializer  # pyright: ignore[reportMissingImports]
-from taskiq_redis import ListRedisScheduleSource, RedisStreamBroker  # pyright: ignore[reportMissingImports]
+from taskiq import TaskiqScheduler
+from taskiq.serializers import ORJSONSerializer
+from taskiq_redis import ListRedisScheduleSource, RedisStreamBroker
 
 from tests.bench import driver, ledger
 

@@ -1,0 +1,223 @@
+"""Results: what counts as done, what is called ok, and that a benchmark goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atf.errors import Unavailable
+from tests.bench import known, results
+from tests.bench.question import Bar, Figures, NotAsked, Question, Sizes
+from tests.bench.run import Run
+from tests.chaos import frame
+
+SIZES = Sizes(tasks=10)
+CIRCUMSTANCES = frame.circumstances()
+
+
+async def unmeasured(_system: known.System, _sizes: Sizes) -> Figures:
+    raise AssertionError
+
+
+def question(**more: Any) -> Question:
+    given: dict[str, Any] = {
+        "name": "speed",
+        "what": "how fast",
+        "figure": "per_s",
+        "unit": "tasks/s",
+        "more": True,
+        "measure": unmeasured,
+        "sizes": ("tasks",),
+        "systems": ("atf", "saq", "huey"),
+    }
+    return Question(**given | more)
+
+
+def one(system: str, figures: Figures | None = None, **more: Any) -> results.Round:
+    base = {"run": "r", "at": "t", "system": system, "sizes": {"tasks": 10}, "load": 0.1}
+    return base | ({} if figures is None else {"figures": figures, "versions": {"x": "1"}, "settings": "s"}) | more
+
+
+def test_it_is_ok_when_every_system_has_its_rounds() -> None:
+    rounds = [one(name, {"per_s": value}) for name in ("atf", "saq", "huey") for value in (1.0, 3.0, 2.0)]
+    found = results.result(question(), SIZES, 3, rounds)
+    assert found["status"] == "ok"
+    assert found["systems"]["atf"]["median"] == {"per_s": 2.0}
+    assert [each["per_s"] for each in found["systems"]["atf"]["rounds"]] == [1.0, 3.0, 2.0]
+    assert {"date", "code", "commit", "cores", "memory_mib", "kernel", "cpu", "server"} <= found.keys()
+    assert found["full"] is False  # ten tasks
+
+
+def test_what_could_not_run_says_why_and_is_never_ok() -> None:
+    rounds = [one("atf", {"per_s": 1.0}), one("saq", not_run="it has no such call"), one("huey", error="it broke")]
+    found = results.result(question(), SIZES, 1, rounds)
+    assert found["systems"]["saq"]["status"] == "not run: it has no such call"
+    assert found["systems"]["huey"]["status"] == "failed: it broke"
+    assert found["status"] == "failed: huey: failed: it broke"
+
+
+def test_a_system_that_cannot_does_not_spoil_the_rest() -> None:
+    rounds = [one("atf", {"per_s": 1.0}), one("saq", not_run="it has no such call"), one("huey", {"per_s": 1.0})]
+    assert results.result(question(), SIZES, 1, rounds)["status"] == "ok"
+    alone = [one("saq", not_run="it has no such call")]
+    assert results.result(question(), SIZES, 1, alone)["status"] == "not run: it has no such call"
+    assert results.result(question(), SIZES, 1, [])["status"].startswith("not run: ")
+
+
+def test_missing_systems_and_rounds_make_it_a_part() -> None:
+    found = results.result(question(), SIZES, 2, [one("atf", {"per_s": 1.0})])
+    assert (found["status"], found["missing"]) == ("in part", ["saq", "huey"])
+    assert found["systems"]["atf"]["status"] == "in part: 1 of 2 rounds"
+
+
+@pytest.mark.parametrize(
+    ("system", "figures", "status"),
+    [
+        ("saq", {"never": 2}, "failed: 2 tasks never ran"),
+        ("atf", {"never": 0, "twice": 1}, "failed: 1 tasks ran twice"),
+        ("atf", {"never": 0, "twice": 1, "killed": "worker 1"}, "ok"),
+        ("saq", {"never": 0, "twice": 1}, "ok"),
+    ],
+)
+def test_tasks_that_never_ran_are_a_failure_and_of_ours_those_that_ran_twice(
+    system: str, figures: Figures, status: str
+) -> None:
+    found = results.result(question(), SIZES, 1, [one(system, figures)])
+    assert found["systems"][system]["status"] == status
+
+
+def test_rounds_at_other_sizes_do_not_count(tmp_path: Path) -> None:
+    lines = [json.dumps(one("atf", {"per_s": 1.0})), json.dumps(one("atf", {"per_s": 9.0}) | {"sizes": {"tasks": 99}})]
+    (tmp_path / "speed.jsonl").write_text("\n".join(lines) + "\n")
+    assert [each["figures"] for each in results.rounds_of(tmp_path, question(), SIZES)] == [{"per_s": 1.0}]
+
+
+def test_a_larger_result_is_not_written_over(tmp_path: Path) -> None:
+    large = results.result(question(), Sizes(tasks=20), 1, [one("atf", {"per_s": 1.0})])
+    small = results.result(question(), SIZES, 1, [one("atf", {"per_s": 2.0})])
+    path = results.write(large, tmp_path)
+    assert results.write(small, tmp_path) == path
+    assert results.latest(tmp_path)["speed"]["sizes"] == {"tasks": 20}
+
+
+def test_the_sizes_are_full_only_if_none_is_smaller() -> None:
+    assert Sizes().full
+    assert Sizes(tasks=60_000).full
+    assert not Sizes(burst=100).full
+    assert not Sizes(pending=(1_000,)).full
+
+
+# --- running ---
+
+
+class Played:
+    """Systems that are played: what each measurement gives."""
+
+    def __init__(self, *outcomes: Figures | Exception) -> None:
+        self.outcomes, self.asked = list(outcomes), [""]
+        self.asked.clear()
+
+    async def __call__(self, system: known.System, _sizes: Sizes) -> Figures:
+        self.asked.append(system.name)
+        outcome = self.outcomes.pop(0) if self.outcomes else {"per_s": float(len(self.asked))}
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+@pytest.fixture
+def no_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.bench.run.prepare", lambda system: "no index" if system.name == "huey" else "")
+
+    async def versions(_system: known.System) -> dict[str, str]:
+        return {"x": "1"}
+
+    monkeypatch.setattr("tests.bench.run.versions", versions)
+
+
+@pytest.fixture(autouse=True)
+def circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for once: git and the server's program answer slowly."""
+    monkeypatch.setattr(frame, "circumstances", lambda: CIRCUMSTANCES)
+
+
+def run_in(folder: Path, rounds: int = 2, systems: tuple[str, ...] = ()) -> Run:
+    return Run(SIZES, rounds, systems, lambda _line: None, folder / "rounds", folder / "results")
+
+
+@pytest.mark.usefixtures("no_environments")
+async def test_systems_take_turns_and_each_round_begins_with_another(tmp_path: Path) -> None:
+    measure = Played()
+    found = await run_in(tmp_path, rounds=2).ask(question(measure=measure, systems=("atf", "saq", "arq")))
+    assert measure.asked == ["atf", "saq", "arq", "saq", "arq", "atf"]
+    assert found["status"] == "ok"
+    assert json.loads(next((tmp_path / "results").iterdir()).read_text())["systems"] == found["systems"]
+
+
+@pytest.mark.usefixtures("no_environments")
+async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    first = Played()
+    stopped = run_in(tmp_path)
+
+    async def stop_after_one(system: known.System, sizes: Sizes) -> Figures:
+        stopped.stopping = True
+        return await first(system, sizes)
+
+    asked = question(systems=("atf", "saq"))
+    part = await stopped.ask(question(measure=stop_after_one, systems=("atf", "saq")))
+    assert (first.asked, part["status"]) == (["atf"], "in part")
+    rest = Played()
+    found = await run_in(tmp_path).ask(question(measure=rest, systems=asked.systems))
+    assert (rest.asked, found["status"]) == (["saq", "saq", "atf"], "ok")
+
+
+@pytest.mark.usefixtures("no_environments")
+async def test_a_system_that_failed_is_not_asked_again_in_that_run(tmp_path: Path) -> None:
+    measure = Played({"per_s": 1.0}, Unavailable("it is away"))
+    found = await run_in(tmp_path).ask(question(measure=measure, systems=("atf", "saq")))
+    assert measure.asked == ["atf", "saq", "atf"]
+    assert found["systems"]["saq"]["status"] == "failed: Unavailable: it is away"
+    again = Played()
+    found = await run_in(tmp_path).ask(question(measure=again, systems=("atf", "saq")))
+    assert again.asked == ["saq", "saq"]
+    assert found["status"] == "ok"
+
+
+@pytest.mark.usefixtures("no_environments")
+async def test_what_is_not_there_or_not_able_says_why(tmp_path: Path) -> None:
+    measure = Played({"per_s": 1.0}, NotAsked("it has no clock"))
+    found = await run_in(tmp_path, rounds=1).ask(question(measure=measure))
+    assert found["systems"]["saq"]["status"] == "not run: it has no clock"
+    assert found["systems"]["huey"]["status"] == "not run: no index"
+
+
+@pytest.mark.usefixtures("no_environments")
+async def test_it_can_be_asked_in_pieces(tmp_path: Path) -> None:
+    asked = question(measure=Played(), systems=("atf", "saq"))
+    part = await run_in(tmp_path, systems=("atf",)).ask(asked)
+    assert (part["status"], part["missing"]) == ("in part", ["saq"])
+    whole = await run_in(tmp_path, systems=("saq",)).ask(asked)
+    assert (whole["status"], whole["missing"]) == ("ok", [])
+
+
+# --- bars ---
+
+
+@pytest.mark.parametrize(
+    ("bar", "expected"),
+    [
+        (Bar(words="", figure="per_s", limit=5.0, least=True, against=("saq", "rq")), (5.0, True)),
+        (Bar(words="", figure="per_s", limit=5.1, least=True, against=("saq",)), (5.0, False)),
+        (Bar(words="", figure="ms", limit=0.5, least=False, against=("saq", "rq")), (1.0, False)),
+        (Bar(words="", figure="ms", limit=2.0, least=False), (2.0, True)),
+        (Bar(words="", figure="ms", limit=1.9, least=False), (2.0, False)),
+        (Bar(words="", figure="none", limit=1.9, least=False), None),
+        (Bar(words="", figure="per_s", limit=1.0, least=True, against=("huey",)), None),
+    ],
+)
+def test_a_bar_compares_with_the_best(bar: Bar, expected: tuple[float, bool] | None) -> None:
+    medians = {"atf": {"per_s": 100.0, "ms": 2.0}, "saq": {"per_s": 20.0, "ms": 4.0}, "rq": {"per_s": 5.0, "ms": 2.0}}
+    assert bar.reached(medians) == expected
