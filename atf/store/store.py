@@ -177,10 +177,6 @@ class Store(Adding, Claims, Reading, Registry):
         """Closes the connections."""
         await self._link.close()
 
-    async def ping(self) -> None:
-        """Raises Unavailable unless the server answers."""
-        await self._link.command("PING")
-
     def partition_for(self, routing_key: str) -> int:
         """The partition of an ordering key or a task id as the client made it."""
         return zlib.crc32(routing_key.encode()) % self.partitions

@@ -32,7 +32,7 @@ from atf.runtime import SystemRuntime, new_id
 from atf.task import US
 
 from .history import Event, Found, Gone, Recorded
-from .lambdas import NAMESPACE
+from .lambdas import NAMESPACE, RETENTION, RETENTION_S
 from .load import Load, Stream, planned
 from .outcome import Outcome, Strike, judge
 from .record import DIRECTORY, Record, events, now_us, pid_of
@@ -52,6 +52,11 @@ _DRIFT_US: Final = 2_000
 """By which the clock of a store elsewhere may run apart from ours while a task is delayed."""
 
 
+def drain_s(timing: Timing) -> float:
+    """Seconds after the load until what is not finished counts as stuck: what leases and timeouts may take, and more."""
+    return 4 * timing.heartbeat_timeout + 60
+
+
 class Bench:
     """One cluster under load.
 
@@ -61,6 +66,7 @@ class Bench:
         seed: of the load.
         load: what it is like.
         executors: how many the controller keeps.
+        retention: seconds that the records of the load's finished tasks stay; what is swept before the end counts as lost.
         env: of the roles; default ours.
         settings: more of ClusterSettings, by name.
         say: takes a role's name and a line of it.
@@ -89,6 +95,7 @@ class Bench:
         seed: int = 0,
         load: Load | None = None,
         executors: int = 2,
+        retention: float = RETENTION_S,
         env: Mapping[str, str] | None = None,
         settings: Mapping[str, Any] | None = None,
         say: Say = lambda _name, _line: None,
@@ -98,7 +105,12 @@ class Bench:
         self.directory, self.load, self.seed, self.executors = directory, load or Load(), seed, executors
         self.record = Record(directory / "record")
         self.record.directory.mkdir(parents=True)
-        self.env = {**ours, DIRECTORY: str(self.record.directory), NAMESPACE: self.namespace}
+        self.env = {
+            **ours,
+            DIRECTORY: str(self.record.directory),
+            NAMESPACE: self.namespace,
+            RETENTION: f"{retention:.0f}",
+        }
         self.timing = _timing(self.env)
         more: dict[str, Any] = {"data_dir": str(directory / "store"), "free_ports": True, **(settings or {})}
         self.cluster = Cluster(
@@ -187,25 +199,38 @@ class Bench:
         raise Unavailable(f"fewer than {count} executors run tasks after {within:g} s")
 
     def kill(self, role: str, what: str = "kill", number: signal.Signals = signal.SIGKILL) -> Strike:
-        """Signals a role, or "store", as an accident would; it is started again. SIGKILL, unless said otherwise."""
+        """Signals a role, or "store", as an accident would; it is started again. SIGKILL, unless said otherwise.
+
+        Raises:
+            ProcessLookupError: it has died meanwhile; nothing was done.
+        """
         pid = self.cluster.pid(role)
         if pid:
             self.deaths.watch(f"{role}-{pid}", pid)
-        strike = self._struck(Strike(what, role, pid, now_us()))
+        strike = Strike(what, role, pid, now_us())
         self.cluster.kill(role, number)
-        return strike
+        return self._struck(strike)
 
     async def kill_worker(self, worker: int) -> Strike:
-        """SIGKILL to an executor's worker."""
+        """SIGKILL to an executor's worker.
+
+        Raises:
+            ProcessLookupError: it has died meanwhile; nothing was done.
+        """
         os.kill(worker, signal.SIGSTOP)  # what the record says of it then holds when it is killed
         await stands_still(worker)
         self.poll()
         strike = self._struck(Strike("kill", "executor", worker, now_us(), cut_off=list(self.record.open_runs(worker))))
-        os.kill(worker, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # stopped, it may have been ended by its guard before
+            os.kill(worker, signal.SIGKILL)
         return strike
 
     async def freeze(self, role: str, *pids: int) -> Strike:
-        """SIGSTOP to processes; `thaw` ends it. The first one is the strike's."""
+        """SIGSTOP to processes; `thaw` ends it. The first one is the strike's.
+
+        Raises:
+            ProcessLookupError: one has died meanwhile; those before it stand still.
+        """
         at_us = now_us()
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -257,7 +282,7 @@ class Bench:
         Raises:
             AtfError: the frontend does not answer.
         """
-        seconds = within or 4 * self.timing.heartbeat_timeout + 60
+        seconds = within or drain_s(self.timing)
         until = time.monotonic() + seconds
         self.stop_load()
         await self.stream.settle(seconds)

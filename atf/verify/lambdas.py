@@ -13,10 +13,13 @@ from . import record
 
 NAMESPACE: Final = "ATF_VERIFY_NAMESPACE"
 """The environment variable that tells executors in which namespace the lambdas are."""
+RETENTION: Final = "ATF_VERIFY_RETENTION"
+"""The environment variable that tells executors for how many seconds the records of the load's finished tasks stay."""
 RETENTION_S: Final = 3600.0
-"""Seconds that the records of the load's finished tasks stay."""
+"""How long that is where nothing is said."""
 
 app = atf.App(os.environ.get(NAMESPACE, "verify"))
+_RETENTION: Final = float(os.environ.get(RETENTION, RETENTION_S))
 _OPTIONS: Final = atf.Backoff(0.2, factor=1, jitter=0)
 
 
@@ -24,7 +27,7 @@ class Failed(Exception):
     """The failure that a task was told to have."""
 
 
-@app.task(backoff=_OPTIONS, retention=RETENTION_S)
+@app.task(backoff=_OPTIONS, retention=_RETENTION)
 def work(ctx: atf.Context, seconds: float, fails: int = 0) -> int:
     """Takes its time in a thread. Its first `fails` attempts fail. Returns the number of its claim."""
     record.began(ctx.task_id, ctx.fence)
@@ -38,7 +41,7 @@ def work(ctx: atf.Context, seconds: float, fails: int = 0) -> int:
     return ctx.fence
 
 
-@app.task(backoff=_OPTIONS, retention=RETENTION_S)
+@app.task(backoff=_OPTIONS, retention=_RETENTION)
 async def work_async(ctx: atf.Context, seconds: float, fails: int = 0) -> int:
     """The same on the event loop."""
     record.began(ctx.task_id, ctx.fence)

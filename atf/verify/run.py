@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 import signal
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from atf.cli.progress import View
+from atf.config import StoreConsumerSettings, StoreSettings, Timing, load
+from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, InvalidArgument, Unavailable
 
-from .bench import Bench
-from .lambdas import RETENTION_S
+from .bench import Bench, drain_s
 from .load import Load
 from .outcome import Outcome, Recovery, percentile
 from .strikes import ROLES, STORE, carry_out, plan
@@ -26,6 +28,11 @@ _LOG: Final = "roles.log"
 _LAST_LINES: Final = 5
 """Of the roles, that are shown where they could not start."""
 _LOOK_S: Final = 0.2
+_JUDGE_S: Final = 3600.0
+"""Seconds that reading every task may take at the end, with a great reserve."""
+_LAMBDAS: Final = 2
+"""Of the load; each task is of one by chance."""
+_SIGMAS: Final = 6
 _CLEAR_S: Final = 20.0
 """Seconds that cancelling what is left may take."""
 
@@ -63,6 +70,35 @@ class Course:
         if self.redis_url and STORE in self.roles:
             raise InvalidArgument(f"--role {STORE}: the store at --redis-url was not started here, so it is not killed")
         return list(dict.fromkeys(self.roles)) or [*ROLES, *([] if self.redis_url else [STORE])]
+
+    def partitions(self, env: Mapping[str, str]) -> int:
+        """Of the store that the roles will have."""
+        own = load(StoreSettings, env=env).partitions if self.redis_url else PARTITIONS
+        return int(self.settings.get("partitions") or own)
+
+    def retention_s(self, timing: Timing) -> float:
+        """Seconds that the record of a finished task must stay, so that it is there at the end, whenever it finished."""
+        return math.ceil(self.seconds + 2 * drain_s(timing) + _JUDGE_S)
+
+    def check(self, max_finished: int, partitions: int) -> None:
+        """Sees whether all of the load's records can stay until the end.
+
+        Args:
+            max_finished: finished tasks that the store keeps of a lambda in one partition.
+            partitions: of the store.
+
+        Raises:
+            InvalidArgument: they can't: the first ones would be gone at the end, and count as lost.
+        """
+        tasks = self.rate * self.seconds
+        each = tasks / (_LAMBDAS * partitions)  # by chance, and hence a few more
+        if each + _SIGMAS * math.sqrt(each) > max_finished:
+            raise InvalidArgument(
+                f"--rate {self.rate:g} × --seconds {self.seconds:g} are {tasks:,.0f} tasks of {_LAMBDAS} lambdas in {partitions}"
+                f" partitions, and the store keeps the records of {max_finished:,} finished tasks of a lambda and partition:"
+                " the first ones would be gone at the end. Give fewer --seconds or a lower --rate, or set max_finished"
+                f" (ATF_MAX_FINISHED) higher{', for every store consumer of that store' if self.redis_url else ''}"
+            )
 
 
 @dataclass(frozen=True)
@@ -142,6 +178,7 @@ async def verify(course: Course, view: View, env: Mapping[str, str]) -> Report:
     """
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
     targets = course.targets()
+    course.check(load(StoreConsumerSettings, table="store_consumer", env=env).max_finished, course.partitions(env))
     directory = Path(tempfile.mkdtemp(prefix="atf-verify-"))
     path = directory / _LOG
     try:
@@ -180,6 +217,7 @@ async def _on_bench(
         seed=course.seed,
         load=Load(rate=course.rate),
         executors=course.executors,
+        retention=course.retention_s(load(Timing, env=env)),
         env={"ATF_LOG_FORMAT": "console", **env},
         settings=course.settings,
         say=say,
@@ -200,7 +238,7 @@ async def _on_bench(
         if course.redis_url:
             view.say(
                 f"in the store stay the records of {outcome.acknowledged:,} finished tasks of {bench.namespace}, for"
-                f" {RETENTION_S / 60:g} minutes, and the names of its two lambdas"
+                f" {course.retention_s(bench.timing) / 60:.0f} minutes, and the names of its two lambdas"
             )
         return Report(course, outcome, struck, bench.namespace, bench.cluster.store, bench.timing.heartbeat_timeout)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from .bench import Bench
+from .outcome import Strike
 
 ROLES: Final = ("frontend", "store-consumer", "controller", "executor", "hsc")
 STORE: Final = "store"
@@ -16,6 +18,9 @@ _FREEZE_S: Final = (0.5, 5.0)
 """Seconds that a frozen process stands still."""
 _LIVES_S: Final = 15.0
 """Seconds that a strike waits for a process to strike: the one before may have ended it."""
+
+
+_AGAIN_S: Final = 0.1
 
 
 class PlannedStrike(NamedTuple):
@@ -78,18 +83,14 @@ async def carry_out(bench: Bench, strikes: Sequence[PlannedStrike], say: Callabl
     try:
         for each in strikes:
             await asyncio.sleep(began + each.at_s - loop.time())
-            pid = await _target(bench, each.role)
-            if not pid:
+            strike = await _strike(bench, each)
+            if strike is None:
                 say(f"left out: {each}; none runs")
                 continue
             done += 1
-            say(f"{each} (process {pid})")
+            say(f"{each} (process {strike.pid})")
             if each.what == "freeze":
-                freezes.append(asyncio.create_task(_freeze(bench, each, pid)))
-            elif each.role == "executor":
-                await bench.kill_worker(pid)
-            else:
-                bench.kill(each.role)
+                freezes.append(asyncio.create_task(_thaw(bench, strike, each.hold_s)))
         await asyncio.gather(*freezes)
     finally:
         for freeze in freezes:
@@ -98,25 +99,30 @@ async def carry_out(bench: Bench, strikes: Sequence[PlannedStrike], say: Callabl
     return done
 
 
-async def _freeze(bench: Bench, each: PlannedStrike, pid: int) -> None:
-    strike = await bench.freeze(each.role, pid)
+async def _strike(bench: Bench, each: PlannedStrike) -> Strike | None:
+    """Strikes a process of the role; another one if that has died since it was chosen. None: none runs."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _LIVES_S
+    while loop.time() < until:
+        if pid := _target(bench, each.role):
+            with suppress(ProcessLookupError):
+                if each.what == "freeze":
+                    return await bench.freeze(each.role, pid)
+                return await bench.kill_worker(pid) if each.role == "executor" else bench.kill(each.role)
+        await asyncio.sleep(_AGAIN_S)
+    return None
+
+
+async def _thaw(bench: Bench, strike: Strike, hold_s: float) -> None:
     try:
-        await asyncio.sleep(each.hold_s)
+        await asyncio.sleep(hold_s)
     finally:
         bench.thaw(strike)
 
 
-async def _target(bench: Bench, role: str) -> int:
-    """The process to strike: of executors the worker that runs most; 0: none runs."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + _LIVES_S
-    while loop.time() < until:
-        if role == "executor":
-            workers = bench.workers()
-            pid = workers[0].worker if workers else 0
-        else:
-            pid = bench.cluster.pid(role)
-        if pid:
-            return pid
-        await asyncio.sleep(0.1)
-    return 0
+def _target(bench: Bench, role: str) -> int:
+    """The process to strike: of executors the worker that runs most; 0: none runs now."""
+    if role != "executor":
+        return bench.cluster.pid(role)
+    workers = bench.workers()
+    return workers[0].worker if workers else 0

@@ -13,6 +13,7 @@ from atf.cli import main
         (["--redis-url", "redis://127.0.0.1:1", "--role", "store"], "was not started here"),
         (["--durability", "some"], "durability = 'some'"),
         (["--rate", "0"], "--rate"),
+        (["--rate", "5000", "--seconds", "3600"], "18,000,000 tasks"),
         (["--role", "nobody"], "--role"),
     ],
 )

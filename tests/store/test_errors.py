@@ -156,7 +156,7 @@ async def test_a_store_that_went_and_came_back_empty_is_used_again(embedded: Ser
     async with opened(embedded.url, clock) as store:
         world = World(store, clock)
         embedded.kill()
-        for call in (lambda: store.schedule([world.task("a")]), store.ping, lambda: store.get(["0-a"])):
+        for call in (lambda: store.schedule([world.task("a")]), store.lambdas, lambda: store.get(["0-a"])):
             with pytest.raises(Unavailable, match="can't be reached"):
                 await call()
         embedded.start()
@@ -226,7 +226,7 @@ async def test_a_library_of_this_version_with_other_code_is_refused(open_store: 
 async def test_roles_that_open_an_empty_store_at_once_all_succeed(open_store: OpenStore) -> None:
     stores = await asyncio.gather(*(open_store() for _ in range(8)))
     for store in stores:
-        await store.ping()
+        await store.lambdas()
 
 
 # --- a store that restarted -------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ async def test_a_real_restart_is_noticed(embedded: Server, clock: Clock, fsync: 
             own.kill()
             own.start()
             with contextlib.suppress(Unavailable):
-                await store.ping()  # finds out that its connection has gone
+                await store._link.command("PING")  # finds out that its connection has gone
             if fsync == "everysec":
                 await claim_after_restart(world)
             else:

@@ -329,7 +329,7 @@ async def test_roles_agree_on_the_length_of_leases(open_store: OpenStore) -> Non
     with pytest.raises(FailedPrecondition, match=r"20 s.*set to 16 s"):
         await open_store()
     assert (await open_store(timing=other)).heartbeat_timeout_us == 20_000_000
-    await first.ping()  # goes on until it is started anew
+    await first.lambdas()  # goes on until it is started anew
 
 
 async def test_a_tool_puts_no_length_on_record(open_store: OpenStore) -> None:
