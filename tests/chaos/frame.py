@@ -334,9 +334,10 @@ def run(names: Sequence[str], count: int, say: Callable[[str, str], None]) -> li
         progress = Progress(functools.partial(say, name))
         progress.say(f"{row.what}; {count or row.full} trials")
         one = asyncio.run(_stoppable(row, count or row.full, progress, TRIALS / proof(*row.also)))
-        if not one:
+        if one:
+            progress.say(one["status"])
+        if progress.stopping or not one:
             raise KeyboardInterrupt
-        progress.say(one["status"])
         found.append(one)
     return found
 

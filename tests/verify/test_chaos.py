@@ -149,6 +149,23 @@ def test_what_failed_before_it_could_not_go_on_has_failed() -> None:
     assert frame.result(row(None), 9, trials[:1], not_run="why")["status"] == "not run: why"
 
 
+def test_after_a_stop_no_other_row_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    async def breaks_down(_n: int, progress: Progress) -> Sequence[Trial]:
+        tried.append("")
+        progress.stopping = True
+        raise Unavailable("away")
+
+    rows = {name: Row(name=name, what="", bar="", full=1, batch=1, run=breaks_down) for name in "ab"}
+    monkeypatch.setattr(frame, "all_rows", lambda: rows)
+    monkeypatch.setattr(frame, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(frame, "TRIALS", tmp_path / "t")
+    with pytest.raises(KeyboardInterrupt):
+        frame.run(["a", "b"], 1, lambda _row, _line: None)
+    assert len(tried) == 1
+
+
 def test_a_broken_bar_fails_the_row(go: Callable[..., dict[str, Any]]) -> None:
     found = go(World(), 2, verdict=lambda figures: [f"{figures['number']} is too many"])
     assert (found["status"], found["failures"]) == ("failed", ["3 is too many"])

@@ -153,7 +153,7 @@ def test_a_stop_before_the_first_strike_leaves_no_trial(world: Callable[..., Any
     assert judged(world(kept=0), outcome(), QUIET) == []
     broken = outcome()
     broken.wrong = 1
-    assert judged(world(), broken, QUIET)[0]["failures"] == ["1 tasks ended otherwise than planned"]
+    assert judged(world(kept=0), broken, QUIET)[0]["failures"] == ["1 tasks ended otherwise than planned"]
 
 
 def test_a_short_freeze_is_to_be_survived() -> None:

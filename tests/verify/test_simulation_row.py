@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from atf.task import MOVES
-from tests.chaos.frame import summarise
-from tests.chaos.rows.simulation import SEEDS, too_few, trial_of
+from tests.chaos.frame import Trial, summarise
+from tests.chaos.rows.simulation import SEEDS, too_few, trial_of, unbroken
 from tests.sim.__main__ import FEWEST
 from tests.sim.nemesis import KINDS
 from tests.sim.net import KINDS as NET_KINDS
@@ -42,3 +42,9 @@ def test_all_that_occurred_often_enough_is_no_failure() -> None:
 def test_what_hardly_occurred_fails_a_full_run_only(faults: dict[str, int], moves: dict[str, int], said: str) -> None:
     assert [each.partition(": fewer")[0] for each in too_few(figures(faults, moves, SEEDS))] == [said]
     assert too_few(figures(faults, moves, SEEDS - 1)) == []
+
+
+def test_a_stop_leaves_no_seed_out() -> None:
+    found: dict[int, Trial] = {seed: {"failures": [], "seed": seed} for seed in (6, 5, 8)}
+    assert [each["seed"] for each in unbroken(found, 5)] == [5, 6]
+    assert unbroken(found, 7) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -57,13 +58,20 @@ def _done(row: str) -> int:
 
 
 async def _seeds(n: int, progress: Progress) -> Sequence[Trial]:
-    trials = []
-    async with aclosing(_lines("run", "--lines", "--base", str(1 + _done("simulation")), "--seeds", str(n))) as lines:
+    base, found = 1 + _done("simulation"), dict[int, Trial]()
+    async with aclosing(_lines("run", "--lines", "--base", str(base), "--seeds", str(n))) as lines:
         async for made in lines:
-            trials.append(trial_of(made))
-            for failure in trials[-1]["failures"]:
+            trial = found[made["seed"]] = trial_of(made)
+            for failure in trial["failures"]:
                 progress.say(failure)
-    return trials
+            if progress.stopping:
+                break
+    return unbroken(found, base)
+
+
+def unbroken(found: Mapping[int, Trial], base: int) -> list[Trial]:
+    """The trials from a seed on without a gap. They come as they end: a stop may leave gaps, and what follows one is played again."""
+    return [found[seed] for seed in itertools.takewhile(found.__contains__, itertools.count(base))]
 
 
 def trial_of(made: Mapping[str, Any]) -> Trial:
@@ -103,6 +111,8 @@ async def _mutants(n: int, progress: Progress) -> Sequence[Trial]:
             trials.append(
                 {"failures": missed, "caught": int(not missed), "mutant": made["mutant"], "breach": made["breach"]}
             )
+            if progress.stopping:
+                break
     return trials
 
 
