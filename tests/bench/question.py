@@ -7,9 +7,9 @@ import pkgutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from . import questions
 from .known import OURS, PEERS, System
 from .stats import figure
 from .world import World
@@ -17,6 +17,7 @@ from .world import World
 Figures = dict[str, Any]
 FULL_TASKS: Final = 50_000
 FULL_ROUNDS: Final = 5
+_QUESTIONS: Final = Path(__file__).parent / "questions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +141,8 @@ class Question:
 def all_questions() -> dict[str, Question]:
     """Every question by name, in the order of the modules."""
     found: dict[str, Question] = {}
-    for module in sorted(pkgutil.iter_modules(questions.__path__), key=lambda each: each.name):
-        for each in importlib.import_module(f"{questions.__name__}.{module.name}").QUESTIONS:
+    for module in sorted(pkgutil.iter_modules([str(_QUESTIONS)]), key=lambda each: each.name):
+        for each in importlib.import_module(f"{__package__}.{_QUESTIONS.name}.{module.name}").QUESTIONS:
             if each.name in found:
                 raise ValueError(f"two questions are called {each.name}")
             found[each.name] = each

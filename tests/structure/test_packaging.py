@@ -60,5 +60,5 @@ def test_the_pytest_plugin_is_registered_under_the_name_of_its_module() -> None:
 
 
 def test_pins_name_no_index() -> None:
-    for path in (ROOT / "requirements").iterdir():
+    for path in (ROOT / "requirements").rglob("*.*"):
         assert "://" not in path.read_text(encoding="utf-8"), path.name
