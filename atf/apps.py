@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import traceback
 from collections.abc import Sequence
@@ -29,10 +30,35 @@ def load_lambdas(apps: Sequence[str]) -> dict[str, Lambda[..., Any]]:
     return dict(sorted(found.items()))
 
 
-def _load(name: str) -> App:
+def look_for(apps: Sequence[str]) -> None:
+    """Looks whether the apps' modules are there, as far as that can be told without running code of theirs.
+
+    Raises:
+        ConfigError: one is not; the message says which.
+    """
+    for app in apps:
+        top = _split(app)[0].partition(".")[0]  # to look further in, one would have to import that
+        here = str(Path.cwd())
+        sys.path.append(here)
+        try:
+            found = importlib.util.find_spec(top) is not None
+        except Exception:  # noqa: BLE001  odd names and finders: whoever imports it has the better sentence
+            found = True
+        finally:
+            sys.path.pop()
+        if not found:
+            raise ConfigError(f"app {app}: ModuleNotFoundError: No module named {top!r}")
+
+
+def _split(name: str) -> tuple[str, str]:
     module, colon, variable = name.partition(":")
     if not colon or not module or not variable:
         raise ConfigError(f"app {name!r}: write MODULE:APP, such as shop:app")
+    return module, variable
+
+
+def _load(name: str) -> App:
+    module, variable = _split(name)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)  # last: a user's controller.py must not stand in for another module

@@ -48,7 +48,10 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     atf up shop:app
     atf up shop:app mail:app --executors 4 --threads 8 --data-dir /var/lib/atf
     """
+    from atf.apps import look_for
+
     settings = read(ClusterSettings, flags, "up")
+    look_for(apps)
     if store == "memory":
         from .memory import run_in_memory
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from atf.apps import look_for
+from atf.errors import ConfigError
+
 from .conftest import Atf
 
 GOOD = """
@@ -40,6 +43,19 @@ def test_an_app_in_the_current_directory(atf: Atf, tmp_path: Path) -> None:
     ran = atf("lambdas", "check", "good_one:app", "--json")
 
     assert ran.json == [{"name": "one/mail", "signature": "(to: str, copies: int = 1) -> None"}]
+
+
+def test_a_look_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "bad_code", "raise SystemExit(7)")
+    paths = list(sys.path)
+    look_for(["bad_code:app", "bad_code.further:app", "asyncio.tasks:app", "__main__:app"])
+    assert "bad_code" not in sys.modules
+    with pytest.raises(ConfigError, match=r"^app bad_nowhere\.x:app: .*No module named 'bad_nowhere'$"):
+        look_for(["bad_code:app", "bad_nowhere.x:app"])
+    with pytest.raises(ConfigError, match="write MODULE:APP"):
+        look_for(["bad_code"])
+    assert sys.path == paths
 
 
 def test_two_apps_with_one_name(atf: Atf, tmp_path: Path) -> None:

@@ -285,7 +285,19 @@ def test_an_app_that_is_not_there_is_one_sentence(folder: Path, env: dict[str, s
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
 
     assert ran.returncode == 2
-    assert ran.stderr.splitlines()[-1] == "atf: app nosuch:app: ModuleNotFoundError: No module named 'nosuch'"
+    assert ran.stderr == "atf: app nosuch:app: ModuleNotFoundError: No module named 'nosuch'\n", "nothing is started"
+    assert not (folder / ".atf").exists()
+
+
+def test_a_module_that_is_not_in_its_package_is_one_sentence(folder: Path, env: dict[str, str]) -> None:
+    command = [sys.executable, "-P", "-m", "atf.cli", "up", "shop.nosuch:app"]
+
+    ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1].startswith(
+        "atf: app shop.nosuch:app: ModuleNotFoundError: No module named 'shop.nosuch'"
+    )
 
 
 async def test_everything_in_one_process(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
