@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from atf.config import Timing
 from atf.verify.load import Load
 from atf.verify.outcome import Outcome, Recovery, Strike, judge
 from tests.chaos import bench
 from tests.chaos.bench import DRAIN_S, RECOVERY_S, back, judged, settled
 from tests.chaos.frame import Progress, summarise
+from tests.chaos.rows import store_modes
 from tests.chaos.rows.freezes import survival
-from tests.chaos.rows.store_modes import ROWS as MODES
 from tests.chaos.rows.store_modes import somebody_at_work
 
 STRIKE = Strike("kill", "hsc", 7, 0)
@@ -156,6 +158,20 @@ def test_a_stop_before_the_first_strike_leaves_no_trial(world: Callable[..., Any
     assert judged(world(kept=0), broken, QUIET)[0]["failures"] == ["1 tasks ended otherwise than planned"]
 
 
+async def test_a_lab_that_is_stopped_before_its_first_trial_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextlib.asynccontextmanager
+    async def scene(*_: Any) -> AsyncIterator[object]:
+        yield object()
+
+    async def begin(_scene: Any) -> Any:
+        return None
+
+    monkeypatch.setattr(store_modes, "Scene", scene)
+    stopped = Progress(lambda _line: None)
+    stopped.stopping = True
+    assert await store_modes._run(begin, Timing(), 5, stopped) == []
+
+
 def test_a_short_freeze_is_to_be_survived() -> None:
     assert survival(died=False) == {"failures": [], "survived": 1}
     assert survival(died=True)["failures"]
@@ -164,4 +180,7 @@ def test_a_short_freeze_is_to_be_survived() -> None:
 def test_executors_without_work_prove_nothing_by_ending() -> None:
     assert somebody_at_work(summarise([{"failures": [], "at_work_inside": 0}] * 2))
     assert somebody_at_work(summarise([{"failures": [], "at_work_inside": count} for count in (0, 1)])) == []
-    assert {each.name for each in MODES if each.verdict is somebody_at_work} == {"split-brain", "datacenter-cut"}
+    assert {each.name for each in store_modes.ROWS if each.verdict is somebody_at_work} == {
+        "split-brain",
+        "datacenter-cut",
+    }
