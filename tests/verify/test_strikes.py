@@ -12,8 +12,9 @@ import pytest
 
 from atf.cli.processes import ExecutorPids
 from atf.config import Timing
-from atf.errors import InvalidArgument
+from atf.errors import InvalidArgument, Unavailable
 from atf.testing.loop import VirtualLoop
+from atf.verify import run
 from atf.verify.bench import Bench, drain_s
 from atf.verify.outcome import Recovery, Strike
 from atf.verify.run import Course, kinds
@@ -91,6 +92,23 @@ def test_the_lambdas_records_stay_as_long_as_the_bench_says(tmp_path: Path) -> N
     command = [sys.executable, "-P", "-c", code]
     ran = subprocess.run(command, env=bench.env, capture_output=True, text=True, timeout=30, check=True)
     assert ran.stdout == "{90000000000}\n"
+
+
+async def test_a_long_course_has_them_stay_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def made(_directory: Path, **options: Any) -> Bench:
+        asked.update(options)
+        raise Unavailable("enough is known")
+
+    class Silent:
+        def say(self, _line: str) -> None: ...
+
+    view: Any = Silent()
+    monkeypatch.setattr(run, "Bench", made)
+    with pytest.raises(Unavailable, match="enough is known"):
+        await run._on_bench(course(seconds=7_200), [], tmp_path, view, {}, lambda _name, _line: None)
+    assert asked["retention"] == course(seconds=7_200).retention_s(Timing())
 
 
 # --- a process that dies between the choice and the strike ------------------------------------------------------------
