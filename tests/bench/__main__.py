@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.chaos import frame
 
 from . import results
-from .known import OURS, PEERS
+from .known import PEERS
 from .question import FULL_ROUNDS, Question, Sizes, all_questions
 from .run import Run, run_all
 from .world import BenchError
@@ -66,8 +66,7 @@ def main() -> int:
     def say(line: str) -> None:
         print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
 
-    systems = [OURS, *peers] if peers else []
-    run = Run(sizes, given.rounds, systems, say, results.rounds_folder(), given.results)
+    run = Run(sizes, given.rounds, peers or None, say, results.rounds_folder(), given.results)
     wanted = [questions[name] for name in asked] or [
         each for each in questions.values() if not _is_done(each, given.results)
     ]

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -58,6 +59,13 @@ class Client:
         """Schedules one task for an instant, in seconds of the wall clock."""
         raise NotImplementedError
 
+    def begin_at(self, number: int, due: float) -> None:
+        """Like `at`, and does not wait for it where the client can do without; `settle` does."""
+        self.at(number, due)
+
+    def settle(self) -> None:
+        """Waits for what `begin_at` has begun."""
+
     def many_at(self, numbers: Sequence[int], due: float) -> None:
         """Schedules tasks for one instant."""
         for number in numbers:
@@ -76,11 +84,21 @@ class Loop:
 
     def __init__(self, make: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop) -> None:
         self.loop = make()
+        self._begun: list[Future[Any]] = []
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Begins a coroutine; `settle` waits for all that were begun."""
+        self._begun.append(asyncio.run_coroutine_threadsafe(work, self.loop))
+
+    def settle(self) -> None:
+        """Waits for what was begun, and raises what it raised."""
+        while self._begun:
+            self._begun.pop().result()
 
     async def callers(self, call: Callable[[int], Coroutine[Any, Any, Any]], numbers: Iterable[int]) -> None:
         """Calls once per number, CALLERS at a time."""
@@ -161,7 +179,8 @@ def _ahead(
         if behind > 0:
             time.sleep(behind)
         due.append(time.time() + chance.uniform(least, most))
-        client.at(first + place, due[-1])
+        client.begin_at(first + place, due[-1])
+    client.settle()
     return {"due": due, "per_s": count / (time.monotonic() - begun)}
 
 

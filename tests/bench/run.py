@@ -15,7 +15,7 @@ from atf.errors import AtfError
 from tests.chaos import frame
 
 from . import results
-from .known import ROOT, SYSTEMS, System, prepare
+from .known import PEERS, ROOT, SYSTEMS, System, prepare
 from .question import NotAsked, Question, Sizes
 from .world import BenchError
 
@@ -29,7 +29,7 @@ class Run:
     Attributes:
         sizes: of its measurements.
         rounds: of each system.
-        systems: who takes part; (): all.
+        peers: who takes part beside ATF; None: all.
         say: takes lines.
         rounds_folder: where rounds are kept.
         results_folder: where results go.
@@ -38,7 +38,7 @@ class Run:
 
     sizes: Sizes
     rounds: int
-    systems: Sequence[str]
+    peers: Sequence[str] | None
     say: Say
     rounds_folder: Path
     results_folder: Path
@@ -52,7 +52,9 @@ class Run:
     async def ask(self, question: Question) -> dict[str, Any]:
         """Asks until every system has its rounds, those of earlier runs included; the result."""
         wanted = min(self.rounds, question.rounds)
-        systems = [SYSTEMS[name] for name in question.systems if not self.systems or name in self.systems]
+        systems = [
+            SYSTEMS[name] for name in question.systems if self.peers is None or name not in PEERS or name in self.peers
+        ]
         self.say(f"{question.name}: {question.what}; {', '.join(each.name for each in systems)}; {wanted} rounds")
         path = self.rounds_folder / f"{question.name}.jsonl"
         if self.rounds_folder.parent == results.ROUNDS and self.rounds_folder != results.rounds_folder():

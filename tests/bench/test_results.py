@@ -144,8 +144,8 @@ def circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame, "circumstances", lambda: CIRCUMSTANCES)
 
 
-def run_in(folder: Path, rounds: int = 2, systems: tuple[str, ...] = ()) -> Run:
-    return Run(SIZES, rounds, systems, lambda _line: None, folder / "rounds", folder / "results")
+def run_in(folder: Path, rounds: int = 2, peers: tuple[str, ...] | None = None) -> Run:
+    return Run(SIZES, rounds, peers, lambda _line: None, folder / "rounds", folder / "results")
 
 
 @pytest.mark.usefixtures("no_environments")
@@ -197,9 +197,9 @@ async def test_what_is_not_there_or_not_able_says_why(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_environments")
 async def test_it_can_be_asked_in_pieces(tmp_path: Path) -> None:
     asked = question(measure=Played(), systems=("atf", "saq"))
-    part = await run_in(tmp_path, systems=("atf",)).ask(asked)
+    part = await run_in(tmp_path, peers=("none",)).ask(asked)
     assert (part["status"], part["missing"]) == ("in part", ["saq"])
-    whole = await run_in(tmp_path, systems=("saq",)).ask(asked)
+    whole = await run_in(tmp_path, peers=("saq",)).ask(asked)
     assert (whole["status"], whole["missing"]) == ("ok", [])
 
 

@@ -57,6 +57,12 @@ class Client(driver.Client):
     def at(self, number: int, due: float) -> None:
         self._loop.run(self._enqueue(number, due))
 
+    def begin_at(self, number: int, due: float) -> None:
+        self._loop.begin(self._enqueue(number, due))
+
+    def settle(self) -> None:
+        self._loop.settle()
+
     def many_at(self, numbers: Sequence[int], due: float) -> None:
         self._loop.run(self._loop.callers(lambda number: self._enqueue(number, due), numbers))
 

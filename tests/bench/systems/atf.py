@@ -49,6 +49,12 @@ class Client(driver.Client):
     def at(self, number: int, due: float) -> None:
         self._sync.schedule(_due(due).prepare(ledger.payload(number)))
 
+    def begin_at(self, number: int, due: float) -> None:
+        self._loop.begin(self._async.schedule(_due(due).prepare(ledger.payload(number))))
+
+    def settle(self) -> None:
+        self._loop.settle()
+
     def many_at(self, numbers: Sequence[int], due: float) -> None:
         self._loop.run(self._many(numbers, _due(due)))
 

@@ -1,12 +1,15 @@
-"""SAQ: one command with two worker processes of 100 concurrent jobs, no results.
+"""SAQ: one command with two worker processes of 20 concurrent jobs, no results.
 
-* `--workers 2`, `concurrency` 100: one process per core.
+* `--workers 2`: one process per core. `concurrency` 20 (default 10): a sweep waits up to 5 s for each job that a dead worker had
+  taken, one after another (RedisQueue.sweep, Job.refresh), so that 100 would not be back within 15 minutes; the CPU per task was
+  the same with 10, 20 and 100 when they were tried.
 * `ttl=-1`: nothing is kept of a job that has ended (Job's docstring).
 * `retries=5` (default 1) and `timeout=10`, the default: the sweep takes a job for stuck when its timeout is over, and queues it
-  again only if it has retries left; with the default it would be aborted. `timers` sweep 5 s (default 60 s): how often it looks.
+  again only if it has retries left; with the default it would be aborted. The sweep looks every 60 s, its default: with 5 s it
+  took jobs that had just been popped for stuck, and they ran twice.
 * `max_concurrent_ops` 64 in the client (default 20): as many as there are callers (RedisQueue's docstring).
 * Many are scheduled by 64 concurrent callers, one job a call: there is no call for several that does not wait for their results.
-  An instant is `scheduled=`, in whole seconds; the workers look once a second (`timers` schedule, its least).
+  An instant is `scheduled=`, in whole seconds; the workers look once a second (`timers` schedule, its default and least).
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ async def noop(_ctx: Any, *, text: str) -> None:
 
 
 queue = _queue()
-settings = {"queue": queue, "functions": [noop], "concurrency": 100, "timers": {"sweep": 5}}
+settings = {"queue": queue, "functions": [noop], "concurrency": 20}
 
 
 class Client(driver.Client):
@@ -51,6 +54,12 @@ class Client(driver.Client):
 
     def at(self, number: int, due: float) -> None:
         self._loop.run(self._enqueue(number, math.ceil(due)))
+
+    def begin_at(self, number: int, due: float) -> None:
+        self._loop.begin(self._enqueue(number, math.ceil(due)))
+
+    def settle(self) -> None:
+        self._loop.settle()
 
     def many_at(self, numbers: Sequence[int], due: float) -> None:
         self._loop.run(self._loop.callers(lambda number: self._enqueue(number, math.ceil(due)), numbers))
