@@ -19,6 +19,7 @@ from tests.chaos.bench import DRAIN_S, RECOVERY_S, back, judged, settled
 from tests.chaos.frame import Progress, summarise
 from tests.chaos.rows import store_modes
 from tests.chaos.rows.freezes import survival
+from tests.chaos.rows.partitions import strike_at
 from tests.chaos.rows.store_modes import somebody_at_work
 
 STRIKE = Strike("kill", "hsc", 7, 0)
@@ -170,6 +171,15 @@ async def test_a_lab_that_is_stopped_before_its_first_trial_has_none(monkeypatch
     stopped = Progress(lambda _line: None)
     stopped.stopping = True
     assert await store_modes._run(begin, Timing(), 5, stopped) == []
+
+
+def test_a_run_that_ended_before_its_executor_was_cut_off_is_not_waited_for() -> None:
+    runs = {"cut": {("a", 1): 5, ("b", 2): 6}, "read": {("b", 2): 6}}
+    order: list[str] = []
+    record = SimpleNamespace(open_runs=lambda _pid: runs[order[-1]])
+    world: Any = SimpleNamespace(poll=lambda: order.append("read"), record=record, strikes=[])
+    strike = strike_at(world, 7, lambda: order.append("cut"))
+    assert (order, strike.cut_off, world.strikes) == (["cut", "read"], [("b", 2)], [strike])
 
 
 def test_a_short_freeze_is_to_be_survived() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -31,9 +31,7 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
         for number in progress.trials(n):
             async with _executor(world, proxy) as (child, worker):
                 await settled(world)
-                (proxy.hold if number % 2 == 0 else proxy.refuse)()
-                strike = Strike("cut off", "executor", worker, now_us(), cut_off=list(world.record.open_runs(worker)))
-                world.strikes.append(strike)
+                strike = strike_at(world, worker, proxy.hold if number % 2 == 0 else proxy.refuse)
                 async with asyncio.timeout(3 * lease):
                     code = await child.wait()
                 took = round((now_us() - strike.at_us) / US, 3)
@@ -43,6 +41,16 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
             failures += [f"it ended after {took} s, a lease lasts {lease:g} s"] if took >= lease else []
             more.append({"failures": failures, "ended_s": took})
         return judged(world, await world.drain(), progress, more)
+
+
+def strike_at(world: Bench, worker: int, cut: Callable[[], None]) -> Strike:
+    """Cuts an executor off. The runs that this cuts off are those that go on after it: of the others the result may have come through."""
+    at_us = now_us()
+    cut()
+    world.poll()
+    strike = Strike("cut off", "executor", worker, at_us, cut_off=list(world.record.open_runs(worker)))
+    world.strikes.append(strike)
+    return strike
 
 
 @asynccontextmanager
