@@ -37,7 +37,7 @@ class Service:
         self.ids: list[str] = []
         self.done = asyncio.Event()
         self._paused = 0.0
-        """The second in which a lambda was last paused."""
+        """The second in which the last call to pause a lambda had ended: it is not sent again after that."""
 
     async def run(self, frame: Frame, _process: Process) -> None:
         """Asks for everything, then is done; it goes on to live."""
@@ -112,8 +112,8 @@ class Service:
 
     async def _pause(self, client: AsyncClient) -> None:
         name = f"{app.namespace}/step"
-        self._paused = self._world.now_us() / 1e6
         await self._try("pause", "", client.pause(name))
+        self._paused = self._world.now_us() / 1e6
         await asyncio.sleep(self._world.chance.uniform(1, 12))
         while not await self._try("resume", "", client.resume(name)):
             await asyncio.sleep(1)
