@@ -139,6 +139,7 @@ def _section(question: Question, result: Result | None, words: Mapping[str, str]
     if _bars(question, result):
         parts.append(f"![{question.what}]({question.name}.svg)")
     parts += [_table(question, result), _when(result, machines)]
+    parts += [f"Not run: {why}" for why in _not_run(result)]
     if result["status"] != "ok":
         parts.append(f"This result is {result['status']}.")
     if not result["full"]:
@@ -147,6 +148,17 @@ def _section(question: Question, result: Result | None, words: Mapping[str, str]
         )
     parts += [f"{words[slot].strip()}" for slot in ("ahead", "why") if words.get(slot)]
     return "\n\n".join(parts)
+
+
+def _not_run(result: Result) -> list[str]:
+    """What a round left out, and why: each once."""
+    said = [
+        f"{SYSTEMS[name].title} with {what}: {why}."
+        for name, each in result["systems"].items()
+        for one in each["rounds"]
+        for what, why in one.get("not_run", {}).items()
+    ]
+    return list(dict.fromkeys(said))
 
 
 def _bars(question: Question, result: Result) -> list[svg.Bar]:

@@ -30,6 +30,7 @@ def main() -> int:
         "--seconds", type=float, default=sizes.seconds, help="of a measurement that watches for a while"
     )
     parser.add_argument("--burst", type=int, default=sizes.burst, help="tasks due at one instant")
+    parser.add_argument("--per-s", type=int, default=sizes.per_s, help="tasks a second that are scheduled ahead")
     parser.add_argument(
         "--pending", default=",".join(map(str, sizes.pending)), help="numbers of tasks that wait meanwhile"
     )
@@ -56,6 +57,7 @@ def main() -> int:
         tasks=given.tasks,
         seconds=given.seconds,
         burst=given.burst,
+        per_s=given.per_s,
         pending=tuple(int(each) for each in _words(given.pending)),
         million=given.million,
         singles=given.singles,

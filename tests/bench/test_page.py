@@ -65,3 +65,9 @@ def test_the_picture_is_a_document_and_comes_out_the_same() -> None:
 
 def test_figures_have_about_three_digits() -> None:
     assert [svg.number(each) for each in (0, 0.123, 12.34, 123.4, 12345.6)] == ["0", "0.12", "12.3", "123", "12,346"]
+
+
+def test_what_a_round_left_out_is_told_once() -> None:
+    figures = {"per_s": 1.0, "not_run": {"9 pending": "too little memory"}}
+    pages = drawn(question(), [one("atf", figures), one("atf", figures)])
+    assert pages["index.md"].count("Not run: ATF with 9 pending: too little memory.") == 1

@@ -44,10 +44,7 @@ def test_a_start_is_early_beyond_the_slack_of_the_clocks() -> None:
 
 
 def test_growth_is_from_the_fewest_pending_to_a_million() -> None:
-    levels = {
-        "1000": {"cpu_us": 100.0},
-        "1000000": {"cpu_us": 120.0},
-        "10000000": {"not_run": "too little memory"},
-    }
+    levels = {"1000": {"cpu_us": 100.0}, "1000000": {"cpu_us": 120.0}, "10000000": {"cpu_us": 150.0}}
     assert growth(levels, 1_000_000) == 1.2
+    assert growth(levels, 10_000_000) == 1.5
     assert growth({}, 1_000_000) == 0.0

@@ -60,7 +60,7 @@ class Roles(Protocol):
     async def start_workers(self) -> None: ...
 
     async def kill_one(self) -> str:
-        """SIGKILL to one worker with all its processes; somebody starts it again. Returns what was killed."""
+        """SIGKILL to the busiest worker with all its processes; somebody starts it again. Returns what was killed."""
         ...
 
     async def stop(self) -> None: ...
@@ -209,7 +209,8 @@ class OurRoles:
             await asyncio.sleep(_LOOK_S)
 
     async def kill_one(self) -> str:
-        for pid in (victim := self.cluster.executors()[0]):
+        victim = max(self.cluster.executors(), key=lambda each: proc.cpu_s(each.worker))
+        for pid in victim:
             os.kill(pid, signal.SIGKILL)
         return f"executor: guard {victim.guard} and worker {victim.worker}"
 
@@ -251,13 +252,14 @@ class PeerRoles:
         return Child(command, env=self._env, on_line=lambda line: self._say(name, line))
 
     async def kill_one(self) -> str:
-        victim = self._children[0]
-        pids = proc.of_session(victim.pid)
+        sessions = [proc.of_session(each.pid) for each in self._children]
+        place = max(range(len(sessions)), key=lambda each: sum(map(proc.cpu_s, sessions[each])))
+        victim, pids = self._children[place], sessions[place]
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         await victim.wait()
-        self._children[0] = self._start(0)
+        self._children[place] = self._start(place)
         return f"worker: processes {' '.join(map(str, pids))}"
 
     async def stop(self) -> None:

@@ -57,12 +57,13 @@ async def store_bytes(system: System, sizes: Sizes) -> Figures:
 async def pending(system: System, sizes: Sizes) -> Figures:
     """CPU per task, all processes, with more and more tasks that wait for another day; each the median of some."""
     levels: Figures = {}
+    not_run: Figures = {}
     most, at_once = max(sizes.pending), sizes.tasks * _REPEATS
     async with World(system, most + at_once * len(sizes.pending)) as world:
         waiting, first = 0, most
         for level in sorted(sizes.pending):
             if why := _no_room(level):
-                levels[str(level)] = {"not_run": why}
+                not_run[f"{level:,} pending"] = why
                 continue
             while waiting < level:
                 count = min(_BATCH, level - waiting)
@@ -87,12 +88,18 @@ async def pending(system: System, sizes: Sizes) -> Figures:
                 "all_cpu_us": totals,
                 "by_role": costs,
             }
-    return {"growth": growth(levels, _MILLION), "growth_most": growth(levels, most), "levels": levels}
+    return {
+        "growth": growth(levels, _MILLION),
+        "growth_most": growth(levels, most),
+        "cpu_us_by_pending": {level: each["cpu_us"] for level, each in levels.items()},
+        "levels": levels,
+        "not_run": not_run,
+    }
 
 
 def growth(levels: Figures, most: int) -> float:
     """The cost per task with the largest number pending, up to `most`, in units of what it is with the smallest."""
-    known = {int(level): each["cpu_us"] for level, each in levels.items() if "cpu_us" in each and int(level) <= most}
+    known = {int(level): each["cpu_us"] for level, each in levels.items() if int(level) <= most}
     return round(known[max(known)] / known[min(known)], 3) if known else 0.0
 
 
@@ -156,7 +163,7 @@ QUESTIONS = [
         more=False,
         measure=pending,
         sizes=("tasks", "pending"),
-        also=("growth_most",),
+        also=("growth_most", "cpu_us_by_pending"),
         systems=(OURS,),
         rounds=1,
         bars=(Bar(words="at most 1.3 × with a million", figure="growth", limit=1.3, least=False),),
@@ -170,6 +177,7 @@ QUESTIONS = [
         measure=memory,
         sizes=("million",),
         systems=(OURS,),
+        also=("ratios",),
         rounds=1,
         bars=(Bar(words="at most 1.1 ×", figure="growth", limit=1.1, least=False),),
     ),
