@@ -4,7 +4,8 @@
 * `task_acks_late` and `task_reject_on_worker_lost`: a message is acknowledged when its task has ended, so that a kill costs none.
 * `visibility_timeout` 60 s (default 1 h): after it the broker's Redis transport gives out again what a dead worker held. It has
   to be longer than the longest task or countdown ("Using Redis", section "Visibility timeout"); here that is 10 s.
-* `worker_prefetch_multiplier` 128: Celery's guide "Optimizing" names 64 or 128 for lots of short tasks (section "Prefetch limits").
+* `worker_prefetch_multiplier` 128: the guide "Optimizing" wants it large for lots of short tasks (64 or 128, says its edition for
+  2.1, section "Prefetch limit"; later ones say to experiment).
 * `task_ignore_result`, no backend, no events, and `--without-gossip --without-mingle --without-heartbeat`: nothing is written or
   sent that the task does not need (guide "Optimizing"; guide "Workers").
 * Many are scheduled by one producer that is kept (`producer=`, guide "Calling Tasks", "Connection management"), one message a
