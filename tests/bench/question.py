@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from .known import OURS, PEERS, System
 from .stats import figure
-from .world import World
+from .world import NotAsked, World
 
 Figures = dict[str, Any]
 FULL_TASKS: Final = 50_000
@@ -147,10 +147,6 @@ def all_questions() -> dict[str, Question]:
                 raise ValueError(f"two questions are called {each.name}")
             found[each.name] = each
     return found
-
-
-class NotAsked(Exception):
-    """A system can't do what a question is about; the text says why."""
 
 
 def able(world: World, verb: str) -> None:

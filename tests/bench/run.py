@@ -16,8 +16,8 @@ from tests.chaos import frame
 
 from . import results
 from .known import PEERS, ROOT, SYSTEMS, System, prepare
-from .question import NotAsked, Question, Sizes
-from .world import BenchError
+from .question import Question, Sizes
+from .world import BenchError, NotAsked
 
 Say = Callable[[str], None]
 

@@ -10,8 +10,9 @@ import pytest
 
 from atf.errors import Unavailable
 from tests.bench import known, results
-from tests.bench.question import Bar, Figures, NotAsked, Question, Sizes
+from tests.bench.question import Bar, Figures, Question, Sizes
 from tests.bench.run import Run
+from tests.bench.world import NotAsked
 from tests.chaos import frame
 
 SIZES = Sizes(tasks=10)

@@ -52,6 +52,10 @@ class BenchError(AtfError):
     """A measurement could not be done; the text says why."""
 
 
+class NotAsked(Exception):
+    """A system can't do what a question is about; the text says why."""
+
+
 class Roles(Protocol):
     """The part of a system that runs tasks."""
 
@@ -78,7 +82,6 @@ class World:
         system: which.
         tasks: numbers that the ledger is to have.
         workers: whether they run from the beginning.
-        lambda_kind: of ATF's task: "async" or "def".
     """
 
     client: ClientProcess
@@ -110,7 +113,7 @@ class World:
         return self
 
     async def __aexit__(self, kind: object, *_: object) -> None:
-        await self.close(keep=kind is not None and kind is not asyncio.CancelledError)
+        await self.close(keep=kind not in {None, asyncio.CancelledError, NotAsked})
 
     async def close(self, *, keep: bool = False) -> None:
         """Ends everything that was started; keeps what was said, if so asked."""
