@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the questions are not installed
 
 from tests.bench import results, svg  # noqa: E402
-from tests.bench.known import OURS, SYSTEMS  # noqa: E402
+from tests.bench.known import AT_LEAST_ONCE, FLOOR, OURS, SYSTEMS  # noqa: E402
 from tests.bench.question import Question, all_questions  # noqa: E402
 from tests.bench.run import settings  # noqa: E402
 from tests.bench.stats import figure  # noqa: E402
@@ -21,6 +21,7 @@ from tests.bench.stats import figure  # noqa: E402
 FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
 _NONE: Final = "–"
+_BESIDE_THE_FLOOR: Final = "end-to-end"
 
 Result = Mapping[str, Any]
 Pages = dict[str, str]
@@ -58,6 +59,8 @@ def draw(questions: Mapping[str, Question], found: Mapping[str, Result], words: 
     pages: Pages = {}
     for name, question in questions.items():
         parts.append(_section(question, found.get(name), words.get("questions", {}).get(name, {}), machines))
+        if name == _BESIDE_THE_FLOOR and FLOOR in found and (sentence := _floor(found[FLOOR])):
+            parts.append(sentence)
         if name in found and (bars := _bars(question, found[name])):
             pages[f"{name}.svg"] = svg.chart(question.what, question.unit, bars)
     parts += ["## How each system is set", *_settings()]
@@ -82,14 +85,14 @@ def overview(questions: Mapping[str, Question], found: Mapping[str, Result]) -> 
             continue
         medians = _medians(result)
         own = figure(medians.get(OURS, {}), question.figure)
-        best = _best(question, medians)
+        best = _best(question, result)
         cells = [
             f"[{name}](#{name})",
             _shown(own, question.unit) if own is not None else _status(result, OURS),
             f"{SYSTEMS[best[0]].title}, {_shown(best[1], question.unit)}" if best else _NONE,
             f"{svg.number(own / best[1])} ×" if own is not None and best and best[1] else _NONE,
             bars,
-            _reached(question, medians),
+            _reached(question, result),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -99,12 +102,14 @@ def _medians(result: Result) -> dict[str, Mapping[str, Any]]:
     return {name: each["median"] for name, each in result["systems"].items()}
 
 
-def _best(question: Question, medians: Mapping[str, Mapping[str, Any]]) -> tuple[str, float] | None:
-    """The best other system, those left out that a kill costs tasks: being fast at losing is no merit."""
+def _best(question: Question, result: Result) -> tuple[str, float] | None:
+    """The best peer, those left out that failed or that a kill costs tasks: being fast at losing is no merit."""
     others = {
         name: value
-        for name, each in medians.items()
-        if name != OURS and not SYSTEMS[name].note and (value := figure(each, question.figure)) is not None
+        for name, each in _medians(result).items()
+        if name in AT_LEAST_ONCE
+        and not result["systems"][name]["status"].startswith(results.FAILED)
+        and (value := figure(each, question.figure)) is not None
     }
     if not others:
         return None
@@ -112,17 +117,23 @@ def _best(question: Question, medians: Mapping[str, Mapping[str, Any]]) -> tuple
     return name, others[name]
 
 
-def _reached(question: Question, medians: Mapping[str, Mapping[str, Any]]) -> str:
+def _reached(question: Question, result: Result) -> str:
+    """Of each bar whether it was reached; not known as long as a peer is missing that it compares with."""
     said = []
     for bar in question.bars:
-        reached = bar.reached(medians)
-        if reached is None:
+        reached = bar.reached(_medians(result))
+        missing = [name for name in bar.against if name in result["missing"] or _failed(result, name)]
+        if reached is None or missing or _failed(result, OURS):
             said.append("not known")
-        else:
-            value, enough = reached
-            unit = " ×" if bar.against else ""
-            said.append(f"{'yes' if enough else '**no**'}, {svg.number(value)}{unit}")
+            continue
+        value, enough = reached
+        small = "" if result["full"] else "at small sizes "
+        said.append(f"{small}{'yes' if enough else '**no**'}, {svg.number(value)}{' ×' if bar.against else ''}")
     return "; ".join(said) or _NONE
+
+
+def _failed(result: Result, name: str) -> bool:
+    return name in result["systems"] and str(result["systems"][name]["status"]).startswith(results.FAILED)
 
 
 def _shown(value: float, unit: str) -> str:
@@ -148,6 +159,16 @@ def _section(question: Question, result: Result | None, words: Mapping[str, str]
         )
     parts += [f"{words[slot].strip()}" for slot in ("ahead", "why") if words.get(slot)]
     return "\n\n".join(parts)
+
+
+def _floor(result: Result) -> str:
+    """How far ATF is from the limit of its design, both measured in turns."""
+    medians = _medians(result)
+    limit, own = (medians.get(name, {}).get("per_s") for name in (FLOOR, OURS))
+    if not limit or own is None:
+        return ""
+    rate = svg.number(limit)
+    return f"The store's functions alone, called in batches by one client, do {rate} tasks/s ([floor](#floor)); ATF's rate beside it is {100 * own / limit:.0f} % of that."
 
 
 def _not_run(result: Result) -> list[str]:

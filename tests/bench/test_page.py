@@ -32,7 +32,10 @@ def test_ratios_and_the_best_peer_that_loses_nothing() -> None:
     bars = (Bar(words="5 ×", figure="per_s", limit=5.0, least=True, against=("saq",)),)
     rounds = [one("atf", {"per_s": 9000.0}), one("saq", {"per_s": 1500.0}), one("huey", {"per_s": 4000.0})]
     pages = drawn(question(bars=bars), rounds)
-    assert "| [speed](#speed) | 9,000 tasks/s | SAQ, 1,500 tasks/s | 6.00 × | 5 × | yes, 6.00 × |" in pages["index.md"]
+    assert (
+        "| [speed](#speed) | 9,000 tasks/s | SAQ, 1,500 tasks/s | 6.00 × | 5 × | at small sizes yes, 6.00 × |"
+        in pages["index.md"]
+    )
     assert "| Huey (x 1) | 4,000 | 1: 4,000 to 4,000 | 0.44 × |" in pages["index.md"]
     assert "SAQ is ahead.\n\nIt does less." in pages["index.md"]
     assert "smaller than those of a full measurement" in pages["index.md"]
@@ -71,3 +74,22 @@ def test_what_a_round_left_out_is_told_once() -> None:
     figures = {"per_s": 1.0, "not_run": {"9 pending": "too little memory"}}
     pages = drawn(question(), [one("atf", figures), one("atf", figures)])
     assert pages["index.md"].count("Not run: ATF with 9 pending: too little memory.") == 1
+
+
+def test_a_bar_is_not_known_while_a_peer_is_missing_or_has_failed() -> None:
+    bars = (Bar(words="5 ×", figure="per_s", limit=5.0, least=True, against=("saq", "huey")),)
+    ours, saq = one("atf", {"per_s": 9000.0}), one("saq", {"per_s": 1500.0})
+    for other in ([], [one("huey", {"per_s": 1.0, "never": 3})]):
+        page = drawn(question(bars=bars), [ours, saq, *other])["index.md"]
+        assert "| SAQ, 1,500 tasks/s | 6.00 × | 5 × | not known |" in page
+
+
+def test_the_floor_stands_beside_our_rate() -> None:
+    asked = question(name="end-to-end", systems=("atf",))
+    floor = question(name="floor", systems=("floor", "atf"))
+    found = {
+        "end-to-end": results.result(asked, SIZES, 1, [one("atf", {"per_s": 50.0})]),
+        "floor": results.result(floor, SIZES, 1, [one("atf", {"per_s": 40.0}), one("floor", {"per_s": 160.0})]),
+    }
+    pages = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)
+    assert "do 160 tasks/s ([floor](#floor)); ATF's rate beside it is 25 % of that." in pages["index.md"]
