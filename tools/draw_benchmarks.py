@@ -21,6 +21,7 @@ from tests.bench.stats import figure  # noqa: E402
 FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
 _NONE: Final = "–"
+_LOSES: Final = "loses what a killed process had taken from the queue"
 _BESIDE_THE_FLOOR: Final = "end-to-end"
 
 Result = Mapping[str, Any]
@@ -222,7 +223,7 @@ def _table(question: Question, result: Result) -> str:
             f"{len(rounds)}: {svg.number(min(rounds))} to {svg.number(max(rounds))}" if rounds else _NONE,
             f"{svg.number(value / own)} ×" if value is not None and own else _NONE,
             *(_also(each["median"], path) for path in question.also),
-            "; ".join(filter(None, [str(each["status"]), SYSTEMS[name].note])),
+            str(each["status"]) + (f"; {_LOSES}" if SYSTEMS[name].loses else ""),
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     lines += [

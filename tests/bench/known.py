@@ -26,14 +26,14 @@ class System:
         title: for people.
         module: in systems/; "": it is no process that takes tasks.
         env: variables of all its processes.
-        note: what a reader has to know about it.
+        loses: whether the kill of a worker costs it tasks, by its own design.
     """
 
     name: str
     title: str
     module: str = ""
     env: dict[str, str] = field(default_factory=dict)
-    note: str = ""
+    loses: bool = False
 
     @property
     def ours(self) -> bool:
@@ -57,7 +57,7 @@ SYSTEMS: Final = {
         System(OURS, "ATF", OURS),
         System(NO_WAKEUPS, "ATF, wake-ups off", OURS, {"ATF_WAKEUPS": "false"}),
         System("taskiq", "taskiq (redis streams)", "taskiq"),
-        System("huey", "Huey", "huey", note="loses what a killed process had taken from the queue"),
+        System("huey", "Huey", "huey", loses=True),
         System("dramatiq", "Dramatiq", "dramatiq"),
         System("saq", "SAQ", "saq"),
         System("arq", "arq", "arq"),

@@ -98,7 +98,8 @@ def _of_system(name: str, mine: Sequence[Round], asked: int) -> dict[str, Any]:
     if not good:
         status = NOT_RUN + last["not_run"] if "not_run" in last else FAILED + last.get("error", "no round was done")
     elif never := [each["never"] for each in figures if each.get("never")]:
-        status = f"{FAILED}{max(never)} tasks never ran"
+        expected = SYSTEMS[name].loses and all("killed" in each for each in figures)
+        status = f"{'loses tasks: ' if expected else FAILED}{max(never)} tasks never ran"
     elif (
         SYSTEMS[name].ours
         and any(each.get("twice") for each in figures)

@@ -78,6 +78,9 @@ def test_missing_systems_and_rounds_make_it_a_part() -> None:
     ("system", "figures", "status"),
     [
         ("saq", {"never": 2}, "failed: 2 tasks never ran"),
+        ("saq", {"never": 2, "killed": "worker 1"}, "failed: 2 tasks never ran"),
+        ("huey", {"never": 2, "killed": "worker 1"}, "loses tasks: 2 tasks never ran"),
+        ("huey", {"never": 2}, "failed: 2 tasks never ran"),
         ("atf", {"never": 0, "twice": 1}, "failed: 1 tasks ran twice"),
         ("atf", {"never": 0, "twice": 1, "killed": "worker 1"}, "ok"),
         ("saq", {"never": 0, "twice": 1}, "ok"),
