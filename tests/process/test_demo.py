@@ -56,6 +56,8 @@ def test_a_directory_that_will_not_do_is_bad_input(tmp_path: Path, name: str, sa
 
 def test_ctrl_c_ends_every_process(files: Path, tmp_path: Path) -> None:
     env = {**os.environ, "TMPDIR": str(tmp_path)}
+    # A shell that starts something in the background has it ignore SIGINT, and whatever that starts ignores it too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     demo = subprocess.Popen(
         [*COMMAND, str(files), "--tasks", "1000000"],
         stdout=subprocess.PIPE,
@@ -63,8 +65,6 @@ def test_ctrl_c_ends_every_process(files: Path, tmp_path: Path) -> None:
         text=True,
         env=env,
         start_new_session=True,
-        # A shell that starts something in the background has it ignore SIGINT, and that is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert demo.stdout is not None
     children: list[int] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import signal
 import ssl
@@ -249,7 +248,7 @@ async def test_what_one_server_can_be_asked_for(tmp_path: Path) -> None:
         assert [each.durability for each in await store.schedule([world.task("b")])] == [Durability.DISK]
         server.ask("CONFIG", "SET", "appendfsync", "everysec")  # while the connection stands
         before = _calls(server, "waitaof")
-        sure = dataclasses.replace(world.task("c"), durability=Durability.DISK)
+        sure = world.task("c")._replace(durability=Durability.DISK)
         assert [each.durability for each in await store.schedule([sure])] == [Durability.DISK]
         assert _calls(server, "waitaof") > before
         await store.close()
