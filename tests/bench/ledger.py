@@ -22,6 +22,7 @@ LEDGER: Final = "ATF_BENCH_LEDGER"
 """The environment variable that tells tasks which file it is."""
 MOST: Final = 255
 _SHARED_MEMORY: Final = Path("/dev/shm")
+_PREFIX: Final = "atf-bench-"
 
 
 class Ledger:
@@ -42,7 +43,9 @@ class Ledger:
     def create(cls, tasks: int, folder: Path = _SHARED_MEMORY) -> Ledger:
         """An empty ledger with slots for so many tasks, in shared memory where there is any."""
         slots = -(-tasks // 8) * 8
-        path = (folder if folder.is_dir() else Path("/tmp")) / f"atf-bench-{os.getpid()}-{time.monotonic_ns()}"
+        folder = folder if folder.is_dir() else Path("/tmp")
+        sweep(folder)
+        path = folder / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
         with path.open("xb") as file:
             file.truncate(slots * 9)
         return cls(path)
@@ -84,6 +87,14 @@ class Ledger:
 
     def _counts(self, numbers: range) -> bytes:
         return self._map[numbers.start : numbers.stop]
+
+
+def sweep(folder: Path) -> None:
+    """Deletes ledgers whose owner was killed: memory that nobody would give back."""
+    for path in folder.glob(f"{_PREFIX}*-*"):
+        owner = path.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            path.unlink(missing_ok=True)
 
 
 _mine: list[Ledger] = []

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from tests.chaos import frame
 from . import results
 from .known import PEERS, ROOT, SYSTEMS, System, prepare
 from .question import Question, Sizes
+from .stats import figure
 from .world import BenchError, NotAsked
 
 Say = Callable[[str], None]
@@ -100,8 +101,16 @@ class Run:
         return one | {"figures": figures, "versions": await versions(system), "settings": settings(system)}
 
     def _tell(self, question: Question, system: System, number: int, wanted: int, one: results.Round) -> None:
-        shown = one.get("figures") or one.get("not_run") or one.get("error")
+        shown = one.get("not_run") or one.get("error") or told(question, one.get("figures", {}))
         self.say(f"{question.name:<15} {number + 1}/{wanted} {system.name:<12} {shown}")
+
+
+def told(question: Question, figures: Mapping[str, Any]) -> str:
+    """The figures that matter to a question, on one line; those of a count that is not 0, too."""
+    paths = [question.figure, *question.also, *(name for name in ("never", "twice") if figures.get(name))]
+    found = {path: figure(figures, path) for path in dict.fromkeys(paths)}
+    said = [f"{path} {value:,g}" for path, value in found.items() if value is not None]
+    return ", ".join([*said, question.unit]) if said else "no figure"
 
 
 _versions: dict[str, dict[str, str]] = {}

@@ -66,3 +66,12 @@ def test_another_process_marks_by_payload(book: Ledger) -> None:
 def test_removing_it_leaves_no_file(tmp_path: Path) -> None:
     Ledger.create(1, tmp_path).remove()
     assert not list(tmp_path.iterdir())
+
+
+def test_ledgers_of_the_dead_are_swept_and_no_others(tmp_path: Path, book: Ledger) -> None:
+    with subprocess.Popen(["/bin/true"]) as gone:
+        pass
+    (tmp_path / f"atf-bench-{gone.pid}-1").touch()
+    (tmp_path / "atf-bench-notes-1").touch()
+    Ledger.create(1, tmp_path).remove()
+    assert {each.name for each in tmp_path.iterdir()} == {book.path.name, "atf-bench-notes-1"}

@@ -11,7 +11,7 @@ import pytest
 from atf.errors import Unavailable
 from tests.bench import known, results
 from tests.bench.question import Bar, Figures, Question, Sizes
-from tests.bench.run import Run
+from tests.bench.run import Run, told
 from tests.bench.world import NotAsked
 from tests.chaos import frame
 
@@ -225,3 +225,10 @@ async def test_it_can_be_asked_in_pieces(tmp_path: Path) -> None:
 def test_a_bar_compares_with_the_best(bar: Bar, expected: tuple[float, bool] | None) -> None:
     medians = {"atf": {"per_s": 100.0, "ms": 2.0}, "saq": {"per_s": 20.0, "ms": 4.0}, "rq": {"per_s": 5.0, "ms": 2.0}}
     assert bar.reached(medians) == expected
+
+
+def test_a_measurement_is_told_on_one_line() -> None:
+    asked = question(also=("scheduled_per_s", "cpu_us"))
+    figures = {"per_s": 12345.0, "scheduled_per_s": 2.0, "cpu_us": {"store": 1.0}, "never": 0, "twice": 3}
+    assert told(asked, figures) == "per_s 12,345, scheduled_per_s 2, twice 3, tasks/s"
+    assert told(asked, {}) == "no figure"
