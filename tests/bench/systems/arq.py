@@ -2,7 +2,8 @@
 
 * Two commands, one per core; `max_jobs` 100 each.
 * `poll_delay` 0.05 s (default 0.5 s) and `queue_read_limit` 1,000 (default five per job): arq polls; with the defaults no worker
-  starts more than 1,000 jobs a second, and all start late (arguments of arq.worker.Worker).
+  starts more than 1,000 jobs a second, and all start late (arguments of arq.worker.Worker). Of limits of 100, 500 and 1,000 the
+  last took the least CPU per task when they were tried.
 * `keep_result` 0 and `log_results` off: nothing is kept or said of a job that has succeeded.
 * `job_timeout` 30 s (default 300 s): a job stays marked as running for so long and 10 s more after its worker died, then another
   worker takes it; `max_tries` 5 is the default ("Pessimistic execution" of arq's page "Usage").
