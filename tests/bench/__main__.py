@@ -13,8 +13,8 @@ from tests.chaos import frame
 from . import results
 from .known import PEERS
 from .question import FULL_ROUNDS, Question, Sizes, all_questions
+from .roles import BenchError
 from .run import Run, run_all
-from .world import BenchError
 
 
 def main() -> int:

@@ -17,8 +17,9 @@ from tests.chaos import frame
 from . import results
 from .known import PEERS, ROOT, SYSTEMS, System, prepare
 from .question import Question, Sizes
+from .roles import BenchError
 from .stats import figure
-from .world import BenchError, NotAsked
+from .world import NotAsked
 
 Say = Callable[[str], None]
 

@@ -9,8 +9,9 @@ import time
 
 from tests.bench.known import NO_WAKEUPS, OURS, PEERS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, ran, wall_minus_monotonic_ns
+from tests.bench.roles import BenchError
 from tests.bench.stats import lateness
-from tests.bench.world import BenchError, World
+from tests.bench.world import World
 
 _LEAD_S = 8.0
 _READY_S = 1.0

@@ -10,7 +10,8 @@ import time
 from tests.bench.known import OURS, System
 from tests.bench.proc import less, rss_by_role
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
-from tests.bench.world import BenchError, NotAsked, World
+from tests.bench.roles import BenchError
+from tests.bench.world import NotAsked, World
 
 _SETTLE_S = 5.0
 _LATER_S = 86_400.0

@@ -8,7 +8,8 @@ import time
 
 from tests.bench.known import System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, ran
-from tests.bench.world import BenchError, World
+from tests.bench.roles import BenchError
+from tests.bench.world import World
 
 _TRICKLE_S = 1.0
 """Between two further tasks afterwards: a system that looks for what was left behind only when something arrives gets its chance."""
