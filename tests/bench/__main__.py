@@ -78,6 +78,8 @@ def main() -> int:
         return _refuse(str(error))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130
+    if run.stopping:
+        return 130
     return 1 if any(each["status"].startswith(results.FAILED) for each in found) else 0
 
 
