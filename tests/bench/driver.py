@@ -45,11 +45,11 @@ class Client:
 
     def one(self, number: int) -> None:
         """Schedules one task, as a synchronous caller does, and returns when it is stored."""
-        raise NotImplementedError
+        raise self._lacking("one")
 
     def many(self, numbers: Sequence[int]) -> None:
         """Schedules tasks by the fastest documented way that tells whether they are stored."""
-        raise NotImplementedError
+        raise self._lacking("many")
 
     def concurrent(self, numbers: Sequence[int]) -> None:
         """Schedules tasks one per call, from 64 concurrent callers in this one client."""
@@ -57,7 +57,7 @@ class Client:
 
     def at(self, number: int, due: float) -> None:
         """Schedules one task for an instant, in seconds of the wall clock."""
-        raise NotImplementedError
+        raise self._lacking("at")
 
     def begin_at(self, number: int, due: float) -> None:
         """Like `at`, and does not wait for it where the client can do without; `settle` does."""
@@ -73,6 +73,10 @@ class Client:
 
     def close(self) -> None:
         """Disconnects."""
+
+    def _lacking(self, verb: str) -> RuntimeError:
+        why = self.lacks.get(verb, "its adapter neither defines this nor says in `lacks` why it can't")
+        return RuntimeError(f"{type(self).__module__} can't do {verb!r}: {why}")
 
 
 class Loop:
