@@ -23,7 +23,8 @@ from .losses import Death, parse_death
 RESTART_FIRST_S: Final = 1.0
 RESTART_MOST_S: Final = 30.0
 HEALTHY_S: Final = 30.0
-"""An executor that lived so long did not fail at its start: the next one starts after the shortest wait."""
+"""An executor that lived so long, or that died while it ran tasks, did not fail at its start: the next one starts after the
+shortest wait. Else a few tasks that kill their process would keep a whole pool away from all others."""
 
 _log = get_logger(duty="pool")
 
@@ -82,16 +83,17 @@ class Pool:
     async def _slot(self) -> None:
         pauses = Pauses(self._runtime.random, first=RESTART_FIRST_S, most=RESTART_MOST_S)
         while not self._draining.is_set():
-            began = self._runtime.monotonic()
+            began, ran = self._runtime.monotonic(), False
             try:
-                await self._one_life()
+                ran = await self._one_life()
             except OSError as error:
                 _log.error("executor can't be started", error=str(error))
-            if self._runtime.monotonic() - began >= HEALTHY_S:
+            if ran or self._runtime.monotonic() - began >= HEALTHY_S:
                 pauses.reset()
             await happens(self._draining, pauses.next())
 
-    async def _one_life(self) -> None:
+    async def _one_life(self) -> bool:
+        """Whether the executor ran tasks when it died."""
         told: list[Death] = []
 
         def line(text: str) -> None:
@@ -118,6 +120,7 @@ class Pool:
             _log.warning("guard ended without an account of its executor", guard=guard.pid, code=code)
         else:
             _log.warning("executor ended; starting another", guard=guard.pid, code=code, why=told[-1].why)
+        return any(each.started for each in told)
 
     def _event(self, line: str) -> Death | None:
         try:

@@ -2,7 +2,7 @@
 
 async def run(n: int, progress: Progress) -> Sequence[Trial]:
     async with bench(progress) as world:            # atf.verify.bench.Bench, its load runs; keyword arguments go to it
-        for _ in progress.trials(n):
+        async for _ in progress.trials(n):
             await settled(world)                    # seconds under load before the next strike
             strike = world.kill("hsc")
             await back(world, strike, progress)     # waits for recovery, tells it
@@ -90,7 +90,7 @@ async def bench(progress: Progress, env: Mapping[str, str] | None = None, **argu
 async def settled(world: Struck, least: float = 0.5, most: float = 1.5) -> None:
     """Some seconds under load, until at least one more run has ended, and until the load has left nothing behind; once per strike.
 
-    What the load had left behind would count as the strike's. Where it does not drain, the strike's trial has failed.
+    What the load had left behind would count as the strike's. Where it does not drain, the strike's trial is late.
     """
     before, began, called = world.done, time.monotonic(), len(world.stream.called)
     await asyncio.sleep(random.uniform(least, most))
@@ -98,16 +98,14 @@ async def settled(world: Struck, least: float = 0.5, most: float = 1.5) -> None:
         while world.done == before:
             await asyncio.sleep(0.05)
     waited = time.monotonic()
-    failures: list[str] = []
+    late: list[str] = []
     while world.load.rate and (behind := await _behind(world, began, called)):
         if time.monotonic() - waited > DRAIN_S:
-            failures = [
-                f"{UNSUSTAINED.format(world.load.rate)}: {DRAIN_S:g} s before the strike were not enough, {behind}"
-            ]
+            late = [f"{UNSUSTAINED.format(world.load.rate)}: {DRAIN_S:g} s before the strike were not enough, {behind}"]
             break
         began, called = time.monotonic(), len(world.stream.called)
         await asyncio.sleep(_LOOK_S)
-    world.told.append({"failures": failures, "waited_for_drain_s": round(time.monotonic() - waited, 1)})
+    world.told.append({"failures": [], "late": late, "waited_for_drain_s": round(time.monotonic() - waited, 1)})
 
 
 async def _behind(world: Struck, began: float, called: int) -> str:
@@ -121,13 +119,21 @@ async def _behind(world: Struck, began: float, called: int) -> str:
 
 
 async def back(world: Struck, strike: Strike, progress: Progress) -> bool:
-    """Waits until the work goes on after a strike; whether it does. If it does not, the strike's trial has failed."""
+    """Waits until the work goes on after a strike; whether it does. If it does not, the strike's trial is late."""
     recovered = await world.recovered(strike, RECOVERY_S)
     how = "the work goes on" if recovered else f"has NOT recovered within {RECOVERY_S:g} s"
     progress.say(f"{strike.kind} {strike.pid}, {len(strike.cut_off)} runs cut off: {how}")
     if not recovered:
-        world.told[-1]["failures"].append(f"{strike.kind}: not recovered from within {RECOVERY_S:g} s")
+        world.told[-1]["late"].append(f"{strike.kind}: not recovered from within {RECOVERY_S:g} s")
     return recovered
+
+
+async def over(world: Struck, strike: Strike) -> None:
+    """Waits until what a strike cut off has ended elsewhere: struck again, it would run alone from then on, as what may be guilty does."""
+    again = {key for key, _ in strike.cut_off}
+    async with asyncio.timeout(RECOVERY_S):
+        while any(key in again for runs in world.record.running.values() for key, _ in runs):
+            await asyncio.sleep(_LOOK_S)
 
 
 def judged(
@@ -139,7 +145,7 @@ def judged(
         world: struck.
         outcome: of it.
         progress: is told what was broken.
-        more: what the row knows of each strike; its failures come after the others.
+        more: what the row knows of each strike; what it says comes after the others.
         worst_s: bar for the seconds until every task that waited or was cut off has started.
     """
     parts = [[_trial(each, worst_s) for each in outcome.recoveries], world.told, *([more] if more else [])]
@@ -147,9 +153,9 @@ def judged(
     if not found and not outcome.failures:  # stopped before the first strike
         return []
     first = {**outcome.figures(), "scheduled_per_s": round(world.stream.per_second, 1)}
-    failures = [*outcome.failures, *(_kept_up(world) if found else [])]
-    found = [_merged({**first, "failures": failures}, *found[:1]), *found[1:]]
-    if broken := list(dict.fromkeys(said for each in found for said in each["failures"])):
+    late = _kept_up(world) if found and not progress.starved else []
+    found = [_merged({**first, "failures": outcome.failures, "late": late}, *found[:1]), *found[1:]]
+    if broken := list(dict.fromkeys(said for each in found for said in (*each["failures"], *each["late"]))):
         (world.directory / "keep").touch()
         progress.say(f"BROKEN: {'; '.join(broken)}; what the roles said, and the record, are in {world.directory}")
         for said in outcome.findings:
@@ -163,18 +169,18 @@ def _kept_up(world: Struck) -> list[str]:
 
 
 def _merged(*trials: Trial) -> Trial:
-    """One trial of several; all their failures."""
-    found: Trial = {"failures": [failure for each in trials for failure in each.get("failures", [])]}
+    """One trial of several; all their sentences."""
+    found: Trial = {}
     for each in trials:
-        found |= {name: value for name, value in each.items() if name != "failures"}
-    return found
+        found |= each
+    return found | {name: [said for each in trials for said in each.get(name, [])] for name in ("failures", "late")}
 
 
 def _trial(recovery: Recovery, worst_s: float) -> Trial:
     strike = recovery.strike
     times = {"resumed_s": recovery.resumed_s, "rescued_s": recovery.rescued_s, "worst_s": recovery.worst_s}
-    failures = [f"{strike.kind}: nothing started after it"] if recovery.resumed_s is None else []
+    late = [f"{strike.kind}: nothing started after it"] if recovery.resumed_s is None else []
     if (recovery.worst_s or 0.0) > worst_s:
-        failures.append(f"{strike.kind}: a task started {recovery.worst_s} s after it, the bar is {worst_s:g} s")
+        late.append(f"{strike.kind}: a task started {recovery.worst_s} s after it, the bar is {worst_s:g} s")
     known = {name: value for name, value in times.items() if value is not None}
-    return {"failures": failures, "cut_off": len(strike.cut_off), **known}
+    return {"failures": [], "late": late, "cut_off": len(strike.cut_off), **known}

@@ -2,7 +2,9 @@
 
 A row is tried in batches: `run(n, progress)` does n trials on real processes and returns one dictionary each, a Trial:
 
-    "failures": sentences, each one a broken bar; []: the trial is good
+    "failures": sentences, each one a broken bar; [], as where nothing is said: the trial is good
+    "late": sentences about bars on time; they hold if the machine could run: see steal.py. Of a trial that was starved these and all
+        seconds are left out, and it is not counted, but repeated; its failures and counts stay
     names that end in _s: seconds (in _per_s: a rate), a number or a list of them; the result has their p50, p99, max
     other numbers: counts; the result has their sums. Text is left out.
 
@@ -24,7 +26,7 @@ import platform
 import signal
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,31 +36,67 @@ from atf.embedded import find_binary
 from atf.errors import AtfError
 
 from . import rows
+from .steal import CALM, STARVED, Taken
 
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "reliability"
 TRIALS: Final = ROOT / ".build" / "chaos"
 PRODUCT: Final = ("atf", "controller", "executor", "frontend", "hsc", "store_consumer")
 HARNESS: Final = "tests/chaos"
+CALM_WAIT_S: Final = 300.0
+"""Seconds to wait for a calm machine before a trial, at most."""
+SPARE: Final = 10
+"""Starved trials to put up with, beside as many as were asked for."""
+STOLEN: Final = "the host took the processors away"
 CHANGED: Final = "the product, or what tries it, was changed meanwhile"
+
+_LOOK_S: Final = 1.0
 
 Trial = dict[str, Any]
 Figures = dict[str, Any]
 
 
 class Progress:
-    """How a row goes, and whether it is to go on."""
+    """How a row goes, and whether it is to go on.
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    Attributes:
+        stolen: of each trial of this batch the share of the processors that the host took away while it went on.
+    """
+
+    def __init__(self, say: Callable[[str], None], taken: Callable[[], Taken] = Taken.now) -> None:
         self.say = say
         self.stopping = False
+        self.stolen: list[float] = []
+        self._taken = taken
 
-    def trials(self, count: int) -> Iterator[int]:
-        """0, 1, ... count - 1; fewer if somebody asked to stop: what was done until then counts."""
+    async def trials(self, count: int) -> AsyncIterator[int]:
+        """0, 1, ... count - 1, each once the machine is calm; fewer if somebody asked to stop: what was done until then counts."""
+        self.stolen = []
         for number in range(count):
+            await self._calm()
             if self.stopping:
                 return
+            before = self._taken()
+            self.stolen.append(0.0)
             yield number
+            self.stolen[-1] = self._taken().since(before)
+
+    @property
+    def starved(self) -> bool:
+        """Whether the host took too much away for a trial of this batch."""
+        return any(each > STARVED for each in self.stolen)
+
+    async def _calm(self) -> None:
+        waited = 0.0
+        before = self._taken()
+        while waited < CALM_WAIT_S and not self.stopping:
+            await asyncio.sleep(_LOOK_S)
+            now = self._taken()
+            if now.since(before) < CALM:
+                break
+            if waited == 0:
+                self.say(f"the host takes {now.since(before):.0%} of the processors away; waiting for calm")
+            before, waited = now, waited + _LOOK_S
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,35 +162,64 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
     if before:
         say(f"{len(done)} trials were done before; {len(broken)} batches broke down")
     this = proof(*row.also)
+    starved = [each for each in before if each.get("starved")]
     while len(done) < count:
-        began = time.monotonic()
+        if len(starved) > count + SPARE:
+            say(f"{STOLEN} in {len(starved)} trials")
+            return write(result(row, count, [*done, *starved, *broken], not_run=STOLEN), results)
+        began, taken, progress.stolen = time.monotonic(), Taken.now(), []
         try:
             new = await row.run(min(row.batch, count - len(done)), progress)
         except Exception as raised:  # noqa: BLE001  whatever it is: it must not be gone when the row is run again
-            say(f"BROKE DOWN: {type(raised).__name__}: {raised}")
             failure = f"a batch broke down: {type(raised).__name__}: {raised}"
+            say(failure)
+            if (share := Taken.now().since(taken)) > STARVED:
+                say(f"not counted: {STOLEN} ({share:.0%})")
+                starved.append({"failures": [], "starved": 1})
+                append(path, starved[-1:])
+                continue
             broken.append({"failures": [failure], "broke_down": 1, "took_s": round(time.monotonic() - began, 3)})
             append(path, broken[-1:])
             break
         if proof(*row.also) != this:
-            failed = [failure for each in new for failure in each["failures"]]
+            failed = [said for each in new for said in (*each.get("failures", []), *each.get("late", []))]
             say(f"{CHANGED}: the last {len(new)} trials are not kept; they said: {'; '.join(failed) or 'ok'}")
             return result(row, count, [*done, *broken], not_run=CHANGED)
         seconds = time.monotonic() - began
         new = [{**each, "took_s": round(seconds / len(new), 3)} for each in new]
+        stolen = progress.stolen or [0.0] * len(new)  # a row in virtual time counts its trials by itself
+        new = [weighed(each, share, say) for each, share in zip(new, stolen, strict=True)]
         append(path, new)
-        done += new
+        done += whole(new)
+        starved += [each for each in new if each.get("starved")]
         left = seconds / max(len(new), 1) * (count - len(done))
         say(f"{len(done)} of {count} trials, {seconds:.0f} s for the last {len(new)}; {left:.0f} s to go")
         if progress.stopping and len(done) < count:
             say("stopped; the next run goes on from here")
             return {}
-    return write(result(row, count, [*done[:count], *broken]), results)
+    return write(result(row, count, [*done[:count], *starved, *broken]), results)
+
+
+def weighed(trial: Trial, stolen: float, say: Callable[[str], None]) -> Trial:
+    """A trial as it is kept: bars on time are failures too, if the machine could run.
+
+    Args:
+        trial: as the row gave it.
+        stolen: the share of the processors that the host took away meanwhile.
+        say: takes what is left out.
+    """
+    late = trial.get("late", [])
+    trial = {name: value for name, value in trial.items() if name != "late"}
+    if stolen <= STARVED:
+        return trial | {"failures": [*trial.get("failures", []), *late]}
+    say(f"a trial is not counted: {STOLEN} ({stolen:.0%}); it would have said: {'; '.join(late) or 'ok'}")
+    kept = {name: value for name, value in trial.items() if not name.endswith("_s") or name == "took_s"}
+    return {"failures": [], **kept, "starved": 1}
 
 
 def whole(trials: Iterable[Trial]) -> list[Trial]:
-    """The trials that came to their end, without what stands for batches that broke down."""
-    return [each for each in trials if not each.get("broke_down")]
+    """The trials that came to their end on a machine that could run."""
+    return [each for each in trials if not each.get("broke_down") and not each.get("starved")]
 
 
 def read_trials(path: Path) -> list[Trial]:

@@ -17,8 +17,9 @@ from tests.virtual import virtual
 class FakeGuard:
     """A guard whose executor lives as long as the test says."""
 
-    def __init__(self, number: int, life: float, code: int, say: Callable[[str], None]) -> None:
+    def __init__(self, number: int, life: float, code: int, say: Callable[[str], None], ran: bool) -> None:
         self.pid = number
+        self._ran = [[f"0-{number}", 1, "n"]] if ran else []
         self._life = life
         self._code = code
         self._say = say
@@ -38,17 +39,18 @@ class FakeGuard:
         if self._code != 2:
             self._say("what is this")
             self._say('{"event": "dead", "executor": "e", "code": 1, "timed_out": [["0-a", 1, "n"]]}')
-            self._say(json.dumps({"event": "dead", "executor": f"e{self.pid}", "pid": self.pid, "code": self._code}))
+            dead = {"event": "dead", "executor": f"e{self.pid}", "pid": self.pid, "code": self._code}
+            self._say(json.dumps(dead | {"started": self._ran}))
         return self._code
 
 
 class World:
-    """A pool of fake guards; `life` and `code` are those of the guards to come."""
+    """A pool of fake guards; `life`, `code` and whether they `ran` tasks at their death are those of the guards to come."""
 
     def __init__(self, runtime: VirtualRuntime) -> None:
         self.runtime = runtime
         self.life, self.code = 3600.0, 1
-        self.refuse = False
+        self.refuse = self.ran = False
         self.started: list[float] = []
         self.guards: list[FakeGuard] = []
         self.deaths: list[Death] = []
@@ -59,7 +61,7 @@ class World:
         self.started.append(self.runtime.monotonic())
         if self.refuse:
             raise BlockingIOError("no more processes")
-        self.guards.append(FakeGuard(len(self.guards), self.life, self.code, say))
+        self.guards.append(FakeGuard(len(self.guards), self.life, self.code, say, self.ran))
         return self.guards[-1]
 
     def gaps(self) -> list[float]:
@@ -94,6 +96,19 @@ async def test_pauses_between_starts_double_up_to_thirty_seconds_and_a_long_life
     await asyncio.sleep(100)
     assert len(w.deaths) >= 1
     assert w.gaps()[-1] <= 61
+
+
+@virtual(pool)
+async def test_an_executor_that_died_while_it_ran_tasks_is_replaced_at_once_however_often(w: World) -> None:
+    w.life, w.ran = (
+        0.1,
+        True,
+    )  # what it ran may have killed it; the pool must not be away from everybody else's tasks for that
+    await asyncio.sleep(30)
+    assert max(w.gaps()) <= 1.2
+    w.ran = False
+    await asyncio.sleep(60)
+    assert max(w.gaps()) > 8
 
 
 @virtual(pool)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,28 +16,57 @@ from atf.errors import Unavailable
 from tests.chaos import frame
 from tests.chaos.frame import Progress, Row, Trial
 from tests.chaos.proxy import Proxy
+from tests.chaos.steal import Taken
 
 
 def row(run: Any, **more: Any) -> Row:
     return Row(name="r", what="what", bar="bar", full=9, batch=4, run=run, **more)
 
 
+async def _at_once(_seconds: float) -> None:
+    """No time passes in a test."""
+
+
+class Host:
+    """What the machine's host takes away: `steals` is the share of the moment."""
+
+    def __init__(self) -> None:
+        self.steals, self.used, self.stolen, self.looks = 0.0, 0, 0, 0
+        self.calm_after = 0
+
+    def taken(self) -> Taken:
+        self.looks += 1
+        if self.looks == self.calm_after:
+            self.steals = 0.0
+        self.used += round(1000 * (1 - self.steals))
+        self.stolen += round(1000 * self.steals)
+        return Taken(self.used, self.stolen)
+
+
 class World:
-    """A row whose trials are numbered."""
+    """A row whose trials are numbered; those in `starved` go on while the host takes nearly everything."""
+
+    host = Host()
 
     def __init__(self, stop_at: int = 0, fail_at: int = 0, error: BaseException | None = None) -> None:
         self.asked: list[int] = []
         self.count, self.stop_at, self.fail_at, self.error = 0, stop_at, fail_at, error
+        self.starved: set[int] = set()
+        self.late: list[str] = []
+        self.failures: list[str] = []
 
     async def run(self, n: int, progress: Progress) -> Sequence[Trial]:
         self.asked.append(n)
         found: list[Trial] = []
-        for _ in progress.trials(n):
+        async for _ in progress.trials(n):
             self.count += 1
+            self.host.steals = 0.9 if self.count in self.starved else 0.0
+            self.host.calm_after = self.host.looks + 2  # the first look ends this trial
             if self.count == self.fail_at:
                 raise self.error or Unavailable("away")
             progress.stopping = self.count == self.stop_at
-            found.append({"failures": [], "number": self.count, "x_s": float(self.count)})
+            said = {"failures": self.failures, "late": self.late}
+            found.append({**said, "number": self.count, "x_s": float(self.count)})
         return found
 
 
@@ -47,9 +77,13 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[st
     )
 
     monkeypatch.setattr(frame, "proof", lambda *_also: "p")
+    monkeypatch.setattr(frame, "_LOOK_S", 0)
 
-    def tried(world: World, count: int, **more: Any) -> dict[str, Any]:
-        progress = Progress(lambda _line: None)
+    def tried(world: World, count: int, host: Host | None = None, **more: Any) -> dict[str, Any]:
+        host = host or Host()
+        monkeypatch.setattr(Taken, "now", host.taken)
+        world.host = host
+        progress = Progress(lambda _line: None, host.taken)
         return asyncio.run(
             frame.try_row(row(world.run, **more), count, progress, trials=tmp_path / "t", results=tmp_path / "results")
         )
@@ -119,6 +153,76 @@ def test_who_ends_it_at_once_breaks_nothing_down(go: Callable[..., dict[str, Any
         with pytest.raises(type(stop)):
             go(World(fail_at=1, error=stop), 9)
     assert go(World(), 9)["status"] == "ok"
+
+
+def test_a_bar_on_time_fails_its_trial(go: Callable[..., dict[str, Any]]) -> None:
+    world = World()
+    world.late = ["too late"]
+    assert go(world, 1)["failures"] == ["trial 1: too late"]
+
+
+def test_a_starved_trial_is_repeated_and_says_nothing_of_times(go: Callable[..., dict[str, Any]]) -> None:
+    world = World()
+    world.starved = {2, 3, 5}
+    found = go(world, 4)
+    assert (found["status"], found["done"], world.asked) == ("ok", 4, [4, 2, 1])
+    assert (found["figures"]["starved"], found["figures"]["number"]) == (3, 1 + 2 + 3 + 4 + 5 + 6 + 7)
+    assert found["figures"]["x_s"]["n"] == 4
+    late = World()
+    late.starved, late.late = {1}, ["too late"]
+    late.error, late.fail_at = Unavailable("away"), 2
+    assert go(late, 5)["failures"][:1] == ["a batch broke down: Unavailable: away"]
+
+
+def test_what_a_starved_trial_broke_is_broken(go: Callable[..., dict[str, Any]]) -> None:
+    world = World()
+    world.starved, world.failures = {1}, ["lost"]
+    found = go(world, 1)
+    assert (found["status"], found["done"]) == ("failed", 1)
+    assert found["failures"] == ["trial 1: lost", "trial 2: lost"]
+
+
+def test_a_starved_batch_that_breaks_down_is_repeated(go: Callable[..., dict[str, Any]]) -> None:
+    world = World(fail_at=1)
+    world.starved = {1}
+    found = go(world, 2)
+    assert (found["status"], found["done"], found["figures"]["starved"]) == ("ok", 2, 1)
+
+
+def test_a_machine_that_is_always_starved_proves_nothing(go: Callable[..., dict[str, Any]]) -> None:
+    world = World()
+    world.starved = set(range(1000))
+    assert go(world, 2)["status"] == f"not run: {frame.STOLEN}"
+
+
+def test_a_trial_waits_for_calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "_LOOK_S", 0.1)
+    monkeypatch.setattr(frame, "asyncio", SimpleNamespace(sleep=_at_once))
+    host = Host()
+    host.steals, host.calm_after = 0.5, 5
+    said: list[str] = []
+
+    async def first() -> int:
+        async for _ in Progress(said.append, host.taken).trials(1):
+            return host.looks
+        return 0
+
+    assert asyncio.run(first()) > 5
+    assert said == ["the host takes 50% of the processors away; waiting for calm"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("cpu  5 1 2 90 3 1 1 40 7 0", Taken(10, 40)),
+        ("cpu  5 1 2 90 3 1 1", Taken(10, 0)),
+        ("cpu 5 1 2 9", Taken(8, 0)),
+    ],
+)
+def test_the_kernel_says_what_was_stolen(line: str, expected: Taken) -> None:
+    assert Taken.parsed(line) == expected
+    assert Taken(10, 40).since(Taken(0, 0)) == 0.8
+    assert expected.since(expected) == 0
 
 
 def test_a_stop_before_the_first_trial_leaves_none(go: Callable[..., dict[str, Any]]) -> None:

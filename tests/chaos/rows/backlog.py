@@ -153,10 +153,11 @@ class Course:
             f"{missing} tasks did not run": missing,
             f"{queue.live} tasks are still live": queue.live,
             f"the queue had more entries than tasks in {queue.too_many} of {queue.looks} looks": queue.too_many,
-            f"drained at {drain:.0f}/s, the steady rate is {steady:.0f}/s": drain < DRAIN_BAR * steady,
         }
+        drained = f"drained at {drain:.0f}/s, the steady rate is {steady:.0f}/s"
         return {
             "failures": [said for said, broken in bars.items() if broken],
+            "late": [drained] if drain < DRAIN_BAR * steady else [],
             "tasks": self._tasks,
             "ran_twice": twice,
             "missing": missing,
@@ -193,7 +194,7 @@ async def _once(progress: Progress) -> Trial:
     except BaseException:
         progress.say(f"what the roles said is in {folder}/roles.log")
         raise
-    if trial["failures"]:
+    if trial["failures"] or trial["late"]:
         progress.say(f"BROKEN; what the roles said, and the record, are in {folder}")
     else:
         shutil.rmtree(folder, ignore_errors=True)
@@ -201,7 +202,7 @@ async def _once(progress: Progress) -> Trial:
 
 
 async def _run(n: int, progress: Progress) -> Sequence[Trial]:
-    return [await _once(progress) for _ in progress.trials(n)]
+    return [await _once(progress) async for _ in progress.trials(n)]
 
 
 ROWS: Final = [

@@ -22,7 +22,7 @@ async def _half(n: int, progress: Progress) -> Sequence[Trial]:
     """It stands still for half a lease, and goes on."""
     more: list[Trial] = []
     async with bench(progress, executors=EXECUTORS) as world:
-        for _ in progress.trials(n):
+        async for _ in progress.trials(n):
             await settled(world)
             strike = await world.freeze("executor", (await world.enough_workers(2))[0].worker)
             await asyncio.sleep(world.timing.heartbeat_timeout / 2)
@@ -37,14 +37,14 @@ async def _three(n: int, progress: Progress) -> Sequence[Trial]:
     more: list[Trial] = []
     async with bench(progress, executors=EXECUTORS) as world:
         lease = world.timing.heartbeat_timeout
-        for _ in progress.trials(n):
+        async for _ in progress.trials(n):
             await settled(world)
             strike = await world.freeze("executor", (await world.enough_workers(2))[0].worker)
             took = await _death(world, strike, within=3 * lease)
             world.thaw(strike)
             await back(world, strike, progress)
             late = [] if took is not None and took < lease else [f"killed after {took} s, a lease lasts {lease:g} s"]
-            more.append({"failures": late, **({} if took is None else {"killed_s": took})})
+            more.append({"late": late, **({} if took is None else {"killed_s": took})})
         return judged(world, await world.drain(), progress, more)
 
 
@@ -53,7 +53,7 @@ async def _both(n: int, progress: Progress) -> Sequence[Trial]:
     more: list[Trial] = []
     async with bench(progress, executors=EXECUTORS) as world:
         timing = world.timing
-        for _ in progress.trials(n):
+        async for _ in progress.trials(n):
             await settled(world)
             guard, worker = (await world.enough_workers(2))[0]
             strike = await world.freeze("executor and guard", worker, guard)
@@ -68,8 +68,8 @@ async def _both(n: int, progress: Progress) -> Sequence[Trial]:
             took = await _death(world, strike, within=10)
             await back(world, strike, progress)
             after = None if took is None else round((_died_us(world, strike) - strike.until_us) / US, 3)
-            failures = [] if took is not None else ["10 s after the thaw it still lived"]
-            more.append({"failures": failures, **({} if after is None else {"after_thaw_s": max(after, 0.0)})})
+            late = [] if took is not None else ["10 s after the thaw it still lived"]
+            more.append({"late": late, **({} if after is None else {"after_thaw_s": max(after, 0.0)})})
         outcome = await world.drain()
         for each in more[:1]:
             each["stale_returns"] = _stale_returns(world)
@@ -78,7 +78,7 @@ async def _both(n: int, progress: Progress) -> Sequence[Trial]:
 
 def survival(*, died: bool) -> Trial:
     """Of an executor that stood still for half a lease only."""
-    return {"failures": ["it stood still for half a lease, and ended"] if died else [], "survived": int(not died)}
+    return {"late": ["it stood still for half a lease, and ended"] if died else [], "survived": int(not died)}
 
 
 def _stale_returns(world: Bench) -> int:

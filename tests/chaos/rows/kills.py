@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-from tests.chaos.bench import back, bench, judged, settled
+from tests.chaos.bench import back, bench, judged, over, settled
 from tests.chaos.frame import Figures, Progress, Row, Trial
 
 RESCUE_S: Final = 2.0
@@ -18,13 +18,14 @@ SLACK_S: Final = 2.0
 
 async def _run(role: str, n: int, progress: Progress) -> Sequence[Trial]:
     async with bench(progress, executors=4 if role == "executor" else 2) as world:
-        for _ in progress.trials(n):
+        async for _ in progress.trials(n):
             await settled(world)
             if role == "executor":  # the busiest of those that run tasks
                 strike = await world.kill_worker((await world.enough_workers(2))[0].worker)
             else:
                 strike = world.kill(role)
             await back(world, strike, progress)
+            await over(world, strike)
         bar = world.timing.heartbeat_timeout + SLACK_S
         return judged(world, await world.drain(), progress, worst_s=bar)
 

@@ -28,7 +28,7 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
     more: list[Trial] = []
     async with bench(progress, executors=1) as world, Proxy(world.cluster.addresses["hsc"]) as proxy:
         lease = world.timing.heartbeat_timeout
-        for number in progress.trials(n):
+        async for number in progress.trials(n):
             async with _executor(world, proxy) as (child, worker):
                 await settled(world)
                 strike = strike_at(world, worker, proxy.hold if number % 2 == 0 else proxy.refuse)
@@ -38,8 +38,8 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
                 await back(world, strike, progress)
                 proxy.heal()
             failures = [f"it ended with exit code {code}, not {EXIT_NO_HEARTBEAT}"] if code != EXIT_NO_HEARTBEAT else []
-            failures += [f"it ended after {took} s, a lease lasts {lease:g} s"] if took >= lease else []
-            more.append({"failures": failures, "ended_s": took})
+            late = [f"it ended after {took} s, a lease lasts {lease:g} s"] if took >= lease else []
+            more.append({"failures": failures, "late": late, "ended_s": took})
         return judged(world, await world.drain(), progress, more)
 
 

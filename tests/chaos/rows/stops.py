@@ -23,7 +23,7 @@ EXIT_S: Final = 10.0
 async def _run(role: str, n: int, progress: Progress) -> Sequence[Trial]:
     more: list[Trial] = []
     async with bench(progress, executors=4 if role == "executor" else 2) as world:
-        for _ in progress.trials(n):
+        async for _ in progress.trials(n):
             await settled(world)
             strike = await _stop(world, role)
             more.append(_exit(await _exit_s(world, strike)))
@@ -33,8 +33,8 @@ async def _run(role: str, n: int, progress: Progress) -> Sequence[Trial]:
 
 def _exit(seconds: float | None) -> Trial:
     if seconds is None:
-        return {"failures": [f"it had not ended after {3 * EXIT_S:g} s"]}
-    return {"failures": [f"it ended after {seconds:g} s"] if seconds > EXIT_S else [], "exit_s": seconds}
+        return {"late": [f"it had not ended after {3 * EXIT_S:g} s"]}
+    return {"late": [f"it ended after {seconds:g} s"] if seconds > EXIT_S else [], "exit_s": seconds}
 
 
 async def _stop(world: Bench, role: str) -> Strike:

@@ -48,6 +48,7 @@ class Full:
         self.hold_s = LEASES * world.timing.heartbeat_timeout
         self.call_s: list[float] = []
         self.failures: list[str] = []
+        self.late: list[str] = []
         self.cancelled: set[str] = set()
         self._began = time.monotonic()
         self._numbers = itertools.count()
@@ -134,7 +135,7 @@ class Full:
         took = time.monotonic() - began
         self.call_s.append(round(took, 3))
         if took > CALL_BAR_S:
-            self.failures.append(f"{what} took {took:.1f} s while the store was full")
+            self.late.append(f"{what} took {took:.1f} s while the store was full")
 
     async def drain(self) -> dict[str, float]:
         """Waits until the calls that were refused have come through, and until all tasks have run; the seconds that each took."""
@@ -194,15 +195,15 @@ async def _once(progress: Progress) -> Trial:
         times = await full.drain()
         counts = await full.judge()
         progress.say(f"Schedule worked again {times['schedule_again_s']} s after they became due; {counts}")
-        if full.failures:
+        if full.failures or full.late:
             (world.directory / "keep").touch()
             progress.say(f"BROKEN; what the roles said, and the record, are in {world.directory}")
         more = {"filled_s": round(filled, 2), "call_s": full.call_s, "cancelled": len(full.cancelled)}
-        return {"failures": full.failures, "filled": tasks, **more, **times, **counts}
+        return {"failures": full.failures, "late": full.late, "filled": tasks, **more, **times, **counts}
 
 
 async def _run(n: int, progress: Progress) -> Sequence[Trial]:
-    return [await _once(progress) for _ in progress.trials(n)]
+    return [await _once(progress) async for _ in progress.trials(n)]
 
 
 ROWS: Final = [

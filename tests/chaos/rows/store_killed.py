@@ -15,7 +15,7 @@ from tests.chaos.storewatch import ALWAYS, EVERYSEC, Resumption, back, bars
 async def _kill(durability: str, n: int, progress: Progress) -> Sequence[Trial]:
     async with bench(progress, settings={"durability": durability}) as world:
         found: list[Trial] = []
-        for _ in progress.trials(n):
+        async for _ in progress.trials(n):
             await settled(world, 2.0, 4.0)
             killed = time.monotonic()
             strike = world.kill("store")
@@ -30,13 +30,13 @@ async def _kill(durability: str, n: int, progress: Progress) -> Sequence[Trial]:
 
 
 def _trial(away: float, took: dict[str, float], bar: dict[str, float], *, recovered: bool) -> Trial:
-    failures = [
+    late = [
         f"{what}: {took.get(what, 'nothing')} s after the store's return, the bar is {most:g} s"
         for what, most in bar.items()
         if took.get(what, most + 1) > most
     ]
-    failures += [] if recovered else ["not all that was cut off ran again"]
-    return {"failures": failures, "away_s": round(away, 3), **{f"{what}_s": each for what, each in took.items()}}
+    late += [] if recovered else ["not all that was cut off ran again"]
+    return {"late": late, "away_s": round(away, 3), **{f"{what}_s": each for what, each in took.items()}}
 
 
 ROWS = [

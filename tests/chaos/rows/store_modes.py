@@ -41,12 +41,10 @@ async def _run(begin: Try, timing: Timing, n: int, progress: Progress) -> Sequen
     async with Scene(progress, timing) as scene:
         once = await begin(scene)
         found: list[Trial] = []
-        for number in progress.trials(n):
+        async for number in progress.trials(n):
             found.append(await once(number))
-            shown = ", ".join(
-                f"{name} {value}" for name, value in found[-1].items() if name != "failures" and value != []
-            )
-            progress.say(f"{shown}{''.join(f'; BROKEN: {each}' for each in found[-1]['failures'])}")
+            shown = ", ".join(f"{name} {value}" for name, value in found[-1].items() if not isinstance(value, list))
+            progress.say(f"{shown}{''.join(f'; BROKEN: {each}' for each in _said(found[-1]))}")
         if not found:  # stopped before the first trial
             return []
         outcome = await scene.judge()
@@ -54,12 +52,16 @@ async def _run(begin: Try, timing: Timing, n: int, progress: Progress) -> Sequen
             progress.say(f"  {each}")
         found[0] |= outcome.figures()
         odd = {kind: count for kind, count in outcome.refused.items() if kind not in _PASSING}
-        found[0]["failures"] += [
+        found[0]["failures"] = [
             *outcome.failures,
             *(f"Schedule failed with {kind}, {n} times" for kind, n in odd.items()),
         ]
-        scene.keep = any(each["failures"] for each in found)
+        scene.keep = any(_said(each) for each in found)
         return found
+
+
+def _said(trial: Trial) -> list[str]:
+    return [*trial.get("failures", []), *trial.get("late", [])]
 
 
 # --- a single server --------------------------------------------------------------------------------------------------
@@ -77,7 +79,6 @@ async def _single(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
         await store.server.kill()
         await store.start()
         return {
-            "failures": [],
             "works_after_cut_s": round(cut, 2),
             "works_after_kill_s": round(await scene.works("r1", seconds=BACK_S), 2),
         }
@@ -142,8 +143,8 @@ async def _cut_off(
         inside: the hosts with roles that are cut off.
         outside: the other ones with roles.
     """
-    failures: list[str] = []
-    trial: Trial = {"failures": failures}
+    late: list[str] = []
+    trial: Trial = {"late": late}
     unharmed = scene.workers(*outside)
     cut()
     began = time.monotonic()
@@ -157,12 +158,12 @@ async def _cut_off(
     trial["at_work_inside"] = len(holders)
     await asyncio.sleep(max(0.0, began + CUT_S - time.monotonic()))
     idle = [host for host in outside if not scene.began_in(time.monotonic() - _RECENT_S) & scene.workers(host)]
-    failures += [f"no task began on {host} in the last {_RECENT_S:g} s of the cut" for host in idle]
+    late += [f"no task began on {host} in the last {_RECENT_S:g} s of the cut" for host in idle]
     left = holders & scene.workers(*inside)
-    failures += [f"an executor that was cut off at work still lives after {CUT_S:g} s"] * len(left)
+    late += [f"an executor that was cut off at work still lives after {CUT_S:g} s"] * len(left)
     trial["schedule_away_s"] = _rounded(away := scene.waited(began, *outside))
     if master is None and away > SCHEDULE_S:
-        failures.append(f"Schedule was away for {away:.1f} s where nothing was cut")
+        late.append(f"Schedule was away for {away:.1f} s where nothing was cut")
     trial["ended_outside"] = len(unharmed - scene.workers(*outside))
     scene.lab.heal()
     healed = time.monotonic()
@@ -203,7 +204,7 @@ async def _cluster(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
         await asyncio.sleep(max(0.0, began + PERIOD_S - time.monotonic()))
         away = scene.waited(began)
         return {
-            "failures": [f"Schedule was away for {away:.1f} s"] if away > SCHEDULE_S else [],
+            "late": [f"Schedule was away for {away:.1f} s"] if away > SCHEDULE_S else [],
             "failover_s": _rounded(failover),
             "whole_s": _rounded(whole),
             "schedule_away_s": _rounded(away),
