@@ -1,6 +1,6 @@
 """Which answers have arrived at which executor, and whose claims therefore have to be handed back.
 
-Pure. An executor acknowledges an answer by its number in the call after it. A call with a lower number says that the
+Pure. Each lane of an executor calls by itself, and acknowledges an answer by its number in the call after it. A call with a lower number says that the
 answer never arrived (it drops answers to calls it gave up), so its claims are free. Silence says nothing: the answer may
 have arrived and its tasks may run, so only the executor's next call or its proven death frees them.
 """
@@ -17,25 +17,31 @@ FORGET_S: Final = 900.0
 
 
 @dataclass
-class _Executor:
-    seen_at: float
+class _Lane:
     call: int = 0  # number of its newest call
     number: int = 0  # of the last answer
     unacknowledged: list[t.ClaimRef] = field(default_factory=list)
+
+
+@dataclass
+class _Executor:
+    seen_at: float
+    lanes: dict[str, _Lane] = field(default_factory=dict)
     dead: bool = False
 
 
 class Answers:
-    """The last answer to every executor."""
+    """The last answer to every lane of every executor."""
 
     def __init__(self) -> None:
         self._executors: dict[str, _Executor] = {}
 
-    def called(self, executor_id: str, call: int, ack: int, now: float) -> list[t.ClaimRef] | None:
+    def called(self, executor_id: str, name: str, call: int, ack: int, now: float) -> list[t.ClaimRef] | None:
         """An executor calls.
 
         Args:
             executor_id: which.
+            name: of the lane.
             call: the call's number; 0: it does not number its calls.
             ack: number of the last answer that arrived there.
             now: the monotonic clock.
@@ -48,26 +54,28 @@ class Answers:
         if executor is None:
             self._forget_silent(now)
             executor = self._executors[executor_id] = _Executor(now)
-        if executor.dead or 0 < call <= executor.call:
+        lane = executor.lanes.setdefault(name, _Lane())
+        if executor.dead or 0 < call <= lane.call:
             return None
-        executor.seen_at, executor.call = now, call
-        returned = executor.unacknowledged if ack < executor.number else []
-        executor.unacknowledged = []
-        executor.number = max(executor.number, ack)  # numbers go on where another controller left off
+        executor.seen_at, lane.call = now, call
+        returned = lane.unacknowledged if ack < lane.number else []
+        lane.unacknowledged = []
+        lane.number = max(lane.number, ack)  # numbers go on where another controller left off
         return returned
 
-    def answer(self, executor_id: str, claims: list[t.ClaimRef]) -> int:
-        """Notes the claims of an answer that is about to be sent, and numbers it."""
-        executor = self._executors[executor_id]
-        executor.number += 1
-        executor.unacknowledged = claims
-        return executor.number
+    def answer(self, executor_id: str, name: str, claims: list[t.ClaimRef]) -> int:
+        """Notes the claims of an answer that is about to be sent to a lane, and numbers it."""
+        lane = self._executors[executor_id].lanes[name]
+        lane.number += 1
+        lane.unacknowledged = claims
+        return lane.number
 
     def died(self, executor_id: str, now: float) -> list[t.ClaimRef]:
-        """An executor is verifiably dead. Returns the claims of its last answer, if that was not acknowledged."""
+        """An executor is verifiably dead. Returns the claims of its lanes' last answers, as far as those were not acknowledged."""
         executor = self._executors.setdefault(executor_id, _Executor(now))
         executor.dead = True
-        returned, executor.unacknowledged = executor.unacknowledged, []
+        returned = [claim for lane in executor.lanes.values() for claim in lane.unacknowledged]
+        executor.lanes.clear()
         return returned
 
     def _forget_silent(self, now: float) -> None:

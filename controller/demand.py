@@ -20,6 +20,7 @@ class Call:
 
     Attributes:
         executor_id: who asks.
+        lane: of it.
         lambdas: what it can run.
         room: how many tasks it takes at most.
         ids: what it was given: the queue by the id.
@@ -27,8 +28,9 @@ class Call:
         dismissed: set once the executor has opened another call, or is dead: nobody reads the answer to this one.
     """
 
-    def __init__(self, executor_id: str, lambdas: Lambdas, room: int) -> None:
+    def __init__(self, executor_id: str, lane: str, lambdas: Lambdas, room: int) -> None:
         self.executor_id = executor_id
+        self.lane = lane
         self.lambdas = lambdas
         self.room = room
         self.ids: dict[str, str] = {}

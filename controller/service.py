@@ -12,6 +12,7 @@ All it holds is popped ids and unacknowledged answers; whatever becomes of it, t
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Final
 
 from atf.config import ControllerSettings, Timing
@@ -33,6 +34,7 @@ from .reports import Reports
 MAX_WAIT_US: Final = 60 * US
 MAX_LAMBDAS: Final = 4_096
 """Of one executor: each has ten queues that are looked at."""
+_LANE: Final = re.compile(r"[a-z]{0,16}")
 MAX_ACK: Final = 1 << 53
 
 _log = get_logger(duty="next_work")
@@ -47,7 +49,7 @@ class ControllerService:
         self._timing = timing
         self._runtime = runtime
         self._draining = asyncio.Event()
-        self._open: dict[str, Call] = {}
+        self._open: dict[tuple[str, str], Call] = {}
         self._answers = Answers()
         self._reports = Reports(hsc=hsc, timing=timing, runtime=runtime)
         self._claims = Claims(hsc=hsc, reports=self._reports, timing=timing, runtime=runtime)
@@ -77,26 +79,26 @@ class ControllerService:
         """
         self._check(request)
         executor_id, now = request.executor_id, self._runtime.monotonic()
-        undelivered = self._answers.called(executor_id, request.call, request.ack, now)
+        undelivered = self._answers.called(executor_id, request.lane, request.call, request.ack, now)
         if undelivered is None:
             return c.NextWorkReply(draining=self._draining.is_set())
         self._reports.hand_back(executor_id, undelivered)
-        call = Call(executor_id, frozenset(request.lambdas), request.max_tasks)
-        earlier = self._open.pop(executor_id, None)
+        call = Call(executor_id, request.lane, frozenset(request.lambdas), request.max_tasks)
+        key = executor_id, request.lane
+        earlier = self._open.pop(key, None)
         if earlier is not None:
             earlier.dismiss()
-        self._open[executor_id] = call
+        self._open[key] = call
         try:
             return await self._answer(call, now + request.wait_us / US)
         finally:
-            if self._open.get(executor_id) is call:
-                del self._open[executor_id]
+            if self._open.get(key) is call:
+                del self._open[key]
 
     def executor_died(self, death: Death) -> None:
         """An executor is verifiably dead: sees to it that all it held runs again, or counts as what it was."""
-        call = self._open.pop(death.executor_id, None)
-        if call is not None:
-            call.dismiss()
+        for key in [key for key in self._open if key[0] == death.executor_id]:
+            self._open.pop(key).dismiss()
         report_death(death, self._answers.died(death.executor_id, self._runtime.monotonic()), self._reports)
 
     async def drain(self, seconds: float = 5.0) -> None:
@@ -121,6 +123,8 @@ class ControllerService:
 
     def _check(self, request: c.NextWorkRequest) -> None:
         check_name(request.executor_id, "executor_id")
+        if not _LANE.fullmatch(request.lane):
+            raise InvalidArgument(f"lane {request.lane[:40]!r}: use at most 16 letters, a to z")
         if not 1 <= request.max_tasks <= MAX_BATCH:
             raise InvalidArgument(f"max_tasks {request.max_tasks}: use 1 to {MAX_BATCH}")
         if not 0 <= request.wait_us <= MAX_WAIT_US:
@@ -159,7 +163,7 @@ class ControllerService:
             if call.dismissed.is_set() or self._draining.is_set():
                 self._reports.hand_back(call.executor_id, claims)
             elif claims:
-                number = self._answers.answer(call.executor_id, claims)
+                number = self._answers.answer(call.executor_id, call.lane, claims)
                 _log.info("next_work", executor=call.executor_id, number=number, tasks=len(claims))
                 return c.NextWorkReply(number=number, claims=grant.claims, claim_sent_us=grant.sent_us)
             if self._runtime.monotonic() >= until:

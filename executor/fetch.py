@@ -1,13 +1,14 @@
-"""Asks the controller for work: one long poll after the other, each acknowledging the answer before it.
+"""Asks the controller for work for one lane: one long poll after the other, each acknowledging the answer before it.
 
-Owns the numbers of calls and answers. It asks for as many tasks as there is room for, of the kinds of lambda that have room. An
-answer to a call that was given up never gets here, so it is not acknowledged, and the controller hands its claims back.
+Owns the numbers of its calls and answers. It asks for as many tasks as there is room for in its lane; what another lane has room
+for concerns it not. An answer to a call that was given up never gets here, so it is not acknowledged, and the controller
+hands its claims back.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from atf.config import Timing
@@ -21,8 +22,6 @@ from atf.task import MAX_BATCH, US
 
 WAIT_S: Final = 30.0
 """Seconds that a call waits for work."""
-PARTIAL_WAIT_S: Final = 0.05
-"""The same while one kind of lambda has no room: soon it may have."""
 _SLACK_S: Final = 5.0
 """Seconds that an answer may take beyond the wait."""
 _RETRY_FIRST_S: Final = 0.05
@@ -30,34 +29,40 @@ _RETRY_MOST_S: Final = 1.0
 
 
 class Fetch:
-    """The calls of NextWork of one executor.
+    """The calls of NextWork of one lane.
 
     Args:
         executor_id: who asks.
-        lambdas: whether each is an `async def`.
+        lane: for which of its lanes.
+        lambdas: what the lane can run.
         controller: whom it asks.
-        room: how many tasks of a kind may be asked for now; takes whether it is `async def`, and the lambdas.
+        room: how many tasks may be asked for now.
         admit: takes an answer with claims.
         drain: called when the controller is ending.
         timing: how long it takes a lease to last.
         runtime: clocks and chance.
+
+    Attributes:
+        asked: how many tasks the open call may bring.
     """
 
     def __init__(
         self,
         *,
         executor_id: str,
-        lambdas: Mapping[str, bool],
+        lane: str,
+        lambdas: Sequence[str],
         controller: Controller,
-        room: Callable[[bool, Sequence[str]], int],
+        room: Callable[[], int],
         admit: Callable[[c.NextWorkReply], None],
         drain: Callable[[], None],
         timing: Timing,
         runtime: Runtime,
     ) -> None:
+        self.asked = 0
         self._executor_id = executor_id
-        kinds = {kind: sorted(name for name in lambdas if lambdas[name] is kind) for kind in (False, True)}
-        self._kinds = {kind: names for kind, names in kinds.items() if names}
+        self._lane = lane
+        self._lambdas = lambdas
         self._controller = controller
         self._room = room
         self._admit = admit
@@ -83,10 +88,10 @@ class Fetch:
         """
         while True:
             self._changed.clear()
-            request = self._request()
-            if request is None:
+            self.asked = min(MAX_BATCH, self._room())
+            if self.asked == 0:
                 await self._changed.wait()
-            elif not await self.once(request):
+            elif not await self.once(self._request()):
                 return
 
     async def once(self, request: c.NextWorkRequest) -> bool:
@@ -101,9 +106,11 @@ class Fetch:
         except (AtfError, TimeoutError) as error:
             # What is held goes on meanwhile. Whether to end is not decided here: the guard knows if the controller is gone.
             self._trouble.failed("call", error)
+            self.asked = 0
             await asyncio.sleep(self._pauses.next())
             return True
         self._trouble.ended("call")
+        self.asked = 0
         if reply.number > self._ack:  # else: none, or a copy of an answer that was taken
             self._ack = reply.number
             self._admit(reply)
@@ -114,22 +121,15 @@ class Fetch:
             self._drain()
         return not reply.draining
 
-    def _request(self) -> c.NextWorkRequest | None:
-        """What to ask for now; None: nothing."""
-        room = {kind: self._room(kind, names) for kind, names in self._kinds.items()}
-        lambdas = [name for kind, names in self._kinds.items() if room[kind] for name in names]
-        if not lambdas:
-            return None
+    def _request(self) -> c.NextWorkRequest:
         self._call += 1
-        # The least, since any of the tasks may be of any kind.
-        most = min(each for each in room.values() if each)
-        whole = all(room.values())
         return c.NextWorkRequest(
             executor_id=self._executor_id,
+            lane=self._lane,
             ack=self._ack,
-            max_tasks=min(MAX_BATCH, most),
-            wait_us=round((WAIT_S if whole else PARTIAL_WAIT_S) * US),
-            lambdas=lambdas,
+            max_tasks=self.asked,
+            wait_us=round(WAIT_S * US),
+            lambdas=self._lambdas,
             boot_id=self._boot_id,
             call=self._call,
             heartbeat_timeout_us=self._lease_us,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from atf.config import ExecutorSettings, Timing
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
@@ -88,16 +89,21 @@ class Executor:
         self._pace = Pace()
         self._stale: list[HeldTask] = []
         self._watch = Watch(self.ledger, self, stop_grace=settings.stop_grace, runtime=runtime)
-        self._fetch = Fetch(
-            executor_id=executor_id,
-            lambdas={name: each.is_async for name, each in lambdas.items()},
-            controller=controller,
-            room=self._room,
-            admit=self._admit,
-            drain=self.drain,
-            timing=timing,
-            runtime=runtime,
-        )
+        self._fetches = [
+            Fetch(
+                executor_id=executor_id,
+                lane=lane,
+                lambdas=names,
+                controller=controller,
+                room=partial(self._room, is_async, names),
+                admit=self._admit,
+                drain=self.drain,
+                timing=timing,
+                runtime=runtime,
+            )
+            for lane, is_async in (("def", False), ("async", True))
+            if (names := sorted(name for name, each in lambdas.items() if each.is_async is is_async))
+        ]
         self._report = Report(
             executor_id=executor_id, hsc=hsc, ledger=self.ledger, moved=self._moved, timing=timing, runtime=runtime
         )
@@ -119,9 +125,9 @@ class Executor:
             FailedPrecondition: the controller is on another host, or gives leases of another length.
         """
         self._lanes.open(self._performer, self._last_look, self._ended)
-        fetch = self._runtime.spawn(self._fetch.run(), name="fetch")
+        fetches = [self._runtime.spawn(each.run(), name="fetch") for each in self._fetches]
         duties = [
-            fetch,
+            *fetches,
             self._runtime.spawn(self._report.results.run(), name="set_results"),
             self._runtime.spawn(self._report.returns.run(), name="hand_back"),
             self._runtime.spawn(self._watch.run(), name="watch"),
@@ -130,7 +136,8 @@ class Executor:
         try:
             await asyncio.wait({draining, *duties}, return_when=asyncio.FIRST_COMPLETED)
             self.drain()
-            fetch.cancel()
+            for fetch in fetches:
+                fetch.cancel()
             await self._finish()
             for duty in duties:
                 if duty.done() and not duty.cancelled():
@@ -174,13 +181,14 @@ class Executor:
     # --- admit ------------------------------------------------------------------------------------------------------
 
     def _room(self, is_async: bool, lambdas: Sequence[str]) -> int:
-        """How many tasks of one kind to ask for now."""
+        """How many tasks of one kind to ask for now. What the other one's call may bring needs slots, too."""
         now = self._runtime.monotonic()
         if self._gate.crowded or self._report.stuck(now):
             return 0
         lanes, running, waiting = self._lanes.load(is_async)
         load = (lanes, running, waiting + len(self._stale))
-        return min(self.ledger.room, self._pace.room(lambdas, load, now))
+        slots = self.ledger.room - sum(each.asked for each in self._fetches)
+        return max(0, min(slots, self._pace.room(lambdas, load, now)))
 
     def _admit(self, reply: c.NextWorkReply) -> None:
         """Takes the claims of an answer. When this returns they are in the table, so the answer may be acknowledged."""
@@ -264,7 +272,8 @@ class Executor:
         """Something has ended or was recorded: others may start, or be fetched."""
         if self._gate.waiting:
             self._pump()
-        self._fetch.look()
+        for fetch in self._fetches:
+            fetch.look()
         self._progress.set()
 
     # --- what cuts in -------------------------------------------------------------------------------------------------

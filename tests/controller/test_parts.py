@@ -132,7 +132,7 @@ def test_a_partition_that_failed_is_left_alone_and_forgets_nothing() -> None:
 
 def test_ids_are_dealt_evenly_within_the_room_of_each_call_and_the_rest_stays() -> None:
     demand, need = Demand(), frozenset([MAIL])
-    small, large = Call("e1", need, 1), Call("e2", need, 3)
+    small, large = Call("e1", "def", need, 1), Call("e2", "def", need, 3)
     demand.open(small)
     demand.open(large)
     assert demand.wanted(need) == 4
@@ -159,21 +159,21 @@ def test_the_buffer_gives_the_most_urgent_ids_first_and_lets_go_of_old_ones() ->
 
 def test_numbers_grow_and_only_a_lower_acknowledgement_frees_claims() -> None:
     answers, claims = Answers(), [t.ClaimRef(task_id="0-a")]
-    assert answers.called("e1", 1, 0, 0.0) == []
-    assert answers.answer("e1", claims) == 1
-    assert answers.called("e1", 2, 1, 0.0) == []
-    assert answers.answer("e1", claims) == 2
-    assert answers.called("e1", 2, 1, 0.0) is None, "a copy"
-    assert answers.called("e1", 3, 1, 0.0) == claims
-    assert answers.called("e1", 4, 1, 0.0) == [], "they are handed back once"
+    assert answers.called("e1", "def", 1, 0, 0.0) == []
+    assert answers.answer("e1", "def", claims) == 1
+    assert answers.called("e1", "def", 2, 1, 0.0) == []
+    assert answers.answer("e1", "def", claims) == 2
+    assert answers.called("e1", "def", 2, 1, 0.0) is None, "a copy"
+    assert answers.called("e1", "def", 3, 1, 0.0) == claims
+    assert answers.called("e1", "def", 4, 1, 0.0) == [], "they are handed back once"
 
 
 def test_an_executor_that_is_silent_for_long_is_forgotten_not_freed() -> None:
     answers = Answers()
-    answers.called("e1", 1, 0, 0.0)
-    answers.answer("e1", [t.ClaimRef(task_id="0-a")])
-    answers.called("e2", 1, 0, FORGET_S + 1)
-    assert answers.called("e1", 1, 0, FORGET_S + 2) == []
+    answers.called("e1", "def", 1, 0, 0.0)
+    answers.answer("e1", "def", [t.ClaimRef(task_id="0-a")])
+    answers.called("e2", "def", 1, 0, FORGET_S + 1)
+    assert answers.called("e1", "def", 1, 0, FORGET_S + 2) == []
 
 
 # --- what a guard says ------------------------------------------------------------------------------------------------

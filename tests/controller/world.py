@@ -146,6 +146,7 @@ class World:
         self,
         executor_id: str = "e1",
         *,
+        lane: str = "def",
         ack: int = 0,
         call: int = 0,
         most: int = 256,
@@ -157,6 +158,7 @@ class World:
         """One NextWork."""
         request = c.NextWorkRequest(
             executor_id=executor_id,
+            lane=lane,
             ack=ack,
             call=call,
             max_tasks=most,

@@ -6,6 +6,7 @@ import asyncio
 
 from atf.errors import InvalidArgument, Unavailable
 from atf.executor.table import SlotState
+from atf.rpc import controller_pb2 as c
 from atf.rpc import task_pb2 as t
 from tests.executor.world import World, claim, inline, ran
 from tests.virtual import virtual
@@ -35,8 +36,30 @@ async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_num
     assert calls[0] >= 1
     request = world.controller.requests[-1]
     assert (request.executor_id, request.boot_id, request.heartbeat_timeout_us) == ("e1", "virtual", 16_000_000)
-    assert sorted(request.lambdas) == ["t/nap", "t/note", "t/stubborn", "t/work"]
+    assert (request.lane, list(request.lambdas)) == ("def", ["t/note", "t/work"])
     assert 1 <= request.max_tasks <= 256
+    (other,) = world.controller.async_requests
+    assert (other.lane, list(other.lambdas), other.call, other.ack) == ("async", ["t/nap", "t/stubborn"], 1, 0)
+
+
+@virtual(inline)
+async def test_each_kind_of_lambda_is_asked_for_by_its_own_room(world: World) -> None:
+    assert (world.controller.requests[0].max_tasks, world.controller.async_requests[0].max_tasks) == (1, 256)
+    world.controller.give(*(claim(f"0-{number}", "t/nap", b'{"seconds":20}') for number in range(256)))
+    world.controller.give(claim("0-b"))
+    await world.settle()
+    assert ran == ["x"]
+    assert len(world.controller.async_requests) == 1, "no room there"
+    assert len(world.controller.requests) == 2
+
+
+@virtual(inline)
+async def test_the_lanes_share_the_slots_of_the_table(world: World) -> None:
+    taken = world.table.slots - 100
+    world.executor.ledger._free[:taken] = []
+    world.controller.put(c.NextWorkReply(), "async")
+    await asyncio.sleep(1)
+    assert world.controller.async_requests[-1].max_tasks == 100 - world.controller.requests[-1].max_tasks
 
 
 @virtual(inline)

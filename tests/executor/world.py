@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from google.protobuf.message import DecodeError
+
 import atf
 from atf.config import ExecutorSettings, Timing
 from atf.errors import AtfError
@@ -95,37 +97,50 @@ def claim(
     )
 
 
+def _lambda_of(claim: t.Claim) -> str:
+    try:
+        return str(getattr(t.TaskSpec.FromString(claim.spec), "lambda"))
+    except DecodeError:
+        return ""
+
+
 class FakeController:
-    """Answers NextWork with what the test gives it; an error is raised. Waits like a long poll."""
+    """Answers NextWork with what the test gives it; an error is raised. Waits like a long poll, and has what each lane can run."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.requests: list[c.NextWorkRequest] = []
+        """Of the lane of `def` lambdas."""
+        self.async_requests: list[c.NextWorkRequest] = []
         self.number = 0
         self._runtime = runtime
-        self._answers: deque[c.NextWorkReply | AtfError] = deque()
-        self._given = asyncio.Event()
+        self._answers: dict[str, deque[c.NextWorkReply | AtfError]] = {"def": deque(), "async": deque()}
+        self._given = asyncio.Condition()
 
     def give(self, *claims: t.Claim, draining: bool = False, age: float = 0, number: int | None = None) -> None:
         if claims and number is None:
             self.number += 1
         sent_us = self._runtime.boottime_us() - round(age * 1_000_000)
         numbered = number if number is not None else self.number if claims else 0
-        self.put(c.NextWorkReply(number=numbered, claims=claims, claim_sent_us=sent_us, draining=draining))
+        lane = "async" if claims and _lambda_of(claims[0]) in {"t/nap", "t/stubborn"} else "def"
+        self.put(c.NextWorkReply(number=numbered, claims=claims, claim_sent_us=sent_us, draining=draining), lane)
 
-    def put(self, answer: c.NextWorkReply | AtfError) -> None:
-        self._answers.append(answer)
-        self._given.set()
+    def put(self, answer: c.NextWorkReply | AtfError, lane: str = "def") -> None:
+        self._answers[lane].append(answer)
+        self._runtime.spawn(self._tell(), name="given")
+
+    async def _tell(self) -> None:
+        async with self._given:
+            self._given.notify_all()
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
-        self.requests.append(request)
+        (self.requests if request.lane == "def" else self.async_requests).append(request)
+        answers = self._answers[request.lane]
         try:
-            async with asyncio.timeout(request.wait_us / 1_000_000):
-                while not self._answers:
-                    self._given.clear()
-                    await self._given.wait()
+            async with asyncio.timeout(request.wait_us / 1_000_000), self._given:
+                await self._given.wait_for(lambda: answers)
         except TimeoutError:
             return c.NextWorkReply()
-        answer = self._answers.popleft()
+        answer = answers.popleft()
         if isinstance(answer, AtfError):
             raise answer
         return answer

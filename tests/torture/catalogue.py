@@ -104,6 +104,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     },
     "Controller.NextWork": {
         ("executor_id",): Rule(_must(_NAME), "executor_id"),
+        ("lane",): Rule(_must("[a-z]{0,16}"), "lane"),
         ("lambdas",): Rule(_must(f"{_NAME}/{_NAME}"), "lambda"),
         ("boot_id",): Rule(lambda _: PRECONDITION, "host"),
     },
