@@ -95,6 +95,8 @@ def encode_result(name: str, value: Any) -> tuple[bytes, t.Encoding]:
 
 
 def _json_result(name: str, value: Any) -> bytes:
+    if value is None:
+        return b"null"
     try:
         result = msgspec.json.encode(value)
         found = _not_finite(msgspec.to_builtins(value)) if _may_hide(result) else ""

@@ -7,6 +7,7 @@ and the tests walk it.
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -137,6 +138,7 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
+@functools.lru_cache(maxsize=8192)  # of those that pass: a call is made for every task
 def check_lambda(name: str) -> str:
     """A lambda's full name, "namespace/name".
 
@@ -162,6 +164,7 @@ def check_id(task_id: str) -> str:
     return task_id
 
 
+@functools.lru_cache(maxsize=16_384)  # of those that pass: every role that moves a task asks several times
 def partition_of(stored_id: str, partitions: int) -> int:
     """The partition that a stored id ("<partition>-<id>") names.
 

@@ -37,6 +37,7 @@ class HeldTask:
         "lease_us",
         "losses",
         "lost",
+        "nonce",
         "outcome",
         "overrun",
         "progress",
@@ -52,14 +53,14 @@ class HeldTask:
         "task_id",
         "timed_out",
         "timeout",
-        "token",
         "waiting_since",
     )
 
     def __init__(self, claim: t.Claim, lease_us: int, now: float) -> None:
+        token = claim.token
         self.task_id = claim.task_id
-        self.token = claim.token
-        self.counter = self.token.counter
+        self.counter = token.counter
+        self.nonce = token.nonce
         self.attempt = claim.attempt
         self.run = claim.run
         self.losses = claim.losses
@@ -69,10 +70,11 @@ class HeldTask:
         except DecodeError:
             self.spec = t.TaskSpec()  # no lambda has this one's name; what runs it says so
         self.lambda_name: str = getattr(self.spec, "lambda")  # a word of Python's
-        most = self.spec.options.max_losses or DEFAULT_MAX_LOSSES
-        self.alone = claim.alone or (claim.losses > 0 and claim.losses >= most - 1)
+        options = self.spec.options
+        most = options.max_losses or DEFAULT_MAX_LOSSES
+        self.alone = claim.alone or (self.losses > 0 and self.losses >= most - 1)
         """Whether nothing else may run beside it: if its executor dies again, it was the cause."""
-        self.timeout = self.spec.options.timeout_us / US
+        self.timeout = options.timeout_us / US
         """Seconds of one run; 0: none."""
         self.lease_us = lease_us
         """CLOCK_BOOTTIME of the sending of the request that got or last renewed the lease."""
@@ -111,7 +113,15 @@ class HeldTask:
 
     def ref(self) -> t.ClaimRef:
         """The claim as other roles know it."""
-        return t.ClaimRef(task_id=self.task_id, token=self.token)
+        ref = t.ClaimRef()
+        self.write(ref)
+        return ref
+
+    def write(self, ref: t.ClaimRef) -> None:
+        """Makes a message name the claim."""
+        ref.task_id = self.task_id
+        token = ref.token
+        token.counter, token.nonce = self.counter, self.nonce
 
 
 class Ledger:
@@ -143,7 +153,7 @@ class Ledger:
             oldest = self._table.oldest_lease_us
             for task in tasks:
                 task.slot = self._free.pop()
-                self._table.fill(task.slot, task.task_id, task.counter, task.token.nonce, suspect=task.losses > 0)
+                self._table.fill(task.slot, task.task_id, task.counter, task.nonce, suspect=task.losses > 0)
                 self.tasks[task.task_id] = task
                 oldest = min(oldest, task.lease_us) if oldest else task.lease_us
             self._table.oldest_lease_us = oldest

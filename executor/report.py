@@ -91,15 +91,13 @@ class Report:
             task.outcome, task.spec.options, task.attempt, self._runtime.random
         )
         task.ended_at = task.ended_at or self._runtime.monotonic()
-        return h.Result(
-            claim=task.ref(),
-            outcome=outcome,
-            result=result,
-            encoding=cast("t.Encoding", encoding),
-            error=error,
-            retry_in_us=retry_in_us,
-            ran_us=round((task.ended_at - task.started_at) * US) if task.started else 0,
-        )
+        ended = h.Result()
+        task.write(ended.claim)
+        ended.outcome, ended.result, ended.encoding = outcome, result, cast("t.Encoding", encoding)
+        ended.error, ended.retry_in_us = error, retry_in_us
+        if task.started:
+            ended.ran_us = round((task.ended_at - task.started_at) * US)
+        return ended
 
     async def _set_results(self, batch: list[tuple[HeldTask, h.Result]]) -> Sequence[h.Verdict]:
         now = self._runtime.monotonic()

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from atf import task as rules
-from atf.durability import Durability
 from atf.errors import AlreadyExists, AtfError, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -24,7 +23,7 @@ from atf.store.store import Store
 from atf.store.types import NewTask, Scheduled
 
 from .lambdas import Lambdas
-from .validate import check_durability, check_spec, check_when, filled_in, shown, spec_lambda, spec_lambdas
+from .validate import asked_durability, check_spec, check_when, filled_in, shown, spec_lambda, spec_lambdas
 
 MAX_REQUESTS: Final = 1_000
 """Of one ScheduleMany."""
@@ -60,59 +59,67 @@ class Scheduling:
         if not lane.sending:
             lane.sending = True
             self._runtime.spawn(self._send(lane), name="schedule")
-        return _reply(task, await future)
+        scheduled = await future
+        if scheduled.conflict:
+            raise _taken(task)
+        reply = f.ScheduleReply()
+        _fill(reply, scheduled)
+        return reply
 
     async def many(self, requests: Sequence[f.ScheduleRequest]) -> f.ScheduleManyReply:
         """Many tasks; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
         if len(requests) > MAX_REQUESTS:
             raise InvalidArgument(f"{len(requests)} requests: at most {MAX_REQUESTS} in one call")
         await self._lambdas.load(spec_lambdas(requests))
-        results = [f.ScheduleResult() for _ in requests]
+        reply = f.ScheduleManyReply()
         tasks: list[tuple[f.ScheduleResult, NewTask]] = []
-        for result, request in zip(results, requests, strict=True):
+        for request in requests:
+            result = reply.results.add()
             try:
                 tasks.append((result, self._new_task(request)))
             except AtfError as error:
-                result.error.CopyFrom(_error(error))
+                _fail(result.error, error)
         stored = await self._store.schedule_each([task for _, task in tasks])
         away = [each for each in stored if isinstance(each, AtfError)]
         if away and len(away) == len(stored):
             raise away[0]
         for (result, task), scheduled in zip(tasks, stored, strict=True):
-            try:
-                if isinstance(scheduled, AtfError):
-                    raise scheduled
-                result.reply.CopyFrom(_reply(task, scheduled))
-            except AtfError as error:
-                result.error.CopyFrom(_error(error))
-        return f.ScheduleManyReply(results=results)
+            if isinstance(scheduled, AtfError):
+                _fail(result.error, scheduled)
+            elif scheduled.conflict:
+                _fail(result.error, _taken(task))
+            else:
+                _fill(result.reply, scheduled)
+        return reply
 
     def _new_task(self, request: f.ScheduleRequest) -> NewTask:
         task_id = rules.check_id(shown(request.id)) if request.id else new_id(self._runtime.random)
-        check_spec(request.spec)
-        check_durability(request.durability)
+        asked = request.spec
+        check_spec(asked)
+        durability = asked_durability(request.durability)
         at_us, delay_us = check_when(request, self._runtime.wall_us())
-        known = self._lambdas.get(spec_lambda(request.spec))
+        known = self._lambdas.get(spec_lambda(asked))
         spec = t.TaskSpec()
-        spec.CopyFrom(request.spec)
-        spec.options.CopyFrom(filled_in(request.spec.options, known.options))
-        spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
+        spec.CopyFrom(asked)
         options = spec.options
+        options.CopyFrom(filled_in(asked.options, known.options))
+        spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
         options.max_attempts = min(options.max_attempts, self._cap)
+        ordering_key = spec.ordering_key
         return NewTask(
-            id=task_id,
-            partition=self._store.partition_for(spec.ordering_key or task_id),
-            lambda_name=known.record.name,
-            priority=options.priority,
-            spec=spec.SerializeToString(deterministic=True),
-            digest=digest(request),
-            at_us=at_us,
-            delay_us=delay_us,
-            max_attempts=options.max_attempts,
-            max_losses=options.max_losses,
-            retention_us=options.retention_us,
-            ordering_key=spec.ordering_key,
-            durability=Durability(request.durability or Durability.RELAXED),
+            task_id,
+            self._store.partition_for(ordering_key or task_id),
+            known.record.name,
+            options.priority,
+            spec.SerializeToString(deterministic=True),
+            digest(request),
+            at_us,
+            delay_us,
+            options.max_attempts,
+            options.max_losses,
+            options.retention_us,
+            ordering_key,
+            durability,
         )
 
     async def _send(self, lane: _Lane) -> None:
@@ -151,19 +158,19 @@ def digest(request: f.ScheduleRequest) -> bytes:
     return hashlib.blake2b(request.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
 
 
-def _reply(task: NewTask, scheduled: Scheduled) -> f.ScheduleReply:
-    if scheduled.conflict:
-        raise AlreadyExists(f"task id {task.id!r} is taken by another request; the same request again would be fine")
-    return f.ScheduleReply(
-        id=scheduled.id,
-        existed=scheduled.existed,
-        scheduled_at_us=scheduled.scheduled_at_us,
-        durability=cast("t.Durability", int(scheduled.durability)),
-    )
+def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:
+    reply.id = scheduled.id
+    reply.existed = scheduled.existed
+    reply.scheduled_at_us = scheduled.scheduled_at_us
+    reply.durability = cast("t.Durability", scheduled.durability)
 
 
-def _error(error: AtfError) -> f.Error:
-    return f.Error(code=error.code, message=str(error)[:_MAX_SENTENCE_CHARS], reason=error.reason)
+def _taken(task: NewTask) -> AlreadyExists:
+    return AlreadyExists(f"task id {task.id!r} is taken by another request; the same request again would be fine")
+
+
+def _fail(said: f.Error, error: AtfError) -> None:
+    said.code, said.message, said.reason = error.code, str(error)[:_MAX_SENTENCE_CHARS], error.reason
 
 
 def _copy(error: Exception) -> Exception:

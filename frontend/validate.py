@@ -23,6 +23,8 @@ MAX_REGISTERED_AT_ONCE: Final = 1_000
 MIN_ENQUEUE_TIMEOUT_US: Final = rules.US // 10
 """Shorter than a popped id may take to its claim, every task would be pushed twice."""
 _SHOWN_CHARS: Final = 80
+_ENCODINGS: Final = frozenset({t.JSON, t.RAW})
+_DURABILITIES: Final = {t.DURABILITY_UNSPECIFIED: Durability.RELAXED, **{int(each): each for each in Durability}}
 
 
 def check_when(request: f.ScheduleRequest, now_us: int) -> tuple[int | None, int]:
@@ -40,10 +42,12 @@ def check_when(request: f.ScheduleRequest, now_us: int) -> tuple[int | None, int
     return None, request.delay_us
 
 
-def check_durability(durability: int) -> None:
-    """The class that a request asks for; unset is what the frontend is set to."""
-    if durability not in {t.DURABILITY_UNSPECIFIED, *Durability}:
-        raise InvalidArgument(f"durability {durability}: use RELAXED (1), DISK (2) or REPLICATED (3)")
+def asked_durability(number: int) -> Durability:
+    """The class that a request asks for; the least where it names none."""
+    durability = _DURABILITIES.get(number)
+    if durability is None:
+        raise InvalidArgument(f"durability {number}: use RELAXED (1), DISK (2) or REPLICATED (3)")
+    return durability
 
 
 def check_spec(spec: t.TaskSpec) -> None:
@@ -54,11 +58,12 @@ def check_spec(spec: t.TaskSpec) -> None:
             f"payload: {len(spec.payload)} bytes, at most {rules.MAX_PAYLOAD_BYTES} (1 MiB); store large data elsewhere and"
             " pass where it is"
         )
-    if spec.encoding not in {t.JSON, t.RAW}:
+    if spec.encoding not in _ENCODINGS:
         raise InvalidArgument(f"encoding {spec.encoding}: use JSON (0) or RAW (1)")
     if spec.HasField("options"):
         check_options(spec.options)
-    _check_labels(spec)
+    if spec.labels:
+        _check_labels(spec)
     if spec.ordering_key:
         rules.check_name(shown(spec.ordering_key), "ordering_key")
 

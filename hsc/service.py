@@ -35,7 +35,8 @@ from atf.task import (
 MAX_RAN_US: Final = 366 * 86_400 * US
 MAX_CLAIM_BYTES: Final = MAX_BATCH_BYTES - (64 << 10)
 """Of claims in one answer; the ids that are lost or deferred come on top."""
-_OUTCOMES: Final = frozenset(int(each) for each in Outcome)
+_OUTCOMES: Final = {int(each): each for each in Outcome}
+_ENCODINGS: Final = frozenset({t.JSON, t.RAW})
 _WORD: Final = re.compile(r"[!-~]{1,128}")
 
 T = TypeVar("T")
@@ -59,9 +60,10 @@ class HscService:
         ids = [each for each in dict.fromkeys(request.task_ids) if self._exists(each)]
         bad = set(request.task_ids).difference(ids)
         batch = await self._store.claim(request.executor_id, request.nonce, ids, MAX_CLAIM_BYTES)
-        return h.ClaimTasksReply(
-            claims=[_claim(each) for each in batch.claims], lost=[*batch.lost, *sorted(bad)], deferred=batch.deferred
-        )
+        reply = h.ClaimTasksReply(lost=[*batch.lost, *sorted(bad)], deferred=batch.deferred)
+        for each in batch.claims:
+            _fill(reply.claims.add(), each)
+        return reply
 
     async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
         """Renews leases, and says which runs have started."""
@@ -158,39 +160,35 @@ def _check_count(name: str, count: int, most: int) -> None:
 
 
 def _held(claim: t.ClaimRef) -> Held:
-    return Held(claim.task_id, claim.token.counter, claim.token.nonce)
+    token = claim.token
+    return Held(claim.task_id, token.counter, token.nonce)
 
 
-def _claim(claimed: Claimed) -> t.Claim:
-    return t.Claim(
-        task_id=claimed.task_id,
-        token=t.Token(counter=claimed.counter, nonce=claimed.nonce),
-        spec=claimed.spec,
-        attempt=claimed.attempt,
-        run=claimed.run,
-        losses=claimed.losses,
-        scheduled_at_us=claimed.scheduled_at_us,
-        alone=claimed.alone,
-    )
+def _fill(claim: t.Claim, claimed: Claimed) -> None:
+    claim.task_id, claim.spec, claim.scheduled_at_us = claimed.task_id, claimed.spec, claimed.scheduled_at_us
+    claim.attempt, claim.run, claim.losses, claim.alone = claimed.attempt, claimed.run, claimed.losses, claimed.alone
+    token = claim.token
+    token.counter, token.nonce = claimed.counter, claimed.nonce
 
 
 def _result(result: h.Result) -> RunResult:
-    task_id = result.claim.task_id
-    if result.outcome not in _OUTCOMES:
-        raise InvalidArgument(f"result of {task_id!r}: outcome {result.outcome} is none of SUCCEEDED to STOPPED")
-    if len(result.result) > MAX_RESULT_BYTES:
-        raise InvalidArgument(f"result of {task_id!r}: {len(result.result)} bytes, at most {MAX_RESULT_BYTES} (64 KiB)")
-    if result.encoding not in {t.JSON, t.RAW}:
-        raise InvalidArgument(f"result of {task_id!r}: encoding {result.encoding}; use JSON (0) or RAW (1)")
+    held, value, encoding, error = _held(result.claim), result.result, result.encoding, result.error
+    outcome = _OUTCOMES.get(result.outcome)
+    if outcome is None:
+        raise InvalidArgument(f"result of {held.task_id!r}: outcome {result.outcome} is none of SUCCEEDED to STOPPED")
+    if len(value) > MAX_RESULT_BYTES:
+        raise InvalidArgument(f"result of {held.task_id!r}: {len(value)} bytes, at most {MAX_RESULT_BYTES} (64 KiB)")
+    if encoding not in _ENCODINGS:
+        raise InvalidArgument(f"result of {held.task_id!r}: encoding {encoding}; use JSON (0) or RAW (1)")
     return RunResult(
-        held=_held(result.claim),
-        outcome=Outcome(result.outcome),
-        result=result.result,
-        encoding=int(result.encoding),
-        error=clip(result.error),
-        retry_in_us=_clamped(result.retry_in_us, MAX_AHEAD_US),
-        ran_us=_clamped(result.ran_us, MAX_RAN_US),
-        ended_ago_us=_clamped(result.ended_ago_us, MAX_RAN_US),
+        held,
+        outcome,
+        value,
+        encoding,
+        clip(error) if error else "",
+        _clamped(result.retry_in_us, MAX_AHEAD_US),
+        _clamped(result.ran_us, MAX_RAN_US),
+        _clamped(result.ended_ago_us, MAX_RAN_US),
     )
 
 
@@ -199,4 +197,4 @@ def _clamped(us: int, most: int) -> int:
 
 
 def _encoded(verdicts: Iterable[Verdict]) -> list[h.Verdict]:
-    return [cast("h.Verdict", int(each)) for each in verdicts]
+    return cast("list[h.Verdict]", list(verdicts))

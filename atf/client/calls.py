@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .transport import ForkSafeChannel
 
 Q = TypeVar("Q")
-R = TypeVar("R")
 
 TRY_TIMEOUT: Final = 10.0
 """Seconds that one try of a call may take."""
@@ -64,7 +63,7 @@ class Calls:
         if self._coalescer is None or self._loop is not loop:  # the first call, or the first of a forked process
             self._loop, self._coalescer = loop, Coalescer(self._schedule_many, self._runtime)
         coalescer = self._coalescer
-        return await self._repeat(lambda timeout: _within(coalescer.schedule(request), timeout))
+        return await self._repeat(lambda timeout: coalescer.schedule(request, timeout))
 
     async def schedule_all(self, requests: Sequence[f.ScheduleRequest]) -> list[f.ScheduleReply | AtfError]:
         """What became of each request; they travel in as few calls as hold them."""
@@ -96,8 +95,8 @@ class Calls:
             return [error if isinstance(answer, _AGAIN) else answer for answer in answers]
         return answers
 
-    async def _schedule_many(self, request: f.ScheduleManyRequest) -> f.ScheduleManyReply:
-        return await self._connected().schedule_many(request, timeout=min(TRY_TIMEOUT, self._timeout))
+    async def _schedule_many(self, request: f.ScheduleManyRequest, timeout: float) -> f.ScheduleManyReply:
+        return await self._connected().schedule_many(request, timeout=timeout)
 
     async def get_task(self, request: f.GetTaskRequest) -> t.Task:
         return await self._repeat(lambda timeout: self._connected().get_task(request, timeout=timeout))
@@ -149,21 +148,14 @@ class Calls:
     async def _repeat(self, call: Callable[[float], Awaitable[Q]]) -> Q:
         """Calls until it is answered or the time is over; `call` is given the seconds that one try may take."""
         begun = self._runtime.monotonic()
-        pauses = Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
+        pauses: Pauses | None = None
         while True:
             left = begun + self._timeout - self._runtime.monotonic()
             try:
                 return await call(max(0.001, min(TRY_TIMEOUT, left)))
             except _AGAIN:
+                pauses = pauses or Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
                 wait = pauses.next()
                 if self._closed or self._runtime.monotonic() + wait >= begun + self._timeout:
                     raise
                 await asyncio.sleep(wait)
-
-
-async def _within(work: Awaitable[R], seconds: float) -> R:
-    try:
-        async with asyncio.timeout(seconds):
-            return await work
-    except TimeoutError:
-        raise DeadlineExceeded(f"Schedule: no answer within {seconds:g} s") from None

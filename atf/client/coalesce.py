@@ -24,12 +24,14 @@ MAX_CALLS: Final = 4
 _BY_CODE: Final = {kind.code: kind for kind in BY_REASON.values() if kind.__base__ is AtfError}
 """For reasons that this version does not know."""
 
-Send = Callable[[f.ScheduleManyRequest], Awaitable[f.ScheduleManyReply]]
+Send = Callable[[f.ScheduleManyRequest, float], Awaitable[f.ScheduleManyReply]]
+"""Makes a call, which takes at most so many seconds."""
 
 
 class _Waiting(NamedTuple):
     request: f.ScheduleRequest
     size: int
+    until: float  # monotonic; a call that it travels in ends by then
     done: asyncio.Future[f.ScheduleReply]
 
 
@@ -43,13 +45,19 @@ class Coalescer:
         self._waiting_bytes = 0
         self._calls = 0
 
-    async def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
+    async def schedule(self, request: f.ScheduleRequest, timeout: float) -> f.ScheduleReply:
         """Sends one request, in company if there is any.
+
+        Args:
+            request: with its id.
+            timeout: seconds. No timer of its own watches over it: every call ends by the time of the first one in it, and
+                this one waits for no other call than those under way.
 
         Raises:
             AtfError: what became of this request, or of the call that it travelled in.
         """
-        waiting = _Waiting(request, request.ByteSize(), asyncio.get_running_loop().create_future())
+        done: asyncio.Future[f.ScheduleReply] = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(request, request.ByteSize(), self._runtime.monotonic() + timeout, done)
         self._waiting.append(waiting)
         self._waiting_bytes += waiting.size
         self._fill_calls()
@@ -67,7 +75,8 @@ class Coalescer:
         batch = self._take()  # a turn of the loop later, so that what is scheduled in one turn travels together
         try:
             if batch:
-                reply = await self._send(f.ScheduleManyRequest(requests=[each.request for each in batch]))
+                timeout = max(0.001, min(each.until for each in batch) - self._runtime.monotonic())
+                reply = await self._send(f.ScheduleManyRequest(requests=[each.request for each in batch]), timeout)
                 _settle(batch, reply.results)
         except AtfError as error:
             for each in batch:

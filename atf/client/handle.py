@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from atf.durability import Durability
 from atf.errors import TaskCancelled, TaskFailed
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+_WORDS: Final = {int(each): each.word for each in Durability}
 
 
 class Handle(Generic[R]):
@@ -38,7 +40,7 @@ class Handle(Generic[R]):
         durability: int = 0,
     ) -> None:
         self.id = task_id
-        self.durability = next((each.word for each in Durability if each == durability), "")
+        self.durability = _WORDS.get(durability, "")
         self._client = client
         self._portal = portal
         self._decode = decode

@@ -39,20 +39,12 @@ class Adding(Caller):
 
         async def call(partition: int, batch: list[NewTask]) -> list[Scheduled | AtfError]:
             args: list[Arg] = []
-            for each in batch:
+            ids = [f"{partition}-{each.id}" for each in batch]
+            for task_id, each in zip(ids, batch, strict=True):
                 limits = library.limits(each.max_attempts, each.max_losses, each.retention_us)
                 at = "" if each.at_us is None else each.at_us
                 queue = keys.queue(each.lambda_name, each.priority)
-                args += (
-                    f"{partition}-{each.id}",
-                    queue,
-                    each.spec,
-                    each.digest,
-                    at,
-                    each.delay_us,
-                    limits,
-                    each.ordering_key,
-                )
+                args += (task_id, queue, each.spec, each.digest, at, each.delay_us, limits, each.ordering_key)
             demand = self._at_least(batch[0].durability)
             try:
                 reply = await self._call("schedule", partition, args, demand=demand)
@@ -60,8 +52,8 @@ class Adding(Caller):
                 return [error] * len(batch)
             met = self._link.met(keys.record(partition), demand)
             return [
-                Scheduled(f"{partition}-{each.id}", what > 0, what == 2, int(at), met)
-                for each, (what, at) in zip(batch, reply, strict=True)
+                Scheduled(task_id, what > 0, what == 2, int(at), met)
+                for task_id, (what, at) in zip(ids, reply, strict=True)
             ]
 
         return await by_partition(

@@ -71,14 +71,16 @@ async def by_partition(
 def _split(
     places: list[int], items: Sequence[T], size: Callable[[T], int], kind: Callable[[T], Hashable]
 ) -> list[list[int]]:
-    batches: list[list[int]] = [[]]
-    weight = 0
+    batch: list[int] = []
+    batches, weight, last = [batch], 0, kind(items[places[0]])
     for place in places:
-        more = size(items[place])
-        full = len(batches[-1]) == MAX_BATCH or weight + more > CALL_BYTES
-        if batches[-1] and (full or kind(items[batches[-1][-1]]) != kind(items[place])):
-            batches.append([])
+        item = items[place]
+        more, this = size(item), kind(item)
+        if batch and (len(batch) == MAX_BATCH or weight + more > CALL_BYTES or this != last):
+            batch = []
+            batches.append(batch)
             weight = 0
-        batches[-1].append(place)
+        batch.append(place)
         weight += more
+        last = this
     return batches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from atf.errors import AtfError, StoreSettling, Unavailable
 from atf.task import MAX_BATCH, US
@@ -12,6 +13,8 @@ from .base import Caller
 from .batches import CALL_BYTES, by_partition
 from .connection import Arg
 from .types import Beat, ClaimBatch, Claimed, Held, RunResult, Verdict
+
+_VERDICTS: Final = {int(each): each for each in Verdict}
 
 
 class Claims(Caller):
@@ -82,7 +85,7 @@ class Claims(Caller):
             args: list[Arg] = [self._lease_us]
             for each in batch:
                 args += (*each.held, int(each.started), each.progress)
-            return [Verdict(each) for each in await self._call("heartbeat", partition, args)]
+            return [_VERDICTS[each] for each in await self._call("heartbeat", partition, args)]
 
         return await by_partition(beats, lambda each: self._partition(each.held.task_id), call, failed=_unknown)
 
@@ -95,9 +98,9 @@ class Claims(Caller):
         async def call(partition: int, batch: list[RunResult]) -> list[Verdict]:
             args: list[Arg] = []
             for each in batch:
-                args += (*each.held, int(each.outcome), each.result, each.encoding, each.error)
-                args += (each.retry_in_us, each.ran_us, each.ended_ago_us)
-            return [Verdict(each) for each in await self._call("finish", partition, args)]
+                held, outcome, result, encoding, error, retry_in_us, ran_us, ended_ago_us = each
+                args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us, ended_ago_us)
+            return [_VERDICTS[each] for each in await self._call("finish", partition, args)]
 
         def size(each: RunResult) -> int:
             return len(each.result) + len(each.error)
