@@ -164,7 +164,7 @@ def _task_violations(
         return [f"{task_id}: {status.name}, and stands in {places}"]
     if status in FINISHED:
         listed = f"{name}:{status.name}" in found.data.get(f"{record}:sweep", ("set", ()))[1]
-        left = not {"e", "x", "w", "o"} & set(task)
+        left = not {"x", "w"} & set(task) and not (task.get("e") or task.get("o"))
         return (
             []
             if listed and left

@@ -17,7 +17,7 @@ register('cancel', {'allow-oom'}, function(keys, args)
       redis.call('HSET', task_key(P, id), 'x', '1')
       answer[#answer + 1] = {status, 0, 1}
     else
-      rest(P, id, task[2], status, 'CANCELLED', now, task[3], task[4], task[5])
+      rest(P, AT_ONCE, id, task[2], status, 'CANCELLED', now, task[3], task[4], task[5], false)
       answer[#answer + 1] = {'CANCELLED', 1, 0}
     end
   end

@@ -11,28 +11,34 @@ register('claim', {'allow-oom'}, function(keys, args)
   if settled then return {'settling', fmt(settled - now)} end
 
   local answer, leased, any_size, full = {}, {}, args[8] == '1', false
-  for i = 9, #args do
-    local id = args[i]
-    local task = full and {} or redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'o', 'q', 'spec', 'a', 'r', 'l', 'at', 'z')
-    local again = task[1] == 'CLAIMED' and task[3] == nonce and task[4] == owner  -- this very call, once more
-    if full then
-      answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
-    elseif task[1] ~= 'ENQUEUED' and not again then
-      answer[#answer + 1] = {id}
-    elseif #task[6] + CLAIM_OVERHEAD > bytes and not any_size then
-      answer[#answer + 1] = {id, ''}
-      full = true  -- what comes after it is not given before it
-    else
-      local counter, run = tonumber(task[2] or 0), tonumber(task[8] or 0)
-      if not again then
-        counter, run = math.max(counter + 1, now), run + 1
-        move(P, id, task[5], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
-        leased[task[5]] = true
+  gathering(function(sets)
+    for i = 9, #args do
+      local id = args[i]
+      local task = full and {} or redis.call('HMGET', task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'r')
+      local holder = task[1] == 'CLAIMED' and redis.call('HMGET', task_key(P, id), 'n', 'o') or {}
+      local again = holder[1] == nonce and holder[2] == owner  -- this very call, once more
+      if full then
+        answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
+      elseif task[1] ~= 'ENQUEUED' and not again then
+        answer[#answer + 1] = {id}
+      elseif #task[3] + CLAIM_OVERHEAD > bytes and not any_size then
+        answer[#answer + 1] = {id, ''}
+        full = true  -- what comes after it is not given before it
+      else
+        local counter, run = tonumber(task[5] or 0), tonumber(task[6] or 0)
+        if not again then
+          counter, run = math.max(counter + 1, now), run + 1
+          move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
+          leased[task[2]] = true
+        end
+        -- The first run has nothing behind it: a field that is not there costs most of all to read.
+        local earlier = run == 1 and {} or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z')
+        local attempt = fmt(tonumber(earlier[1] or 0) + 1)
+        answer[#answer + 1] = {id, fmt(counter), task[3], attempt, fmt(run), earlier[2] or '0', task[4], earlier[3] or '0'}
+        bytes, any_size = bytes - #task[3] - CLAIM_OVERHEAD, false
       end
-      answer[#answer + 1] = {id, fmt(counter), task[6], fmt(tonumber(task[7] or 0) + 1), fmt(run), task[9] or '0', task[10], task[11] or '0'}
-      bytes, any_size = bytes - #task[6] - CLAIM_OVERHEAD, false
     end
-  end
+  end)
   -- the queue's next visit may be later than the lease's end: its enqueue timeout may be long, its lambda paused
   for queue in pairs(leased) do visit_by(P, queue, now + timeout) end
   return answer

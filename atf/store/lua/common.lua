@@ -12,12 +12,35 @@ local MOVED = {  -- the field that holds the time of the last move into a state
 }
 local OUTBOX = '>'  -- the outbox's member in the due index; no queue can have this name
 
-local fmt_of, fmt_text
+-- What was made before is remembered: to build a string costs as much as half a command.
+local REMEMBERED = 2000  -- then all is forgotten
+
+local texts, texts_count = {}, 0
 local function fmt(number)
-  if number ~= fmt_of then  -- most calls are about one instant
-    fmt_of, fmt_text = number, string.format('%.0f', number)  -- tostring and %d differ between servers for large numbers
+  local text = texts[number]
+  if not text then  -- most calls are about a few instants
+    if texts_count == REMEMBERED then texts, texts_count = {}, 0 end
+    text = string.format('%d', number)  -- tostring says 1.7e+15
+    texts[number], texts_count = text, texts_count + 1
   end
-  return fmt_text
+  return text
+end
+
+local function remembered(make)
+  local known, count = {}, 0
+  return function(P, name, more)
+    local names = known[P]
+    if not names then names = {}; known[P] = names end
+    local mores = names[name]
+    if not mores then mores = {}; names[name] = mores end
+    local key = mores[more or '']
+    if not key then
+      if count == REMEMBERED then known, count = {}, 0 end
+      key = make(P, name, more)
+      mores[more or ''], count = key, count + 1
+    end
+    return key
+  end
 end
 
 local function instant(given)
@@ -28,14 +51,19 @@ end
 
 -- keys; atf/store/keys.py documents each ---------------------------------------------------------------------------------
 
-local function task_key(P, id) return P .. ':t:' .. id end
-local function live_key(P, queue, status) return P .. ':s:' .. queue .. ':' .. status end
-local function done_key(P, name, status) return P .. ':f:' .. name .. ':' .. status end
-local function queue_key(P, queue) return P .. ':q:' .. queue end
-local function lambda_key(P, name) return P .. ':l:' .. name end
+local key_P, key_id, last_key
+local function task_key(P, id)
+  if id ~= key_id or P ~= key_P then key_P, key_id, last_key = P, id, P .. ':t:' .. id end
+  return last_key
+end
+local live_key = remembered(function(P, queue, status) return P .. ':s:' .. queue .. ':' .. status end)
+local done_key = remembered(function(P, name, status) return P .. ':f:' .. name .. ':' .. status end)
+local queue_key = remembered(function(P, queue) return P .. ':q:' .. queue end)
+local lambda_key = remembered(function(P, name) return P .. ':l:' .. name end)
 local function order_key(P, key) return P .. ':o:' .. key end
-local function list_key(P, queue) return 'rq:queue:' .. string.sub(P, 5) .. queue end  -- "atf:{0}" -> "{0}"
-local function lambda_of(queue) return string.sub(queue, 1, -3) end                    -- "ns/name:1" -> "ns/name"
+local list_key = remembered(function(P, queue) return 'rq:queue:' .. string.sub(P, 5) .. queue end)  -- "atf:{0}" -> "{0}"
+local lambda_of_ = remembered(function(_, queue) return string.sub(queue, 1, -3) end)                -- "ns/name:1" -> "ns/name"
+local function lambda_of(queue) return lambda_of_('', queue) end
 
 -- the due index ------------------------------------------------------------------------------------------------------------
 
@@ -68,12 +96,59 @@ local function note_server(P, server, durable, now, timeout)
   if settled and now < settled then return settled end
 end
 
+-- sets ---------------------------------------------------------------------------------------------------------------------
+
+-- Where the moves below write what they change in sets: at once, or gathered.
+local AT_ONCE = {
+  ZADD = function(key, score, member) redis.call('ZADD', key, score, member) end,
+  ZREM = function(key, member) redis.call('ZREM', key, member) end,
+  SADD = function(key, member) redis.call('SADD', key, member) end,
+}
+
+local PART = 1000  -- values of one command; Lua can unpack some thousands
+
+-- Calls work(sets), and then writes what it has put there: one command per set costs a fraction of one per task. The order does not
+-- matter, since a task moves once in a call at most. Also if `work` fails: what has moved must be found where it is now.
+local function gathering(work)
+  local order, values, noted = {}, {ZADD = {}, ZREM = {}}, {}
+  local function list(command, key)
+    local into = values[command][key]
+    if not into then
+      into = {}
+      values[command][key] = into
+      order[#order + 1] = {command, key, into}
+    end
+    return into
+  end
+  local done, failure = pcall(work, {
+    ZADD = function(key, score, member)
+      local into = list('ZADD', key)
+      local count = #into
+      into[count + 1], into[count + 2] = score, member
+    end,
+    ZREM = function(key, member)
+      local into = list('ZREM', key)
+      into[#into + 1] = member
+    end,
+    SADD = function(key, member)
+      if not noted[member] then redis.call('SADD', key, member) end
+      noted[member] = true
+    end,
+  })
+  for _, each in ipairs(order) do
+    for first = 1, #each[3], PART do
+      redis.call(each[1], each[2], unpack(each[3], first, math.min(first + PART - 1, #each[3])))
+    end
+  end
+  if not done then error(failure, 0) end
+end
+
 -- moves --------------------------------------------------------------------------------------------------------------------
 
 -- Moves a live task between two live states. `fields` are more fields to set.
-local function move(P, id, queue, from, to, score, now, ...)
-  if from ~= to then redis.call('ZREM', live_key(P, queue, from), id) end
-  redis.call('ZADD', live_key(P, queue, to), fmt(score), id)
+local function move(P, sets, id, queue, from, to, score, now, ...)
+  if from ~= to then sets.ZREM(live_key(P, queue, from), id) end
+  sets.ZADD(live_key(P, queue, to), fmt(score), id)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
 end
 
@@ -92,26 +167,30 @@ local function release(P, key, id, now)
   visit_by(P, task[2], at)
 end
 
+local sweep_key = remembered(function(P) return P .. ':sweep' end)
+local swept = remembered(function(_, name, status) return name .. ':' .. status end)
+
 -- Ends a task: out of the due index, into the set of its lambda and status until its retention is over. More fields to set
 -- may follow.
-local function rest(P, id, queue, from, to, now, limits, ordering, watched, ...)
+local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched, flagged, ...)
   local name = lambda_of(queue)
-  local retention = tonumber(string.match(limits or DEFAULT_LIMITS, '(%d+)$'))
-  redis.call('ZREM', live_key(P, queue, from), id)
-  redis.call('ZADD', done_key(P, name, to), fmt(now + retention), id)
-  redis.call('SADD', P .. ':sweep', name .. ':' .. to)
-  redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
-  redis.call('HDEL', task_key(P, id), 'e', 'x', 'w', 'o')
+  local retention = limits and tonumber(string.match(limits, '(%d+)$')) or DEFAULT_RETENTION
+  sets.ZREM(live_key(P, queue, from), id)
+  sets.ZADD(done_key(P, name, to), fmt(now + retention), id)
+  sets.SADD(sweep_key(P, ''), swept(P, name, to))
+  redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'e', '', 'o', '', ...)
+  if watched or flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
   if ordering then release(P, ordering, id, now) end
   if watched then redis.call('SPUBLISH', P .. ':bell:done', id) end
 end
 
 -- The field R with a run more that has ended: owner, start, end, attempt, why. The last ones are kept.
 local function with_run(runs, owner, started, ended, attempt, why)
-  local line = table.concat({owner, fmt(started), fmt(ended), fmt(attempt), why}, '\t') .. '\n'
-  local _, count = string.gsub(runs or '', '\n', '')
+  local line = owner .. '\t' .. string.format('%d\t%d\t%d\t', started, ended, attempt) .. why .. '\n'
+  if not runs then return line end
+  local _, count = string.gsub(runs, '\n', '')
   if count >= ENDED_RUNS_KEPT then runs = string.match(runs, '^[^\n]*\n(.*)$') end
-  return (runs or '') .. line
+  return runs .. line
 end
 
 -- A run has ended with its executor, or its lease has run out: CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
@@ -125,13 +204,13 @@ local function lose_task(P, id, now, why, shared)
   local started = tonumber(status == 'PROCESSING' and task[8] or 0)
   local runs = with_run(task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why .. (shared and ' (not counted)' or ''))
   if task[9] then
-    rest(P, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], 'l', losses, 'R', runs)
+    rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, 'l', losses, 'R', runs)
   elseif not shared and losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then
     local err = 'lost with its executor ' .. losses .. ' times; last: ' .. why
-    rest(P, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10], task[11], 'l', losses, 'R', runs, 'err', err)
+    rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10], task[11], false, 'l', losses, 'R', runs, 'err', err)
   else
     redis.call('HDEL', task_key(P, id), 'e', 'o')
-    move(P, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)
+    move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)
     if shared then redis.call('HSET', task_key(P, id), 'z', '1') end
     visit_by(P, queue, now)
   end

@@ -63,7 +63,7 @@ local function visit(P, queue, now, lease_now, budget)
     end
   end
   for i = #front, 1, -1 do
-    move(P, front[i], queue, 'ENQUEUED', 'ENQUEUED', expires, now, 'e', fmt(pushed - length))
+    move(P, AT_ONCE, front[i], queue, 'ENQUEUED', 'ENQUEUED', expires, now, 'e', fmt(pushed - length))
     length = redis.call('LPUSH', list, front[i])
     count.again = count.again + 1
   end

@@ -9,40 +9,36 @@ local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped'}
 register('finish', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer = {}
-  for i = 2, #args, 10 do
-    local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
-    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'lim', 'a', 'R', 'o', 'x', 'k', 'w', 'f')
-    local status, queue = task[1], task[4]
-    if not holds(status, counter, nonce, task[2], task[3]) then
-      answer[#answer + 1] = (task[12] == counter and task[3] == nonce) and 1 or 2
-    else
-      local attempts = tonumber(task[6] or 0) + 1
-      local ended = now - tonumber(args[i + 9])
-      local runs = with_run(task[7], task[8] or '', ended - tonumber(args[i + 8]), ended, attempts, WHY[outcome])
-      local fields = {'f', counter, 'a', attempts, 'R', runs}
-      local set = function(name, value) fields[#fields + 1] = name; fields[#fields + 1] = value end
-      local target, retry_at = 'FATAL_FAILURE', nil
-      if outcome == 1 then
-        target = 'SUCCESS'
-        set('res', args[i + 4])
-        if args[i + 5] ~= '0' then set('enc', args[i + 5]) end
+  gathering(function(sets)
+    for i = 2, #args, 10 do
+      local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
+      local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w')
+      local status, queue, limits, flagged = task[1], task[4], task[7], task[8]
+      if not holds(status, counter, nonce, task[2], task[3]) then
+        local before = task[3] == nonce and redis.call('HGET', task_key(P, id), 'f') == counter
+        answer[#answer + 1] = before and 1 or 2
       else
-        set('err', args[i + 6])
-        if task[9] then
-          target = 'CANCELLED'
-        elseif outcome ~= 3 and attempts < tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+')) then
-          target, retry_at = 'RETRIABLE_FAILURE', now + tonumber(args[i + 7])
+        -- The only run so far follows no other one: a field that is not there costs most of all to read.
+        local earlier = task[6] == '1' and {} or redis.call('HMGET', task_key(P, id), 'a', 'R')
+        local attempts = tonumber(earlier[1] or 0) + 1
+        local ended = now - tonumber(args[i + 9])
+        local runs = with_run(earlier[2], task[5] or '', ended - tonumber(args[i + 8]), ended, attempts, WHY[outcome])
+        if outcome == 1 then
+          if args[i + 5] ~= '0' then redis.call('HSET', task_key(P, id), 'enc', args[i + 5]) end
+          rest(P, sets, id, queue, status, 'SUCCESS', now, limits, task[9], task[10], flagged,
+            'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])
+        elseif flagged or outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+')) then
+          rest(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, task[9], task[10], flagged,
+            'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
+        else
+          local retry_at = now + tonumber(args[i + 7])
+          move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now,
+            'e', '', 'o', '', 'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
+          visit_by(P, queue, retry_at)
         end
+        answer[#answer + 1] = 1
       end
-      if retry_at then
-        redis.call('HDEL', task_key(P, id), 'e', 'o')
-        move(P, id, queue, status, target, retry_at, now, unpack(fields))
-        visit_by(P, queue, retry_at)
-      else
-        rest(P, id, queue, status, target, now, task[5], task[10], task[11], unpack(fields))
-      end
-      answer[#answer + 1] = 1
     end
-  end
+  end)
   return answer
 end)

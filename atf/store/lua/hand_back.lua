@@ -14,10 +14,10 @@ register('hand_back', {'allow-oom'}, function(keys, args)
     else
       redis.call('HSET', task_key(P, id), 'r', tonumber(task[6]) - 1)
       if task[5] then
-        rest(P, id, task[4], 'CLAIMED', 'CANCELLED', now, task[7], task[8], task[9])
+        rest(P, AT_ONCE, id, task[4], 'CLAIMED', 'CANCELLED', now, task[7], task[8], task[9], true)
       else
         redis.call('HDEL', task_key(P, id), 'e', 'o')
-        move(P, id, task[4], 'CLAIMED', 'ENQUEUED', now, now)
+        move(P, AT_ONCE, id, task[4], 'CLAIMED', 'ENQUEUED', now, now)
         visit_by(P, task[4], now)
       end
       answer[#answer + 1] = 1
@@ -29,7 +29,8 @@ register('hand_back', {'allow-oom'}, function(keys, args)
     local gone = false
     if task[1] == 'ENQUEUED' then
       local left = tonumber(redis.call('HGET', queue_key(P, task[2]), 'pushed') or 0) - redis.call('LLEN', list_key(P, task[2]))
-      gone = not task[3] or tonumber(task[3]) <= left
+      local entry = tonumber(task[3] or nil)
+      gone = not entry or entry <= left
     end
     if gone then
       redis.call('HDEL', task_key(P, id), 'e')

@@ -5,22 +5,24 @@
 register('heartbeat', {'allow-oom'}, function(keys, args)
   local P, now, timeout = keys[1], instant(args[1]), tonumber(args[2])
   local answer, leased = {}, {}
-  for i = 3, #args, 5 do
-    local id = args[i]
-    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'x', 'q')
-    if not holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then
-      answer[#answer + 1] = 2
-    else
-      if task[1] == 'CLAIMED' and args[i + 3] == '1' then
-        move(P, id, task[5], 'CLAIMED', 'PROCESSING', now + timeout, now)
+  gathering(function(sets)
+    for i = 3, #args, 5 do
+      local id = args[i]
+      local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'x', 'q')
+      if not holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then
+        answer[#answer + 1] = 2
       else
-        redis.call('ZADD', live_key(P, task[5], task[1]), fmt(now + timeout), id)
+        if task[1] == 'CLAIMED' and args[i + 3] == '1' then
+          move(P, sets, id, task[5], 'CLAIMED', 'PROCESSING', now + timeout, now)
+        else
+          sets.ZADD(live_key(P, task[5], task[1]), fmt(now + timeout), id)
+        end
+        leased[task[5]] = true
+        if args[i + 4] ~= '' then redis.call('HSET', task_key(P, id), 'p', args[i + 4]) end
+        answer[#answer + 1] = task[4] and 3 or 1
       end
-      leased[task[5]] = true
-      if args[i + 4] ~= '' then redis.call('HSET', task_key(P, id), 'p', args[i + 4]) end
-      answer[#answer + 1] = task[4] and 3 or 1
     end
-  end
+  end)
   for queue in pairs(leased) do visit_by(P, queue, now + timeout) end  -- only after the clock has stepped back can that be sooner
   return answer
 end)
