@@ -33,7 +33,7 @@ FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 2.0
 
 
-_AGAIN: Final = (Unavailable, DeadlineExceeded)
+AGAIN: Final = (Unavailable, DeadlineExceeded)
 """What a repetition may mend: the call was not done, or nobody knows whether it was."""
 
 
@@ -80,19 +80,19 @@ class Calls:
         answers: list[f.ScheduleReply | AtfError] = [Unavailable("not sent")] * len(batch)
 
         async def send(timeout: float) -> None:
-            left = [place for place, answer in enumerate(answers) if isinstance(answer, _AGAIN)]
+            left = [place for place, answer in enumerate(answers) if isinstance(answer, AGAIN)]
             request = f.ScheduleManyRequest(requests=[batch[place] for place in left])
             reply = await self._connected().schedule_many(request, timeout=timeout)
             for place, result in zip(left, reply.results, strict=True):
                 answers[place] = answer_of(result)
-            away = next((answer for answer in answers if isinstance(answer, _AGAIN)), None)
+            away = next((answer for answer in answers if isinstance(answer, AGAIN)), None)
             if away is not None:  # a partition of the store; the rest has got through
                 raise away
 
         try:
             await self._repeat(send)
         except AtfError as error:
-            return [error if isinstance(answer, _AGAIN) else answer for answer in answers]
+            return [error if isinstance(answer, AGAIN) else answer for answer in answers]
         return answers
 
     async def _schedule_many(self, request: f.ScheduleManyRequest, timeout: float) -> f.ScheduleManyReply:
@@ -153,7 +153,7 @@ class Calls:
             left = begun + self._timeout - self._runtime.monotonic()
             try:
                 return await call(max(0.001, min(TRY_TIMEOUT, left)))
-            except _AGAIN:
+            except AGAIN:
                 pauses = pauses or Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
                 wait = pauses.next()
                 if self._closed or self._runtime.monotonic() + wait >= begun + self._timeout:

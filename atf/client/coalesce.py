@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from atf.errors import BY_REASON, AtfError, Internal
 from atf.rpc import frontend_pb2 as f
@@ -33,6 +33,16 @@ class _Waiting(NamedTuple):
     size: int
     until: float  # monotonic; a call that it travels in ends by then
     done: asyncio.Future[f.ScheduleReply]
+
+
+class Sized(Protocol):
+    """What waits to be sent."""
+
+    @property
+    def size(self) -> int: ...
+
+
+W = TypeVar("W", bound=Sized)
 
 
 class Coalescer:
@@ -89,17 +99,19 @@ class Coalescer:
             self._fill_calls()
 
     def _take(self) -> list[_Waiting]:
-        batch: list[_Waiting] = []
-        size = 0
-        while self._waiting and len(batch) < MAX_BATCH:
-            if batch and size + self._waiting[0].size > MAX_CALL_BYTES:
-                break
-            each = self._waiting.popleft()
-            self._waiting_bytes -= each.size
-            if not each.done.done():  # else whoever called gave up
-                batch.append(each)
-                size += each.size
-        return batch
+        taken = take(self._waiting)
+        self._waiting_bytes -= sum(each.size for each in taken)
+        return [each for each in taken if not each.done.done()]  # of the others whoever called gave up
+
+
+def take(waiting: deque[W]) -> list[W]:
+    """Takes out the first ones, as many as one call holds."""
+    batch: list[W] = []
+    size = 0
+    while waiting and len(batch) < MAX_BATCH and not (batch and size + waiting[0].size > MAX_CALL_BYTES):
+        size += waiting[0].size
+        batch.append(waiting.popleft())
+    return batch
 
 
 def _settle(batch: list[_Waiting], results: Sequence[f.ScheduleResult]) -> None:

@@ -99,8 +99,19 @@ class AsyncClient:
             FailedPrecondition: the store can't be as durable as asked for; nothing was stored.
             Unavailable, DeadlineExceeded, ResourceExhausted: it could not be stored within the timeout.
         """
+        prepared = self.prepared(task, payload, options)
+        return self.stored(prepared, await self._calls.schedule(prepared.request))
+
+    def prepared(
+        self, task: Prepared[R] | str, payload: Mapping[str, Any] | bytes | None, options: CallOptions
+    ) -> Prepared[R]:
+        """What `schedule` was given as a request with an id."""
         prepared = task if isinstance(task, Prepared) else named(task, {} if payload is None else payload, options)
-        reply = await self._calls.schedule(self._with_id(prepared.request))
+        self._with_id(prepared.request)
+        return prepared
+
+    def stored(self, prepared: Prepared[R], reply: f.ScheduleReply) -> Handle[R]:
+        """The handle of a task that was stored."""
         return Handle(self, self._portal, reply.id, prepared.decode, reply.durability)
 
     async def schedule_many(self, tasks: Iterable[Prepared[R]]) -> builtins.list[Handle[R]]:
@@ -118,10 +129,7 @@ class AsyncClient:
             failed[0].add_note(f"{len(failed)} of {len(prepared)} tasks were not scheduled")
             raise failed[0]
         stored = [each for each in answers if isinstance(each, f.ScheduleReply)]
-        return [
-            Handle(self, self._portal, reply.id, each.decode, reply.durability)
-            for each, reply in zip(prepared, stored, strict=True)
-        ]
+        return [self.stored(each, reply) for each, reply in zip(prepared, stored, strict=True)]
 
     def _with_id(self, request: f.ScheduleRequest) -> f.ScheduleRequest:
         if not request.id:

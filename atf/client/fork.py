@@ -36,6 +36,13 @@ class Inheritor(Protocol):
         ...
 
 
+class _Blocking:
+    """A call that blocks its thread, as something that can be cancelled."""
+
+    def __init__(self, cancel: Callable[[], object]) -> None:
+        self.cancel = cancel
+
+
 class Gate:
     """Through which every call of the process passes."""
 
@@ -74,6 +81,17 @@ class Gate:
                 self._under_way.add(call)
         call.add_done_callback(self._ended)
         return call
+
+    @contextmanager
+    def blocking(self, cut: Callable[[], object]) -> Iterator[None]:
+        """Within the block this thread makes a call that blocks; `cut` ends it from another thread. Waits while a fork is being prepared."""
+        call = _Blocking(cut)
+        with self._opening, self._quiet:
+            self._under_way.add(call)
+        try:
+            yield
+        finally:
+            self._ended(call)
 
     def _ended(self, call: Any) -> None:
         with self._quiet:

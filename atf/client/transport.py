@@ -1,4 +1,4 @@
-"""The client's connection: gRPC's blocking API, whose futures are bridged to whatever event loop calls.
+"""The client's connections, by gRPC's blocking API: one for event loops, to which its futures are bridged, one for threads that block.
 
 So calls need no thread of ours, may come from several loops, and go through the gate that makes forking safe (fork.py).
 """
@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from typing import Any, TypeVar
 
+import grpc
 from google.protobuf.message import Message
 
 from atf.errors import Unavailable
@@ -65,3 +66,37 @@ class ForkSafeChannel(Connection):
         self._closed = True
         if self._channel is not None:
             self._channel.close()
+
+
+class BlockingChannel(Connection):
+    """A connection for calls that block their thread."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address, lambda: connect_apart(address))
+        GATE.add(self)
+
+    def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
+        """One unary call; `timeout` in seconds.
+
+        Raises:
+            AtfError: what the server raised; Unavailable, DeadlineExceeded: it was not reached, or did not answer.
+        """
+        with GATE.blocking(self.cut):
+            try:
+                answer: bytes = self._method(path, type(request))(request, timeout=timeout)
+            except grpc.RpcError as error:
+                raise to_error(error, self.address, path, timeout) from None
+            except ValueError:  # gRPC's word for a channel that was closed just now
+                raise Unavailable(f"{path.rpartition('/')[2]}: the call to {self.address} was cut off") from None
+        return self._decoded(path, reply, answer)
+
+    def cut(self) -> None:
+        """Ends the connection, and calls that wait with Unavailable; the next call opens another one."""
+        channel, self._channel, self._methods = self._channel, None, {}
+        if channel is not None:
+            channel.close()
+
+    def forked(self) -> list[Any]:
+        inherited = [self._channel, self._methods]
+        self._channel, self._methods = None, {}
+        return inherited

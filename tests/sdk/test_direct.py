@@ -1,0 +1,275 @@
+"""The short way for threads: a lone one calls at once, others share the next call, and nobody is left behind."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from atf.client import fork
+from atf.client.direct import Direct, Door
+from atf.errors import AlreadyExists, AtfError, Unavailable
+from atf.rpc import frontend_pb2 as f
+from atf.runtime import SystemRuntime
+
+WAIT = 20.0
+"""Seconds after which a test has hung."""
+
+
+def request(name: str, payload: bytes = b"") -> f.ScheduleRequest:
+    made = f.ScheduleRequest(id=name)
+    made.spec.payload = payload
+    return made
+
+
+class Clock(SystemRuntime):
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.random = random.Random(1)
+        self.now, self.slept = 0.0, list[float]()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+class Line:
+    """Calls that end when the test says so."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.timeouts: list[float] = []
+        self.under_way = threading.Semaphore(0)
+        self.may_end = threading.Semaphore(0)
+        self.fail: list[BaseException] = []
+        self.refused = ""
+
+    def __call__(self, request: f.ScheduleManyRequest, timeout: float, /) -> f.ScheduleManyReply:
+        self.calls.append([each.id for each in request.requests])
+        self.timeouts.append(timeout)
+        self.under_way.release()
+        assert self.may_end.acquire(timeout=WAIT)
+        if self.fail:
+            raise self.fail.pop()
+        reply = f.ScheduleManyReply()
+        for each in request.requests:
+            result = reply.results.add()
+            if each.id == self.refused:
+                result.error.code, result.error.reason, result.error.message = (
+                    "ALREADY_EXISTS",
+                    "ALREADY_EXISTS",
+                    "taken",
+                )
+            else:
+                result.reply.id = f"0-{each.id}"
+        return reply
+
+
+class World:
+    """A door, threads, and a line behind it."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self.line, self.now = Line(), 0.0
+        self.door = Door(self.line, lambda: self.now)
+        self._pool = pool
+
+    def go(self, name: str, timeout: float = 10.0, payload: bytes = b"") -> Future[f.ScheduleReply]:
+        """Schedules from a thread of its own; returns when it calls or waits."""
+        waiting = len(self.door._waiting)
+        caller = self.door._caller
+        going = self._pool.submit(self.door.schedule, request(name, payload), timeout)
+        if caller is None:
+            assert self.line.under_way.acquire(timeout=WAIT)
+        else:
+            reached(lambda: len(self.door._waiting) > waiting)
+        return going
+
+    def end_call(self) -> None:
+        self.line.may_end.release()
+
+
+def reached(holds: Callable[[], bool]) -> None:
+    """Spins until another thread has come so far."""
+    tick = threading.Event()
+    for _ in range(round(WAIT / 0.001)):
+        if holds():
+            return
+        tick.wait(0.001)
+    raise AssertionError("a thread has not come so far")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with ThreadPoolExecutor(300) as pool:
+        yield World(pool)
+
+
+def test_a_lone_thread_calls_at_once(world: World) -> None:
+    one = world.go("a")
+    world.end_call()
+    assert one.result(WAIT).id == "0-a"
+    two = world.go("b")
+    world.end_call()
+    assert two.result(WAIT).id == "0-b"
+    assert world.line.calls == [["a"], ["b"]]
+
+
+def test_threads_that_come_while_one_calls_share_the_next_call(world: World) -> None:
+    first = world.go("a")
+    others = [world.go(name) for name in "bcd"]
+    world.end_call()
+    assert first.result(WAIT).id == "0-a"
+    assert world.line.under_way.acquire(timeout=WAIT)
+    late = world.go("e")
+    world.end_call()
+    assert [each.result(WAIT).id for each in others] == ["0-b", "0-c", "0-d"]
+    assert world.line.under_way.acquire(timeout=WAIT)
+    world.end_call()
+    assert late.result(WAIT).id == "0-e"
+    assert world.line.calls == [["a"], ["b", "c", "d"], ["e"]]
+    assert world.door._caller is None
+
+
+def test_a_call_holds_no_more_than_a_message_does(world: World) -> None:
+    first = world.go("a")
+    large = [world.go(name, payload=b"x" * (2 << 20)) for name in "bc"]
+    many = [world.go(f"n{number}") for number in range(260)]
+    world.end_call()
+    for _ in range(3):
+        assert world.line.under_way.acquire(timeout=WAIT)
+        world.end_call()
+    for each in (first, *large, *many):
+        assert each.result(WAIT).id
+    assert [len(each) for each in world.line.calls] == [1, 1, 256, 5]
+
+
+def test_each_gets_its_own_refusal(world: World) -> None:
+    world.line.refused = "b"
+    first = world.go("a")
+    refused, stored = world.go("b"), world.go("c")
+    world.end_call()
+    world.end_call()
+    assert stored.result(WAIT).id == "0-c"
+    assert first.result(WAIT).id == "0-a"
+    with pytest.raises(AlreadyExists, match="taken"):
+        refused.result(WAIT)
+
+
+def test_all_of_a_call_that_failed_are_told_and_the_next_call_is_made(world: World) -> None:
+    first = world.go("a")
+    others = [world.go(name) for name in "bc"]
+    world.end_call()
+    assert first.result(WAIT).id == "0-a"
+    assert world.line.under_way.acquire(timeout=WAIT)
+    after = world.go("d")
+    world.line.fail.append(Unavailable("away"))
+    world.end_call()
+    errors = [each.exception(WAIT) for each in others]
+    assert [str(each) for each in errors] == ["away", "away"]
+    assert errors[0] is not errors[1]
+    world.end_call()
+    assert after.result(WAIT).id == "0-d"
+
+
+def test_a_thread_that_is_interrupted_while_it_calls_leaves_nobody_waiting(world: World) -> None:
+    first = world.go("a")
+    second, third = world.go("b"), world.go("c")
+    world.end_call()
+    assert first.result(WAIT).id == "0-a"
+    assert world.line.under_way.acquire(timeout=WAIT)
+    fourth = world.go("d")
+    world.line.fail.append(KeyboardInterrupt())
+    world.end_call()
+    assert isinstance(second.exception(WAIT), KeyboardInterrupt)
+    assert isinstance(third.exception(WAIT), Unavailable)
+    world.end_call()
+    assert fourth.result(WAIT).id == "0-d"
+    assert world.door._caller is None
+
+
+def test_a_thread_that_gives_up_its_turn_passes_it_on(world: World) -> None:
+    first = world.go("a")
+    second = world.go("b")
+    mine = world.door._waiting[0]
+    world.door._waiting.appendleft(quitter := type(mine)(request("q"), 10.0))
+    world.end_call()
+    assert first.result(WAIT).id == "0-a"
+    reached(lambda: world.door._caller is quitter)
+    world.door._leave(quitter)
+    world.end_call()
+    assert second.result(WAIT).id == "0-b"
+    assert world.line.calls == [["a"], ["b"]]
+
+
+def test_a_call_ends_by_the_time_of_the_first_request_in_it(world: World) -> None:
+    first = world.go("a", timeout=10)
+    others = [world.go("b", timeout=3), world.go("c", timeout=7)]
+    world.now = 1.0
+    world.end_call()
+    world.end_call()
+    for each in (first, *others):
+        each.result(WAIT)
+    assert world.line.timeouts == [10.0, 2.0]
+
+
+def test_a_child_process_starts_afresh(world: World) -> None:
+    world.go("a")
+    lock = world.door._lock
+    assert world.door.forked() == []
+    assert world.door._caller is None
+    assert world.door._lock is not lock
+    world.end_call()
+
+
+def test_a_frontend_that_is_away_is_asked_again_until_the_time_is_over() -> None:
+    runtime = Clock()
+    tries: list[float] = []
+
+    def send(_request: f.ScheduleManyRequest, timeout: float, /) -> f.ScheduleManyReply:
+        tries.append(timeout)
+        raise Unavailable("away")
+
+    direct = Direct("nowhere:1", 10.0, runtime, runtime.sleep)
+    direct._door = Door(send, runtime.monotonic)
+    with pytest.raises(Unavailable, match="away"):
+        direct.schedule(request("a"))
+    assert len(tries) > 5
+    assert 8 < runtime.now < 10
+    assert runtime.slept[:4] == sorted(runtime.slept[:4])
+    assert tries[0] == 10 > tries[-1]
+
+
+def test_a_closed_client_says_so() -> None:
+    direct = Direct("nowhere:1", 10.0, Clock())
+    direct.close()
+    with pytest.raises(AtfError, match="the client is closed"):
+        direct.schedule(request("a"))
+
+
+def test_a_fork_cuts_off_a_call_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork, "GRACE", 0)
+    gate, calls, cut = fork.Gate(), threading.Event(), threading.Event()
+
+    def call() -> None:
+        with gate.blocking(cut.set):
+            calls.set()
+            assert cut.wait(WAIT)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert calls.wait(WAIT)
+    gate._before()
+    try:
+        assert cut.is_set()
+        assert not gate._under_way
+    finally:
+        gate._after_in_parent()
+    caller.join(WAIT)
