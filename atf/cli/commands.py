@@ -23,6 +23,7 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "up": _Entry("up", "up", "Every role and a task store of its own, with your lambdas."),
         "demo": _Entry("demo", "demo", "Hash real files through every role, and survive a kill."),
         "verify": _Entry("verify", "verify", "Kill and freeze roles under load on your store, and judge."),
+        "bench": _Entry("bench", "bench", "Measure throughput, lateness and cost on your store."),
     },
     "Tasks": {
         "schedule": _Entry("schedule", "schedule", "Schedule a task."),

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from atf.bench import proc
 from tests.chaos import frame
 
-from . import proc
 from .known import ROOT, SYSTEMS
 from .question import FULL_ROUNDS, Question, Sizes
 from .stats import medians

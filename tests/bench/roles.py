@@ -11,11 +11,11 @@ import time
 from asyncio.subprocess import PIPE, Process
 from typing import Any, Final, Protocol, Self
 
+from atf.bench import proc
 from atf.cli.cluster import Cluster, ClusterSettings
 from atf.embedded.child import Child
 from atf.errors import AtfError
 
-from . import proc
 from .known import System
 
 EXECUTORS: Final = 2

@@ -21,9 +21,9 @@ import time
 from pathlib import Path
 from typing import Final, Self
 
+from atf.bench import proc
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 
-from . import proc
 from .driver import STORE
 from .known import ROOT, System
 from .ledger import LEDGER, Ledger

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from atf.bench.proc import less
 from atf.config import StoreSettings, Timing
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
@@ -12,7 +13,6 @@ from atf.store.store import Store
 from atf.store.types import Claimed, Held, LambdaRecord, NewTask, Outcome, RunResult
 from tests.bench.known import AT_LEAST_ONCE, FLOOR, OURS, SYSTEMS, System
 from tests.bench.ledger import payload
-from tests.bench.proc import less
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
 from tests.bench.world import World
 

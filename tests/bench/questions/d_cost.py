@@ -7,8 +7,8 @@ import os
 import statistics
 import time
 
+from atf.bench.proc import less, rss_by_role
 from tests.bench.known import OURS, System
-from tests.bench.proc import less, rss_by_role
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
 from tests.bench.roles import BenchError
 from tests.bench.world import NotAsked, World

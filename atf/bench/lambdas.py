@@ -1,0 +1,25 @@
+"""What is run: lambdas that do nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import atf
+
+NAMESPACE: Final = "ATF_BENCH_NAMESPACE"
+"""The environment variable that tells executors in which namespace the lambdas are."""
+RETENTION_S: Final = 600.0
+"""For so long the records of finished tasks stay."""
+
+app = atf.App(os.environ.get(NAMESPACE, "bench"))
+
+
+@app.task(retention=RETENTION_S)
+def noop(number: int) -> None:
+    """Nothing, in a thread."""
+
+
+@app.task(retention=RETENTION_S)
+async def noop_async(number: int) -> None:
+    """Nothing, on the event loop."""

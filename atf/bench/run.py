@@ -1,0 +1,330 @@
+"""The course of `atf bench`: roles of its own on a store, then one measurement after the other.
+
+Every figure is taken as a user of the SDK would: rates from the first call until the store says that nothing is left to do, lateness
+from the records of the tasks themselves, which hold the store's instants. CPU is what /proc says of each process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import math
+import os
+import shutil
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.progress import View
+from atf.client import AsyncClient, Client, Handle, TaskInfo
+from atf.errors import Internal, Unavailable
+from atf.lambdas import Prepared, named
+from atf.runtime import SystemRuntime, new_id
+from atf.verify.outcome import percentile
+from atf.verify.stored import Stored
+
+from . import proc
+from .lambdas import NAMESPACE, RETENTION_S
+
+APP: Final = "atf.bench.lambdas:app"
+BATCH: Final = 1_000
+AT_ONCE: Final = 4
+CALLERS: Final = 64
+LEAD_S: Final = 5.0
+"""Seconds before the instant at which a burst is due."""
+AHEAD_S: Final = 2.0
+"""Seconds ahead that a steady stream is scheduled."""
+IDLE_S: Final = 5.0
+_CALL_S: Final = 60.0
+_WARM_UP_S: Final = 60.0
+_STALLED_S: Final = 120.0
+_LOOK_S: Final = 0.02
+_STOP_S: Final = 10.0
+_LOG: Final = "roles.log"
+_LAST_LINES: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What `atf bench` is to do.
+
+    Attributes:
+        tasks: of a measurement of throughput.
+        rounds: of that measurement; the median counts.
+        singles: of single calls.
+        burst: tasks due at one instant.
+        rate: tasks a second that are scheduled ahead.
+        seconds: for so long.
+        executors: executor processes.
+        redis_url: the store; "": an embedded one, in a temporary directory.
+        settings: more of ClusterSettings by name.
+    """
+
+    tasks: int = 20_000
+    rounds: int = 3
+    singles: int = 1_000
+    burst: int = 1_500
+    rate: float = 500
+    seconds: float = 10
+    executors: int = 2
+    redis_url: str = ""
+    settings: Mapping[str, Any]
+
+
+class Measured(NamedTuple):
+    """One measurement."""
+
+    name: str
+    what: str
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What it ends with."""
+
+    plan: Plan
+    store: str
+    namespace: str
+    measured: list[Measured]
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "measured": {each.name: each.figures for each in self.measured},
+            "store": self.store,
+            "namespace": self.namespace,
+            "executors": self.plan.executors,
+            "tasks": self.plan.tasks,
+            "rounds": self.plan.rounds,
+            "cores": len(os.sched_getaffinity(0)),
+            "processor": proc.cpu_model(),
+        }
+
+
+async def bench(plan: Plan, view: View, env: Mapping[str, str]) -> Report:
+    """Measures. What the roles said is kept where it fails.
+
+    Raises:
+        AtfError: a role can't start, or the store does not answer.
+    """
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
+    directory = Path(tempfile.mkdtemp(prefix="atf-bench-"))
+    path = directory / _LOG
+    try:
+        with path.open("w", encoding="utf-8", buffering=1) as log:
+            report = await _measure(
+                plan, directory, view, env, lambda name, line: print(f"{name:<14} | {line}", file=log)
+            )
+    except BaseException as error:
+        said = path.read_text(encoding="utf-8").splitlines()
+        if isinstance(error, asyncio.CancelledError) or not said:
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            for line in said[-_LAST_LINES:]:
+                view.say(line)
+            view.say(f"all that the roles said is in {path}")
+        raise
+    shutil.rmtree(directory, ignore_errors=True)
+    return report
+
+
+async def _measure(
+    plan: Plan, directory: Path, view: View, env: Mapping[str, str], say: Callable[[str, str], None]
+) -> Report:
+    namespace = f"bench-{new_id(SystemRuntime().random, 32)}"
+    more: dict[str, Any] = {"data_dir": str(directory / "store"), "free_ports": True, **plan.settings}
+    settings = ClusterSettings(redis_url=plan.redis_url, executors=plan.executors, **more)
+    ours = {"ATF_LOG_FORMAT": "console", **env, NAMESPACE: namespace}
+    view.say("starting the roles")
+    async with Cluster(settings, [APP], env=ours, say=say) as cluster:
+        view.say(f"task store: {cluster.store}; namespace {namespace}")
+        async with AsyncClient(cluster.frontend_address, timeout=_CALL_S) as client:
+            course = Course(plan, namespace, cluster, client)
+            await course.warm_up()
+            measured = []
+            for question in (
+                course.idle,
+                course.end_to_end,
+                course.one_caller,
+                course.callers,
+                course.due_at_once,
+                course.ahead,
+            ):
+                measured.append(await question())
+                view.say(in_words(measured[-1]))
+    if plan.redis_url:
+        view.say(
+            f"in the store stay the records of the finished tasks of {namespace}, for {RETENTION_S / 60:.0f} minutes, and the names of"
+            " its two lambdas"
+        )
+    return Report(plan, cluster.store, namespace, measured)
+
+
+def in_words(measured: Measured) -> str:
+    """A measurement as a line."""
+    figures = ", ".join(f"{name.replace('_', ' ')} {value:,.10g}" for name, value in measured.figures.items())
+    return f"{measured.what}: {figures}"
+
+
+class Course:
+    """The measurements.
+
+    Args:
+        plan: how much of each.
+        namespace: of the lambdas.
+        cluster: the roles.
+        client: of their frontend.
+    """
+
+    def __init__(self, plan: Plan, namespace: str, cluster: Cluster, client: AsyncClient) -> None:
+        self._plan, self._namespace, self._cluster, self._client = plan, namespace, cluster, client
+        self._stored = Stored(client, [f"{namespace}/{name}" for name in ("noop", "noop_async")])
+
+    async def warm_up(self) -> None:
+        """Until every executor has run tasks."""
+        until, owners = time.monotonic() + _WARM_UP_S, set[str]()
+        while len(owners) < self._plan.executors:
+            if time.monotonic() > until:
+                raise Unavailable(f"{len(owners)} of {self._plan.executors} executors run tasks after {_WARM_UP_S:g} s")
+            infos = await self._finished([self._task(number) for number in range(64 * self._plan.executors)])
+            owners |= {run.owner for each in infos for run in each.ended_runs}
+
+    # --- what is asked ------------------------------------------------------------------------------------------------
+
+    async def idle(self) -> Measured:
+        """CPU while there is nothing to do."""
+        before = self._cpu()
+        await asyncio.sleep(IDLE_S)
+        used = proc.less(self._cpu(), before)
+        figures = {role: round(100 * seconds / IDLE_S, 2) for role, seconds in used.items() if role != "client"}
+        return Measured("idle", "idle, % of a core", figures)
+
+    async def end_to_end(self) -> Measured:
+        """No-op tasks, from the first call until nothing is left to do."""
+        rounds = [await self._through(self._plan.tasks) for _ in range(self._plan.rounds)]
+        figures = {name: round(statistics.median(each[name] for each in rounds), 1) for name in rounds[0]}
+        return Measured("end_to_end", "end to end, tasks a second; CPU per task, µs", figures)
+
+    async def one_caller(self) -> Measured:
+        """A blocking client, one task a call."""
+
+        def call() -> list[float]:
+            with Client(self._cluster.frontend_address, timeout=_CALL_S) as client:
+                took = []
+                for number in range(-16, self._plan.singles):
+                    began = time.monotonic()
+                    client.schedule(self._task(number))
+                    took.append(time.monotonic() - began)
+                return took[16:]
+
+        took = await asyncio.to_thread(call)
+        await self._drained()
+        return Measured("one_caller", "one caller, calls a second; ms per call", {"per_s": _rate(took), **_ms(took)})
+
+    async def callers(self) -> Measured:
+        """64 callers in one client, one task a call."""
+        left, took = iter(range(10 * self._plan.singles)), list[float]()
+
+        async def caller() -> None:
+            for number in left:
+                began = time.monotonic()
+                await self._client.schedule(self._task(number))
+                took.append(time.monotonic() - began)
+
+        began = time.monotonic()
+        await asyncio.gather(*(caller() for _ in range(CALLERS)))
+        per_s = round(len(took) / (time.monotonic() - began), 1)
+        await self._drained()
+        return Measured(
+            "callers", f"{CALLERS} callers in one client, calls a second; ms per call", {"per_s": per_s, **_ms(took)}
+        )
+
+    async def due_at_once(self) -> Measured:
+        """Tasks that are all due at one instant."""
+        due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=LEAD_S)
+        infos = await self._finished([self._task(number, at=due) for number in range(self._plan.burst)])
+        return Measured("due_at_once", f"{self._plan.burst:,} tasks due at one instant, ms late", _late(infos))
+
+    async def ahead(self) -> Measured:
+        """A steady stream, each task due some seconds after its call."""
+        handles: list[Handle[Any]] = []
+        began, count = time.monotonic(), int(self._plan.rate * self._plan.seconds)
+        while len(handles) < count:
+            await asyncio.sleep(_LOOK_S)
+            wanted = min(count, math.ceil((time.monotonic() - began) * self._plan.rate)) - len(handles)
+            due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=AHEAD_S)
+            handles += await self._client.schedule_many([self._task(number, at=due) for number in range(wanted)])
+        infos = await self._client.wait(handles, timeout=_STALLED_S)
+        return Measured("ahead", f"{self._plan.rate:g} tasks a second, {AHEAD_S:g} s ahead, ms late", _late(infos))
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _task(self, number: int, **options: Any) -> Prepared[Any]:
+        name = "noop_async" if number % 2 else "noop"
+        return named(f"{self._namespace}/{name}", {"number": number}, options)  # type: ignore[arg-type]
+
+    async def _through(self, tasks: int) -> dict[str, float]:
+        before, began = self._cpu(), time.monotonic()
+        batches = iter([range(start, min(start + BATCH, tasks)) for start in range(0, tasks, BATCH)])
+
+        async def send() -> None:
+            for batch in batches:
+                await self._client.schedule_many([self._task(number) for number in batch])
+
+        await asyncio.gather(*(send() for _ in range(AT_ONCE)))
+        accepted = time.monotonic() - began
+        await self._drained()
+        seconds = time.monotonic() - began
+        used = proc.less(self._cpu(), before)
+        return {
+            "per_s": tasks / seconds,
+            "scheduled_per_s": tasks / accepted,
+            "cpu_us": sum(used.values()) * 1e6 / tasks,
+            **{f"cpu_us_{role}": each * 1e6 / tasks for role, each in used.items()},
+        }
+
+    async def _finished(self, tasks: Sequence[Prepared[Any]]) -> list[TaskInfo]:
+        handles = await self._client.schedule_many(tasks)
+        infos = await self._client.wait(handles, timeout=_STALLED_S)
+        if len(infos) < len(handles):
+            raise Internal(
+                f"{len(handles) - len(infos)} of {len(handles)} tasks have not finished within {_STALLED_S:g} s"
+            )
+        return infos
+
+    async def _drained(self) -> None:
+        left, moved = 0, time.monotonic()
+        while now := await self._stored.left():
+            if now != left:
+                left, moved = now, time.monotonic()
+            if time.monotonic() - moved > _STALLED_S:
+                raise Internal(f"{now} tasks are left to do, and none has ended for {_STALLED_S:g} s")
+            await asyncio.sleep(_LOOK_S)
+
+    def _cpu(self) -> dict[str, float]:
+        roles = {name: [pid] for name in self._cluster.names if (pid := self._cluster.pid(name))}
+        executors = self._cluster.executors()
+        roles["executors"] = [pid for each in executors for pid in each]
+        return {"client": time.process_time(), **proc.cpu_by_role(roles)}
+
+
+def _rate(took: Sequence[float]) -> float:
+    return round(len(took) / sum(took), 1)
+
+
+def _ms(took: Sequence[float]) -> dict[str, float]:
+    return {f"p{each}_ms": round(1e3 * percentile(took, each), 2) for each in (50, 99)}
+
+
+def _late(infos: Sequence[TaskInfo]) -> dict[str, float]:
+    """How late tasks began by the store's clock; those that began before their instant are counted."""
+    starts = [(each.scheduled_at, each.ended_runs[0].started_at) for each in infos if each.ended_runs]
+    late = [(started - due).total_seconds() for due, started in starts if due is not None and started is not None]
+    return {**_ms(late), "max_ms": round(1e3 * max(late), 2), "early": sum(each < 0 for each in late)}
