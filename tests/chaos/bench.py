@@ -30,8 +30,8 @@ from .frame import ROOT, Progress, Trial
 
 RECOVERY_S: Final = 90.0
 """Seconds after which a row goes on without having recovered; the trial has failed then."""
-DRAIN_S: Final = 60.0
-"""Seconds that the load gets before a strike until it has left nothing behind."""
+DRAIN_S: Final = 300.0
+"""Seconds that the load gets before a strike until it has left nothing behind; long, since the host may have taken the processors away before."""
 LEAST_SHARE: Final = 0.9
 """Share of the load's rate that must really be scheduled; else a row has tried something else than it says."""
 BEHIND_S: Final = 1.0

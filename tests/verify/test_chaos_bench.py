@@ -109,7 +109,7 @@ async def test_a_machine_that_can_not_sustain_the_load_is_a_failure(
     (told,) = one.told
     assert DRAIN_S <= told["waited_for_drain_s"] < DRAIN_S + 2
     (failure,) = told["late"]
-    assert failure.startswith("the machine could not sustain 500 tasks/s: 60 s before the strike were not enough")
+    assert failure.startswith("the machine could not sustain 500 tasks/s: 300 s before the strike were not enough")
     assert said in failure
 
 
