@@ -7,6 +7,7 @@ from the records of the tasks themselves, which hold the store's instants. CPU i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import math
 import os
@@ -15,7 +16,7 @@ import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -213,7 +214,7 @@ class Course:
         return Measured("end_to_end", "end to end, tasks a second; CPU per task, µs", figures)
 
     async def one_caller(self) -> Measured:
-        """A blocking client, one task a call."""
+        """A blocking client, one task a call; nothing runs meanwhile."""
 
         def call() -> list[float]:
             with Client(self._cluster.frontend_address, timeout=_CALL_S) as client:
@@ -224,12 +225,13 @@ class Course:
                     took.append(time.monotonic() - began)
                 return took[16:]
 
-        took = await asyncio.to_thread(call)
+        async with self._paused():
+            took = await asyncio.to_thread(call)
         await self._drained()
         return Measured("one_caller", "one caller, calls a second; ms per call", {"per_s": _rate(took), **_ms(took)})
 
     async def callers(self) -> Measured:
-        """64 callers in one client, one task a call."""
+        """64 callers in one client, one task a call; nothing runs meanwhile."""
         left, took = iter(range(10 * self._plan.singles)), list[float]()
 
         async def caller() -> None:
@@ -238,9 +240,10 @@ class Course:
                 await self._client.schedule(self._task(number))
                 took.append(time.monotonic() - began)
 
-        began = time.monotonic()
-        await asyncio.gather(*(caller() for _ in range(CALLERS)))
-        per_s = round(len(took) / (time.monotonic() - began), 1)
+        async with self._paused():
+            began = time.monotonic()
+            await asyncio.gather(*(caller() for _ in range(CALLERS)))
+            per_s = round(len(took) / (time.monotonic() - began), 1)
         await self._drained()
         return Measured(
             "callers", f"{CALLERS} callers in one client, calls a second; ms per call", {"per_s": per_s, **_ms(took)}
@@ -289,6 +292,18 @@ class Course:
             "cpu_us": sum(used.values()) * 1e6 / tasks,
             **{f"cpu_us_{role}": each * 1e6 / tasks for role, each in used.items()},
         }
+
+    @contextlib.asynccontextmanager
+    async def _paused(self) -> AsyncIterator[None]:
+        """Within the block no task starts: what a call costs is measured, not what its task does to the machine."""
+        names = [f"{self._namespace}/{name}" for name in ("noop", "noop_async")]
+        for name in names:
+            await self._client.pause(name)
+        try:
+            yield
+        finally:
+            for name in names:
+                await self._client.resume(name)
 
     async def _finished(self, tasks: Sequence[Prepared[Any]]) -> list[TaskInfo]:
         handles = await self._client.schedule_many(tasks)
