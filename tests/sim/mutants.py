@@ -147,8 +147,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "a result is recorded whoever sends it",
         (
             (
-                "    if not holds(status, counter, nonce, task[2], task[3]) then\n      answer[#answer + 1] = (task[12]",
-                "    if status ~= 'CLAIMED' and status ~= 'PROCESSING' then\n      answer[#answer + 1] = (task[12]",
+                "if not holds(status, counter, nonce, task[2], task[3]) then\n        local before",
+                "if status ~= 'CLAIMED' and status ~= 'PROCESSING' then\n        local before",
             ),
         ),
     ),
@@ -213,7 +213,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "schedule_overwrites": Mutant(
         "a repeated Schedule stores the task anew",
-        (("if known[1] then\n      answers", "if false then\n      answers"),),
+        (("if known[1] then\n        answers", "if false then\n        answers"),),
     ),
     "pushed_early": Mutant(
         "the store consumer looks two seconds ahead",
@@ -230,8 +230,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "a lost task waits for nobody",
         (
             (
-                "move(P, id, queue, status, 'ENQUEUED', now, now, 'l', losses",
-                "move(P, id, queue, status, 'ENQUEUED', now + 1e15, now, 'l', losses",
+                "move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses",
+                "move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now + 1e15, now, 'l', losses",
             ),
         ),
     ),
