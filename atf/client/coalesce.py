@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from atf.errors import BY_REASON, AtfError, Internal
+from atf.errors import BY_REASON, AtfError, DeadlineExceeded, Internal
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 from atf.task import MAX_BATCH
 
 MAX_CALL_BYTES: Final = 3 << 20
 """Of the requests in one call; a message holds 4 MiB."""
+_SLACK_S: Final = 0.5
 MAX_CALLS: Final = 4
 """Under way at once; more than one only while full ones wait."""
 
@@ -60,8 +61,8 @@ class Coalescer:
 
         Args:
             request: with its id.
-            timeout: seconds. No timer of its own watches over it: every call ends by the time of the first one in it, and
-                this one waits for no other call than those under way.
+            timeout: seconds. No timer of its own watches over it, unless it has less than its company: a call ends by the time of
+                those in it, and nobody waits for more than the calls under way before the own one.
 
         Raises:
             AtfError: what became of this request, or of the call that it travelled in.
@@ -83,16 +84,25 @@ class Coalescer:
 
     async def _call(self) -> None:
         batch = self._take()  # a turn of the loop later, so that what is scheduled in one turn travels together
+        timers: list[asyncio.TimerHandle] = []
         try:
             if batch:
-                timeout = max(0.001, min(each.until for each in batch) - self._runtime.monotonic())
-                reply = await self._send(f.ScheduleManyRequest(requests=[each.request for each in batch]), timeout)
+                now, until = self._runtime.monotonic(), max(each.until for each in batch)
+                loop = asyncio.get_running_loop()
+                # All calls of a client have the same time; only what is repeated has less left than its company.
+                timers = [
+                    loop.call_later(each.until - now, _expire, each) for each in batch if each.until < until - _SLACK_S
+                ]
+                request = f.ScheduleManyRequest(requests=[each.request for each in batch])
+                reply = await self._send(request, max(0.001, until - now))
                 _settle(batch, reply.results)
         except AtfError as error:
             for each in batch:
                 if not each.done.done():
                     each.done.set_exception(type(error)(*error.args))
         finally:
+            for timer in timers:
+                timer.cancel()
             for each in batch:
                 each.done.cancel()  # only if this call was cancelled, or had another answer than there were requests
             self._calls -= 1
@@ -112,6 +122,11 @@ def take(waiting: deque[W]) -> list[W]:
         size += waiting[0].size
         batch.append(waiting.popleft())
     return batch
+
+
+def _expire(waiting: _Waiting) -> None:
+    if not waiting.done.done():
+        waiting.done.set_exception(DeadlineExceeded("Schedule: no answer in time"))
 
 
 def _settle(batch: list[_Waiting], results: Sequence[f.ScheduleResult]) -> None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from atf.errors import AtfError, Unavailable
+from atf.errors import AtfError, DeadlineExceeded, Unavailable
 from atf.retry import Pauses
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .transport import BlockingChannel
 
 _PATH: Final = "/atf.v1.Frontend/ScheduleMany"
+_GONE_S: Final = TRY_TIMEOUT + 5
+"""Seconds that no call takes."""
 
 
 class Sender(Protocol):
@@ -63,6 +65,7 @@ class Door:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._caller: _Waiting | None = None
+        self._since = 0.0
         GATE.add(self)
 
     def schedule(self, request: f.ScheduleRequest, timeout: float) -> f.ScheduleReply:
@@ -70,20 +73,20 @@ class Door:
 
         Args:
             request: with its id.
-            timeout: seconds. A call ends by the time of the first request in it, and nobody waits for more than one call before
-                the own one.
+            timeout: seconds.
 
         Raises:
             AtfError: what became of this request, or of the call that it travelled in.
         """
         mine = _Waiting(request, self._monotonic() + timeout)
-        with self._lock:
-            self._waiting.append(mine)
-            self._caller = self._caller or mine
-            calls = self._caller is mine
         try:
-            if not calls:
-                mine.turn.acquire()
+            with self._lock:
+                self._waiting.append(mine)
+                if self._caller is None:
+                    self._caller, self._since = mine, self._monotonic()
+                calls = self._caller is mine
+            if not calls and not mine.turn.acquire(timeout=timeout):
+                raise DeadlineExceeded(f"Schedule: no answer within {timeout:g} s")
             if mine.answer is None:
                 self._call(mine)
         except BaseException:  # such as Ctrl-C
@@ -95,11 +98,14 @@ class Door:
         return mine.answer
 
     def _call(self, mine: _Waiting) -> None:
-        with self._lock:
-            batch = take(self._waiting)
+        batch: list[_Waiting] = []
         failure: AtfError = Unavailable("the thread that called for this one, too, was interrupted")
         try:
-            timeout = max(0.001, min(each.until for each in batch) - self._monotonic())
+            with self._lock:
+                batch = take(self._waiting)
+            timeout = max(
+                0.001, mine.until - self._monotonic()
+            )  # the others wait no longer than they may, whatever this one does
             reply = self._send(f.ScheduleManyRequest(requests=[each.request for each in batch]), timeout)
             for each, result in zip(batch, reply.results, strict=True):
                 each.answer = answer_of(result)
@@ -115,16 +121,19 @@ class Door:
 
     def _next(self) -> None:
         with self._lock:
-            self._caller = self._waiting[0] if self._waiting else None
+            self._caller, self._since = self._waiting[0] if self._waiting else None, self._monotonic()
             if self._caller is not None:
                 self._caller.turn.release()
 
     def _leave(self, mine: _Waiting) -> None:
-        """A thread gives up. If it is its turn, that is the next one's."""
+        """A thread gives up. If it is its turn, that is the next one's; and so it is if whose turn it is has never ended its call, since a
+        signal handler may have raised where nothing could be set right.
+        """
         with self._lock:
             if mine in self._waiting:
                 self._waiting.remove(mine)
-            passes = self._caller is mine
+            gone = self._caller is not None and self._monotonic() > self._since + _GONE_S
+            passes = self._caller is mine or gone
         if passes:
             self._next()
 
@@ -172,17 +181,19 @@ class Direct:
                 self._sleep(wait)
 
     def _send(self, request: f.ScheduleManyRequest, timeout: float) -> f.ScheduleManyReply:
-        if self._closed.is_set():
-            raise Unavailable("the client is closed")
-        if self._channel is None:
+        channel = self._channel
+        if channel is None:
             with GATE.loading():
                 from .transport import BlockingChannel
 
-            self._channel = BlockingChannel(self._address)
-        return self._channel.call(_PATH, request, f.ScheduleManyReply, timeout)
+                if self._closed.is_set():
+                    raise Unavailable("the client is closed")
+                channel = self._channel = BlockingChannel(self._address)
+        return channel.call(_PATH, request, f.ScheduleManyReply, timeout)
 
     def close(self) -> None:
         """Ends the connection. Calls of other threads, and later ones, raise Unavailable."""
-        self._closed.set()
-        if self._channel is not None:
-            self._channel.cut()
+        with GATE.loading():
+            self._closed.set()
+            if self._channel is not None:
+                self._channel.close()

@@ -20,12 +20,15 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 GRACE: Final = 0.25
 """Seconds in which calls under way may end by themselves before a fork."""
 CANCEL_TIME: Final = 5.0
 """Seconds that cancelled calls may take to end; gRPC does it within milliseconds."""
+
+
+T = TypeVar("T")
 
 
 class Inheritor(Protocol):
@@ -83,13 +86,20 @@ class Gate:
         return call
 
     @contextmanager
-    def blocking(self, cut: Callable[[], object]) -> Iterator[None]:
-        """Within the block this thread makes a call that blocks; `cut` ends it from another thread. Waits while a fork is being prepared."""
+    def blocking(self, begin: Callable[[], T], cut: Callable[[], object]) -> Iterator[T]:
+        """Within the block this thread makes a call that blocks; waits while a fork is being prepared.
+
+        Args:
+            begin: opens what has to be opened, and returns what the block calls.
+            cut: ends the call from another thread.
+        """
         call = _Blocking(cut)
-        with self._opening, self._quiet:
-            self._under_way.add(call)
+        with self._opening:
+            begun = begin()
+            with self._quiet:
+                self._under_way.add(call)
         try:
-            yield
+            yield begun
         finally:
             self._ended(call)
 

@@ -81,14 +81,19 @@ class BlockingChannel(Connection):
         Raises:
             AtfError: what the server raised; Unavailable, DeadlineExceeded: it was not reached, or did not answer.
         """
-        with GATE.blocking(self.cut):
+        with GATE.blocking(lambda: self._method(path, type(request)), self.cut) as method:
             try:
-                answer: bytes = self._method(path, type(request))(request, timeout=timeout)
+                answer: bytes = method(request, timeout=timeout)
             except grpc.RpcError as error:
                 raise to_error(error, self.address, path, timeout) from None
             except ValueError:  # gRPC's word for a channel that was closed just now
                 raise Unavailable(f"{path.rpartition('/')[2]}: the call to {self.address} was cut off") from None
         return self._decoded(path, reply, answer)
+
+    def close(self) -> None:
+        """Ends the connection for good. Calls that wait, and later ones, raise Unavailable."""
+        self._closed = True
+        self.cut()
 
     def cut(self) -> None:
         """Ends the connection, and calls that wait with Unavailable; the next call opens another one."""

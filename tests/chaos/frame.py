@@ -47,6 +47,9 @@ CALM_WAIT_S: Final = 300.0
 """Seconds to wait for a calm machine before a trial, at most."""
 SPARE: Final = 10
 """Starved trials to put up with, beside as many as were asked for."""
+EXCUSED: Final = 2
+"""Batches of a row that may break down on a starved machine, by waiting too long, without being a failure: what they had done so far is not
+judged."""
 STOLEN: Final = "the host took the processors away"
 CHANGED: Final = "the product, or what tries it, was changed meanwhile"
 
@@ -173,9 +176,11 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
         except Exception as raised:  # noqa: BLE001  whatever it is: it must not be gone when the row is run again
             failure = f"a batch broke down: {type(raised).__name__}: {raised}"
             say(failure)
-            if (share := Taken.now().since(taken)) > STARVED:
+            excused = sum(bool(each.get("said")) for each in starved)
+            share = Taken.now().since(taken)
+            if share > STARVED and isinstance(raised, TimeoutError) and excused < EXCUSED:
                 say(f"not counted: {STOLEN} ({share:.0%})")
-                starved.append({"failures": [], "starved": 1})
+                starved.append({"failures": [], "starved": 1, "said": failure})
                 append(path, starved[-1:])
                 continue
             broken.append({"failures": [failure], "broke_down": 1, "took_s": round(time.monotonic() - began, 3)})
@@ -264,6 +269,7 @@ def result(row: Row, asked: int, trials: Sequence[Trial], not_run: str = "") -> 
         "full": row.full,
         "figures": figures,
         "failures": failures[:50],
+        "excused": [trial["said"] for trial in trials if trial.get("said")],
         "seconds": round(sum(each.get("took_s", 0.0) for each in trials), 1),
         **circumstances(*row.also),
     }

@@ -10,8 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from atf.client import fork
-from atf.client.direct import Direct, Door
-from atf.errors import AlreadyExists, AtfError, Unavailable
+from atf.client.direct import Direct, Door, _Waiting
+from atf.errors import AlreadyExists, AtfError, DeadlineExceeded, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime
 
@@ -71,6 +71,22 @@ class Line:
             else:
                 result.reply.id = f"0-{each.id}"
         return reply
+
+
+class Interrupted:
+    """A lock in whose block Ctrl-C strikes once, behind everything that was done in it."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock, self._strikes = lock, True
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if self._strikes:
+            self._strikes = False
+            raise KeyboardInterrupt
 
 
 class World:
@@ -209,15 +225,48 @@ def test_a_thread_that_gives_up_its_turn_passes_it_on(world: World) -> None:
     assert world.line.calls == [["a"], ["b"]]
 
 
-def test_a_call_ends_by_the_time_of_the_first_request_in_it(world: World) -> None:
+def test_a_call_takes_as_long_as_whoever_makes_it_has(world: World) -> None:
     first = world.go("a", timeout=10)
-    others = [world.go("b", timeout=3), world.go("c", timeout=7)]
+    others = [world.go("b", timeout=30), world.go("c", timeout=70)]
     world.now = 1.0
     world.end_call()
     world.end_call()
     for each in (first, *others):
         each.result(WAIT)
-    assert world.line.timeouts == [10.0, 2.0]
+    assert world.line.timeouts == [10.0, 29.0]
+
+
+def test_a_thread_waits_no_longer_than_it_may_and_others_do_not_suffer(world: World) -> None:
+    first = world.go("a")
+    hasty, patient = world.go("b", timeout=0.01), world.go("c")
+    with pytest.raises(DeadlineExceeded):
+        hasty.result(WAIT)
+    world.end_call()
+    world.end_call()
+    assert patient.result(WAIT).id == "0-c"
+    assert first.result(WAIT).id == "0-a"
+    assert world.line.calls == [["a"], ["c"]]
+    assert world.line.timeouts == [10.0, 10.0]
+
+
+def test_a_thread_that_vanished_at_its_turn_blocks_the_others_for_a_while_only(world: World) -> None:
+    world.door._caller = _Waiting(request("gone"), 10.0)  # as after a signal handler that raised at a bad moment
+    with pytest.raises(DeadlineExceeded):
+        world.go("a", timeout=0.01).result(WAIT)
+    world.now = 60.0
+    with pytest.raises(DeadlineExceeded):
+        world.door.schedule(request("b"), 0.01)
+    after = world.go("c")
+    world.end_call()
+    assert after.result(WAIT).id == "0-c"
+
+
+def test_a_signal_in_the_middle_leaves_the_door_open(world: World) -> None:
+    world.door._lock = Interrupted(world.door._lock)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        world.door.schedule(request("a"), 10.0)
+    assert world.door._caller is None
+    assert not world.door._waiting
 
 
 def test_a_child_process_starts_afresh(world: World) -> None:
@@ -259,7 +308,7 @@ def test_a_fork_cuts_off_a_call_that_blocks(monkeypatch: pytest.MonkeyPatch) -> 
     gate, calls, cut = fork.Gate(), threading.Event(), threading.Event()
 
     def call() -> None:
-        with gate.blocking(cut.set):
+        with gate.blocking(lambda: None, cut.set):
             calls.set()
             assert cut.wait(WAIT)
 

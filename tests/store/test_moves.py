@@ -412,6 +412,14 @@ async def test_progress_is_kept_and_an_empty_one_changes_nothing(world: World) -
     assert (await world.get("0-a")).progress == "3 of 7"
 
 
+async def test_a_heartbeat_that_names_a_claim_twice_leaves_it_in_one_place(world: World) -> None:
+    first, second = await world.run("a", "b", started=False)
+    beats = [Beat(first, started=True), Beat(second, started=False), Beat(second, started=True)]
+    assert await world.store.heartbeat("executor-1", beats) == [Verdict.OK] * 3
+    await world.check()
+    assert await world.statuses([first.task_id, second.task_id]) == ["PROCESSING", "PROCESSING"]
+
+
 async def test_a_started_task_stays_started_since_the_first_heartbeat_that_said_so(world: World) -> None:
     (claim,) = await world.run("a")
     started_at = world.clock.us

@@ -182,11 +182,29 @@ def test_what_a_starved_trial_broke_is_broken(go: Callable[..., dict[str, Any]])
     assert found["failures"] == ["trial 1: lost", "trial 2: lost"]
 
 
-def test_a_starved_batch_that_breaks_down_is_repeated(go: Callable[..., dict[str, Any]]) -> None:
-    world = World(fail_at=1)
+def test_a_starved_batch_that_waits_too_long_is_repeated_and_said(go: Callable[..., dict[str, Any]]) -> None:
+    world = World(fail_at=1, error=TimeoutError("slow"))
     world.starved = {1}
     found = go(world, 2)
     assert (found["status"], found["done"], found["figures"]["starved"]) == ("ok", 2, 1)
+    assert found["excused"] == ["a batch broke down: TimeoutError: slow"]
+
+
+def test_a_starved_batch_that_breaks_down_otherwise_has_failed(go: Callable[..., dict[str, Any]]) -> None:
+    world = World(fail_at=1, error=Unavailable("away"))
+    world.starved = {1}
+    assert go(world, 2)["failures"] == ["a batch broke down: Unavailable: away"]
+
+
+def test_waiting_too_long_is_excused_twice(go: Callable[..., dict[str, Any]]) -> None:
+    class Slow(World):
+        async def run(self, n: int, progress: Progress) -> Sequence[Trial]:
+            self.fail_at, self.error = self.count + 1, TimeoutError("slow")
+            self.starved = {self.fail_at}
+            return await super().run(n, progress)
+
+    found = go(Slow(), 2)
+    assert (found["status"], len(found["excused"]), len(found["failures"])) == ("failed", frame.EXCUSED, 1)
 
 
 def test_a_machine_that_is_always_starved_proves_nothing(go: Callable[..., dict[str, Any]]) -> None:

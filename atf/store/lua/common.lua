@@ -107,8 +107,8 @@ local AT_ONCE = {
 
 local PART = 1000  -- values of one command; Lua can unpack some thousands
 
--- Calls work(sets), and then writes what it has put there: one command per set costs a fraction of one per task. The order does not
--- matter, since a task moves once in a call at most. Also if `work` fails: what has moved must be found where it is now.
+-- Calls work(sets), and then writes what it has put there: one command per set costs a fraction of one per task. A task moves
+-- once in a call at most, also where a call names it twice. Also if `work` fails: what has moved must be found where it is now.
 local function gathering(work)
   local order, values, noted = {}, {ZADD = {}, ZREM = {}}, {}
   local function list(command, key)
@@ -135,9 +135,11 @@ local function gathering(work)
       noted[member] = true
     end,
   })
-  for _, each in ipairs(order) do
-    for first = 1, #each[3], PART do
-      redis.call(each[1], each[2], unpack(each[3], first, math.min(first + PART - 1, #each[3])))
+  for _, command in ipairs({'ZADD', 'ZREM'}) do  -- in this order: what was renewed and then moved has left
+    for _, each in ipairs(order) do
+      for first = 1, each[1] == command and #each[3] or 0, PART do
+        redis.call(command, each[2], unpack(each[3], first, math.min(first + PART - 1, #each[3])))
+      end
     end
   end
   if not done then error(failure, 0) end
