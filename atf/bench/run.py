@@ -14,7 +14,6 @@ import os
 import shutil
 import signal
 import statistics
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from atf.cli.cluster import Cluster, ClusterSettings
 from atf.cli.progress import View
+from atf.cli.workplace import workplace
 from atf.client import AsyncClient, Client, Handle, TaskInfo
 from atf.errors import Internal, Unavailable
 from atf.lambdas import Prepared, named
@@ -47,8 +47,6 @@ _WARM_UP_S: Final = 60.0
 _STALLED_S: Final = 120.0
 _LOOK_S: Final = 0.02
 _STOP_S: Final = 10.0
-_LOG: Final = "roles.log"
-_LAST_LINES: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,22 +114,8 @@ async def bench(plan: Plan, view: View, env: Mapping[str, str]) -> Report:
         AtfError: a role can't start, or the store does not answer.
     """
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
-    directory = Path(tempfile.mkdtemp(prefix="atf-bench-"))
-    path = directory / _LOG
-    try:
-        with path.open("w", encoding="utf-8", buffering=1) as log:
-            report = await _measure(
-                plan, directory, view, env, lambda name, line: print(f"{name:<14} | {line}", file=log)
-            )
-    except BaseException as error:
-        said = path.read_text(encoding="utf-8").splitlines()
-        if isinstance(error, asyncio.CancelledError) or not said:
-            shutil.rmtree(directory, ignore_errors=True)
-        else:
-            for line in said[-_LAST_LINES:]:
-                view.say(line)
-            view.say(f"all that the roles said is in {path}")
-        raise
+    with workplace("atf-bench-", view) as (directory, say):
+        report = await _measure(plan, directory, view, env, say)
     shutil.rmtree(directory, ignore_errors=True)
     return report
 

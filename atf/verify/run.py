@@ -7,13 +7,13 @@ import math
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from atf.cli.progress import View
+from atf.cli.workplace import workplace
 from atf.config import StoreConsumerSettings, StoreSettings, Timing, load
 from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, InvalidArgument, Unavailable
@@ -24,9 +24,6 @@ from .outcome import Outcome, Recovery, percentile
 from .strikes import ROLES, STORE, carry_out, plan
 from .view import Standing
 
-_LOG: Final = "roles.log"
-_LAST_LINES: Final = 5
-"""Of the roles, that are shown where they could not start."""
 _LOOK_S: Final = 0.2
 _JUDGE_S: Final = 3600.0
 """Seconds that reading every task may take at the end, with a great reserve."""
@@ -179,22 +176,8 @@ async def verify(course: Course, view: View, env: Mapping[str, str]) -> Report:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
     targets = course.targets()
     course.check(load(StoreConsumerSettings, table="store_consumer", env=env).max_finished, course.partitions(env))
-    directory = Path(tempfile.mkdtemp(prefix="atf-verify-"))
-    path = directory / _LOG
-    try:
-        with path.open("w", encoding="utf-8", buffering=1) as log:
-            report = await _on_bench(
-                course, targets, directory, view, env, lambda name, line: print(f"{name:<14} | {line}", file=log)
-            )
-    except BaseException as error:
-        said = path.read_text(encoding="utf-8").splitlines()
-        if isinstance(error, asyncio.CancelledError) or not said:  # Ctrl-C, or no role was started
-            shutil.rmtree(directory, ignore_errors=True)
-        else:
-            for line in said[-_LAST_LINES:]:
-                view.say(line)
-            view.say(f"all that the roles said is in {path}")
-        raise
+    with workplace("atf-verify-", view) as (directory, say):
+        report = await _on_bench(course, targets, directory, view, env, say)
     if report.failures:
         view.say(f"the lambdas' record and what the roles said are in {directory}")
     else:

@@ -1,0 +1,42 @@
+"""A temporary directory for a command that runs roles of its own, with all that they say; it tells where that is if the command fails."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from .progress import View
+from .supervisor import Say
+
+_LOG: Final = "roles.log"
+_LAST_LINES: Final = 5
+"""Of the roles, that are shown where they could not start."""
+
+
+@contextmanager
+def workplace(prefix: str, view: View) -> Iterator[tuple[Path, Say]]:
+    """The directory, and what takes a role's name and a line of it. Where the block ends well, the directory is the caller's.
+
+    Args:
+        prefix: of the directory's name.
+        view: is told the last lines, and where all of them are, if the block fails.
+    """
+    directory = Path(tempfile.mkdtemp(prefix=prefix))
+    path = directory / _LOG
+    try:
+        with path.open("w", encoding="utf-8", buffering=1) as log:
+            yield directory, lambda name, line: print(f"{name:<14} | {line}", file=log)
+    except BaseException as error:
+        said = path.read_text(encoding="utf-8").splitlines()
+        if isinstance(error, asyncio.CancelledError) or not said:  # Ctrl-C, or no role was started
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            for line in said[-_LAST_LINES:]:
+                view.say(line)
+            view.say(f"all that the roles said is in {path}")
+        raise
