@@ -26,6 +26,9 @@ STORE_CONSUMER_PORT: Final = 7404
 START_SLACK_S: Final = 0.05
 """Seconds of a fresh lease beyond start_margin: without any, no task would start before a heartbeat has renewed it."""
 
+CLOCKS_AGREE_S: Final = 0.05
+"""Seconds that a host's clock and the store's may stand apart, either way: no step larger than the default drift hides in that."""
+
 _DAY_S: Final = 86_400.0
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from atf.config import Timing
+from atf.config import CLOCKS_AGREE_S, Timing
 from atf.task import US
 
-MARGIN_US: Final = 1 * US
-"""How far two clocks may stand apart and still agree."""
+STEP_US: Final = 1 * US
+"""A TIME further ahead than that has jumped. What lies within is no jump, but is not followed either."""
 
 NO_LEASE_EXPIRES: Final = 1
 """An instant before every lease: what a pass carries while no TIME is believed (0 would mean "no bound")."""
@@ -60,25 +60,32 @@ class StoreClock:
             time_us: the store's TIME in it.
             asked: the monotonic clock when the question was sent.
             answered: the monotonic clock when the answer came.
-            wall_us: this host's wall clock when the answer came. Only a consumer that has no belief yet looks at it.
+            wall_us: this host's wall clock when the answer came. Only a consumer that has no belief yet looks at it: a TIME that it
+                agrees with has made no step within the life of a lease. A slow answer can't tell, the next one may.
         """
         # TIME was read between the two instants. Dated from the first, the reading never falls behind the store.
         seen = _Reading(self._forward(_Reading(time_us, asked), answered), answered)
-        if self._believed is None and abs(wall_us - time_us) <= MARGIN_US:
+        if self._believed is None and _agree(time_us, wall_us, answered - asked):
             self._believed, self._ahead = seen, None
-        elif self._believed is not None and time_us <= self._forward(self._believed, answered) + MARGIN_US:
+        elif self._believed is not None and time_us <= self._forward(self._believed, answered) + STEP_US:
             self._believed, self._ahead = self._earlier(self._believed, seen), None
-        elif self._ahead is None or time_us > self._forward(self._ahead, answered) + MARGIN_US:
+        elif self._ahead is None or time_us > self._forward(self._ahead, answered) + STEP_US:
             self._ahead, self._ahead_since = seen, answered  # another jump starts the wait anew
-        elif answered - self._ahead_since < self._hold:
-            self._ahead = self._earlier(self._ahead, seen)
         else:
-            self._believed, self._ahead = seen, None
+            self._ahead = self._earlier(self._ahead, seen)
+            if answered - self._ahead_since >= self._hold:
+                self._believed, self._ahead = self._ahead, None
 
     def _forward(self, reading: _Reading, monotonic: float) -> int:
         elapsed_us = max(monotonic - reading.monotonic, 0) * US
         return reading.time_us + int(elapsed_us + min(elapsed_us * self._drift_per_s, self._drift_us))
 
     def _earlier(self, one: _Reading, seen: _Reading) -> _Reading:
-        # The margin is granted once, not once per pass: a clock that creeps ahead does not carry the belief along.
+        # A lease renewed before a small step would end by that step too early: a clock that creeps ahead is not followed.
         return _Reading(min(self._forward(one, seen.monotonic), seen.time_us), seen.monotonic)
+
+
+def _agree(time_us: int, wall_us: int, took: float) -> bool:
+    """Whether TIME, read some time in the last `took` seconds, is that of a wall clock: at all of these instants."""
+    least = (time_us - wall_us) / US
+    return least >= -CLOCKS_AGREE_S and least + took <= CLOCKS_AGREE_S

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import redis.exceptions as rx
 
+from atf.config import CLOCKS_AGREE_S
 from atf.errors import AtfError, Unavailable
 from atf.runtime import Runtime
 from atf.task import US
@@ -19,8 +20,6 @@ from .connection import Link
 from .facts import text
 from .findings import Finding, State, ok, warn
 
-AGREE_US: Final = US
-"""How far this host's clock and the store's may stand apart."""
 _CLOCK_READINGS: Final = 3
 
 
@@ -114,12 +113,12 @@ async def _clock(link: Link, runtime: Runtime) -> Finding | None:
 def clock(offset_us: float, error_us: float) -> Finding:
     """The judgement on an offset of the store's clock against this host's, known but for an error."""
     value = f"{offset_us / US:+.3f} s ± {error_us / US:.3f} s"
-    if abs(offset_us) - error_us <= AGREE_US:
+    if abs(offset_us) - error_us <= CLOCKS_AGREE_S * US:
         return ok("clock", value, "the store's clock and this host's agree")
     return warn(
         "clock",
         value,
-        f"the store's clock is {abs(offset_us) / US:.1f} s {'ahead of' if offset_us > 0 else 'behind'} this host's: ATF goes by the"
+        f"the store's clock is {abs(offset_us) / US:.2f} s {'ahead of' if offset_us > 0 else 'behind'} this host's: ATF goes by the"
         " store's, so tasks given an instant start by that one, and a store consumer that starts here ends no lease for one"
         " heartbeat_timeout",
         "run a time service (chrony, ntpd) on both; timedatectl shows whether one does",

@@ -248,6 +248,7 @@ class Freezer:
         for worker, (guard, table) in list(self._pairs.items()):
             if process in {worker, guard} and worker.alive and table.oldest_lease_us:
                 ends_us = table.oldest_lease_us + TIMING.heartbeat_timeout_us - 1_000_000  # boottime is a second ahead
+                ends_us -= round(TIMING.drift * 1e6)  # by a clock that runs as fast as it may
                 wait = max(ends_us - self._world.now_us(), 0) / 1e6
                 self._world.loop.later(wait, lambda worker=worker, guard=guard: self._at_end(worker, guard))  # type: ignore[misc]
 

@@ -82,6 +82,7 @@ class World:
         self.settled = False
         """Whether the faults are over: everything is restarted at once."""
         self._lives: dict[str, int] = {}
+        self._poll_interval = self.chance.choice((2.0, 6.0))  # the longer, the more rests on wake-ups
 
     def now_us(self) -> int:
         """Microseconds of the loop."""
@@ -181,7 +182,7 @@ class World:
 
     async def open_store(self, frame: Frame) -> Store:
         """The task store, as this process reaches it."""
-        settings = StoreSettings(partitions=PARTITIONS, poll_interval=2.0)
+        settings = StoreSettings(partitions=PARTITIONS, poll_interval=self._poll_interval)
         return await frame.persist(
             lambda: Store.open(settings, TIMING, frame.runtime, fake=self.server.fake), "the task store"
         )
