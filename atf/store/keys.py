@@ -14,7 +14,7 @@ class KeySpec(NamedTuple):
     """One kind of key."""
 
     pattern: (
-        str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <key> ordering key
+        str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <key> ordering key, <job>
     )
     type: str
     meaning: str
@@ -51,6 +51,10 @@ KEYS: Final = (
     KeySpec("atf:{p}:tombs", "zset", "tombstone -> expiry"),
     KeySpec("atf:{p}:outbox", "hash", "number -> a change owed to another partition"),
     KeySpec("atf:{p}:outbox:due", "zset", "number -> when it is delivered (again)"),
+    KeySpec("atf:{p}:j:<job>", "hash", "a job: see JOB_FIELDS"),
+    KeySpec("atf:{p}:jobs", "zset", "job -> when it is looked at next: its tick, or later while somebody deals with that"),
+    KeySpec("atf:{p}:jobs:ended", "zset", "job that has ended -> expiry of its record"),
+    KeySpec("atf:{p}:jobnames", "zset", "names of the jobs that have not ended, by name"),
     KeySpec("rq:queue:{p}<queue>", "list", "the queue itself, in RQ's layout: ids of ENQUEUED tasks"),
     KeySpec("rq:queues", "set", "keys of the queues, RQ's registry; the only key without a tag"),
 )
@@ -72,7 +76,7 @@ FIELDS: Final = {
     "e": "number of its entry in the queue, while ENQUEUED; absent or empty: it has left the queue",
     "z": "set: it was lost beside other suspects, and runs alone from now on",
     "x": "set: its cancellation was asked for while it ran",
-    "w": "set: somebody waits for its end",
+    "w": "set: somebody waits for its end; after @, the job whose tick it is",
     "f": "counter of the token that finished its last run",
     "res": "result",
     "enc": "encoding of the result",
@@ -80,6 +84,24 @@ FIELDS: Final = {
     "p": "progress",
     "R": "the last ended runs, a line each: owner, start, end, attempt, why",
     **{f"t{number}": f"instant of the last move into status {number}" for number in range(1, 9)},
+}
+
+
+JOB_FIELDS: Final = {
+    "g": "generation: grows with each replacement",
+    "d": "id of the request that made it",
+    "at": "when it was made",
+    "spec": "the serialized JobSpec",
+    "o": "overlap policy",
+    "n": "the tick to come; empty: it has ended",
+    "k": "ticks that became tasks",
+    "p": "set: paused",
+    "last": "the newest tick that became a task",
+    "task": "that task",
+    "out": "the status in which it ended",
+    "run": "that task, until it has ended; empty or absent: it has",
+    "skips": "ticks that were passed over",
+    "why": "the newest of them was",
 }
 
 

@@ -22,6 +22,13 @@ FULL_REVISIT_US: Final = t.US
 UNBELIEVED_REVISIT_US: Final = t.US
 """When a queue is looked at again whose leases are over only by a clock that is not believed yet."""
 OUTBOX_RETRY_US: Final = 5 * t.US
+JOBS_PER_PASS: Final = 256
+JOBS_BYTES: Final = 1 << 20
+"""Of the specs of jobs that one pass tells of, about."""
+JOB_RETRY_US: Final = 2 * t.US
+"""When a job is told of again whose tick nobody has dealt with: a consumer may have ended in the middle."""
+JOB_WAIT_US: Final = 30 * t.US
+"""When a job is looked at again that waits for the end of its tick, should that end not be heard of."""
 CLAIM_OVERHEAD_BYTES: Final = 256
 """What a claim weighs in an answer beside its spec: id, token, numbers."""
 
@@ -48,6 +55,10 @@ def _code() -> str:
         "FULL_REVISIT": FULL_REVISIT_US,
         "UNBELIEVED_REVISIT": UNBELIEVED_REVISIT_US,
         "OUTBOX_RETRY": OUTBOX_RETRY_US,
+        "JOBS_PER_PASS": JOBS_PER_PASS,
+        "JOBS_BYTES": JOBS_BYTES,
+        "JOB_RETRY": JOB_RETRY_US,
+        "JOB_WAIT": JOB_WAIT_US,
         "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
     }
     lua = files("atf.store") / "lua"

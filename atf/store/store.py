@@ -24,6 +24,7 @@ from .bells import Bell, listen
 from .claims import Claims
 from .connection import Arg, Link
 from .findings import Finding
+from .jobs import Jobs, due_jobs
 from .modes import open_link
 from .reading import Reading
 from .registry import Registry
@@ -35,7 +36,7 @@ from .types import (
 )
 
 
-class Store(Adding, Claims, Reading, Registry):
+class Store(Adding, Claims, Jobs, Reading, Registry):
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:
@@ -217,7 +218,7 @@ class Store(Adding, Claims, Reading, Registry):
             partition: the one to pass over.
             believed_us: no lease ends after this instant, whatever the server's clock says; 0: no bound.
         """
-        now, wait, enqueued, again, lost, queues, owed = await self._call(
+        now, wait, enqueued, again, lost, queues, owed, jobs = await self._call(
             "enqueue", partition, [believed_us, MAX_BATCH]
         )
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
@@ -226,7 +227,7 @@ class Store(Adding, Claims, Reading, Registry):
             for number, target, body in zip(owed[::3], owed[1::3], owed[2::3], strict=True)
         ]
         next_in = None if int(wait) < 0 else int(wait)
-        return EnqueuePass(int(now), next_in, enqueued, again, lost, records)
+        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(jobs))
 
     async def pop(self, partition: int, groups: Sequence[Sequence[str]], want: int) -> list[tuple[str, list[str]]]:
         """Takes up to `want` ids; the first group's queues first, evenly within a group, none of paused lambdas.

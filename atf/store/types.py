@@ -55,6 +55,69 @@ class EnqueuePass(NamedTuple):
     enqueued_again: int  # were ENQUEUED, expired, and gone from their queue
     lost: int  # leases that expired
     outbox: list[OutboxRecord]
+    jobs: list[DueJob]
+
+
+class DueJob(NamedTuple):
+    """A job whose tick has come."""
+
+    name: str
+    generation: int
+    due_us: int  # the tick
+    ticks: int  # made before it
+    running: str  # the task of the tick before, where it has not ended
+    spec: bytes  # a serialized JobSpec
+
+
+class Tick(NamedTuple):
+    """What comes of a tick."""
+
+    name: str
+    generation: int
+    due_us: int
+    next_us: int | None  # the job's next tick; None: it ends
+    passed_over: int  # ticks that make no task, this one or more
+    why: str  # they don't
+    retention_us: int  # of the job's record, once it has ended
+    task: NewTask | None
+
+
+class Made(enum.IntEnum):
+    """What ScheduleJob came to."""
+
+    MADE = 0
+    BEFORE = 1  # by this very request
+    TAKEN = 2  # by another job; nothing was stored
+    REPLACED = 3
+
+
+class NewJob(NamedTuple):
+    """A job to make; everything in it has been checked."""
+
+    name: str  # namespace/name
+    request_id: str  # of the request, so that it may be repeated; "": none
+    overwrite: bool
+    spec: bytes  # a serialized JobSpec
+    overlap: str  # allow, skip, queue, cancel_running
+    first_us: int  # the first tick
+
+
+class JobRecord(NamedTuple):
+    """A job as it stands in the store."""
+
+    name: str
+    generation: int  # grows with each replacement
+    made_at_us: int
+    spec: bytes
+    next_us: int | None  # None: it has ended
+    ticks: int  # that became tasks
+    paused: bool
+    last_us: int | None  # the newest tick that became a task
+    last_task: str
+    last_outcome: str  # the status in which it ended; "": not yet
+    passed_over: int  # ticks that made no task
+    why: str  # the newest of them did not
+    running: str  # the newest tick's task, where it has not ended
 
 
 class Claimed(NamedTuple):

@@ -107,7 +107,9 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await store.settle()
     await store._link.call("barrier", keys.record(0), [clock()])
     clock.advance(20)
-    await whole_life(World(store, clock))
+    world = World(store, clock)
+    await whole_life(world)
+    await world.jobs()
     await told.end()
     return told
 

@@ -28,6 +28,7 @@ _PARTS = {
     "<lambda>": rf"{_NAME}/{_NAME}",
     "<STATUS>": "|".join(status.name for status in Status).join("()"),
     "<key>": _NAME,
+    "<job>": rf"{_NAME}/.{{1,255}}",
 }
 
 
@@ -75,6 +76,8 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.store.lose("executor-1", again, "killed", shared=True)
     await look()
     await world.store.retry(["0-d"])
+    await world.jobs()
+    await look()
     world.clock.advance(60)
     await world.pop()
     await world.passes()
@@ -101,6 +104,12 @@ async def test_every_key_is_on_the_page_with_its_type(world: World, monkeypatch:
 async def test_every_field_is_on_the_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {name for each in await whole_life(world, monkeypatch) for task in each.tasks().values() for name in task}
     assert found == set(keys.FIELDS)
+
+
+async def test_every_field_of_a_job_is_on_the_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    photographs = await whole_life(world, monkeypatch)
+    found = {name for each in photographs for key in each.data if ":j:" in key for name in each.hash(key)}
+    assert found == set(keys.JOB_FIELDS)
 
 
 async def test_every_key_carries_the_tag_of_its_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +152,7 @@ del LUA["common"]
 HEADERS = {
     verb: "\n".join(takewhile(lambda line: line.startswith("--"), text.splitlines())) for verb, text in LUA.items()
 }
-CREATING = {"schedule", "register", "restore"}
+CREATING = {"schedule", "schedule_job", "register", "restore", "tick"}
 """The verbs that a full store refuses; all others must go on, or it could not drain."""
 
 

@@ -42,7 +42,8 @@ class FoundationStore(Store):
         assert verb not in {"settle", "retime"}, "came later"
         if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
-        return await super()._call(verb, partition, args, server=server)
+        reply = await super()._call(verb, partition, args, server=server)
+        return [*reply, []] if verb == "enqueue" else reply  # knew nothing of jobs
 
 
 class Relay:

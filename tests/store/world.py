@@ -14,7 +14,7 @@ from typing import Any
 from atf.store import keys
 from atf.store.library import FULL_REVISIT_US
 from atf.store.store import Store
-from atf.store.types import Beat, Claimed, Held, NewTask, Outcome, RunResult, TaskRecord, Verdict
+from atf.store.types import Beat, Claimed, Held, NewJob, NewTask, Outcome, RunResult, TaskRecord, Tick, Verdict
 from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, US, Status
 
 EPOCH_US = 1_700_000_000 * US
@@ -312,6 +312,22 @@ class World:
     async def queued(self, queue: str = QUEUE, partition: int = 0) -> list[str]:
         """The ids that stand in a queue, front first."""
         return (await dump(self.store)).list(f"rq:queue:{keys.rq_name(partition, queue)}")
+
+    async def jobs(self) -> None:
+        """Everything that can happen to jobs: afterwards one has ended, one is paused, and one waits for its next tick."""
+        for name in ("shop/ends", "shop/paused", "shop/ticks", "shop/deleted"):
+            await self.store.schedule_job(NewJob(name, "request", False, b"spec", "queue", self.clock()))
+        await self.store.pause_job("shop/paused", paused=True)
+        await self.store.delete_jobs(["shop/deleted"])
+        for partition in range(self.store.partitions):
+            for due in (await self.store.enqueue(partition, 0)).jobs:
+                task = self.task(f"of-{due.name[5:]}", partition=partition)
+                after = None if due.name == "shop/ends" else self.clock() + US
+                tick = Tick(due.name, due.generation, due.due_us, after, 1, "misfire", US, task)
+                assert await self.store.tick(partition, [tick]) == [True]
+            await self.store.list_jobs("shop/", partition, "", 10)
+        await self.store.cancel(["0-of-ends", "1-of-ends"])
+        await self.store.get_jobs(["shop/ends", "shop/paused", "shop/ticks", "shop/deleted"])
 
     async def check(self) -> Dump:
         """Holds every invariant against what is in Redis, and the exact counts against the records."""

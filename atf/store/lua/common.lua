@@ -11,6 +11,7 @@ local MOVED = {  -- the field that holds the time of the last move into a state
   FATAL_FAILURE = 't7', CANCELLED = 't8',
 }
 local OUTBOX = '>'  -- the outbox's member in the due index; no queue can have this name
+local TICK_OF = '@'  -- begins the field w of a job's tick, before the job's name
 
 -- What was made before is remembered: to build a string costs as much as half a command.
 local REMEMBERED = 2000  -- then all is forgotten
@@ -61,6 +62,7 @@ local done_key = remembered(function(P, name, status) return P .. ':f:' .. name 
 local queue_key = remembered(function(P, queue) return P .. ':q:' .. queue end)
 local lambda_key = remembered(function(P, name) return P .. ':l:' .. name end)
 local function order_key(P, key) return P .. ':o:' .. key end
+local function job_key(P, name) return P .. ':j:' .. name end
 local list_key = remembered(function(P, queue) return 'rq:queue:' .. string.sub(P, 5) .. queue end)  -- "atf:{0}" -> "{0}"
 local lambda_of_ = remembered(function(_, queue) return string.sub(queue, 1, -3) end)                -- "ns/name:1" -> "ns/name"
 local function lambda_of(queue) return lambda_of_('', queue) end
@@ -73,6 +75,14 @@ local function visit_by(P, queue, at)
   local first = redis.call('ZRANGE', P .. ':due', 0, 0, 'WITHSCORES')
   redis.call('ZADD', P .. ':due', 'LT', fmt(at), queue)
   if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', queue) end
+end
+
+-- Has a job looked at from `at` on, and wakes the store consumers where that is earlier than any other job. Jobs have an index of
+-- their own: an older role's functions would take them for a queue in the other one.
+local function look_at_job(P, name, at)
+  local first = redis.call('ZRANGE', P .. ':jobs', 0, 0, 'WITHSCORES')
+  redis.call('ZADD', P .. ':jobs', fmt(at), name)
+  if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', '') end
 end
 
 -- the server --------------------------------------------------------------------------------------------------------------
@@ -169,6 +179,15 @@ local function release(P, key, id, now)
   visit_by(P, task[2], at)
 end
 
+-- A tick of a job has ended: what waits for that may be due.
+local function tick_ended(P, name, id, status)
+  local job = redis.call('HMGET', job_key(P, name), 'run', 'n', 'p', 'task')
+  if job[4] == id then redis.call('HSET', job_key(P, name), 'out', status) end
+  if job[1] ~= id then return end
+  redis.call('HSET', job_key(P, name), 'run', '')
+  if job[2] ~= '' and not job[3] then look_at_job(P, name, tonumber(job[2])) end
+end
+
 local sweep_key = remembered(function(P) return P .. ':sweep' end)
 local swept = remembered(function(_, name, status) return name .. ':' .. status end)
 
@@ -183,7 +202,10 @@ local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'e', '', 'o', '', ...)
   if watched or flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
   if ordering then release(P, ordering, id, now) end
-  if watched then redis.call('SPUBLISH', P .. ':bell:done', id) end
+  if watched then
+    if string.sub(watched, 1, 1) == TICK_OF then tick_ended(P, string.sub(watched, 2), id, to) end
+    redis.call('SPUBLISH', P .. ':bell:done', id)
+  end
 end
 
 -- The field R with a run more that has ended: owner, start, end, attempt, why. The last ones are kept.

@@ -3,7 +3,8 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most
 -- RETURNS  now, µs until the next visit is due (-1 = none), enqueued, enqueued again, lost,
---          {queues that got entries}, {number, target, body, ... of the outbox records to deliver}
+--          {queues that got entries}, {number, target, body, ... of the outbox records to deliver},
+--          {name, generation, tick, ticks before it, task that runs ("" = none), spec, ... of the jobs that are due}
 --
 -- One pass visits the queues that the due index names, earliest first. Each visit scores its queue anew, so that the order
 -- rotates: more to push = now; full = a long wait that `pop` cuts short; paused = the first of its leases; else its first instant.
@@ -117,10 +118,38 @@ local function visit(P, queue, now, lease_now, budget)
   return count
 end
 
+-- Jobs whose tick is due, for a consumer to say what comes of it; until it has, its peers leave them alone for a while. A job
+-- whose tick before this one has not ended yet is passed on where its policy is to `skip` or to `cancel`, and otherwise looked at
+-- again when that tick ends, or after a while, since an older role's functions would not say so.
+local function due_jobs(P, now, answer)
+  local bytes = 0
+  for _, name in ipairs(redis.call('ZRANGE', P .. ':jobs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, JOBS_PER_PASS)) do
+    local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'run', 'p', 'spec')
+    if not job[1] or job[2] == '' or job[6] then
+      redis.call('ZREM', P .. ':jobs', name)
+    else
+      local running = job[5] or ''
+      if running ~= '' then
+        local status = redis.call('HGET', task_key(P, running), 's')
+        if not status or status == 'TOMBSTONE' or FINISHED[status] then running = '' end
+      end
+      local waits = running ~= '' and (job[4] == 'queue' or job[4] == 'cancel_running')
+      redis.call('ZADD', P .. ':jobs', fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)
+      if not waits or job[4] == 'cancel_running' then
+        local count = #answer
+        answer[count + 1], answer[count + 2], answer[count + 3], answer[count + 4] = name, job[1], job[2], job[3]
+        answer[count + 5], answer[count + 6] = running, job[7]
+        bytes = bytes + #job[7]
+        if bytes > JOBS_BYTES then break end
+      end
+    end
+  end
+end
+
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local lease_now = believed > 0 and math.min(now, believed) or now
-  local enqueued, again, lost, queues, owed = 0, 0, 0, {}, {}
+  local enqueued, again, lost, queues, owed, jobs = 0, 0, 0, {}, {}, {}
   for _, queue in ipairs(redis.call('ZRANGE', P .. ':due', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
     if queue == OUTBOX then
       local due = P .. ':outbox:due'
@@ -143,7 +172,12 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     end
     if budget <= 0 then break end
   end
-  local first = redis.call('ZRANGE', P .. ':due', 0, 0, 'WITHSCORES')
-  local wait = first[2] and math.max(tonumber(first[2]) - now, 0) or -1
-  return {fmt(now), fmt(wait), enqueued, again, lost, queues, owed}
+  due_jobs(P, now, jobs)
+  local wait = -1
+  for _, index in ipairs({':due', ':jobs'}) do
+    local first = redis.call('ZRANGE', P .. index, 0, 0, 'WITHSCORES')
+    local rest_of = first[2] and math.max(tonumber(first[2]) - now, 0)
+    if rest_of and (wait < 0 or rest_of < wait) then wait = rest_of end
+  end
+  return {fmt(now), fmt(wait), enqueued, again, lost, queues, owed, jobs}
 end)

@@ -33,6 +33,10 @@ register('sweep', {'allow-oom'}, function(keys, args)
     if redis.call('EXISTS', set) == 0 then redis.call('SREM', P .. ':sweep', member) end
     if swept >= budget then return swept end
   end
+  local jobs = redis.call('ZRANGE', P .. ':jobs:ended', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
+  for _, name in ipairs(jobs) do redis.call('DEL', job_key(P, name)) end
+  if #jobs > 0 then redis.call('ZREM', P .. ':jobs:ended', unpack(jobs)) end
+  swept = swept + #jobs
   local old = redis.call('ZRANGE', P .. ':tombs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
   for _, id in ipairs(old) do redis.call('DEL', task_key(P, id)) end
   if #old > 0 then redis.call('ZREM', P .. ':tombs', unpack(old)) end

@@ -1,0 +1,126 @@
+"""The verbs of recurring jobs. When a job ticks, and what a tick is, is for the caller to say; the store sees that it happens once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from atf.durability import Durability
+
+from . import keys, library
+from .base import Caller
+from .batches import by_partition
+from .connection import Arg
+from .facts import text
+from .types import DueJob, JobRecord, Made, NewJob, Tick
+
+_READ_BATCH = 64
+"""Jobs read by one call: each may hold a payload."""
+
+
+class Jobs(Caller):
+    """The verbs of Store about jobs."""
+
+    def job_partition(self, name: str) -> int:
+        """Where a job lies, and the tasks that its ticks make."""
+        return self.partition_for(name)
+
+    async def schedule_job(self, job: NewJob, *, durability: Durability = Durability.RELAXED) -> tuple[Made, int]:
+        """Makes or replaces a job. Returns what was done and the job's generation.
+
+        Raises:
+            ResourceExhausted: the store is full.
+        """
+        args: list[Arg] = [job.name, job.request_id, int(job.overwrite), job.spec, job.overlap, job.first_us]
+        demand = max(durability, self.settings.floor)
+        what, generation = await self._call("schedule_job", self.job_partition(job.name), args, demand=demand)
+        return Made(what), generation
+
+    async def get_jobs(self, names: Sequence[str]) -> list[JobRecord | None]:
+        """Jobs by their names; None for one that does not exist."""
+
+        async def call(partition: int, batch: list[str]) -> list[JobRecord | None]:
+            found: list[JobRecord | None] = []
+            for start in range(0, len(batch), _READ_BATCH):
+                part = batch[start : start + _READ_BATCH]
+                replies = await self._call("get_jobs", partition, part)
+                found += [_record(name, reply) for name, reply in zip(part, replies, strict=True)]
+            return found
+
+        return await by_partition(names, self.job_partition, call)
+
+    async def list_jobs(self, prefix: str, partition: int, last: str, size: int) -> list[str]:
+        """Names of jobs that have not ended, of one partition, in their order.
+
+        Args:
+            prefix: of the names.
+            partition: whose.
+            last: the name seen last; "": from the start.
+            size: names at most.
+        """
+        return [text(name) for name in await self._call("list_jobs", partition, [prefix, last, size])]
+
+    async def delete_jobs(self, names: Sequence[str]) -> list[bool]:
+        """Deletes jobs; whether each existed. A tick that has become a task stays one."""
+
+        async def call(partition: int, batch: list[str]) -> list[bool]:
+            return [deleted == 1 for deleted in await self._call("delete_jobs", partition, batch)]
+
+        return await by_partition(names, self.job_partition, call)
+
+    async def pause_job(self, name: str, *, paused: bool) -> bool:
+        """Stops or starts the ticks of a job; False: there is none, or it has ended."""
+        return bool(await self._call("pause_job", self.job_partition(name), [name, int(paused)]) == 1)
+
+    async def tick(self, partition: int, ticks: Sequence[Tick]) -> list[bool]:
+        """Deals with ticks that are due: each becomes a task or is passed over, once, whoever else tries to.
+
+        Returns:
+            Per tick whether this call did it.
+        """
+
+        async def call(partition: int, batch: list[Tick]) -> list[bool]:
+            args: list[Arg] = []
+            for each in batch:
+                following = "" if each.next_us is None else each.next_us
+                args += (each.name, each.generation, each.due_us, following, each.passed_over, each.why, each.retention_us)
+                task = each.task
+                if task is None:
+                    args += ("", "", "", "")
+                else:
+                    limits = library.limits(task.max_attempts, task.max_losses, task.retention_us)
+                    args += (f"{partition}-{task.id}", keys.queue(task.lambda_name, task.priority), task.spec, limits)
+            return [done == 1 for done in await self._call("tick", partition, args)]
+
+        return await by_partition(
+            ticks, lambda _: partition, call, size=lambda each: len(each.task.spec) if each.task else 0
+        )
+
+
+def due_jobs(reply: Sequence[Any]) -> list[DueJob]:
+    """What an enqueue pass tells of jobs."""
+    return [
+        DueJob(text(name), int(generation), int(due), int(ticks), text(running), bytes(spec))
+        for name, generation, due, ticks, running, spec in zip(*(reply[place::6] for place in range(6)), strict=True)
+    ]
+
+
+def _record(name: str, reply: Sequence[Any]) -> JobRecord | None:
+    if not reply:
+        return None
+    generation, made, spec, following, ticks, paused, last, task, out, skips, why, running = reply
+    return JobRecord(
+        name=name,
+        generation=int(generation),
+        made_at_us=int(made),
+        spec=bytes(spec),
+        next_us=int(following) if following else None,
+        ticks=int(ticks),
+        paused=bool(paused),
+        last_us=int(last) if last else None,
+        last_task=text(task),
+        last_outcome=text(out),
+        passed_over=int(skips or 0),
+        why=text(why),
+        running=text(running),
+    )

@@ -1,0 +1,237 @@
+"""Jobs in the store: a tick makes one task however often it is tried, waits for the one before where it should, and is looked at in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from atf.store.library import JOB_RETRY_US, JOB_WAIT_US, JOBS_PER_PASS
+from atf.store.types import DueJob, Made, NewJob, NewTask, Outcome, Tick
+from atf.task import DEFAULT_RETENTION_US, US
+
+from .world import EPOCH_US, LAMBDA, World, dump, held
+
+DAY_US = 86_400 * US
+NAME = "shop/nightly"  # of partition 0
+
+
+def job(name: str = NAME, *, overlap: str = "queue", first_us: int = EPOCH_US, **more: Any) -> NewJob:
+    return NewJob(name, more.pop("request_id", ""), more.pop("overwrite", False), b"spec", overlap, first_us)
+
+
+def task(name: str = "tick-1") -> NewTask:
+    return NewTask(name, 0, LAMBDA, 1, b"task", b"", None, 0, 3, 3, DEFAULT_RETENTION_US)
+
+
+def tick(due: DueJob, *, next_us: int | None = EPOCH_US + DAY_US, make: str = "tick-1", **more: Any) -> Tick:
+    made = task(make) if make else None
+    return Tick(due.name, due.generation, due.due_us, next_us, more.get("passed", 0), more.get("why", ""), DAY_US, made)
+
+
+async def due(world: World) -> list[DueJob]:
+    return (await world.store.enqueue(0, 0)).jobs
+
+
+async def ends(world: World, task_id: str = "0-tick-1", outcome: Outcome = Outcome.SUCCEEDED) -> None:
+    await world.passes()
+    assert await world.pop() == [task_id]
+    assert await world.finish(outcome, *held(await world.claim(task_id)))
+
+
+async def test_a_tick_becomes_a_task_at_its_instant_and_the_job_goes_on(world: World) -> None:
+    assert await world.store.schedule_job(job(first_us=EPOCH_US + 5 * US)) == (Made.MADE, 1)
+    early = await world.store.enqueue(0, 0)
+    assert (early.jobs, early.next_in_us) == ([], 5 * US)
+
+    world.clock.advance(5)
+    (one,) = await due(world)
+    assert one == DueJob(NAME, 1, EPOCH_US + 5 * US, 0, "", b"spec")
+    assert await world.store.tick(0, [tick(one)]) == [True]
+
+    record = await world.get("0-tick-1")
+    assert (record.status.name, record.scheduled_at_us, record.spec) == ("NEW", EPOCH_US + 5 * US, b"task")
+    (known,) = await world.store.get_jobs([NAME])
+    assert known is not None
+    assert (known.ticks, known.next_us, known.last_us) == (1, EPOCH_US + DAY_US, EPOCH_US + 5 * US)
+    assert (known.last_task, known.running, known.last_outcome) == ("0-tick-1", "0-tick-1", "")
+    await world.check()
+
+    await ends(world)
+    (known,) = await world.store.get_jobs([NAME])
+    assert known is not None
+    assert (known.running, known.last_outcome) == ("", "SUCCESS")
+    await world.check()
+
+
+async def test_of_two_consumers_one_makes_the_task(world: World) -> None:
+    await world.store.schedule_job(job())
+    (one,) = await due(world)
+    assert await world.store.tick(0, [tick(one)]) == [True]
+    assert await world.store.tick(0, [tick(one)]) == [False]
+    (known,) = await world.store.get_jobs([NAME])
+    assert known is not None
+    assert known.ticks == 1
+
+
+async def test_a_tick_that_nobody_dealt_with_is_told_of_again(world: World) -> None:
+    await world.store.schedule_job(job())
+    (one,) = await due(world)
+    assert await due(world) == []
+    world.clock.advance(JOB_RETRY_US / US)
+    assert await due(world) == [one]
+
+
+async def test_a_replaced_job_makes_no_more_ticks_of_the_old_one(world: World) -> None:
+    await world.store.schedule_job(job())
+    (old,) = await due(world)
+    assert await world.store.schedule_job(job(overwrite=True)) == (Made.REPLACED, 2)
+    assert await world.store.tick(0, [tick(old)]) == [False]
+    (new,) = await due(world)
+    assert (new.generation, new.ticks) == (2, 0)
+
+
+async def test_a_name_is_taken_once_and_a_repeated_request_finds_its_job(world: World) -> None:
+    assert await world.store.schedule_job(job(request_id="r1")) == (Made.MADE, 1)
+    assert await world.store.schedule_job(job(request_id="r1")) == (Made.BEFORE, 1)
+    assert await world.store.schedule_job(job(request_id="r2")) == (Made.TAKEN, 1)
+    assert await world.store.schedule_job(job()) == (Made.TAKEN, 1)
+
+
+@pytest.mark.parametrize("overlap", ["queue", "cancel_running"])
+async def test_a_tick_waits_for_the_one_before(world: World, overlap: str) -> None:
+    await world.store.schedule_job(job(overlap=overlap))
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one, next_us=EPOCH_US + US)])
+    world.clock.advance(1)
+
+    told = await due(world)
+    if overlap == "queue":
+        assert told == []
+    else:  # told, so that the consumer cancels what runs
+        assert [each.running for each in told] == ["0-tick-1"]
+    await ends(world)
+    (two,) = await due(world)
+    assert (two.due_us, two.ticks, two.running) == (EPOCH_US + US, 1, "")
+
+
+@pytest.mark.parametrize("overlap", ["allow", "skip"])
+async def test_a_tick_is_told_of_though_the_one_before_runs(world: World, overlap: str) -> None:
+    await world.store.schedule_job(job(overlap=overlap))
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one, next_us=EPOCH_US + US)])
+    world.clock.advance(1)
+    (two,) = await due(world)
+    assert (two.running, two.ticks) == ("0-tick-1", 1)
+    await world.store.tick(0, [tick(two, make="", passed=1, why="overlap")])
+    (known,) = await world.store.get_jobs([NAME])
+    assert known is not None
+    assert (known.ticks, known.passed_over, known.why) == (1, 1, "overlap")
+
+
+@pytest.mark.parametrize("end", ["cancel", "lose", "fatal", "delete the record"])
+async def test_however_a_tick_ends_the_next_one_comes(world: World, end: str) -> None:
+    await world.store.schedule_job(job())
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one, next_us=EPOCH_US + US)])
+    world.clock.advance(1)
+    assert await due(world) == []
+    if end == "cancel":
+        await world.store.cancel(["0-tick-1"])
+    elif end == "delete the record":
+        await world.store._link.client.delete("atf:{0}:t:0-tick-1")
+        world.clock.advance(JOB_WAIT_US / US)
+    else:
+        await ends(world, outcome=Outcome.FAILED_FATAL)
+    (two,) = await due(world)
+    assert two.ticks == 1
+
+
+async def test_somebody_waiting_for_a_tick_s_end_does_not_hide_it_from_the_job(world: World) -> None:
+    await world.store.schedule_job(job())
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one)])
+    await world.store.watch(["0-tick-1"])
+    await ends(world)
+    (known,) = await world.store.get_jobs([NAME])
+    assert known is not None
+    assert known.last_outcome == "SUCCESS"
+
+
+async def test_a_paused_job_does_not_tick_and_goes_on_where_it_was(world: World) -> None:
+    await world.store.schedule_job(job(first_us=EPOCH_US + US))
+    assert await world.store.pause_job(NAME, paused=True)
+    world.clock.advance(10)
+    assert await due(world) == []
+    (known,) = await world.store.get_jobs([NAME])
+    assert known is not None
+    assert known.paused
+    assert await world.store.pause_job(NAME, paused=False)
+    (one,) = await due(world)
+    assert one.due_us == EPOCH_US + US
+    assert not await world.store.pause_job("shop/other", paused=True)
+
+
+async def test_a_tick_that_was_told_of_before_a_pause_is_not_made_in_it(world: World) -> None:
+    await world.store.schedule_job(job())
+    (one,) = await due(world)
+    await world.store.pause_job(NAME, paused=True)
+    assert await world.store.tick(0, [tick(one)]) == [False]
+
+
+async def test_a_job_that_has_ended_leaves_the_list_and_its_record_stays_for_its_retention(world: World) -> None:
+    await world.store.schedule_job(job())
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one, next_us=None)])
+    assert await world.store.list_jobs("", 0, "", 10) == []
+    (known,) = await world.store.get_jobs([NAME])
+    assert known is not None
+    assert known.next_us is None
+    await ends(world)
+    (known,) = await world.store.get_jobs([NAME])
+    assert known is not None
+    assert known.last_outcome == "SUCCESS"
+
+    world.clock.advance(DAY_US / US + 1)
+    await world.store.sweep(0, 1_000_000)
+    assert await world.store.get_jobs([NAME]) == [None]
+    assert not [key for key in (await dump(world.store)).data if ":j" in key]
+
+
+async def test_a_name_is_free_once_its_job_has_ended(world: World) -> None:
+    await world.store.schedule_job(job())
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one, next_us=None)])
+    assert await world.store.schedule_job(job(first_us=EPOCH_US + US)) == (Made.MADE, 2)
+    world.clock.advance(1)
+    assert await due(world) == [], "the last tick of the job before still runs"
+    await ends(world)
+    (again,) = await due(world)
+    assert again.generation == 2
+
+
+async def test_a_deleted_job_leaves_its_tick_alone_and_nothing_else(world: World) -> None:
+    await world.store.schedule_job(job())
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one)])
+    assert await world.store.delete_jobs([NAME, "shop/none"]) == [True, False]
+    assert await world.store.tick(0, [tick(one)]) == [False]
+    await ends(world)
+    assert await world.store.get_jobs([NAME]) == [None]
+    assert not [key for key in (await dump(world.store)).data if ":j" in key]
+
+
+async def test_names_are_listed_by_prefix_in_pages(world: World) -> None:
+    for name in ("shop/b", "shop/a", "shop/c", "sho/x", "shop2/y"):
+        await world.store.schedule_job(job(name))
+    assert await world.store.list_jobs("shop/", 0, "", 2) == ["shop/a", "shop/b"]
+    assert await world.store.list_jobs("shop/", 0, "shop/b", 2) == ["shop/c"]
+    assert len(await world.store.list_jobs("", 0, "", 10)) == 5
+
+
+async def test_more_jobs_than_one_pass_tells_of_come_in_several(world: World) -> None:
+    names = [name for number in range(700) if world.store.job_partition(name := f"shop/j{number}") == 0]
+    for name in names:
+        await world.store.schedule_job(job(name))
+    seen = [len(await due(world)) for _ in range(3)]
+    assert seen == [JOBS_PER_PASS, len(names) - JOBS_PER_PASS, 0]
