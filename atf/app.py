@@ -94,6 +94,9 @@ class App:
             backoff: the waits between attempts; default Backoff(1, factor=2, max=600, jitter=0.1).
             retention: seconds or a timedelta that the record of a finished task is kept; default a day.
             priority: "high", "normal", "low", or 0 (high) to 9; default normal.
+            schedule: the lambda is a job, too, of its own name, which executors register: cron, macro, `@every` or a period.
+            tz: by whose clocks the schedule is read; default UTC.
+            job: what else a job may say, such as {"misfire": "all"}; see atf.job.JobOptions.
             queue_limit: entries that one queue of the lambda holds; the rest waits in the task store. Default 10,000.
             enqueue_timeout: seconds or a timedelta after which a queued id is looked at again; default 10.
 

@@ -38,7 +38,9 @@ class Context:
         run: 1 for the first; counts lost runs too.
         fence: grows with every run of the task. Refuse writes with a smaller one than you have seen, and a run that was
             given up on can change nothing more.
-        scheduled_at: the instant asked for, in UTC.
+        scheduled_at: the instant asked for, in UTC; of a job's tick, that of its schedule.
+        job: the name of the job whose tick this is; empty: it is none.
+        tick: the number of the tick, which grows by one; 0: none, or the job was run by hand.
         deadline: the instant at which this run times out, in UTC; None: never.
         labels: as given when the task was scheduled.
         log: a logger that adds the task's id to every line.
@@ -53,6 +55,8 @@ class Context:
         run: int,
         fence: int,
         scheduled_at: datetime,
+        job: str = "",
+        tick: int = 0,
         deadline: datetime | None = None,
         labels: Mapping[str, str] | None = None,
         cancelled: Flag | None = None,
@@ -64,6 +68,8 @@ class Context:
         self.run = run
         self.fence = fence
         self.scheduled_at = scheduled_at
+        self.job = job
+        self.tick = tick
         self.deadline = deadline
         self.labels: Mapping[str, str] = dict(labels or {})
         self.log: logging.LoggerAdapter[logging.Logger] = _TaskLog(_log, {"task_id": task_id, "lambda": lambda_name})

@@ -9,14 +9,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from .context import local_context
 from .durability import durability_of
 from .errors import InvalidArgument
+from .job import JobOptions, job_spec
 from .options import CallOptions, LambdaOptions, TaskOptionsValues, duration_us, instant_us, run_options
 from .payload import decode_result, encode_named, encode_result, short
 from .rpc import frontend_pb2 as f
+from .rpc import job_pb2 as j
 from .rpc import task_pb2 as t
 from .signature import Codec
 from .task import check_id, check_lambda, check_name
@@ -88,6 +91,7 @@ class Lambda(Schedulable[P, R]):
         is_async: whether it is an `async def`.
         takes_context: whether its first parameter is the Context.
         defaults: how its tasks are run, unless a call says otherwise.
+        job: the job that its code declares; None: none.
     """
 
     is_async: bool
@@ -100,6 +104,7 @@ class Lambda(Schedulable[P, R]):
         self.defaults: TaskOptionsValues = run_options(options)
         self._queue_limit = options.get("queue_limit", 0)
         self._enqueue_timeout_us = duration_us(options.get("enqueue_timeout", 0), "enqueue_timeout")
+        self.job = self._job(options)
         self.__signature__ = self._codec.signature
         self.__wrapped__ = fn
         self.__doc__ = fn.__doc__
@@ -139,6 +144,21 @@ class Lambda(Schedulable[P, R]):
             enqueue_timeout_us=self._enqueue_timeout_us,
             signature=str(self._codec.signature),
         )
+
+    def _job(self, options: LambdaOptions) -> j.JobSpec | None:
+        schedule = options.get("schedule")
+        if schedule is None:
+            if given := {"tz", "job"} & options.keys():
+                raise InvalidArgument(f"lambda {self.name}: {min(given)} is of no use without schedule=")
+            return None
+        try:
+            task = self.prepare().request.spec  # type: ignore[call-arg]  # whether it can do without arguments is the question
+        except TypeError as error:
+            raise TypeError(f"{self.name} has a schedule, so its arguments need defaults: {error}") from None
+        more = cast("JobOptions", {**options.get("job", {}), **({"tz": options["tz"]} if "tz" in options else {})})
+        job = job_spec(self.name, task, schedule, more)
+        job.code = blake2b(job.SerializeToString(deterministic=True), digest_size=12).hexdigest()
+        return job
 
     def decode(self, payload: bytes, encoding: int) -> dict[str, Any]:
         """The arguments by name; those that were not given are left to the handler's defaults.

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 from .errors import InvalidArgument
 from .payload import short
@@ -102,6 +102,9 @@ class LambdaOptions(RunOptions, total=False):
     """What `@app.task(...)` takes."""
 
     name: str  # default: the function's
+    schedule: str  # the lambda is a job, too, of its own name: when it ticks
+    tz: str  # by whose clocks its schedule is read; default UTC
+    job: Mapping[str, Any]  # what else a job may say; see atf.job.JobOptions
     queue_limit: int  # entries of one queue of this lambda
     enqueue_timeout: Duration  # how long an id may stay unclaimed outside its queue
 

@@ -115,7 +115,8 @@ class Performer:
 
     def _context(self, task: HeldTask) -> Context:
         left_us = round(task.timeout * US)
-        scheduled_at = from_us(max(1, task.scheduled_at_us))
+        tick = task.spec.tick
+        scheduled_at = from_us(max(1, tick.at_us or task.scheduled_at_us))
         assert scheduled_at is not None
         return Context(
             task_id=task.task_id,
@@ -124,6 +125,8 @@ class Performer:
             run=task.run,
             fence=task.counter,
             scheduled_at=scheduled_at,
+            job=tick.job,
+            tick=tick.number,
             deadline=from_us(self._runtime.wall_us() + left_us) if left_us else None,
             labels=dict(task.spec.labels),
             cancelled=task,

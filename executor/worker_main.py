@@ -24,6 +24,7 @@ from atf.process import Process, run_role
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
 
+from .code_jobs import register_jobs
 from .heartbeat import Heartbeats
 from .held import HeldTask
 from .lanes import ThreadLanes
@@ -83,6 +84,9 @@ async def _register(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorS
     frontend = FrontendStub(channel)
     request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()])
     await process.persist(lambda: frontend.register_lambdas(request), f"the frontend at {settings.frontend}")
+    jobs = [each.job for each in lambdas.values() if each.job is not None]
+    namespaces = {name.partition("/")[0] for name in lambdas}
+    await process.persist(lambda: register_jobs(frontend, jobs, namespaces), f"the frontend at {settings.frontend}")
     await channel.close()
 
 

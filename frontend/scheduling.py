@@ -49,10 +49,10 @@ class Scheduling:
         self._cap = max_attempts_cap
         self._lanes: defaultdict[int, _Lane] = defaultdict(_Lane)
 
-    async def one(self, request: f.ScheduleRequest) -> f.ScheduleReply:
-        """One task, in a call of the store that it may share with others."""
+    async def one(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> f.ScheduleReply:
+        """One task, in a call of the store that it may share with others; of a job, where there is a tick."""
         await self._lambdas.load([spec_lambda(request.spec)])
-        task = self._new_task(request)
+        task = self._new_task(request, tick)
         future: asyncio.Future[Scheduled] = asyncio.get_running_loop().create_future()
         lane = self._lanes[task.partition]
         lane.waiting.append((task, future))
@@ -92,7 +92,7 @@ class Scheduling:
                 _fill(result.reply, scheduled)
         return reply
 
-    def _new_task(self, request: f.ScheduleRequest) -> NewTask:
+    def _new_task(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> NewTask:
         task_id = rules.check_id(shown(request.id)) if request.id else new_id(self._runtime.random)
         asked = request.spec
         check_spec(asked)
@@ -105,6 +105,8 @@ class Scheduling:
         options.CopyFrom(filled_in(asked.options, known.options))
         spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
         options.max_attempts = min(options.max_attempts, self._cap)
+        if tick is not None:
+            spec.tick.CopyFrom(tick)
         ordering_key = spec.ordering_key
         return NewTask(
             task_id,

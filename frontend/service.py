@@ -14,6 +14,7 @@ from atf.config import FrontendSettings
 from atf.errors import InvalidArgument
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
@@ -22,6 +23,7 @@ from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH,
 
 from . import view
 from .explain import explain
+from .jobs import Jobs
 from .lambdas import Known, Lambdas
 from .scheduling import Scheduling
 from .validate import MAX_REGISTERED_AT_ONCE, check_ids, check_lambda_spec, check_stored_id, shown
@@ -43,6 +45,7 @@ class FrontendService:
         self._store = store
         self._lambdas = Lambdas(store, runtime)
         self._scheduling = Scheduling(store, self._lambdas, runtime, settings.max_attempts_cap)
+        self._jobs = Jobs(store, self._lambdas, self._scheduling, settings.max_attempts_cap)
         self._waiting = Waiting(store, runtime)
 
     def drain(self) -> None:
@@ -135,6 +138,48 @@ class FrontendService:
         if found is None:
             raise view.no_task(request.id)
         return explain(found)
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
+        """Makes a job, or replaces one."""
+        return await self._jobs.schedule(request)
+
+    async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
+        """A job's record."""
+        return await self._jobs.get(request.name)
+
+    async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
+        """A page of the jobs that have not ended."""
+        return await self._jobs.list(request)
+
+    async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
+        """Deletes a job; it need not exist."""
+        return await self._jobs.delete(request.name)
+
+    async def delete_jobs_by_prefix(
+        self, request: f.DeleteJobsByPrefixRequest, *, timeout: float = 10
+    ) -> f.DeleteJobsByPrefixReply:
+        """Deletes the jobs whose names begin so."""
+        return await self._jobs.delete_by_prefix(request.prefix)
+
+    async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
+        """Stops a job's ticks."""
+        return await self._jobs.pause(request.name, paused=True)
+
+    async def resume_job(self, request: f.ResumeJobRequest, *, timeout: float = 10) -> j.Job:
+        """Lets a job tick again."""
+        return await self._jobs.pause(request.name, paused=False)
+
+    async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
+        """Makes a task of a job beside its ticks."""
+        return await self._jobs.run_now(request)
+
+    async def preview_schedule(
+        self, request: f.PreviewScheduleRequest, *, timeout: float = 10
+    ) -> f.PreviewScheduleReply:
+        """The next ticks of a job that is not made."""
+        return await self._jobs.preview(request)
 
     # --- lambdas ------------------------------------------------------------------------------------------------------
 

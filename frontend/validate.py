@@ -66,6 +66,8 @@ def check_spec(spec: t.TaskSpec) -> None:
         _check_labels(spec)
     if spec.ordering_key:
         rules.check_name(shown(spec.ordering_key), "ordering_key")
+    if spec.HasField("tick"):
+        raise InvalidArgument("tick: only a job sets it")
 
 
 def _check_labels(spec: t.TaskSpec) -> None:

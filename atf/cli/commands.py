@@ -27,6 +27,8 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
     },
     "Tasks": {
         "schedule": _Entry("schedule", "schedule", "Schedule a task."),
+        "job": _Entry("job", "job", "Make, show and stop jobs: schedules whose ticks make tasks."),
+        "cron": _Entry("cron", "cron", "Preview when a recurring job would fire, without a cluster."),
         "get": _Entry("tasks", "get", "Show a task."),
         "ls": _Entry("tasks", "ls", "List the tasks of a lambda."),
         "wait": _Entry("tasks", "wait", "Wait until tasks have finished."),

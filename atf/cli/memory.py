@@ -23,6 +23,7 @@ from atf.config import (
 )
 from atf.controller.service import ControllerService
 from atf.errors import ConfigError
+from atf.executor.code_jobs import register_jobs
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.lanes import ThreadLanes
 from atf.executor.table import Table
@@ -60,6 +61,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     )
     executor, heartbeats = _executor(settings, lambdas, controller, hsc, timing, runtime)
     await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()]))
+    await register_jobs(frontend, [each.job for each in lambdas.values() if each.job is not None], ())
     listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
     server = await serve(listen, [Service(f.DESCRIPTOR.services_by_name["Frontend"], frontend)])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -110,6 +110,7 @@ def import_command(
         print_json(
             {
                 "file": str(file),
+                "jobs": done.jobs,
                 "stored": done.stored,
                 "present": done.present,
                 "ended": done.ended,
@@ -120,6 +121,8 @@ def import_command(
         )
         return
     print(f"{done.stored} tasks stored, {done.present} were there before")
+    if done.jobs:
+        print(f"{done.jobs} jobs stored")
     if done.ended:
         print(f"{done.ended} have ended in the old store since, and were left out")
     if done.may_have_run:

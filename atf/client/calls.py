@@ -14,6 +14,7 @@ from atf.errors import AtfError, DeadlineExceeded, Unavailable
 from atf.retry import Pauses
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.task import US
@@ -125,6 +126,33 @@ class Calls:
 
     async def resume_lambda(self, request: f.ResumeLambdaRequest) -> f.ResumeLambdaReply:
         return await self._repeat(lambda timeout: self._connected().resume_lambda(request, timeout=timeout))
+
+    async def schedule_job(self, request: f.ScheduleJobRequest) -> j.Job:
+        return await self._repeat(lambda timeout: self._connected().schedule_job(request, timeout=timeout))
+
+    async def get_job(self, request: f.GetJobRequest) -> j.Job:
+        return await self._repeat(lambda timeout: self._connected().get_job(request, timeout=timeout))
+
+    async def list_jobs(self, request: f.ListJobsRequest) -> f.ListJobsReply:
+        return await self._repeat(lambda timeout: self._connected().list_jobs(request, timeout=timeout))
+
+    async def delete_job(self, request: f.DeleteJobRequest) -> f.DeleteJobReply:
+        return await self._repeat(lambda timeout: self._connected().delete_job(request, timeout=timeout))
+
+    async def delete_jobs_by_prefix(self, request: f.DeleteJobsByPrefixRequest) -> f.DeleteJobsByPrefixReply:
+        return await self._repeat(lambda timeout: self._connected().delete_jobs_by_prefix(request, timeout=timeout))
+
+    async def pause_job(self, request: f.PauseJobRequest) -> j.Job:
+        return await self._repeat(lambda timeout: self._connected().pause_job(request, timeout=timeout))
+
+    async def resume_job(self, request: f.ResumeJobRequest) -> j.Job:
+        return await self._repeat(lambda timeout: self._connected().resume_job(request, timeout=timeout))
+
+    async def run_job_now(self, request: f.RunJobNowRequest) -> f.ScheduleReply:
+        return await self._repeat(lambda timeout: self._connected().run_job_now(request, timeout=timeout))
+
+    async def preview_schedule(self, request: f.PreviewScheduleRequest) -> f.PreviewScheduleReply:
+        return await self._repeat(lambda timeout: self._connected().preview_schedule(request, timeout=timeout))
 
     async def close(self) -> None:
         """Ends the connection. Calls that wait, and later ones, raise Unavailable."""

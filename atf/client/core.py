@@ -24,6 +24,7 @@ from atf.task import MAX_BATCH, US, Status
 from .calls import Calls
 from .handle import Handle
 from .info import Explanation, LambdaInfo, TaskInfo
+from .jobs import JobCalls
 from .portal import OwnLoop, Portal
 
 R = TypeVar("R")
@@ -32,7 +33,7 @@ LONG_POLL: Final = 30.0
 """Seconds that the frontend holds a WaitTasks open at most; after them it is asked again."""
 
 
-class AsyncClient:
+class AsyncClient(JobCalls):
     """Talks to a frontend, on the event loop that uses it: `async with atf.AsyncClient() as client: ...`.
 
     Calls that find the frontend unreachable are repeated until `timeout` is over; that is safe, as each task has its id.
@@ -244,6 +245,15 @@ class AsyncClient:
         if not reply.results[0].status:
             raise _no_task(task_id)
         return reply.results[0].retried
+
+    async def run_job(self, name: str) -> Handle[Any]:
+        """Makes a task of a job now, beside its ticks.
+
+        Raises:
+            NotFound: there is no such job.
+        """
+        request = f.RunJobNowRequest(name=name, task_id=new_id(self._runtime.random))
+        return self.handle((await self._calls.run_job_now(request)).id)
 
     async def explain(self, task_id: str) -> Explanation:
         """Why a task has not started.

@@ -97,6 +97,15 @@ class Client:
     lambdas = blocking(AsyncClient.lambdas)
     pause = blocking(AsyncClient.pause)
     resume = blocking(AsyncClient.resume)
+    schedule_job = blocking(AsyncClient.schedule_job)
+    get_job = blocking(AsyncClient.get_job)
+    list_jobs = blocking(AsyncClient.list_jobs)
+    delete_job = blocking(AsyncClient.delete_job)
+    delete_jobs = blocking(AsyncClient.delete_jobs)
+    pause_job = blocking(AsyncClient.pause_job)
+    resume_job = blocking(AsyncClient.resume_job)
+    run_job = blocking(AsyncClient.run_job)
+    preview_schedule = blocking(AsyncClient.preview_schedule)
 
     def handle(self, task_id: str) -> Handle[Any]:
         """The handle of a task that was scheduled elsewhere; asks nobody."""

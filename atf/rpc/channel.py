@@ -21,6 +21,7 @@ from . import api
 from . import controller_pb2 as c
 from . import frontend_pb2 as f
 from . import hsc_pb2 as h
+from . import job_pb2 as j
 from . import task_pb2 as t
 from .failure import MAX_MESSAGE_BYTES, to_error
 
@@ -207,6 +208,37 @@ class FrontendStub(Stub):
 
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         return await self._call("ExplainTask", request, f.ExplainTaskReply, timeout)
+
+    async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
+        return await self._call("ScheduleJob", request, j.Job, timeout)
+
+    async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
+        return await self._call("GetJob", request, j.Job, timeout)
+
+    async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
+        return await self._call("ListJobs", request, f.ListJobsReply, timeout)
+
+    async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
+        return await self._call("DeleteJob", request, f.DeleteJobReply, timeout)
+
+    async def delete_jobs_by_prefix(
+        self, request: f.DeleteJobsByPrefixRequest, *, timeout: float = 10
+    ) -> f.DeleteJobsByPrefixReply:
+        return await self._call("DeleteJobsByPrefix", request, f.DeleteJobsByPrefixReply, timeout)
+
+    async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
+        return await self._call("PauseJob", request, j.Job, timeout)
+
+    async def resume_job(self, request: f.ResumeJobRequest, *, timeout: float = 10) -> j.Job:
+        return await self._call("ResumeJob", request, j.Job, timeout)
+
+    async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
+        return await self._call("RunJobNow", request, f.ScheduleReply, timeout)
+
+    async def preview_schedule(
+        self, request: f.PreviewScheduleRequest, *, timeout: float = 10
+    ) -> f.PreviewScheduleReply:
+        return await self._call("PreviewSchedule", request, f.PreviewScheduleReply, timeout)
 
 
 class ControllerStub(Stub):

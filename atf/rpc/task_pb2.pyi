@@ -90,7 +90,7 @@ class TaskOptions(_message.Message):
     def __init__(self, priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., max_losses: _Optional[int] = ..., timeout_us: _Optional[int] = ..., backoff: _Optional[_Union[Backoff, _Mapping]] = ..., retention_us: _Optional[int] = ...) -> None: ...
 
 class TaskSpec(_message.Message):
-    __slots__ = ("payload", "encoding", "options", "labels", "ordering_key")
+    __slots__ = ("payload", "encoding", "options", "labels", "ordering_key", "tick")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -104,12 +104,24 @@ class TaskSpec(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
+    TICK_FIELD_NUMBER: _ClassVar[int]
     payload: bytes
     encoding: Encoding
     options: TaskOptions
     labels: _containers.ScalarMap[str, str]
     ordering_key: str
-    def __init__(self, payload: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., ordering_key: _Optional[str] = ..., **kwargs) -> None: ...
+    tick: TickInfo
+    def __init__(self, payload: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., ordering_key: _Optional[str] = ..., tick: _Optional[_Union[TickInfo, _Mapping]] = ..., **kwargs) -> None: ...
+
+class TickInfo(_message.Message):
+    __slots__ = ("job", "number", "at_us")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    number: int
+    at_us: int
+    def __init__(self, job: _Optional[str] = ..., number: _Optional[int] = ..., at_us: _Optional[int] = ...) -> None: ...
 
 class Token(_message.Message):
     __slots__ = ("counter", "nonce")

@@ -32,6 +32,7 @@ class Jobs(Caller):
             ResourceExhausted: the store is full.
         """
         args: list[Arg] = [job.name, job.request_id, int(job.overwrite), job.spec, job.overlap, job.first_us]
+        args.append(job.ticks)
         demand = max(durability, self.settings.floor)
         what, generation = await self._call("schedule_job", self.job_partition(job.name), args, demand=demand)
         return Made(what), generation
@@ -83,13 +84,23 @@ class Jobs(Caller):
             args: list[Arg] = []
             for each in batch:
                 following = "" if each.next_us is None else each.next_us
-                args += (each.name, each.generation, each.due_us, following, each.passed_over, each.why, each.retention_us)
+                args += (
+                    each.name,
+                    each.generation,
+                    each.due_us,
+                    following,
+                    each.passed_over,
+                    each.why,
+                    each.retention_us,
+                )
                 task = each.task
                 if task is None:
-                    args += ("", "", "", "")
+                    args += ("", "", "", "", "", "")
                 else:
+                    assert task.at_us is not None
+                    args += (each.tick_us, task.at_us, f"{partition}-{task.id}")
                     limits = library.limits(task.max_attempts, task.max_losses, task.retention_us)
-                    args += (f"{partition}-{task.id}", keys.queue(task.lambda_name, task.priority), task.spec, limits)
+                    args += (keys.queue(task.lambda_name, task.priority), task.spec, limits)
             return [done == 1 for done in await self._call("tick", partition, args)]
 
         return await by_partition(
@@ -100,15 +111,17 @@ class Jobs(Caller):
 def due_jobs(reply: Sequence[Any]) -> list[DueJob]:
     """What an enqueue pass tells of jobs."""
     return [
-        DueJob(text(name), int(generation), int(due), int(ticks), text(running), bytes(spec))
-        for name, generation, due, ticks, running, spec in zip(*(reply[place::6] for place in range(6)), strict=True)
+        DueJob(text(name), int(generation), int(due), int(ticks), text(running), int(ended or 0), bytes(spec))
+        for name, generation, due, ticks, running, ended, spec in zip(
+            *(reply[place::7] for place in range(7)), strict=True
+        )
     ]
 
 
 def _record(name: str, reply: Sequence[Any]) -> JobRecord | None:
     if not reply:
         return None
-    generation, made, spec, following, ticks, paused, last, task, out, skips, why, running = reply
+    generation, made, spec, following, ticks, paused, last, task, out, skips, why, running, overlap = reply
     return JobRecord(
         name=name,
         generation=int(generation),
@@ -123,4 +136,5 @@ def _record(name: str, reply: Sequence[Any]) -> JobRecord | None:
         passed_over=int(skips or 0),
         why=text(why),
         running=text(running),
+        overlap=text(overlap),
     )

@@ -13,9 +13,7 @@ from typing import Final, NamedTuple
 class KeySpec(NamedTuple):
     """One kind of key."""
 
-    pattern: (
-        str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <key> ordering key, <job>
-    )
+    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <key> ordering key, <job>
     type: str
     meaning: str
 
@@ -52,7 +50,9 @@ KEYS: Final = (
     KeySpec("atf:{p}:outbox", "hash", "number -> a change owed to another partition"),
     KeySpec("atf:{p}:outbox:due", "zset", "number -> when it is delivered (again)"),
     KeySpec("atf:{p}:j:<job>", "hash", "a job: see JOB_FIELDS"),
-    KeySpec("atf:{p}:jobs", "zset", "job -> when it is looked at next: its tick, or later while somebody deals with that"),
+    KeySpec(
+        "atf:{p}:jobs", "zset", "job -> when it is looked at next: its tick, or later while somebody deals with that"
+    ),
     KeySpec("atf:{p}:jobs:ended", "zset", "job that has ended -> expiry of its record"),
     KeySpec("atf:{p}:jobnames", "zset", "names of the jobs that have not ended, by name"),
     KeySpec("rq:queue:{p}<queue>", "list", "the queue itself, in RQ's layout: ids of ENQUEUED tasks"),
@@ -100,6 +100,7 @@ JOB_FIELDS: Final = {
     "task": "that task",
     "out": "the status in which it ended",
     "run": "that task, until it has ended; empty or absent: it has",
+    "ended": "when it had",
     "skips": "ticks that were passed over",
     "why": "the newest of them was",
 }

@@ -31,6 +31,9 @@ MAX_LINE_BYTES: Final = 4 * MAX_PAYLOAD_BYTES
 MAX_INSTANT_US: Final = 1 << 53
 """Larger numbers are not exact in the store."""
 MAX_COUNT: Final = (1 << 31) - 1
+MAX_JOB_BYTES: Final = 64 + 1 + 4 * 255
+"""Of a job's name: a namespace, a slash, and 255 characters."""
+OVERLAPS: Final = ("allow", "skip", "queue", "cancel_running")
 MAX_TEXT_BYTES: Final = 200
 """Of names, ids and keys as messages show them; no rule allows so much."""
 
@@ -50,6 +53,17 @@ class LambdaLine(msgspec.Struct, tag="lambda"):
     spec: bytes
     queue_limit: int
     enqueue_timeout_us: int
+    paused: bool
+
+
+class JobLine(msgspec.Struct, tag="job"):
+    """A job that has not ended."""
+
+    name: str
+    spec: bytes
+    overlap: str
+    next_us: int  # the tick to come
+    ticks: int  # that became tasks
     paused: bool
 
 
@@ -88,7 +102,7 @@ class EndLine(msgspec.Struct, tag="end"):
     tasks: int
 
 
-Line = Header | LambdaLine | TaskLine | PageLine | EndLine
+Line = Header | LambdaLine | JobLine | TaskLine | PageLine | EndLine
 _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 _OLD_ID: Final = re.compile(r"[0-9]{1,5}-(?P<id>.*)", re.DOTALL)
 _LIMITS: Final = re.compile(r"([0-9]{1,15} [0-9]{1,15} [0-9]{1,16})?")
@@ -112,6 +126,8 @@ def decode(raw: bytes) -> Line:
     match line:
         case LambdaLine():
             _check_lambda(line)
+        case JobLine():
+            _check_job(line)
         case TaskLine():
             _check_task(line)
         case Header():
@@ -133,6 +149,16 @@ def _check_lambda(line: LambdaLine) -> None:
     _within("queue_limit", line.queue_limit, MAX_COUNT)
     _within("enqueue_timeout_us", line.enqueue_timeout_us, MAX_AHEAD_US)
     _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)
+
+
+def _check_job(line: JobLine) -> None:
+    if not line.name or len(line.name.encode()) > MAX_JOB_BYTES or "\n" in line.name:
+        raise InvalidArgument(f"job {clip(line.name, MAX_TEXT_BYTES)!r}: no name of a job")
+    if line.overlap not in OVERLAPS:
+        raise InvalidArgument(f"overlap {clip(line.overlap, MAX_TEXT_BYTES)!r}: use {', '.join(OVERLAPS)}")
+    _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)
+    _within("next_us", line.next_us, MAX_INSTANT_US)
+    _within("ticks", line.ticks, MAX_INSTANT_US)
 
 
 def _check_task(line: TaskLine) -> None:

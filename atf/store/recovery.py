@@ -20,10 +20,10 @@ from typing import Final, NamedTuple
 from atf.errors import InvalidArgument
 from atf.task import FINISHED, Status
 
-from .lines import FORMAT, EndLine, Header, LambdaLine, Line, TaskLine, decode
+from .lines import FORMAT, EndLine, Header, JobLine, LambdaLine, Line, TaskLine, decode
 from .store import Store
 from .transfer import Progress, lines_of
-from .types import LambdaRecord, RestoredTask, TaskRecord
+from .types import LambdaRecord, Made, NewJob, RestoredTask, TaskRecord
 
 _PAGE: Final = 256
 
@@ -60,6 +60,7 @@ class Imported:
     """What an import has done.
 
     Attributes:
+        jobs: jobs that were stored.
         stored: tasks that were stored.
         present: tasks that were there before, and were left alone.
         ended: tasks that had ended in the old store, and were left out.
@@ -68,6 +69,7 @@ class Imported:
         claims_from_us: from when on tasks start; 0: at once.
     """
 
+    jobs: int = 0
     stored: int = 0
     present: int = 0
     ended: int = 0
@@ -111,9 +113,9 @@ async def import_tasks(
                 if settle:
                     done.claims_from_us = await store.settle()
             case LambdaLine():
-                if line.name not in known:
-                    await _restore_lambda(store, line)
-                    known.add(line.name)
+                await _restore_lambda(store, line, known)
+            case JobLine():
+                done.jobs += await _restore_job(store, line)
             case TaskLine():
                 (ordered if line.ordering_key else batch).append(line)
                 if len(batch) == _PAGE:
@@ -160,11 +162,25 @@ def _read(path: Path) -> Iterator[Line]:
             yield line
 
 
-async def _restore_lambda(store: Store, line: LambdaLine) -> None:
+async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> None:
+    if line.name in known:
+        return
+    known.add(line.name)
     record = LambdaRecord(line.name, line.spec, line.queue_limit, line.enqueue_timeout_us, line.paused)
     await store.register([record])
     if line.paused:
         await store.set_paused(line.name, paused=True)
+
+
+async def _restore_job(store: Store, line: JobLine) -> int:
+    """Whether the job was stored: one of its name may be there, from an import before this one."""
+    job = NewJob(line.name, "", False, line.spec, line.overlap, line.next_us, line.ticks)
+    made, _ = await store.schedule_job(job)
+    if made is not Made.MADE:
+        return 0
+    if line.paused:
+        await store.pause_job(line.name, paused=True)
+    return 1
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Live tasks to a file: for a backup, another store, or another number of partitions. recovery.py reads it.
 
-The file holds one JSON object a line: first a header, then lambdas, then tasks. An export that was interrupted goes on where
+The file holds one JSON object a line: first a header, then lambdas, then jobs, then tasks. A tick that becomes a task meanwhile may so be in it
+twice, and is never lost. An export that was interrupted goes on where
 it stopped when it is given the same file.
 
 What runs at the time of the export is exported as due now: after an import it runs again. Stop the executors or pause the
@@ -10,19 +11,32 @@ lambdas first where that matters. Finished tasks stay behind.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from atf.errors import InvalidArgument
 from atf.task import Status
 
-from .lines import FORMAT, MAX_LINE_BYTES, EndLine, Header, LambdaLine, Line, PageLine, TaskLine, decode, encode
+from .lines import (
+    FORMAT,
+    MAX_LINE_BYTES,
+    EndLine,
+    Header,
+    JobLine,
+    LambdaLine,
+    Line,
+    PageLine,
+    TaskLine,
+    decode,
+    encode,
+)
 from .store import Store
 from .types import TaskRecord
 
 _WAITING: Final = frozenset({Status.NEW, Status.RETRIABLE_FAILURE})
 _HELD: Final = frozenset({Status.CLAIMED, Status.PROCESSING})
+_JOBS_AT_ONCE: Final = 32
 Progress = Callable[[int], None]
 """Called with the number of tasks dealt with so far."""
 
@@ -50,6 +64,8 @@ async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: 
             file.write(encode(Header(FORMAT, store.partitions, await store.time_us())))
             for each in (await store.lambdas()).values():
                 file.write(encode(LambdaLine(*each)))
+            async for job in _jobs(store):
+                file.write(encode(job))
         while True:
             following, records = await store.scan(cursor)
             for record in records:
@@ -65,6 +81,16 @@ async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: 
         file.flush()
         os.fsync(file.fileno())
     return done
+
+
+async def _jobs(store: Store) -> AsyncIterator[JobLine]:
+    for partition in range(store.partitions):
+        last = ""
+        while names := await store.list_jobs("", partition, last, _JOBS_AT_ONCE):
+            last = names[-1]
+            for job in await store.get_jobs(names):
+                if job is not None and job.next_us is not None:
+                    yield JobLine(job.name, job.spec, job.overlap, job.next_us, job.ticks, job.paused)
 
 
 async def _task_line(store: Store, record: TaskRecord) -> TaskLine:

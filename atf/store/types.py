@@ -66,6 +66,7 @@ class DueJob(NamedTuple):
     due_us: int  # the tick
     ticks: int  # made before it
     running: str  # the task of the tick before, where it has not ended
+    ended_us: int  # when that one ended; 0: there was none, or it has not
     spec: bytes  # a serialized JobSpec
 
 
@@ -74,12 +75,13 @@ class Tick(NamedTuple):
 
     name: str
     generation: int
-    due_us: int
+    due_us: int  # where the job must stand
     next_us: int | None  # the job's next tick; None: it ends
-    passed_over: int  # ticks that make no task, this one or more
+    passed_over: int  # ticks that make no task
     why: str  # they don't
     retention_us: int  # of the job's record, once it has ended
-    task: NewTask | None
+    tick_us: int = 0  # the tick of the task: due_us, or a later one
+    task: NewTask | None = None  # at its at_us
 
 
 class Made(enum.IntEnum):
@@ -99,7 +101,8 @@ class NewJob(NamedTuple):
     overwrite: bool
     spec: bytes  # a serialized JobSpec
     overlap: str  # allow, skip, queue, cancel_running
-    first_us: int  # the first tick
+    first_us: int  # the tick to come
+    ticks: int = 0  # that became tasks, of a job that was elsewhere before
 
 
 class JobRecord(NamedTuple):
@@ -118,6 +121,7 @@ class JobRecord(NamedTuple):
     passed_over: int  # ticks that made no task
     why: str  # the newest of them did not
     running: str  # the newest tick's task, where it has not ended
+    overlap: str  # what comes of a tick while that one runs
 
 
 class Claimed(NamedTuple):

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 from atf.client import AsyncClient
 from atf.errors import AtfError, TaskNotFound
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.rpc.api import Frontend
 from atf.testing.runtime import VirtualRuntime
 
 ROUND_TRIP = 0.01
@@ -112,6 +114,11 @@ class FakeFrontend:
         return f.ExplainTaskReply(task=task, reason="queued", sentence="it is the first", position=0)
 
 
+def faked(frontend: FakeFrontend) -> Frontend:
+    """For a client; nothing about jobs is asked of it: tests/fundamentals/test_jobs.py has those on a real one."""
+    return cast("Frontend", frontend)
+
+
 @dataclass
 class World:
     """A client and the frontend that it talks to, on one virtual clock."""
@@ -124,5 +131,5 @@ class World:
 @asynccontextmanager
 async def world(runtime: VirtualRuntime) -> AsyncIterator[World]:
     frontend = FakeFrontend()
-    async with AsyncClient(timeout=10, frontend=frontend, runtime=runtime) as client:
+    async with AsyncClient(timeout=10, frontend=faked(frontend), runtime=runtime) as client:
         yield World(client, frontend, runtime)

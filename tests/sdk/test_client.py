@@ -7,7 +7,7 @@ import pytest
 import atf
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from tests.sdk.fakes import ROUND_TRIP, World, world
+from tests.sdk.fakes import ROUND_TRIP, World, faked, world
 from tests.virtual import virtual
 
 app = atf.App("c")
@@ -122,7 +122,7 @@ async def test_a_frontend_that_is_away_is_asked_again_with_the_same_id(w: World)
 @virtual(world)
 async def test_an_answer_that_is_lost_does_not_make_a_second_task(w: World) -> None:
     w.frontend.lose_answer = True
-    client = atf.AsyncClient(timeout=25, frontend=w.frontend, runtime=w.runtime)
+    client = atf.AsyncClient(timeout=25, frontend=faked(w.frontend), runtime=w.runtime)
 
     async def lossy(request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
         try:

@@ -10,7 +10,7 @@ import pytest
 
 import atf
 from atf.rpc import task_pb2 as t
-from tests.sdk.fakes import FakeFrontend, World, world
+from tests.sdk.fakes import FakeFrontend, World, faked, world
 from tests.virtual import virtual
 
 app = atf.App("h")
@@ -124,7 +124,7 @@ def frontend() -> FakeFrontend:
 
 @pytest.fixture
 def client(frontend: FakeFrontend) -> Iterator[atf.Client]:
-    with atf.Client(frontend=frontend) as client, atf.use_client(client):
+    with atf.Client(frontend=faked(frontend)) as client, atf.use_client(client):
         yield client
 
 
@@ -163,7 +163,7 @@ def test_the_blocking_client_asks_what_the_async_one_does(client: atf.Client, fr
 
 
 def test_a_closed_client_says_so(frontend: FakeFrontend) -> None:
-    client = atf.Client(frontend=frontend)
+    client = atf.Client(frontend=faked(frontend))
     client.close()
     with pytest.raises(atf.Unavailable, match="the client is closed"):
         client.get("0-a")

@@ -25,8 +25,9 @@ def task(name: str = "tick-1") -> NewTask:
 
 
 def tick(due: DueJob, *, next_us: int | None = EPOCH_US + DAY_US, make: str = "tick-1", **more: Any) -> Tick:
-    made = task(make) if make else None
-    return Tick(due.name, due.generation, due.due_us, next_us, more.get("passed", 0), more.get("why", ""), DAY_US, made)
+    made = task(make)._replace(at_us=due.due_us) if make else None
+    passed, why = more.get("passed", 0), more.get("why", "")
+    return Tick(due.name, due.generation, due.due_us, next_us, passed, why, DAY_US, due.due_us, made)
 
 
 async def due(world: World) -> list[DueJob]:
@@ -46,7 +47,7 @@ async def test_a_tick_becomes_a_task_at_its_instant_and_the_job_goes_on(world: W
 
     world.clock.advance(5)
     (one,) = await due(world)
-    assert one == DueJob(NAME, 1, EPOCH_US + 5 * US, 0, "", b"spec")
+    assert one == DueJob(NAME, 1, EPOCH_US + 5 * US, 0, "", 0, b"spec")
     assert await world.store.tick(0, [tick(one)]) == [True]
 
     record = await world.get("0-tick-1")

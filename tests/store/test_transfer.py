@@ -248,3 +248,40 @@ async def test_a_damaged_line_is_named(world: World, clock: Clock, tmp_path: Pat
     with pytest.raises(InvalidArgument, match="line 5"):
         await import_tasks(target, file)
     await target.close()
+
+
+async def test_jobs_arrive_where_they_stood(world: World, clock: Clock, tmp_path: Path) -> None:
+    await world.jobs()
+    await export_tasks(world.store, tmp_path / "export")
+    other = await another_store(clock)
+    done = await import_tasks(other, tmp_path / "export", settle=False)
+    assert done.jobs == 2, "one has ended, one was deleted"
+    (ticks, paused, ended) = await other.get_jobs(["shop/ticks", "shop/paused", "shop/ends"])
+    (before, _, _) = await world.store.get_jobs(["shop/ticks", "shop/paused", "shop/ends"])
+    assert ticks is not None
+    assert before is not None
+    assert (ticks.spec, ticks.next_us, ticks.ticks, ticks.overlap) == (b"spec", before.next_us, 1, "queue")
+    assert paused is not None
+    assert paused.paused
+    assert ended is None
+    assert (await import_tasks(other, tmp_path / "export", settle=False)).jobs == 0, "an import may be run again"
+    await other.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"type":"job","name":"","spec":"","overlap":"queue","next_us":1,"ticks":0,"paused":false}',
+        '{"type":"job","name":"a/b","spec":"","overlap":"never","next_us":1,"ticks":0,"paused":false}',
+        '{"type":"job","name":"a/b","spec":"","overlap":"queue","next_us":-1,"ticks":0,"paused":false}',
+        '{"type":"job","name":"a/b","spec":"","overlap":"queue","next_us":1,"ticks":-1,"paused":false}',
+    ],
+)
+async def test_a_job_that_none_can_be_is_refused(world: World, clock: Clock, tmp_path: Path, line: str) -> None:
+    await export_tasks(world.store, tmp_path / "export")
+    header, *rest = (tmp_path / "export").read_text("utf-8").splitlines()
+    (tmp_path / "export").write_text("\n".join([header, line, *rest]) + "\n", "utf-8")
+    other = await another_store(clock)
+    with pytest.raises(InvalidArgument, match="line 2"):
+        await import_tasks(other, tmp_path / "export", settle=False)
+    await other.close()

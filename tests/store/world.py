@@ -321,9 +321,9 @@ class World:
         await self.store.delete_jobs(["shop/deleted"])
         for partition in range(self.store.partitions):
             for due in (await self.store.enqueue(partition, 0)).jobs:
-                task = self.task(f"of-{due.name[5:]}", partition=partition)
+                task = self.task(f"of-{due.name[5:]}", partition=partition, at_us=due.due_us)
                 after = None if due.name == "shop/ends" else self.clock() + US
-                tick = Tick(due.name, due.generation, due.due_us, after, 1, "misfire", US, task)
+                tick = Tick(due.name, due.generation, due.due_us, after, 1, "misfire", US, due.due_us, task)
                 assert await self.store.tick(partition, [tick]) == [True]
             await self.store.list_jobs("shop/", partition, "", 10)
         await self.store.cancel(["0-of-ends", "1-of-ends"])

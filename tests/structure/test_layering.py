@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 ROLES = ("controller", "executor", "frontend", "hsc", "store_consumer")
 SERVER_LIBRARIES = (
     "click",
+    "croniter",
     "fakeredis",
     "grpc_health",
     "grpc_reflection",

@@ -51,7 +51,41 @@ _SPEC: Final[dict[Path, Rule]] = {
     ("spec", "labels", "key"): Rule(_at_most(64, 1), "label"),
     ("spec", "labels", "value"): Rule(_at_most(64), "label"),
     ("spec", "ordering_key"): Rule(_must(r"|" + _NAME), "ordering_key"),
+    ("spec", "tick", "job"): Rule(lambda _: INVALID, "tick"),
 }
+
+
+def _job(otherwise: grpc.StatusCode) -> Rule:
+    """The name of a job."""
+
+    def code(text: str) -> grpc.StatusCode:
+        namespace, _, name = text.partition("/")
+        good = re.fullmatch(_NAME, namespace) and 1 <= len(name) <= 255 and name not in {".", ".."}
+        return otherwise if good and name.isprintable() and not set(name) & set("/\\#?") else INVALID
+
+    return Rule(code, "job")
+
+
+_TIMING: Final[dict[Path, Rule]] = {
+    ("job", "schedule"): Rule(lambda _: INVALID, "schedule"),
+    ("job", "due_time"): Rule(lambda _: INVALID, "due_time"),
+    ("job", "ttl"): Rule(lambda _: INVALID, "ttl"),
+    ("job", "tz"): Rule(lambda text: OK if not text else INVALID, "tz"),
+    ("job", "format"): Rule(lambda text: OK if not text else INVALID, "format"),
+    ("job", "gap"): Rule(lambda text: OK if not text else INVALID, "gap"),
+    ("job", "fold"): Rule(lambda text: OK if not text else INVALID, "fold"),
+}
+_UNREAD: Final = (
+    "name",
+    "code",
+    "task.lambda",
+    "task.payload",
+    "task.labels.key",
+    "task.labels.value",
+    "task.ordering_key",
+    "task.tick.job",
+)
+_PREFIX: Final = Rule(_at_most(320), "prefix")
 
 RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.Schedule": _SPEC,
@@ -72,6 +106,25 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.PauseLambda": {("lambda",): _LAMBDA},
     "Frontend.ResumeLambda": {("lambda",): _LAMBDA},
     "Frontend.ExplainTask": {("id",): _STORED},
+    "Frontend.ScheduleJob": {
+        **_TIMING,
+        **{("job", "task", *path[1:]): rule for path, rule in _SPEC.items() if path[0] == "spec"},
+        ("job", "name"): _job(OK),
+        ("job", "task", "ordering_key"): Rule(lambda text: OK if not text else INVALID, "ordering_key"),
+        ("job", "code"): Rule(_must(r"[A-Za-z0-9]{0,64}"), "code"),
+        ("request_id",): _ID,
+    },
+    "Frontend.GetJob": {("name",): _job(NOT_FOUND)},
+    "Frontend.ListJobs": {
+        ("prefix",): _PREFIX,
+        ("page_token",): Rule(lambda text: OK if not text else INVALID, "page_token"),
+    },
+    "Frontend.DeleteJob": {("name",): _job(OK)},
+    "Frontend.DeleteJobsByPrefix": {("prefix",): Rule(_at_most(320, 1), "prefix")},
+    "Frontend.PauseJob": {("name",): _job(NOT_FOUND)},
+    "Frontend.ResumeJob": {("name",): _job(NOT_FOUND)},
+    "Frontend.RunJobNow": {("name",): _job(NOT_FOUND), ("task_id",): _ID},
+    "Frontend.PreviewSchedule": {**_TIMING, **{("job", *each.split(".")): _ANY for each in _UNREAD}},
     "HSC.ClaimTasks": {
         ("executor_id",): _EXECUTOR,
         ("nonce",): Rule(_must(r"[!-~]{1,64}"), "nonce"),

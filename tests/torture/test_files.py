@@ -100,7 +100,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "half a character": ({"error": "\ud800"}, "line 3: .{10}"),
     "a number as a name": ({"lambda_name": 7}, "Expected `str`"),
     "nothing as a number": ({"attempts": None}, "Expected `int`"),
-    "a kind that is none": ({"type": "job"}, "Invalid value"),
+    "a kind that is none": ({"type": "batch"}, "Invalid value"),
 }
 
 

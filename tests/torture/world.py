@@ -21,6 +21,7 @@ from atf.hsc.service import HscService
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
+from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.rpc.server import Service, serve
 from atf.runtime import SystemRuntime
@@ -35,6 +36,7 @@ METHODS: dict[str, MethodDescriptor] = {
     f"{service.name}.{name}": method for service in SERVICES for name, method in service.methods_by_name.items()
 }
 LAMBDA = "photos/thumbnail"
+JOB = "photos/nightly"
 EXECUTOR = "executor-1"
 NONCE = "nonce-1"
 
@@ -112,6 +114,7 @@ class World:
         """Tasks to speak of: one that is new, one that is held."""
         await self.answer("Frontend.RegisterLambdas", f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=LAMBDA)]))
         self.new = (await self.answer("Frontend.Schedule", schedule("new", delay_us=3_600_000_000))).id
+        await self.answer("Frontend.ScheduleJob", f.ScheduleJobRequest(job=full_job(JOB)))
         running = (await self.answer("Frontend.Schedule", schedule("running"))).id
         for partition in range(self.store.partitions):
             await self.store.enqueue(partition, 0)
@@ -137,6 +140,25 @@ def schedule(task_id: str, *, delay_us: int = 0, **spec: Any) -> f.ScheduleReque
 def full_schedule(task_id: str) -> f.ScheduleRequest:
     spec = {"payload": b'{"path":"a"}', "labels": {"team": "web"}, "ordering_key": "customer-1"}
     return schedule(task_id, delay_us=1, options=options(), **spec)
+
+
+def full_job(name: str) -> j.JobSpec:
+    spec = t.TaskSpec(payload=b"{}", labels={"team": "web"}, options=t.TaskOptions(priority=2))
+    setattr(spec, "lambda", LAMBDA)
+    return j.JobSpec(
+        name=name,
+        task=spec,
+        schedule="0 30 2 * * *",
+        due_time="1h",
+        ttl="P1Y",
+        repeats=5,
+        misfire=j.ALL,
+        grace_us=9,
+        overlap=j.ALLOW,
+        failure_policy=j.FailurePolicy(interval_us=1, max_retries=2),
+        jitter_us=3,
+        retention_us=60_000_000,
+    )
 
 
 def options() -> t.TaskOptions:
@@ -202,6 +224,42 @@ class _Valid:
     @staticmethod
     def Frontend_ExplainTask(w: World) -> Message:  # noqa: N802
         return f.ExplainTaskRequest(id=w.new)
+
+    @staticmethod
+    def Frontend_ScheduleJob(w: World) -> Message:  # noqa: N802
+        return f.ScheduleJobRequest(job=full_job(f"photos/{w.fresh()}"), overwrite=True, request_id=w.fresh())
+
+    @staticmethod
+    def Frontend_GetJob(w: World) -> Message:  # noqa: N802
+        return f.GetJobRequest(name=JOB)
+
+    @staticmethod
+    def Frontend_ListJobs(w: World) -> Message:  # noqa: N802
+        return f.ListJobsRequest(prefix="photos/", page_size=5, page_token="0:")
+
+    @staticmethod
+    def Frontend_DeleteJob(w: World) -> Message:  # noqa: N802
+        return f.DeleteJobRequest(name="photos/none")
+
+    @staticmethod
+    def Frontend_DeleteJobsByPrefix(w: World) -> Message:  # noqa: N802
+        return f.DeleteJobsByPrefixRequest(prefix="photos/none")
+
+    @staticmethod
+    def Frontend_PauseJob(w: World) -> Message:  # noqa: N802
+        return f.PauseJobRequest(name=JOB)
+
+    @staticmethod
+    def Frontend_ResumeJob(w: World) -> Message:  # noqa: N802
+        return f.ResumeJobRequest(name=JOB)
+
+    @staticmethod
+    def Frontend_RunJobNow(w: World) -> Message:  # noqa: N802
+        return f.RunJobNowRequest(name=JOB, task_id=w.fresh())
+
+    @staticmethod
+    def Frontend_PreviewSchedule(w: World) -> Message:  # noqa: N802
+        return f.PreviewScheduleRequest(job=full_job("photos/none"), from_at_us=1, count=2)
 
     @staticmethod
     def HSC_ClaimTasks(w: World) -> Message:  # noqa: N802

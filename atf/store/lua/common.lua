@@ -180,11 +180,11 @@ local function release(P, key, id, now)
 end
 
 -- A tick of a job has ended: what waits for that may be due.
-local function tick_ended(P, name, id, status)
+local function tick_ended(P, name, id, status, now)
   local job = redis.call('HMGET', job_key(P, name), 'run', 'n', 'p', 'task')
   if job[4] == id then redis.call('HSET', job_key(P, name), 'out', status) end
   if job[1] ~= id then return end
-  redis.call('HSET', job_key(P, name), 'run', '')
+  redis.call('HSET', job_key(P, name), 'run', '', 'ended', fmt(now))
   if job[2] ~= '' and not job[3] then look_at_job(P, name, tonumber(job[2])) end
 end
 
@@ -203,7 +203,7 @@ local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched
   if watched or flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
   if ordering then release(P, ordering, id, now) end
   if watched then
-    if string.sub(watched, 1, 1) == TICK_OF then tick_ended(P, string.sub(watched, 2), id, to) end
+    if string.sub(watched, 1, 1) == TICK_OF then tick_ended(P, string.sub(watched, 2), id, to, now) end
     redis.call('SPUBLISH', P .. ':bell:done', id)
   end
 end

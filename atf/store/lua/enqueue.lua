@@ -4,7 +4,7 @@
 -- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most
 -- RETURNS  now, µs until the next visit is due (-1 = none), enqueued, enqueued again, lost,
 --          {queues that got entries}, {number, target, body, ... of the outbox records to deliver},
---          {name, generation, tick, ticks before it, task that runs ("" = none), spec, ... of the jobs that are due}
+--          {name, generation, tick, ticks before it, task that runs ("" = none), when that ended, spec, ... of the jobs that are due}
 --
 -- One pass visits the queues that the due index names, earliest first. Each visit scores its queue anew, so that the order
 -- rotates: more to push = now; full = a long wait that `pop` cuts short; paused = the first of its leases; else its first instant.
@@ -124,7 +124,7 @@ end
 local function due_jobs(P, now, answer)
   local bytes = 0
   for _, name in ipairs(redis.call('ZRANGE', P .. ':jobs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, JOBS_PER_PASS)) do
-    local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'run', 'p', 'spec')
+    local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'run', 'p', 'spec', 'ended')
     if not job[1] or job[2] == '' or job[6] then
       redis.call('ZREM', P .. ':jobs', name)
     else
@@ -138,7 +138,7 @@ local function due_jobs(P, now, answer)
       if not waits or job[4] == 'cancel_running' then
         local count = #answer
         answer[count + 1], answer[count + 2], answer[count + 3], answer[count + 4] = name, job[1], job[2], job[3]
-        answer[count + 5], answer[count + 6] = running, job[7]
+        answer[count + 5], answer[count + 6], answer[count + 7] = running, job[8] or '', job[7]
         bytes = bytes + #job[7]
         if bytes > JOBS_BYTES then break end
       end

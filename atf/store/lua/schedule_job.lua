@@ -1,6 +1,6 @@
 -- schedule_job: makes a job, or replaces one
 -- KEYS[1]  the partition's record
--- ARGV     now, name, request id ("" = none), 1 to replace, spec, overlap policy, first tick
+-- ARGV     now, name, request id ("" = none), 1 to replace, spec, overlap policy, the tick to come, ticks before it
 -- RETURNS  what, generation: 0 made, 1 this very request had made it before, 2 the name is taken, 3 replaced
 register('schedule_job', {}, function(keys, args)
   local P, now, name, request = keys[1], instant(args[1]), args[2], args[3]
@@ -11,7 +11,7 @@ register('schedule_job', {}, function(keys, args)
   if lives and args[4] ~= '1' then return {2, tonumber(known[1])} end
   local generation = tonumber(known[1] or 0) + 1
   redis.call('DEL', key)
-  redis.call('HSET', key, 'g', generation, 'd', request, 'at', fmt(now), 'spec', args[5], 'o', args[6], 'n', args[7], 'k', 0)
+  redis.call('HSET', key, 'g', generation, 'd', request, 'at', fmt(now), 'spec', args[5], 'o', args[6], 'n', args[7], 'k', args[8])
   -- A tick of the job before may still run: this one's follow it as they would follow their own.
   if known[4] and known[4] ~= '' then redis.call('HSET', key, 'run', known[4]) end
   redis.call('ZADD', P .. ':jobnames', 0, name)

@@ -1,28 +1,29 @@
 -- tick: the tick that a job has reached becomes a task, or is passed over; the job goes on to its next one
 -- KEYS[1]  the partition's record
--- ARGV     now, then per job: name, generation, tick that is expected, next tick ("" = none: the job ends), ticks passed over,
---          why ("" = none were), retention of its record, and the task: id ("" = none), queue, spec, limits ("" = defaults)
+-- ARGV     now, then per job: name, generation, tick that it must stand at, next tick ("" = none: the job ends), ticks passed over,
+--          why ("" = none were), retention of its record, and the task: its tick, when it is due, id ("" = none), queue, spec,
+--          limits ("" = defaults)
 -- RETURNS  per job 1 done, 0 not: somebody else has done it, or the job is another one now
 register('tick', {}, function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}
-  for i = 2, #args, 11 do
-    local name, due, following = args[i], args[i + 2], args[i + 3]
-    local passed, id, queue = tonumber(args[i + 4]), args[i + 7], args[i + 8]
+  for i = 2, #args, 13 do
+    local name, following, passed = args[i], args[i + 3], tonumber(args[i + 4])
+    local tick, at, id, queue = args[i + 7], args[i + 8], args[i + 9], args[i + 10]
     local key = job_key(P, name)
     local job = redis.call('HMGET', key, 'g', 'n', 'p')
-    if job[1] ~= args[i + 1] or job[2] ~= due or job[3] then
+    if job[1] ~= args[i + 1] or job[2] ~= args[i + 2] or job[3] then
       answer[#answer + 1] = 0
     else
       if id ~= '' and redis.call('EXISTS', task_key(P, id)) == 0 then
-        redis.call('HSET', task_key(P, id), 's', 'NEW', 'q', queue, 'at', due, 't1', fmt(now), 'd', '', 'spec', args[i + 9],
+        redis.call('HSET', task_key(P, id), 's', 'NEW', 'q', queue, 'at', at, 't1', fmt(now), 'd', '', 'spec', args[i + 11],
           'w', TICK_OF .. name)
-        if args[i + 10] ~= '' then redis.call('HSET', task_key(P, id), 'lim', args[i + 10]) end
-        redis.call('ZADD', live_key(P, queue, 'NEW'), due, id)
-        visit_by(P, queue, tonumber(due))
+        if args[i + 12] ~= '' then redis.call('HSET', task_key(P, id), 'lim', args[i + 12]) end
+        redis.call('ZADD', live_key(P, queue, 'NEW'), at, id)
+        visit_by(P, queue, tonumber(at))
       end
       if id ~= '' then
         redis.call('HINCRBY', key, 'k', 1)
-        redis.call('HSET', key, 'last', due, 'task', id, 'run', id, 'out', '')
+        redis.call('HSET', key, 'last', tick, 'task', id, 'run', id, 'out', '')
       end
       if passed > 0 then
         redis.call('HINCRBY', key, 'skips', passed)
@@ -34,7 +35,7 @@ register('tick', {}, function(keys, args)
         redis.call('ZREM', P .. ':jobnames', name)
         redis.call('ZADD', P .. ':jobs:ended', fmt(now + tonumber(args[i + 6])), name)
       else
-        look_at_job(P, name, tonumber(following))
+        look_at_job(P, name, math.max(tonumber(following), now))  -- behind those that have waited: one that catches up is fair
       end
       answer[#answer + 1] = 1
     end

@@ -1,0 +1,189 @@
+"""Jobs, as a client makes and sees them."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Unpack
+
+from atf.job import JobOptions, job_spec
+from atf.lambdas import Prepared
+from atf.options import from_us, instant_us
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime, new_id
+from atf.task import MAX_BATCH, Status
+
+if TYPE_CHECKING:
+    from .calls import Calls
+
+
+@dataclass(frozen=True)
+class JobInfo:
+    """A job's record at one instant."""
+
+    name: str
+    lambda_name: str
+    schedule: str
+    """As it was given; empty: one tick, at due_time."""
+    tz: str
+    next_tick_at: datetime | None
+    """None: it has ended."""
+    last_tick_at: datetime | None
+    """The newest tick that became a task; None: none yet."""
+    last_task_id: str
+    last_status: Status | None
+    """How that task ended; None: it has not."""
+    ticks: int
+    """That became tasks."""
+    skipped: int
+    """Ticks that did not."""
+    skipped_why: str
+    """The newest of them."""
+    paused: bool
+    generation: int
+    """Grows with each replacement."""
+    created_at: datetime | None
+    from_code: bool
+    """Whether it was registered with the code of its lambda."""
+
+    @classmethod
+    def from_proto(cls, job: j.Job) -> JobInfo:
+        return cls(
+            name=job.spec.name,
+            lambda_name=getattr(job.spec.task, "lambda"),
+            schedule=job.spec.schedule,
+            tz=job.spec.tz,
+            next_tick_at=from_us(job.next_tick_at_us),
+            last_tick_at=from_us(job.last_tick_at_us),
+            last_task_id=job.last_task_id,
+            last_status=Status(job.last_status) if job.last_status else None,
+            ticks=job.ticks,
+            skipped=job.skipped,
+            skipped_why=job.skipped_why,
+            paused=job.paused,
+            generation=job.generation,
+            created_at=from_us(job.created_at_us),
+            from_code=bool(job.spec.code),
+        )
+
+
+class JobCalls:
+    """The part of AsyncClient that is about jobs."""
+
+    _calls: Calls
+    _runtime: Runtime
+
+    async def schedule_job(
+        self,
+        name: str,
+        task: Prepared[Any],
+        schedule: str | None = None,
+        *,
+        overwrite: bool = False,
+        **options: Unpack[JobOptions],
+    ) -> JobInfo:
+        """Makes a job: each tick of its schedule makes a task.
+
+        Args:
+            name: "namespace/name".
+            task: what each tick makes, from `thumbnail.prepare(...)`; its delay, instant, key and ordering key are left out.
+            schedule: cron of six fields, seconds first; @daily and its like; `@every 10s`; `R4/PT3S`. None: one tick, at due_time.
+            overwrite: replace a job of this name.
+            options: see JobOptions.
+
+        Raises:
+            InvalidArgument: the frontend refused it, and says where; nothing was stored, and a job of this name is as it was.
+            AlreadyExists: there is a job of this name.
+            UnknownLambda, Unavailable, DeadlineExceeded, ResourceExhausted: as for `schedule`.
+        """
+        request = f.ScheduleJobRequest(
+            job=job_spec(name, _of_tick(task.request.spec), schedule, options),
+            overwrite=overwrite,
+            request_id=new_id(self._runtime.random),
+        )
+        return JobInfo.from_proto(await self._calls.schedule_job(request))
+
+    async def get_job(self, name: str) -> JobInfo:
+        """A job's record.
+
+        Raises:
+            NotFound: there is none, or the record of one that has ended has expired.
+        """
+        return JobInfo.from_proto(await self._calls.get_job(f.GetJobRequest(name=name)))
+
+    async def list_jobs(self, prefix: str = "", *, limit: int = 100) -> builtins.list[JobInfo]:
+        """Jobs that have not ended.
+
+        Args:
+            prefix: of their names; "shop/" is all of a namespace.
+            limit: how many at most.
+        """
+        found: list[JobInfo] = []
+        token = ""
+        while len(found) < limit:
+            size = min(limit - len(found), MAX_BATCH)
+            reply = await self._calls.list_jobs(f.ListJobsRequest(prefix=prefix, page_size=size, page_token=token))
+            found += map(JobInfo.from_proto, reply.jobs)
+            token = reply.next_page_token
+            if not token:
+                break
+        return found
+
+    async def delete_job(self, name: str) -> bool:
+        """Deletes a job; whether there was one. A tick that has become a task stays one."""
+        return (await self._calls.delete_job(f.DeleteJobRequest(name=name))).existed
+
+    async def delete_jobs(self, prefix: str) -> int:
+        """Deletes the jobs whose names begin so ("*": all); how many there were."""
+        return (await self._calls.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix=prefix))).deleted
+
+    async def pause_job(self, name: str) -> JobInfo:
+        """Stops a job's ticks; what runs goes on.
+
+        Raises:
+            NotFound: there is none, or it has ended.
+        """
+        return JobInfo.from_proto(await self._calls.pause_job(f.PauseJobRequest(name=name)))
+
+    async def resume_job(self, name: str) -> JobInfo:
+        """Lets a paused job tick again; what becomes of the ticks it has missed is its misfire policy.
+
+        Raises:
+            NotFound: there is none, or it has ended.
+        """
+        return JobInfo.from_proto(await self._calls.resume_job(f.ResumeJobRequest(name=name)))
+
+    async def preview_schedule(
+        self,
+        schedule: str | None = None,
+        *,
+        count: int = 5,
+        start: datetime | None = None,
+        **options: Unpack[JobOptions],
+    ) -> builtins.list[datetime]:
+        """The next ticks that a job would have, in UTC; fewer than `count` where it ends.
+
+        Args:
+            schedule, options: as for `schedule_job`.
+            count: how many, 1 to 1,000.
+            start: when it would be made; None: now.
+
+        Raises:
+            InvalidArgument: the schedule can't be read; says where.
+        """
+        spec = job_spec("", t.TaskSpec(), schedule, options)
+        from_at_us = 0 if start is None else instant_us(start)
+        request = f.PreviewScheduleRequest(job=spec, count=count, from_at_us=from_at_us)
+        reply = await self._calls.preview_schedule(request)
+        return [at for each in reply.ticks_at_us if (at := from_us(each)) is not None]
+
+
+def _of_tick(spec: t.TaskSpec) -> t.TaskSpec:
+    """A task's description without what a tick decides."""
+    made = t.TaskSpec()
+    made.CopyFrom(spec)
+    made.ClearField("ordering_key")
+    return made

@@ -1,0 +1,98 @@
+"""What a job is, as a program describes it: texts, instants and durations become a JobSpec. Values and their checks, no I/O.
+
+Whether a schedule can be read is for the frontend to say, so that a client needs nothing that reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypedDict
+
+from .errors import InvalidArgument
+from .options import Duration, duration_us, instant_us
+from .payload import short
+from .rpc import job_pb2 as j
+from .rpc import task_pb2 as t
+
+Point = str | datetime | timedelta
+"""An instant, or a duration from some other one: RFC 3339 or ISO 8601 or Go's, in text; or a value of Python's."""
+
+_MISFIRES: Final = {"all": j.ALL, "latest": j.LATEST, "skip": j.SKIP}
+_OVERLAPS: Final = {"allow": j.ALLOW, "skip": j.PASS_OVER, "queue": j.QUEUE, "cancel_running": j.CANCEL_RUNNING}
+
+
+class JobOptions(TypedDict, total=False):
+    """When a job ticks, and what happens where something is in the way. docs/jobs.md explains each."""
+
+    due_time: Point  # the first tick; a duration counts from now
+    ttl: Point  # no tick after it; a duration counts from due_time, or from now
+    repeats: int  # ticks at most
+    tz: str  # by whose clocks a cron expression is read; default UTC
+    format: str  # "unix": a cron expression of five fields
+    gap: str  # a tick that falls into a spring gap: "skip", "run_after"
+    fold: str  # one that an autumn change makes twice: "both", "first", "second"
+    misfire: str  # ticks that nobody could deal with in time: "latest", "all", "skip"
+    grace: Duration  # a tick that is later than this is passed over; default an hour
+    overlap: str  # while the tick before still runs: "queue", "allow", "skip", "cancel_running"
+    max_retries: int  # of a tick whose task fails; default 3
+    retry_interval: Duration  # default a second
+    jitter: Duration  # each tick's task is due up to so much later
+    retention: Duration  # how long the record of a job that has ended is kept
+
+
+def job_spec(name: str, task: t.TaskSpec, schedule: str | None, options: JobOptions) -> j.JobSpec:
+    """A job as it is sent.
+
+    Args:
+        name: "namespace/name".
+        task: what each tick makes.
+        schedule: cron, macro, `@every` or a period; None: one tick, at due_time.
+        options: the rest.
+
+    Raises:
+        TypeError: there is no such option.
+        InvalidArgument: a value is outside its range.
+    """
+    if unknown := options.keys() - JobOptions.__annotations__.keys():
+        raise TypeError(f"a job has no option {min(unknown)!r}")
+    spec = j.JobSpec(
+        name=name,
+        task=task,
+        schedule=schedule,
+        repeats=options.get("repeats"),
+        tz=options.get("tz", ""),
+        format=options.get("format", ""),
+        gap=options.get("gap", ""),
+        fold=options.get("fold", ""),
+        misfire=_MISFIRES[_checked("misfire", options.get("misfire", "latest"), _MISFIRES)],
+        overlap=_OVERLAPS[_checked("overlap", options.get("overlap", "queue"), _OVERLAPS)],
+    )
+    for field in ("due_time", "ttl"):
+        if field in options:
+            setattr(spec, field, _text(options[field], field))
+    if "grace" in options:
+        spec.grace_us = duration_us(options["grace"], "grace")
+    if "max_retries" in options:
+        spec.failure_policy.max_retries = options["max_retries"]
+    if "retry_interval" in options:
+        spec.failure_policy.interval_us = duration_us(options["retry_interval"], "retry_interval")
+    spec.jitter_us = duration_us(options.get("jitter", 0), "jitter")
+    spec.retention_us = duration_us(options.get("retention", 0), "retention")
+    return spec
+
+
+def _checked(name: str, given: str, known: Collection[str]) -> str:
+    if given not in known:
+        raise InvalidArgument(f"{name} {short(given)}: use {', '.join(known)}")
+    return given
+
+
+def _text(point: Point, name: str) -> str:
+    """A point in time as it travels."""
+    if isinstance(point, str):
+        return point
+    if isinstance(point, timedelta):
+        return f"{duration_us(point, name)}us"
+    instant_us(point)  # refuses one without a zone
+    return point.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,107 @@
+"""Time zones: their names, and when their clocks change. Everything in seconds since the epoch.
+
+zoneinfo tells the offset of an instant, and not when it changes next; that is found here once, and remembered.
+"""
+
+from __future__ import annotations
+
+import difflib
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo, available_timezones
+
+from .refusal import Given, word
+
+MAX_CHARS: Final = 64
+"""Of a name; the longest there is has 32."""
+_REFUSED: Final = ("right/", "posix/", "localtime")
+"""Zones that count leap seconds, copies, and what another host has otherwise."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_STEP_S: Final = 6 * 86_400
+"""Since 1970 no zone changed its clocks twice within so long; Boa Vista did within a week, in October 2000."""
+_BLOCK_S: Final = 61 * _STEP_S
+
+
+class Change(NamedTuple):
+    """A moment at which the clocks of a zone are set forward or back."""
+
+    at_s: int
+    before_s: int
+    """The offset from UTC until then, in seconds."""
+    after_s: int
+    """The offset from then on."""
+
+    @property
+    def lost(self) -> range:
+        """The wall times, in seconds, that clocks set forward pass over."""
+        return range(self.at_s + self.before_s, self.at_s + self.after_s)
+
+    @property
+    def first_pass(self) -> range:
+        """Seconds since the epoch at which clocks show what they will show again once they are set back."""
+        return range(self.at_s + self.after_s - self.before_s, self.at_s)
+
+    @property
+    def second_pass(self) -> range:
+        """Seconds since the epoch at which they show it again."""
+        return range(self.at_s, self.at_s + self.before_s - self.after_s)
+
+
+def parse_zone(given: Given, start: int = 0) -> ZoneInfo:
+    """The zone whose name a text has from `start` on.
+
+    Raises:
+        InvalidArgument: the tz database has no zone of this name.
+    """
+    name = given.checked(MAX_CHARS).text[start:]
+    try:
+        if name.isascii() and not name.startswith(_REFUSED):
+            return ZoneInfo(name)
+    except (OSError, ValueError, LookupError):  # no such file, a directory, or a file of another kind
+        pass
+    near = difflib.get_close_matches(name, _names(), n=1, cutoff=0.5)
+    mend = f"write {near[0]}" if near else "write a name of the tz database, such as Europe/Paris or UTC"
+    raise given.refuse(start, f"there is no time zone {word(name)!r}", mend)
+
+
+@cache
+def _names() -> list[str]:
+    return sorted(available_timezones())
+
+
+def offset_s(zone: ZoneInfo, at_s: int) -> int:
+    """Seconds that a zone's clocks are ahead of UTC at an instant."""
+    there = (_EPOCH + timedelta(seconds=at_s)).astimezone(zone).utcoffset()
+    assert there is not None
+    return there // timedelta(seconds=1)
+
+
+def changes(zone: ZoneInfo, after_s: int, until_s: int) -> list[Change]:
+    """The changes after one instant and until another, which is included, in their order."""
+    if zone.key == "UTC":  # the common case, which need not be searched for any
+        return []
+    blocks = range(after_s // _BLOCK_S, until_s // _BLOCK_S + 1)
+    return [each for block in blocks for each in _changes(zone, block) if after_s < each.at_s <= until_s]
+
+
+@lru_cache(maxsize=4_096)
+def _changes(zone: ZoneInfo, block: int) -> tuple[Change, ...]:
+    """Those of one block of time."""
+    found = []
+    start = block * _BLOCK_S
+    before = offset_s(zone, start - 1)
+    for end in range(start - 1 + _STEP_S, start + _BLOCK_S, _STEP_S):
+        after = offset_s(zone, end)
+        if after != before:
+            found.append(Change(_bisect(zone, end - _STEP_S, end, before), before, after))
+            before = after
+    return tuple(found)
+
+
+def _bisect(zone: ZoneInfo, low: int, high: int, before: int) -> int:
+    """The first second of (low, high] that has another offset than `before`."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if offset_s(zone, middle) == before else (low, middle)
+    return high

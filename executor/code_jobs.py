@@ -1,0 +1,60 @@
+"""The jobs that lambdas declare with their code: made or brought up to date when an executor starts, and never deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from atf.errors import AlreadyExists, NotFound
+from atf.log import get_logger
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
+from atf.rpc.api import Frontend
+
+_log = get_logger(duty="jobs")
+
+
+async def register_jobs(frontend: Frontend, declared: Iterable[j.JobSpec], namespaces: Iterable[str]) -> None:
+    """Makes the jobs that are declared, and says which were once and are not any more.
+
+    Args:
+        frontend: who makes them.
+        declared: by the code of this executor.
+        namespaces: of its lambdas.
+
+    Raises:
+        InvalidArgument: a schedule can't be read.
+        Unavailable, DeadlineExceeded: trying again is safe.
+    """
+    jobs = {each.name: each for each in declared}
+    for job in jobs.values():
+        await _register(frontend, job)
+    for name in await _others(frontend, {*namespaces}):  # a job of the code has its lambda's name
+        if name not in jobs and (await _known(frontend, name)).spec.code:
+            _log.warning("job is not in the code any more, and goes on: atf job rm deletes it", job=name)
+
+
+async def _register(frontend: Frontend, job: j.JobSpec) -> None:
+    known = await _known(frontend, job.name)
+    if known.next_tick_at_us and not known.spec.code:
+        _log.warning("job was made by hand; what the code says of it is not used", job=job.name)
+    elif known.spec.code != job.code:  # also where it has ended: the same again would tick again
+        try:
+            await frontend.schedule_job(f.ScheduleJobRequest(job=job, overwrite=bool(known.spec.code)))
+            _log.info("job of the code", job=job.name, schedule=job.schedule)
+        except AlreadyExists:
+            pass  # a peer was faster
+
+
+async def _known(frontend: Frontend, name: str) -> j.Job:
+    """A job that has not ended, or an empty one; of one that has ended, what its code was."""
+    try:
+        return await frontend.get_job(f.GetJobRequest(name=name))
+    except NotFound:
+        return j.Job()
+
+
+async def _others(frontend: Frontend, namespaces: set[str]) -> list[str]:
+    """Every lambda that was ever registered in some namespaces."""
+    reply = await frontend.list_lambdas(f.ListLambdasRequest())
+    names = [each.spec.name for each in reply.lambdas]
+    return sorted(name for name in names if name.partition("/")[0] in namespaces)

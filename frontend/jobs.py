@@ -1,0 +1,253 @@
+"""Jobs: checks what callers send, completes it, and calls the store. When a job ticks is for atf.schedule to say."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Final
+
+from atf import task as rules
+from atf.errors import AlreadyExists, InvalidArgument, NotFound
+from atf.log import get_logger
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
+from atf.rpc import task_pb2 as t
+from atf.schedule.of_job import plan_of
+from atf.store.store import Store
+from atf.store.types import JobRecord, Made, NewJob
+
+from .lambdas import Lambdas
+from .scheduling import Scheduling
+from .validate import check_spec, filled_in, shown, spec_lambda
+
+MAX_NAME_CHARS: Final = 255
+MAX_RETRIES: Final = 1_000_000
+DEFAULT_RETRIES: Final = 3
+DEFAULT_INTERVAL_US: Final = rules.US
+DEFAULT_PAGE: Final = 100
+DEFAULT_PREVIEW: Final = 5
+MAX_PREVIEW: Final = 1_000
+_ANSWER_BYTES: Final = 2 << 20
+"""Where a page stops to grow."""
+_OVERLAPS: Final = {
+    j.OVERLAP_UNSPECIFIED: "queue",
+    j.ALLOW: "allow",
+    j.PASS_OVER: "skip",
+    j.QUEUE: "queue",
+    j.CANCEL_RUNNING: "cancel_running",
+}
+"""As the store knows them."""
+_NAMESPACE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_CODE: Final = re.compile(r"[A-Za-z0-9]{0,64}")
+
+_log = get_logger()
+
+
+class Jobs:
+    """The RPCs about jobs."""
+
+    def __init__(self, store: Store, lambdas: Lambdas, scheduling: Scheduling, max_attempts_cap: int) -> None:
+        self._store = store
+        self._lambdas = lambdas
+        self._scheduling = scheduling
+        self._cap = max_attempts_cap
+
+    async def schedule(self, request: f.ScheduleJobRequest) -> j.Job:
+        """Makes or replaces a job."""
+        if request.request_id:
+            rules.check_id(shown(request.request_id))
+        spec = await self._completed(request.job)
+        first_us = plan_of(spec, strict=True).first_us()
+        assert first_us is not None
+        job = NewJob(
+            spec.name,
+            request.request_id,
+            request.overwrite,
+            spec.SerializeToString(deterministic=True),
+            _OVERLAPS[spec.overlap],
+            first_us,
+        )
+        made, _ = await self._store.schedule_job(job)
+        if made is Made.TAKEN:
+            raise AlreadyExists(f"job {spec.name!r} exists; overwrite = true replaces it")
+        if made is not Made.BEFORE:
+            _log.info("schedule_job", job=spec.name, replaced=made is Made.REPLACED)
+        return await self.get(spec.name)
+
+    async def get(self, name: str) -> j.Job:
+        """One job."""
+        (record,) = await self._store.get_jobs([check_job(name)])
+        if record is None:
+            raise _none(name)
+        return _job(record)
+
+    async def list(self, request: f.ListJobsRequest) -> f.ListJobsReply:
+        """A page of jobs, partition by partition."""
+        if not 0 <= request.page_size <= rules.MAX_BATCH:
+            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {rules.MAX_BATCH}; 0 means {DEFAULT_PAGE}")
+        prefix = _check_prefix(request.prefix)
+        partition, last = self._after(request.page_token)
+        left = request.page_size or DEFAULT_PAGE
+        reply = f.ListJobsReply()
+        while partition < self._store.partitions and left > 0:
+            names = await self._store.list_jobs(prefix, partition, last, min(left, 32))
+            records = await self._store.get_jobs(names)
+            reply.jobs.extend(_job(record) for record in records if record is not None)
+            left -= len(names)
+            partition, last = (partition, names[-1]) if names else (partition + 1, "")
+            if reply.ByteSize() > _ANSWER_BYTES:
+                break
+        if partition < self._store.partitions:
+            reply.next_page_token = f"{partition}:{last}"
+        return reply
+
+    async def delete(self, name: str) -> f.DeleteJobReply:
+        """Deletes one; it need not exist."""
+        (existed,) = await self._store.delete_jobs([check_job(name)])
+        return f.DeleteJobReply(existed=existed)
+
+    async def delete_by_prefix(self, prefix: str) -> f.DeleteJobsByPrefixReply:
+        """Deletes all jobs whose names begin so."""
+        if not prefix:
+            raise InvalidArgument('prefix: give the beginning of the names, such as "shop/"; "*" deletes all jobs')
+        begin = "" if prefix == "*" else _check_prefix(prefix)
+        deleted = 0
+        for partition in range(self._store.partitions):
+            while names := await self._store.list_jobs(begin, partition, "", rules.MAX_BATCH):
+                deleted += sum(await self._store.delete_jobs(names))
+        _log.info("delete_jobs_by_prefix", deleted=deleted)
+        return f.DeleteJobsByPrefixReply(deleted=deleted)
+
+    async def pause(self, name: str, *, paused: bool) -> j.Job:
+        """Stops a job's ticks, or lets them go on."""
+        if not await self._store.pause_job(check_job(name), paused=paused):
+            raise _none(name)
+        _log.info("pause_job" if paused else "resume_job", job=name)
+        return await self.get(name)
+
+    async def run_now(self, request: f.RunJobNowRequest) -> f.ScheduleReply:
+        """Makes a task of a job beside its ticks."""
+        job = await self.get(request.name)
+        tick = t.TickInfo(job=request.name, at_us=await self._store.time_us())
+        return await self._scheduling.one(f.ScheduleRequest(id=request.task_id, spec=job.spec.task), tick)
+
+    async def preview(self, request: f.PreviewScheduleRequest) -> f.PreviewScheduleReply:
+        """The next ticks of a job that is not made."""
+        if not 0 <= request.count <= MAX_PREVIEW:
+            raise InvalidArgument(f"count {request.count}: use 1 to {MAX_PREVIEW}; 0 means {DEFAULT_PREVIEW}")
+        spec = j.JobSpec()
+        spec.CopyFrom(request.job)
+        spec.base_at_us = request.from_at_us or await self._store.time_us()
+        return f.PreviewScheduleReply(ticks_at_us=islice(plan_of(spec), request.count or DEFAULT_PREVIEW))
+
+    async def _completed(self, asked: j.JobSpec) -> j.JobSpec:
+        """A job with everything checked and nothing left open, so that a tick needs to know nothing else."""
+        check_job(asked.name)
+        _check_policies(asked)
+        check_spec(asked.task)
+        if asked.task.ordering_key:
+            raise InvalidArgument(
+                "task.ordering_key: the task of a job has none; its ticks follow each other by the overlap policy"
+            )
+        name = spec_lambda(asked.task)
+        await self._lambdas.load([name])
+        known = self._lambdas.get(name)
+        spec = j.JobSpec()
+        spec.CopyFrom(asked)
+        spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
+        options = spec.task.options
+        options.CopyFrom(filled_in(asked.task.options, known.options))
+        retries, interval_us = _retries(asked.failure_policy)
+        options.max_attempts = min(1 + retries, self._cap)
+        options.backoff.CopyFrom(t.Backoff(base_us=interval_us, factor=1, max_us=interval_us, jitter=0))
+        spec.retention_us = asked.retention_us or rules.DEFAULT_RETENTION_US
+        spec.base_at_us = await self._store.time_us()
+        return spec
+
+    def _after(self, token: str) -> tuple[int, str]:
+        if not token:
+            return 0, ""
+        partition, colon, last = token.partition(":")
+        if not colon or not re.fullmatch(r"[0-9]{1,5}", partition) or int(partition) >= self._store.partitions:
+            raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
+        return int(partition), last
+
+
+def check_job(name: str) -> str:
+    """The name of a job.
+
+    Raises:
+        InvalidArgument: it is not namespace/name, or has a character that has no place in one.
+    """
+    namespace, slash, rest = name.partition("/")
+    if not slash or not _NAMESPACE.fullmatch(namespace):
+        raise InvalidArgument(
+            f"job {shown(name)!r}: write namespace/name, the namespace of 1 to 64 of the characters A-Z a-z 0-9 . _ -"
+        )
+    for at, character in enumerate(rest[: MAX_NAME_CHARS + 1], len(namespace) + 2):
+        if character in "/\\#?" or not character.isprintable():
+            raise InvalidArgument(
+                f"job {shown(name)!r}: character {at}, {character!r}, has no place in a name: neither have / \\ # ? and what"
+                " nobody can see"
+            )
+    if rest in {"", ".", ".."} or len(rest) > MAX_NAME_CHARS:
+        raise InvalidArgument(
+            f"job {shown(name)!r}: after the namespace come 1 to {MAX_NAME_CHARS} characters, and neither . nor .. alone"
+        )
+    return name
+
+
+def _check_prefix(prefix: str) -> str:
+    if len(prefix) > MAX_NAME_CHARS + 65:
+        raise InvalidArgument(f"prefix {shown(prefix)!r}: longer than any name")
+    return prefix
+
+
+def _check_policies(spec: j.JobSpec) -> None:
+    if spec.misfire not in j.Misfire.values():
+        raise InvalidArgument(f"misfire {spec.misfire}: use ALL (1), LATEST (2) or SKIP (3)")
+    if spec.overlap not in _OVERLAPS:
+        raise InvalidArgument(f"overlap {spec.overlap}: use ALLOW (1), PASS_OVER (2), QUEUE (3) or CANCEL_RUNNING (4)")
+    if not _CODE.fullmatch(spec.code):
+        raise InvalidArgument(f"code {shown(spec.code)!r}: a digest of at most 64 letters and digits")
+    for field in ("grace_us", "jitter_us", "retention_us"):
+        value = getattr(spec, field)
+        if not 0 <= value <= rules.MAX_AHEAD_US:
+            raise InvalidArgument(f"{field} {value}: 0 to ten years, in microseconds")
+    policy = spec.failure_policy
+    if policy.HasField("interval_us") and not 0 <= policy.interval_us <= rules.MAX_AHEAD_US:
+        raise InvalidArgument(f"failure_policy.interval_us {policy.interval_us}: 0 to ten years, in microseconds")
+    if policy.HasField("max_retries") and not 0 <= policy.max_retries <= MAX_RETRIES:
+        raise InvalidArgument(f"failure_policy.max_retries {policy.max_retries}: 0 to {MAX_RETRIES}")
+    options = spec.task.options
+    if options.HasField("max_attempts") or options.HasField("backoff"):
+        raise InvalidArgument(
+            "task.options: failure_policy says how a job's tasks are retried; leave max_attempts and backoff out"
+        )
+
+
+def _retries(policy: j.FailurePolicy) -> tuple[int, int]:
+    if policy.drop:
+        return 0, 0
+    retries = policy.max_retries if policy.HasField("max_retries") else DEFAULT_RETRIES
+    return retries, policy.interval_us if policy.HasField("interval_us") else DEFAULT_INTERVAL_US
+
+
+def _job(record: JobRecord) -> j.Job:
+    return j.Job(
+        spec=j.JobSpec.FromString(record.spec),
+        generation=record.generation,
+        created_at_us=record.made_at_us,
+        next_tick_at_us=record.next_us or 0,
+        ticks=record.ticks,
+        last_tick_at_us=record.last_us or 0,
+        last_task_id=record.last_task,
+        last_status=record.last_outcome or None,  # by name
+        skipped=record.passed_over,
+        skipped_why=record.why,
+        paused=record.paused,
+    )
+
+
+def _none(name: str) -> NotFound:
+    return NotFound(f"there is no job {shown(name)!r}, or it has ended")

@@ -1,0 +1,85 @@
+"""Has the ticks that are due become tasks: what comes of each is ticks.py's to say, and the store sees that it happens once.
+
+A pass tells which jobs are due. They are dealt with apart from the passes, a batch at a time and per partition in a line. Schedules are
+computed on a thread, since one may take milliseconds. Nothing is remembered: what is not done comes up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from atf.errors import AtfError
+from atf.log import get_logger
+from atf.retry import Trouble
+from atf.runtime import Runtime
+from atf.store.store import Store
+from atf.store.types import DueJob, Tick
+
+from .ticks import cancels, tick_of
+
+_log = get_logger(duty="tick")
+
+
+class Jobs:
+    """The batches of due jobs that wait."""
+
+    def __init__(self, *, store: Store, runtime: Runtime) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._busy: dict[int, list[tuple[int, Sequence[DueJob]]]] = {}
+        self._trouble = Trouble(_log, "store")
+
+    def take(self, partition: int, due: Sequence[DueJob], now_us: int) -> None:
+        """Has jobs dealt with soon.
+
+        Args:
+            partition: where they lie.
+            due: the jobs.
+            now_us: the store's TIME when they were due.
+        """
+        if not due:
+            return
+        line = self._busy.get(partition)
+        if line is not None:
+            line.append((now_us, due))
+            return
+        self._busy[partition] = [(now_us, due)]
+        self._runtime.spawn(self._work(partition), name=f"ticks of {partition}")
+
+    async def _work(self, partition: int) -> None:
+        line = self._busy[partition]
+        try:
+            while line:
+                await self._deal(partition, *line.pop(0))
+            self._trouble.ended(partition)
+        except AtfError as error:
+            self._trouble.failed(partition, error)
+        finally:
+            del self._busy[partition]
+
+    async def _deal(self, partition: int, now_us: int, due: Sequence[DueJob]) -> None:
+        ticks, stop = await asyncio.to_thread(_decided, due, partition, now_us)  # noqa: TID251  pure, and may take long
+        if stop:
+            await self._store.cancel(stop)
+        done = await self._store.tick(partition, ticks)
+        _log.info(
+            "tick",
+            partition=partition,
+            tasks=sum(mine and each.task is not None for each, mine in zip(ticks, done, strict=True)),
+            skipped=sum(each.passed_over for each, mine in zip(ticks, done, strict=True) if mine),
+            others=done.count(False),
+            cancelled=len(stop),
+        )
+
+
+def _decided(due: Sequence[DueJob], partition: int, now_us: int) -> tuple[list[Tick], list[str]]:
+    """What comes of each tick; and the tasks to cancel first, whose jobs come up again when these have ended."""
+    ticks: list[Tick] = []
+    stop: list[str] = []
+    for each in due:
+        if cancels(each):
+            stop.append(each.running)
+        else:
+            ticks.append(tick_of(each, partition, now_us))
+    return ticks, stop

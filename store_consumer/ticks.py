@@ -1,0 +1,98 @@
+"""What comes of a job's tick: a task, or nothing, and when the next one is. Pure.
+
+the tick before still runs    by the overlap policy: both, or this one is passed over, or that one is cancelled
+it is late                    a tick that is more than LATE_US late was missed, unless it had to wait for the one before it;
+                              by the misfire policy all missed ticks become tasks, or the newest, or none
+it is later than the grace    it is passed over
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from atf.rpc import job_pb2 as j
+from atf.rpc import task_pb2 as t
+from atf.schedule.of_job import DEFAULT_GRACE_US, stored_plan
+from atf.schedule.plan import Plan
+from atf.store.types import DueJob, NewTask, Tick
+from atf.task import US
+
+LATE_US: Final = 5 * US
+"""A tick that is dealt with within this is late, not missed."""
+MOST_PASSED_OVER: Final = 10_000
+"""Ticks that are passed over at once; the rest follows, and other jobs have their turn in between."""
+
+
+def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
+    """What to make of a tick that is due.
+
+    Args:
+        due: the job, at its tick.
+        partition: where it lies.
+        now_us: the store's TIME.
+    """
+    spec, plan = stored_plan(due.spec)
+    if due.running and spec.overlap == j.PASS_OVER:
+        return _passed(due, spec, plan.after(due.due_us, due.ticks), 1, "overlap: the tick before still ran")
+    tick_us, passed, comes = _chosen(due, spec, plan, now_us)
+    why = "misfire: nobody could deal with it in time" if passed else ""
+    if tick_us is None or not comes:
+        return _passed(due, spec, tick_us, passed, why)
+    task = _task(due, spec, tick_us, partition)
+    after = plan.after(tick_us, due.ticks + 1)
+    return Tick(due.name, due.generation, due.due_us, after, passed, why, spec.retention_us, tick_us, task)
+
+
+def cancels(due: DueJob) -> bool:
+    """Whether the tick before is to be cancelled first."""
+    return bool(due.running) and stored_plan(due.spec)[0].overlap == j.CANCEL_RUNNING
+
+
+def _chosen(due: DueJob, spec: j.JobSpec, plan: Plan, now_us: int) -> tuple[int | None, int, bool]:
+    """The tick that the job goes on from (None: there is none any more), how many before it are passed over, and whether it becomes a
+    task now.
+    """
+    grace_us = spec.grace_us if spec.HasField("grace_us") else DEFAULT_GRACE_US
+    tick_us, passed = due.due_us, 0
+    while now_us - tick_us > LATE_US and tick_us > due.ended_us and (due.ticks or tick_us > spec.base_at_us):
+        following = plan.after(tick_us, due.ticks)
+        newest = following is None or following > now_us
+        too_late = now_us - tick_us > grace_us
+        if not too_late and (spec.misfire == j.ALL or (spec.misfire != j.SKIP and newest)):
+            break
+        passed += 1
+        if following is None:
+            return None, passed, False
+        tick_us = following
+        if passed == MOST_PASSED_OVER:
+            return tick_us, passed, False
+    return tick_us, passed, tick_us <= now_us
+
+
+def _passed(due: DueJob, spec: j.JobSpec, next_us: int | None, passed: int, why: str) -> Tick:
+    return Tick(due.name, due.generation, due.due_us, next_us, passed, why, spec.retention_us)
+
+
+def _task(due: DueJob, spec: j.JobSpec, tick_us: int, partition: int) -> NewTask:
+    task = t.TaskSpec()
+    task.CopyFrom(spec.task)
+    task.tick.job, task.tick.number, task.tick.at_us = due.name, due.ticks + 1, tick_us
+    # Of this making of the job: one of the same name that was made anew has other ids.
+    told = f"{due.name}\0{spec.base_at_us}\0{due.generation}\0{tick_us}".encode()
+    digest = hashlib.blake2b(told, digest_size=16)
+    late_us = int.from_bytes(digest.digest()[:6], "big") * spec.jitter_us >> 48
+    options = task.options
+    return NewTask(
+        id=f"j{digest.hexdigest()}",
+        partition=partition,
+        lambda_name=getattr(task, "lambda"),
+        priority=options.priority,
+        spec=task.SerializeToString(deterministic=True),
+        digest=b"",
+        at_us=tick_us + late_us,
+        delay_us=0,
+        max_attempts=options.max_attempts,
+        max_losses=options.max_losses,
+        retention_us=options.retention_us,
+    )

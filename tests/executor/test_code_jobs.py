@@ -1,0 +1,92 @@
+"""Jobs that lambdas declare with their code: made once, brought up to date, left alone where somebody else made them, never deleted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import fakeredis
+import pytest
+
+import atf
+from atf.config import FrontendSettings, StoreSettings, Timing
+from atf.executor.code_jobs import register_jobs
+from atf.frontend.service import FrontendService
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+
+
+def app(**options: object) -> atf.App:
+    made = atf.App("shop")
+
+    @made.task(**options)  # type: ignore[call-overload, untyped-decorator]
+    def nightly(of: str = "all") -> None: ...
+
+    return made
+
+
+@pytest.fixture
+async def frontend() -> AsyncIterator[FrontendService]:
+    runtime = SystemRuntime()
+    store = await Store.open(StoreSettings(partitions=2), Timing(), runtime, fake=fakeredis.FakeServer())
+    yield FrontendService(store=store, settings=FrontendSettings(), runtime=runtime)
+    await store.close()
+
+
+async def start(frontend: FrontendService, made: atf.App) -> None:
+    """As an executor does."""
+    specs = [each.spec() for each in made.lambdas.values()]
+    await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=specs))
+    await register_jobs(frontend, [each.job for each in made.lambdas.values() if each.job is not None], {"shop"})
+
+
+async def job(frontend: FrontendService) -> j.Job:
+    return await frontend.get_job(f.GetJobRequest(name="shop/nightly"))
+
+
+async def test_a_job_of_the_code_is_made_once(frontend: FrontendService) -> None:
+    await start(frontend, app(schedule="@daily", tz="Europe/Paris", job={"misfire": "all"}))
+    made = await job(frontend)
+    assert (made.spec.schedule, made.spec.tz, made.spec.misfire) == ("@daily", "Europe/Paris", j.ALL)
+    await start(frontend, app(schedule="@daily", tz="Europe/Paris", job={"misfire": "all"}))
+    assert await job(frontend) == made
+
+
+async def test_what_the_code_says_now_replaces_what_it_said(frontend: FrontendService) -> None:
+    await start(frontend, app(schedule="@daily"))
+    await start(frontend, app(schedule="@hourly"))
+    made = await job(frontend)
+    assert (made.spec.schedule, made.generation) == ("@hourly", 2)
+
+
+async def test_a_job_that_left_the_code_goes_on_and_is_said(
+    frontend: FrontendService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await start(frontend, app(schedule="@daily"))
+    await start(frontend, app())
+    assert (await job(frontend)).next_tick_at_us
+    assert "not in the code any more" in capsys.readouterr().err
+
+
+async def test_a_job_made_by_hand_is_left_alone(frontend: FrontendService, capsys: pytest.CaptureFixture[str]) -> None:
+    await start(frontend, app())
+    by_hand = j.JobSpec(name="shop/nightly", schedule="@yearly")
+    setattr(by_hand.task, "lambda", "shop/nightly")
+    await frontend.schedule_job(f.ScheduleJobRequest(job=by_hand))
+    await start(frontend, app(schedule="@daily"))
+    assert (await job(frontend)).spec.schedule == "@yearly"
+    assert "made by hand" in capsys.readouterr().err
+
+
+def test_a_job_of_the_code_must_do_without_arguments() -> None:
+    made = atf.App("shop")
+    with pytest.raises(TypeError, match="need defaults"):
+
+        @made.task(schedule="@daily")
+        def nightly(of: str) -> None: ...
+
+
+def test_what_a_job_says_is_of_no_use_without_a_schedule() -> None:
+    with pytest.raises(atf.InvalidArgument, match="without schedule"):
+        app(tz="Europe/Paris")

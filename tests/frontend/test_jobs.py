@@ -1,0 +1,183 @@
+"""Jobs at the frontend: what is refused with nothing stored, what is filled in, and how they are found again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from atf.errors import AlreadyExists, InvalidArgument, NotFound
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
+from atf.rpc import task_pb2 as t
+from atf.task import DEFAULT_RETENTION_US, US
+
+from .conftest import START_US, Bench
+
+NAME = "photos/nightly"
+
+
+def job(name: str = NAME, **fields: Any) -> j.JobSpec:
+    task = t.TaskSpec(**{"lambda": "photos/thumbnail", "payload": b"{}", **fields.pop("task", {})})
+    fields = fields or {"schedule": "@every 10s"}
+    return j.JobSpec(name=name, task=task, **fields)
+
+
+async def make(bench: Bench, spec: j.JobSpec | None = None, **more: Any) -> j.Job:
+    return await bench.frontend.schedule_job(f.ScheduleJobRequest(job=spec or job(), **more))
+
+
+async def names(bench: Bench, **asked: Any) -> list[str]:
+    found, token = [], ""
+    while True:
+        page = await bench.frontend.list_jobs(f.ListJobsRequest(page_token=token, **asked))
+        found += [each.spec.name for each in page.jobs]
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+async def test_a_job_is_stored_with_everything_filled_in(bench: Bench) -> None:
+    await bench.register(options=t.TaskOptions(priority=3, timeout_us=US))
+    made = await make(bench)
+    assert (made.next_tick_at_us, made.ticks, made.generation) == (START_US + 10 * US, 0, 1)
+    options = made.spec.task.options
+    assert (options.priority, options.timeout_us, options.max_attempts) == (3, US, 4)
+    assert options.backoff == t.Backoff(base_us=US, factor=1, max_us=US)
+    assert (made.spec.retention_us, made.spec.base_at_us) == (DEFAULT_RETENTION_US, START_US)
+    assert await bench.frontend.get_job(f.GetJobRequest(name=NAME)) == made
+
+
+@pytest.mark.parametrize(
+    ("policy", "attempts", "interval_us"),
+    [
+        (j.FailurePolicy(drop=True), 1, 0),
+        (j.FailurePolicy(interval_us=5, max_retries=0), 1, 5),
+        (j.FailurePolicy(max_retries=9), 10, US),
+    ],
+)
+async def test_a_failure_policy_says_how_a_tick_is_retried(
+    bench: Bench, policy: j.FailurePolicy, attempts: int, interval_us: int
+) -> None:
+    made = await make(bench, job(schedule="@daily", failure_policy=policy))
+    options = made.spec.task.options
+    assert (options.max_attempts, options.backoff.base_us, options.backoff.max_us) == (
+        attempts,
+        interval_us,
+        interval_us,
+    )
+
+
+async def test_a_name_is_taken_until_told_to_overwrite(bench: Bench) -> None:
+    await make(bench, request_id="r1")
+    assert (await make(bench, request_id="r1")).generation == 1, "its answer was lost; it asks again"
+    with pytest.raises(AlreadyExists, match="overwrite"):
+        await make(bench, request_id="r2")
+    assert (await make(bench, job(schedule="@daily"), overwrite=True)).spec.schedule == "@daily"
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"schedule": "61 * * * * *"}, r"schedule(.|\n)*61"),
+        ({"schedule": "@every 0s"}, "schedule"),
+        ({"schedule": "0 0 0 30 2 *"}, "schedule"),
+        ({"due_time": "tomorrow"}, "due_time"),
+        ({"schedule": "@daily", "ttl": "-1s"}, "ttl"),
+        ({"schedule": "@daily", "repeats": 0}, "repeats"),
+        ({"due_time": "1s", "repeats": 2}, "repeats"),
+        ({"due_time": "1s", "ttl": "5s"}, "ttl"),
+        ({"schedule": "@daily", "tz": "Mars/Olympus"}, "Mars/Olympus"),
+        ({"schedule": "@daily", "gap": "jump"}, "gap"),
+        ({"schedule": "@daily", "misfire": 9}, "misfire"),
+        ({"schedule": "@daily", "overlap": 9}, "overlap"),
+        ({"schedule": "@daily", "grace_us": -1}, "grace_us"),
+        ({"schedule": "@daily", "failure_policy": j.FailurePolicy(max_retries=-1)}, "max_retries"),
+        ({"schedule": "@daily", "failure_policy": j.FailurePolicy(interval_us=-1)}, "interval_us"),
+        ({"schedule": "@daily", "task": {"ordering_key": "k"}}, "ordering_key"),
+        ({"schedule": "@daily", "task": {"options": t.TaskOptions(max_attempts=2)}}, "failure_policy"),
+        ({"schedule": "@daily", "task": {"tick": t.TickInfo(job="x")}}, "tick"),
+        ({"task": {}}, "schedule"),
+    ],
+)
+async def test_a_malformed_job_is_refused_and_leaves_the_old_one_as_it_was(
+    bench: Bench, fields: dict[str, Any], says: str
+) -> None:
+    before = await make(bench)
+    spec = job(**fields) if set(fields) - {"task"} else j.JobSpec(name=NAME, task=job().task)
+    with pytest.raises(InvalidArgument, match=says):
+        await make(bench, spec, overwrite=True)
+    assert await bench.frontend.get_job(f.GetJobRequest(name=NAME)) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "nightly", "/nightly", "photos/", "photos/a/b", "photos/a\\b", "photos/a#b", "photos/a?b", "photos/a\nb", "photos/.",
+     "photos/..", "photos/" + "x" * 256, "ph tos/x"],
+)  # fmt: skip
+async def test_a_name_without_form_is_refused(bench: Bench, name: str) -> None:
+    with pytest.raises(InvalidArgument, match="job"):
+        await make(bench, job(name))
+
+
+async def test_a_job_of_an_unknown_lambda_is_refused(bench: Bench) -> None:
+    with pytest.raises(NotFound, match="nowhere"):
+        await make(bench, job(task={"lambda": "photos/nowhere"}, schedule="@daily"))
+
+
+async def test_jobs_are_listed_by_prefix_over_all_partitions_in_pages(bench: Bench) -> None:
+    made = [f"photos/{number:02}" for number in range(30)] + ["other/x"]
+    for name in made:
+        await make(bench, job(name))
+    assert sorted(await names(bench, prefix="photos/", page_size=7)) == made[:-1]
+    assert sorted(await names(bench)) == sorted(made)
+    with pytest.raises(InvalidArgument, match="page_token"):
+        await bench.frontend.list_jobs(f.ListJobsRequest(page_token="9:"))
+
+
+async def test_deleting_needs_no_job_and_by_prefix_needs_a_prefix(bench: Bench) -> None:
+    for name in ("photos/a", "photos/b", "other/x"):
+        await make(bench, job(name))
+    assert (await bench.frontend.delete_job(f.DeleteJobRequest(name="photos/a"))).existed
+    assert not (await bench.frontend.delete_job(f.DeleteJobRequest(name="photos/a"))).existed
+    with pytest.raises(InvalidArgument, match="prefix"):
+        await bench.frontend.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest())
+    reply = await bench.frontend.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix="photos/"))
+    assert (reply.deleted, await names(bench)) == (1, ["other/x"])
+    assert (await bench.frontend.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix="*"))).deleted == 1
+
+
+async def test_a_job_that_does_not_exist_is_not_found(bench: Bench) -> None:
+    for call in (
+        bench.frontend.get_job(f.GetJobRequest(name=NAME)),
+        bench.frontend.pause_job(f.PauseJobRequest(name=NAME)),
+        bench.frontend.resume_job(f.ResumeJobRequest(name=NAME)),
+        bench.frontend.run_job_now(f.RunJobNowRequest(name=NAME)),
+    ):
+        with pytest.raises(NotFound, match="no job"):
+            await call
+
+
+async def test_a_job_is_paused_and_goes_on(bench: Bench) -> None:
+    await make(bench)
+    assert (await bench.frontend.pause_job(f.PauseJobRequest(name=NAME))).paused
+    assert not (await bench.frontend.resume_job(f.ResumeJobRequest(name=NAME))).paused
+
+
+async def test_a_job_is_run_by_hand_beside_its_ticks(bench: Bench) -> None:
+    await make(bench)
+    ran = await bench.frontend.run_job_now(f.RunJobNowRequest(name=NAME, task_id="now"))
+    assert ran.id.endswith("-now")
+    task = await bench.stored(ran.id)
+    assert (task.spec.tick.job, task.spec.tick.number, task.spec.payload) == (NAME, 0, b"{}")
+    assert (await bench.frontend.get_job(f.GetJobRequest(name=NAME))).ticks == 0
+
+
+async def test_a_preview_shows_ticks_and_stores_nothing(bench: Bench) -> None:
+    asked = f.PreviewScheduleRequest(job=j.JobSpec(schedule="@every 10s", repeats=3), count=9)
+    assert list((await bench.frontend.preview_schedule(asked)).ticks_at_us) == [
+        START_US + seconds * US for seconds in (10, 20, 30)
+    ]
+    assert await names(bench) == []
+    with pytest.raises(InvalidArgument, match="count"):
+        await bench.frontend.preview_schedule(f.PreviewScheduleRequest(job=asked.job, count=1_001))
