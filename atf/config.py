@@ -151,6 +151,9 @@ class StoreConsumerSettings:
     listen: str = setting(
         f"127.0.0.1:{STORE_CONSUMER_PORT}", "host:port of its health service; port 0 takes a free one"
     )
+    poll_on_request: bool = setting(
+        False, "whether to make a pass only when the RPC Poll asks for one, and nothing by itself"
+    )
     sweep_interval: float = setting(5.0, "seconds between two sweeps of expired records")
     max_finished: int = setting(1_000_000, "finished tasks kept per lambda, status and partition; the oldest go first")
 

@@ -12,9 +12,11 @@ It holds nothing either; all it remembers is what it believes of the store's clo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from atf.config import StoreConsumerSettings, Timing
+from atf.errors import AtfError
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
 from atf.runtime import Runtime, end, happens
@@ -35,11 +37,17 @@ _log = get_logger(duty="enqueue")
 
 
 class StoreConsumer:
-    """One store consumer for all partitions."""
+    """One store consumer for all partitions.
+
+    Attributes:
+        partitions: how many there are.
+    """
 
     def __init__(self, *, store: Store, settings: StoreConsumerSettings, timing: Timing, runtime: Runtime) -> None:
         self._store = store
+        self._settings = settings
         self._runtime = runtime
+        self.partitions = store.partitions
         self._partitions = range(store.partitions)
         self._clocks = [StoreClock(timing) for _ in self._partitions]
         self._distrusted: set[int] = set()
@@ -60,6 +68,28 @@ class StoreConsumer:
             await asyncio.gather(*duties)
         finally:
             await end(duties)
+
+    async def poll(self, partitions: Sequence[int]) -> list[EnqueuePass]:
+        """One bounded pass over each partition, to its end: what is owed is delivered, and ticks that become tasks are pushed.
+
+        Raises:
+            Unavailable: a partition could not be reached; the others have had their pass.
+        """
+        passes: list[EnqueuePass] = []
+        away: AtfError | None = None
+        for partition in partitions:
+            try:
+                passes.append(await self.once(partition))
+                if passes[-1].jobs:
+                    await self._jobs.idle()
+                    passes.append(await self.once(partition))
+                await self._store.sweep(partition, self._settings.max_finished)
+            except AtfError as error:
+                away = error
+        await self._outbox.idle()
+        if away is not None:
+            raise away
+        return passes
 
     async def once(self, partition: int) -> EnqueuePass:
         """One pass over one partition.

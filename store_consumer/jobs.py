@@ -28,6 +28,7 @@ class Jobs:
         self._store = store
         self._runtime = runtime
         self._busy: dict[int, list[tuple[int, Sequence[DueJob]]]] = {}
+        self._works: dict[int, asyncio.Task[None]] = {}
         self._trouble = Trouble(_log, "store")
 
     def take(self, partition: int, due: Sequence[DueJob], now_us: int) -> None:
@@ -45,7 +46,11 @@ class Jobs:
             line.append((now_us, due))
             return
         self._busy[partition] = [(now_us, due)]
-        self._runtime.spawn(self._work(partition), name=f"ticks of {partition}")
+        self._works[partition] = self._runtime.spawn(self._work(partition), name=f"ticks of {partition}")
+
+    async def idle(self) -> None:
+        """Waits until all that was taken has been dealt with."""
+        await asyncio.gather(*self._works.values())
 
     async def _work(self, partition: int) -> None:
         line = self._busy[partition]

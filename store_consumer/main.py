@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from atf.config import LogSettings, StoreConsumerSettings, StoreSettings, Timing
 from atf.process import Process, run_role
-from atf.rpc.server import serve
+from atf.rpc import api
+from atf.rpc import store_consumer_pb2 as s
+from atf.rpc.server import Service, serve
 from atf.runtime import end
 
 from .consumer import StoreConsumer
+from .service import PollService
+
+DRAIN_S: Final = 5.0
+"""Seconds that a poll under way has when the process ends."""
 
 
 def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, logs: LogSettings) -> int:
     """Runs a store consumer until it is asked to end. Returns the exit code."""
 
     async def body(process: Process) -> None:
+        if settings.poll_on_request:
+            await _poll(process)
+            return
         server = await serve(settings.listen, [], serving=False)
         try:
             opened = await process.open_store(store, timing)
@@ -32,5 +42,15 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
                 duty.result()  # raises what ended it
         finally:
             await server.stop(0.5)
+
+    async def _poll(process: Process) -> None:
+        opened = await process.open_store(store, timing)
+        consumer = StoreConsumer(store=opened, settings=settings, timing=timing, runtime=process.runtime)
+        logic: api.StoreConsumer = PollService(consumer)
+        server = await serve(settings.listen, [Service(s.DESCRIPTOR.services_by_name["StoreConsumer"], logic)])
+        process.ready(server.address)
+        await process.stopping.wait()
+        await server.stop(DRAIN_S)
+        await opened.close()
 
     return run_role("store-consumer", body, logs)

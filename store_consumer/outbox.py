@@ -7,6 +7,7 @@ up neither the others nor the passes of the partition that owes it.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable
 from typing import Final
@@ -31,6 +32,7 @@ class Outbox:
         self._store = store
         self._runtime = runtime
         self._waiting: dict[int, deque[OutboxRecord]] = {}
+        self._works: dict[int, asyncio.Task[None]] = {}
         self._trouble = Trouble(_log, "outbox target")
 
     def take(self, records: Iterable[OutboxRecord]) -> None:
@@ -39,9 +41,14 @@ class Outbox:
             line = self._waiting.get(record.target)
             if line is None:
                 self._waiting[record.target] = deque([record])
-                self._runtime.spawn(self._work(record.target), name=f"outbox to {record.target}")
+                work = self._work(record.target)
+                self._works[record.target] = self._runtime.spawn(work, name=f"outbox to {record.target}")
             elif len(line) < MAX_WAITING and record not in line:
                 line.append(record)
+
+    async def idle(self) -> None:
+        """Waits until all that was taken has been delivered, or has failed."""
+        await asyncio.gather(*self._works.values())
 
     async def _work(self, target: int) -> None:
         line = self._waiting[target]

@@ -33,7 +33,11 @@ def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -
             default = each.default if each.default is not MISSING else ""
             shown = str(default).lower() if isinstance(default, bool) else default
             text = f"{each.metadata['doc']}  [{f'default {shown}, ' if shown != '' else ''}ATF_{name.upper()}]"
-            command = click.option(f"--{name.replace('_', '-')}", name, metavar=_metavar(default), help=text)(command)
+            alone = (
+                {"is_flag": False, "flag_value": "true"} if isinstance(default, bool) else {}
+            )  # --wakeups is --wakeups true
+            flag = f"--{name.replace('_', '-')}"
+            command = click.option(flag, name, metavar=_metavar(default), help=text, **alone)(command)
         return command
 
     return add

@@ -15,6 +15,7 @@ from . import controller_pb2 as c
 from . import frontend_pb2 as f
 from . import hsc_pb2 as h
 from . import job_pb2 as j
+from . import store_consumer_pb2 as s
 from . import task_pb2 as t
 
 
@@ -54,6 +55,12 @@ class Controller(Protocol):
     """atf.v1.Controller."""
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply: ...
+
+
+class StoreConsumer(Protocol):
+    """atf.v1.StoreConsumer."""
+
+    async def poll(self, request: s.PollRequest, *, timeout: float = 10) -> s.PollReply: ...
 
 
 class HSC(Protocol):

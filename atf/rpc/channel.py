@@ -22,6 +22,7 @@ from . import controller_pb2 as c
 from . import frontend_pb2 as f
 from . import hsc_pb2 as h
 from . import job_pb2 as j
+from . import store_consumer_pb2 as s
 from . import task_pb2 as t
 from .failure import MAX_MESSAGE_BYTES, to_error
 
@@ -248,6 +249,15 @@ class ControllerStub(Stub):
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
         return await self._call("NextWork", request, c.NextWorkReply, timeout)
+
+
+class StoreConsumerStub(Stub):
+    """api.StoreConsumer over gRPC."""
+
+    service = s.DESCRIPTOR.services_by_name["StoreConsumer"]
+
+    async def poll(self, request: s.PollRequest, *, timeout: float = 10) -> s.PollReply:
+        return await self._call("Poll", request, s.PollReply, timeout)
 
 
 class HSCStub(Stub):

@@ -18,7 +18,8 @@ from atf.config import StoreSettings, Timing
 from atf.controller.guards import start_guard
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import controller_pb2 as c
-from atf.rpc.channel import ControllerStub, open_channel
+from atf.rpc import store_consumer_pb2 as s
+from atf.rpc.channel import ControllerStub, StoreConsumerStub, open_channel
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.types import NewTask
@@ -102,6 +103,26 @@ async def test_a_task_passes_from_the_store_to_an_executor_s_call_and_both_roles
         await asyncio.sleep(0.2)
     assert (await last).draining, "an open call is answered before the controller ends"
     await channel.close()
+    await store.close()
+
+
+async def test_a_store_consumer_that_is_polled_does_nothing_by_itself(url: str) -> None:
+    store = await Store.open(StoreSettings(redis_url=url, partitions=PARTITIONS), Timing(), SystemRuntime())
+    task = NewTask("t1", 1, "shop/mail", 1, b"spec", b"digest", None, 0, 3, 3, 3600 * US)
+    async with running("store-consumer", url, "--poll-on-request") as address:
+        assert await health(address) == health_pb2.HealthCheckResponse.SERVING
+        (scheduled,) = await store.schedule([task])
+        await asyncio.sleep(1.5)
+        (record,) = await store.get([scheduled.id])
+        assert record is not None
+        assert record.status is Status.NEW
+        channel = open_channel(address)
+        replies = await asyncio.gather(*(StoreConsumerStub(channel).poll(s.PollRequest()) for _ in range(5)))
+        assert sum(each.enqueued for each in replies) == 1
+        (record,) = await store.get([scheduled.id])
+        assert record is not None
+        assert record.status is Status.ENQUEUED
+        await channel.close()
     await store.close()
 
 

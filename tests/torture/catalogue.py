@@ -155,6 +155,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("claims", "token", "nonce"): _ANY,
         ("why",): _ANY,
     },
+    "StoreConsumer.Poll": {},
     "Controller.NextWork": {
         ("executor_id",): Rule(_must(_NAME), "executor_id"),
         ("lane",): Rule(_must("[a-z]{0,16}"), "lane"),

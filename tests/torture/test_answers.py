@@ -14,13 +14,26 @@ from google.protobuf.message_factory import GetMessageClass
 
 from atf.client.transport import ForkSafeChannel
 from atf.errors import AtfError, Internal
-from atf.rpc.channel import AioChannel, BlockingChannel, Channel, ControllerStub, FrontendStub, HSCStub
+from atf.rpc.channel import (
+    AioChannel,
+    BlockingChannel,
+    Channel,
+    ControllerStub,
+    FrontendStub,
+    HSCStub,
+    StoreConsumerStub,
+)
 from atf.rpc.failure import DETAILS_KEY
 from atf.rpc.server import snake_case
 
 from .world import METHODS, PATIENCE_S
 
-STUBS: dict[str, Any] = {"Frontend": FrontendStub, "HSC": HSCStub, "Controller": ControllerStub}
+STUBS: dict[str, Any] = {
+    "Frontend": FrontendStub,
+    "HSC": HSCStub,
+    "Controller": ControllerStub,
+    "StoreConsumer": StoreConsumerStub,
+}
 JUNK = [b"\xff", b"\xff" * 100, b"\x0b" * 200, b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x01"]
 
 

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from atf.config import ControllerSettings, FrontendSettings, StoreSettings, Timing
+from atf.config import ControllerSettings, FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
 from atf.controller.service import ControllerService
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
@@ -22,15 +22,19 @@ from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import job_pb2 as j
+from atf.rpc import store_consumer_pb2 as s
 from atf.rpc import task_pb2 as t
 from atf.rpc.server import Service, serve
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
+from atf.store_consumer.consumer import StoreConsumer
+from atf.store_consumer.service import PollService
 
 SERVICES = [
     f.DESCRIPTOR.services_by_name["Frontend"],
     h.DESCRIPTOR.services_by_name["HSC"],
     c.DESCRIPTOR.services_by_name["Controller"],
+    s.DESCRIPTOR.services_by_name["StoreConsumer"],
 ]
 METHODS: dict[str, MethodDescriptor] = {
     f"{service.name}.{name}": method for service in SERVICES for name, method in service.methods_by_name.items()
@@ -286,6 +290,10 @@ class _Valid:
         return h.ReportLossRequest(executor_id=EXECUTOR, claims=[w.held], why="killed", shared=True)
 
     @staticmethod
+    def StoreConsumer_Poll(w: World) -> Message:  # noqa: N802
+        return s.PollRequest(partitions=[0, 1])
+
+    @staticmethod
     def Controller_NextWork(w: World) -> Message:  # noqa: N802
         boot_id = w.runtime.boot_id()
         return c.NextWorkRequest(executor_id=EXECUTOR, ack=1, max_tasks=1, lambdas=[LAMBDA], boot_id=boot_id, call=0)
@@ -300,7 +308,8 @@ async def opened() -> AsyncIterator[World]:
     hsc = HscService(store=store, timing=timing, runtime=runtime)
     frontend = FrontendService(store=store, settings=FrontendSettings(), runtime=runtime)
     controller = ControllerService(store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime)
-    logic = {"Frontend": frontend, "HSC": hsc, "Controller": controller}
+    consumer = StoreConsumer(store=store, settings=StoreConsumerSettings(), timing=timing, runtime=runtime)
+    logic = {"Frontend": frontend, "HSC": hsc, "Controller": controller, "StoreConsumer": PollService(consumer)}
     server = await serve("127.0.0.1:0", [Service(each, logic[each.name]) for each in SERVICES])
     unbounded = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     try:
