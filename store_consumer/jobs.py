@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from atf.errors import AtfError
 from atf.log import get_logger
 from atf.retry import Trouble
 from atf.runtime import Runtime
@@ -58,13 +57,16 @@ class Jobs:
             while line:
                 await self._deal(partition, *line.pop(0))
             self._trouble.ended(partition)
-        except AtfError as error:
+        except Exception as error:  # noqa: BLE001  what is not done comes up again; Trouble says what
             self._trouble.failed(partition, error)
         finally:
             del self._busy[partition]
 
     async def _deal(self, partition: int, now_us: int, due: Sequence[DueJob]) -> None:
-        ticks, stop = await asyncio.to_thread(_decided, due, partition, now_us)  # noqa: TID251  pure, and may take long
+        ticks, stop, unread = await asyncio.to_thread(_decided, due, partition, now_us)  # noqa: TID251  pure, and may take long
+        for name, why in unread:  # it would come up again and again
+            _log.error("job can't be read; it is paused", job=name, error=why)
+            await self._store.pause_job(name, paused=True)
         if stop:
             await self._store.cancel(stop)
         done = await self._store.tick(partition, ticks)
@@ -78,13 +80,19 @@ class Jobs:
         )
 
 
-def _decided(due: Sequence[DueJob], partition: int, now_us: int) -> tuple[list[Tick], list[str]]:
-    """What comes of each tick; and the tasks to cancel first, whose jobs come up again when these have ended."""
+def _decided(due: Sequence[DueJob], partition: int, now_us: int) -> tuple[list[Tick], list[str], list[tuple[str, str]]]:
+    """What comes of each tick; the tasks to cancel first, whose jobs come up again when these have ended; and which jobs can't be read,
+    with the reason.
+    """
     ticks: list[Tick] = []
     stop: list[str] = []
+    unread: list[tuple[str, str]] = []
     for each in due:
-        if cancels(each):
-            stop.append(each.running)
-        else:
-            ticks.append(tick_of(each, partition, now_us))
-    return ticks, stop
+        try:
+            if cancels(each):
+                stop.append(each.running)
+            else:
+                ticks.append(tick_of(each, partition, now_us))
+        except Exception as error:  # noqa: BLE001  of an import, or of another release: the other jobs go on
+            unread.append((each.name, repr(error)))
+    return ticks, stop, unread

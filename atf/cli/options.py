@@ -33,7 +33,7 @@ def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -
             default = each.default if each.default is not MISSING else ""
             shown = str(default).lower() if isinstance(default, bool) else default
             text = f"{each.metadata['doc']}  [{f'default {shown}, ' if shown != '' else ''}ATF_{name.upper()}]"
-            alone = (
+            alone: dict[str, Any] = (
                 {"is_flag": False, "flag_value": "true"} if isinstance(default, bool) else {}
             )  # --wakeups is --wakeups true
             flag = f"--{name.replace('_', '-')}"

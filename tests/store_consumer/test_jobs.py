@@ -122,3 +122,16 @@ async def test_a_store_that_fails_in_the_middle_makes_no_tick_lost(w: World) -> 
     await asyncio.sleep(3.5)
     assert failed > 1
     assert await ran(w) == [base_us + US]
+
+
+@virtual(world())
+async def test_a_job_that_can_not_be_read_is_paused_and_holds_up_no_other(w: World) -> None:
+    w.start()
+    now_us = w.runtime.wall_us()
+    zone = j.JobSpec(name="shop/odd", schedule="@daily", tz="Mars/Olympus").SerializeToString()
+    await w.store.schedule_job(NewJob("shop/odd", "", False, zone, "queue", now_us + US))
+    await w.store.schedule_job(NewJob("shop/none", "", False, b"\xff", "queue", now_us + US))
+    base_us = await make(w)
+    await asyncio.sleep(1.5)
+    assert await ran(w) == [base_us + US]
+    assert [each.paused for each in await w.store.get_jobs(["shop/odd", "shop/none"]) if each] == [True, True]
