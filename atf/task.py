@@ -107,6 +107,8 @@ MAX_BATCH_BYTES: Final = 4 << 20
 MAX_AHEAD_US: Final = 10 * 366 * 86_400 * US
 """How far ahead a task may be scheduled: ten years."""
 MAX_LABELS: Final = 16
+MAX_JOB_CHARS: Final = 255
+"""Of a job\'s name, behind the slash."""
 ENDED_RUNS_KEPT: Final = 10
 TOMBSTONE_US: Final = 600 * US
 """How long an id stays taken after its task finished, whatever its retention: a retried Schedule finds its own task."""
@@ -149,6 +151,32 @@ def check_lambda(name: str) -> str:
     if not slash or not _NAME.fullmatch(namespace) or not _NAME.fullmatch(rest):
         raise InvalidArgument(
             f"lambda {name!r}: write namespace/name, each 1 to 64 of the characters A-Z a-z 0-9 . _ -"
+        )
+    return name
+
+
+def check_job(name: str) -> str:
+    """The name of a job.
+
+    Raises:
+        InvalidArgument: it is not namespace/name, or has a character that has no place in one.
+    """
+    namespace, slash, rest = name.partition("/")
+    if len(rest) > MAX_JOB_CHARS:
+        raise InvalidArgument(f"job {clip(name, 200)!r}…: after the namespace come 1 to {MAX_JOB_CHARS} characters")
+    if not slash or not _NAME.fullmatch(namespace):
+        raise InvalidArgument(
+            f"job {clip(name, 600)!r}: write namespace/name, the namespace of 1 to 64 of the characters A-Z a-z 0-9 . _ -"
+        )
+    for at, character in enumerate(rest, len(namespace) + 2):
+        if character in "/\\#?" or not character.isprintable():
+            raise InvalidArgument(
+                f"job {name!r}: character {at}, {character!r}, has no place in a name: neither have / \\ # ? and what nobody"
+                " can see"
+            )
+    if rest in {"", ".", ".."}:
+        raise InvalidArgument(
+            f"job {name!r}: after the namespace come 1 to {MAX_JOB_CHARS} characters, and neither . nor .. alone"
         )
     return name
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from atf.errors import AlreadyExists, NotFound
+from atf.errors import AlreadyExists, FailedPrecondition, NotFound
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
@@ -21,11 +21,23 @@ async def register_jobs(frontend: Frontend, declared: Iterable[j.JobSpec], names
         declared: by the code of this executor.
         namespaces: of its lambdas.
 
+    An older frontend knows no jobs; then they are not made, and this is said.
+
     Raises:
         InvalidArgument: a schedule can't be read.
         Unavailable, DeadlineExceeded: trying again is safe.
     """
     jobs = {each.name: each for each in declared}
+    try:
+        await _bring_up_to_date(frontend, jobs, namespaces)
+    except FailedPrecondition as error:
+        if jobs:
+            _log.warning(
+                "jobs of the code are not made; start this executor anew when the frontend is newer", error=str(error)
+            )
+
+
+async def _bring_up_to_date(frontend: Frontend, jobs: Mapping[str, j.JobSpec], namespaces: Iterable[str]) -> None:
     for job in jobs.values():
         await _register(frontend, job)
     for name in await _others(frontend, {*namespaces}):  # a job of the code has its lambda's name

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from itertools import islice
 from typing import Final
+
+from google.protobuf.message import DecodeError
 
 from atf import task as rules
 from atf.errors import AlreadyExists, InvalidArgument, NotFound
@@ -20,15 +23,15 @@ from .lambdas import Lambdas
 from .scheduling import Scheduling
 from .validate import check_spec, filled_in, shown, spec_lambda
 
-MAX_NAME_CHARS: Final = 255
 MAX_RETRIES: Final = 1_000_000
 DEFAULT_RETRIES: Final = 3
 DEFAULT_INTERVAL_US: Final = rules.US
 DEFAULT_PAGE: Final = 100
 DEFAULT_PREVIEW: Final = 5
-MAX_PREVIEW: Final = 1_000
+MAX_PREVIEW: Final = 100
 _ANSWER_BYTES: Final = 2 << 20
-"""Where a page stops to grow."""
+"""Where a page stops to grow: with the job added last, of a payload of 1 MiB, it stays below 4 MiB."""
+_READ_TOGETHER: Final = 8
 _OVERLAPS: Final = {
     j.OVERLAP_UNSPECIFIED: "queue",
     j.ALLOW: "allow",
@@ -37,7 +40,6 @@ _OVERLAPS: Final = {
     j.CANCEL_RUNNING: "cancel_running",
 }
 """As the store knows them."""
-_NAMESPACE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _CODE: Final = re.compile(r"[A-Za-z0-9]{0,64}")
 
 _log = get_logger()
@@ -76,7 +78,7 @@ class Jobs:
 
     async def get(self, name: str) -> j.Job:
         """One job."""
-        (record,) = await self._store.get_jobs([check_job(name)])
+        (record,) = await self._store.get_jobs([rules.check_job(name)])
         if record is None:
             raise _none(name)
         return _job(record)
@@ -90,20 +92,21 @@ class Jobs:
         left = request.page_size or DEFAULT_PAGE
         reply = f.ListJobsReply()
         while partition < self._store.partitions and left > 0:
-            names = await self._store.list_jobs(prefix, partition, last, min(left, 32))
-            records = await self._store.get_jobs(names)
-            reply.jobs.extend(_job(record) for record in records if record is not None)
-            left -= len(names)
-            partition, last = (partition, names[-1]) if names else (partition + 1, "")
-            if reply.ByteSize() > _ANSWER_BYTES:
+            names = await self._store.list_jobs(prefix, partition, last, min(left, _READ_TOGETHER))
+            for record in await self._store.get_jobs(names):
+                if record is not None and reply.ByteSize() < _ANSWER_BYTES:
+                    reply.jobs.append(_job(record))
+                    last, left = record.name, left - 1
+            if reply.ByteSize() >= _ANSWER_BYTES:
                 break
+            partition, last = (partition, names[-1]) if names else (partition + 1, "")
         if partition < self._store.partitions:
             reply.next_page_token = f"{partition}:{last}"
         return reply
 
     async def delete(self, name: str) -> f.DeleteJobReply:
         """Deletes one; it need not exist."""
-        (existed,) = await self._store.delete_jobs([check_job(name)])
+        (existed,) = await self._store.delete_jobs([rules.check_job(name)])
         return f.DeleteJobReply(existed=existed)
 
     async def delete_by_prefix(self, prefix: str) -> f.DeleteJobsByPrefixReply:
@@ -120,7 +123,7 @@ class Jobs:
 
     async def pause(self, name: str, *, paused: bool) -> j.Job:
         """Stops a job's ticks, or lets them go on."""
-        if not await self._store.pause_job(check_job(name), paused=paused):
+        if not await self._store.pause_job(rules.check_job(name), paused=paused):
             raise _none(name)
         _log.info("pause_job" if paused else "resume_job", job=name)
         return await self.get(name)
@@ -138,11 +141,12 @@ class Jobs:
         spec = j.JobSpec()
         spec.CopyFrom(request.job)
         spec.base_at_us = request.from_at_us or await self._store.time_us()
-        return f.PreviewScheduleReply(ticks_at_us=islice(plan_of(spec), request.count or DEFAULT_PREVIEW))
+        ticks = await asyncio.to_thread(_preview, spec, request.count or DEFAULT_PREVIEW)  # noqa: TID251  pure, and may take long
+        return f.PreviewScheduleReply(ticks_at_us=ticks)
 
     async def _completed(self, asked: j.JobSpec) -> j.JobSpec:
         """A job with everything checked and nothing left open, so that a tick needs to know nothing else."""
-        check_job(asked.name)
+        rules.check_job(asked.name)
         _check_policies(asked)
         check_spec(asked.task)
         if asked.task.ordering_key:
@@ -173,32 +177,8 @@ class Jobs:
         return int(partition), last
 
 
-def check_job(name: str) -> str:
-    """The name of a job.
-
-    Raises:
-        InvalidArgument: it is not namespace/name, or has a character that has no place in one.
-    """
-    namespace, slash, rest = name.partition("/")
-    if not slash or not _NAMESPACE.fullmatch(namespace):
-        raise InvalidArgument(
-            f"job {shown(name)!r}: write namespace/name, the namespace of 1 to 64 of the characters A-Z a-z 0-9 . _ -"
-        )
-    for at, character in enumerate(rest[: MAX_NAME_CHARS + 1], len(namespace) + 2):
-        if character in "/\\#?" or not character.isprintable():
-            raise InvalidArgument(
-                f"job {shown(name)!r}: character {at}, {character!r}, has no place in a name: neither have / \\ # ? and what"
-                " nobody can see"
-            )
-    if rest in {"", ".", ".."} or len(rest) > MAX_NAME_CHARS:
-        raise InvalidArgument(
-            f"job {shown(name)!r}: after the namespace come 1 to {MAX_NAME_CHARS} characters, and neither . nor .. alone"
-        )
-    return name
-
-
 def _check_prefix(prefix: str) -> str:
-    if len(prefix) > MAX_NAME_CHARS + 65:
+    if len(prefix) > rules.MAX_JOB_CHARS + 65:
         raise InvalidArgument(f"prefix {shown(prefix)!r}: longer than any name")
     return prefix
 
@@ -233,9 +213,20 @@ def _retries(policy: j.FailurePolicy) -> tuple[int, int]:
     return retries, policy.interval_us if policy.HasField("interval_us") else DEFAULT_INTERVAL_US
 
 
+def _preview(spec: j.JobSpec, count: int) -> list[int]:
+    return list(islice(plan_of(spec), count))
+
+
+def _spec(record: JobRecord) -> j.JobSpec:
+    try:
+        return j.JobSpec.FromString(record.spec)
+    except DecodeError:  # of an import; it does not tick, and must be seen to be deleted
+        return j.JobSpec(name=record.name)
+
+
 def _job(record: JobRecord) -> j.Job:
     return j.Job(
-        spec=j.JobSpec.FromString(record.spec),
+        spec=_spec(record),
         generation=record.generation,
         created_at_us=record.made_at_us,
         next_tick_at_us=record.next_us or 0,

@@ -69,27 +69,34 @@ class StoreConsumer:
         finally:
             await end(duties)
 
-    async def poll(self, partitions: Sequence[int]) -> list[EnqueuePass]:
+    async def poll(self, partitions: Sequence[int]) -> tuple[list[EnqueuePass], list[EnqueuePass]]:
         """One bounded pass over each partition, to its end: what is owed is delivered, and ticks that become tasks are pushed.
+
+        Returns:
+            All passes; and the last one over each partition.
 
         Raises:
             Unavailable: a partition could not be reached; the others have had their pass.
         """
         passes: list[EnqueuePass] = []
+        last: list[EnqueuePass] = []
         away: AtfError | None = None
         for partition in partitions:
             try:
-                passes.append(await self.once(partition))
-                if passes[-1].jobs:
+                made = await self.once(partition)
+                passes.append(made)
+                if made.jobs:
                     await self._jobs.idle()
-                    passes.append(await self.once(partition))
+                    made = await self.once(partition)
+                    passes.append(made)
+                last.append(made)
                 await self._store.sweep(partition, self._settings.max_finished)
             except AtfError as error:
                 away = error
         await self._outbox.idle()
         if away is not None:
             raise away
-        return passes
+        return passes, last
 
     async def once(self, partition: int) -> EnqueuePass:
         """One pass over one partition.

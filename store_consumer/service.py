@@ -20,13 +20,13 @@ class PollService:
         for each in partitions:
             if not 0 <= each < self._consumer.partitions:
                 raise InvalidArgument(f"partitions: {each}; the store has 0 to {self._consumer.partitions - 1}")
-        passes = await self._consumer.poll(partitions)
-        waits = [each.next_in_us for each in passes if each.next_in_us is not None]
+        passes, last = await self._consumer.poll(partitions)
+        waits = [each.next_in_us for each in last if each.next_in_us is not None]
         return s.PollReply(
             enqueued=sum(each.enqueued for each in passes),
             enqueued_again=sum(each.enqueued_again for each in passes),
             lost=sum(each.lost for each in passes),
             ticks=sum(len(each.jobs) for each in passes),
-            more=any(each.next_in_us == 0 and worked(each) for each in passes),
+            more=any(each.next_in_us == 0 and worked(each) for each in last),
             next_in_us=min(waits, default=None),
         )

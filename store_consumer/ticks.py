@@ -1,9 +1,9 @@
 """What comes of a job's tick: a task, or nothing, and when the next one is. Pure.
 
 the tick before still runs    by the overlap policy: both, or this one is passed over, or that one is cancelled
-it is late                    a tick that is more than LATE_US late was missed, unless it had to wait for the one before it;
+it is late                    a tick that is more than LATE_US late was missed, also where it had to wait for the one before it;
                               by the misfire policy all missed ticks become tasks, or the newest, or none
-it is later than the grace    it is passed over
+it is later than the grace    it is passed over; the time for which the one before ran does not count
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from atf.task import US
 
 LATE_US: Final = 5 * US
 """A tick that is dealt with within this is late, not missed."""
-MOST_PASSED_OVER: Final = 10_000
+MOST_PASSED_OVER: Final = 1_000
 """Ticks that are passed over at once; the rest follows, and other jobs have their turn in between."""
 
 
@@ -34,7 +34,8 @@ def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
     """
     spec, plan = stored_plan(due.spec)
     if due.running and spec.overlap == j.PASS_OVER:
-        return _passed(due, spec, plan.after(due.due_us, due.ticks), 1, "overlap: the tick before still ran")
+        next_us, passed = _next_after(due, plan, now_us)
+        return _passed(due, spec, next_us, passed, "overlap: the tick before still ran")
     tick_us, passed, comes = _chosen(due, spec, plan, now_us)
     why = "misfire: nobody could deal with it in time" if passed else ""
     if tick_us is None or not comes:
@@ -54,11 +55,13 @@ def _chosen(due: DueJob, spec: j.JobSpec, plan: Plan, now_us: int) -> tuple[int 
     task now.
     """
     grace_us = spec.grace_us if spec.HasField("grace_us") else DEFAULT_GRACE_US
+    waits = spec.overlap not in {j.ALLOW, j.PASS_OVER}
     tick_us, passed = due.due_us, 0
-    while now_us - tick_us > LATE_US and tick_us > due.ended_us and (due.ticks or tick_us > spec.base_at_us):
+    while now_us - tick_us > LATE_US and (due.ticks or tick_us > spec.base_at_us):
         following = plan.after(tick_us, due.ticks)
         newest = following is None or following > now_us
-        too_late = now_us - tick_us > grace_us
+        # As long as the one before ran, nobody was too late.
+        too_late = now_us - (max(tick_us, due.ended_us) if waits else tick_us) > grace_us
         if not too_late and (spec.misfire == j.ALL or (spec.misfire != j.SKIP and newest)):
             break
         passed += 1
@@ -68,6 +71,14 @@ def _chosen(due: DueJob, spec: j.JobSpec, plan: Plan, now_us: int) -> tuple[int 
         if passed == MOST_PASSED_OVER:
             return tick_us, passed, False
     return tick_us, passed, tick_us <= now_us
+
+
+def _next_after(due: DueJob, plan: Plan, now_us: int) -> tuple[int | None, int]:
+    """The first tick that is not due yet, and how many are passed over before it."""
+    tick_us, passed = plan.after(due.due_us, due.ticks), 1
+    while tick_us is not None and tick_us <= now_us and passed < MOST_PASSED_OVER:
+        tick_us, passed = plan.after(tick_us, due.ticks), passed + 1
+    return tick_us, passed
 
 
 def _passed(due: DueJob, spec: j.JobSpec, next_us: int | None, passed: int, why: str) -> Tick:

@@ -168,7 +168,7 @@ class JobCalls:
 
         Args:
             schedule, options: as for `schedule_job`.
-            count: how many, 1 to 1,000.
+            count: how many, 1 to 100.
             start: when it would be made; None: now.
 
         Raises:

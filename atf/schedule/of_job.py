@@ -37,8 +37,15 @@ def plan_of(spec: j.JobSpec, *, strict: bool = False) -> Plan:
     )
 
 
-@functools.lru_cache(maxsize=16_384)  # a consumer meets the same jobs at every tick, and to parse one takes long
 def stored_plan(spec: bytes) -> tuple[j.JobSpec, Plan]:
-    """A job's description and its plan, from the bytes that are stored. Both are shared: don't change them."""
+    """A job's description and its plan, from the bytes that are stored."""
     job = j.JobSpec.FromString(spec)
-    return job, plan_of(job)
+    timing = j.JobSpec()
+    timing.CopyFrom(job)
+    timing.ClearField("task")
+    return job, _plan(timing.SerializeToString(deterministic=True))
+
+
+@functools.lru_cache(maxsize=16_384)  # a consumer meets the same jobs at every tick, and to parse one takes long
+def _plan(timing: bytes) -> Plan:
+    return plan_of(j.JobSpec.FromString(timing))

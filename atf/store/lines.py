@@ -17,6 +17,7 @@ from atf.task import (
     MAX_ERROR_BYTES,
     MAX_PAYLOAD_BYTES,
     check_id,
+    check_job,
     check_lambda,
     check_name,
     check_priority,
@@ -31,8 +32,8 @@ MAX_LINE_BYTES: Final = 4 * MAX_PAYLOAD_BYTES
 MAX_INSTANT_US: Final = 1 << 53
 """Larger numbers are not exact in the store."""
 MAX_COUNT: Final = (1 << 31) - 1
-MAX_JOB_BYTES: Final = 64 + 1 + 4 * 255
-"""Of a job's name: a namespace, a slash, and 255 characters."""
+MAX_JOB_BYTES: Final = 2_000
+"""Of a job's name as messages show it; no rule allows so much."""
 OVERLAPS: Final = ("allow", "skip", "queue", "cancel_running")
 MAX_TEXT_BYTES: Final = 200
 """Of names, ids and keys as messages show them; no rule allows so much."""
@@ -152,8 +153,7 @@ def _check_lambda(line: LambdaLine) -> None:
 
 
 def _check_job(line: JobLine) -> None:
-    if not line.name or len(line.name.encode()) > MAX_JOB_BYTES or "\n" in line.name:
-        raise InvalidArgument(f"job {clip(line.name, MAX_TEXT_BYTES)!r}: no name of a job")
+    check_job(clip(line.name, MAX_JOB_BYTES))
     if line.overlap not in OVERLAPS:
         raise InvalidArgument(f"overlap {clip(line.overlap, MAX_TEXT_BYTES)!r}: use {', '.join(OVERLAPS)}")
     _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)

@@ -29,6 +29,8 @@ _COUNTED = (
 _READ_BATCH = 64
 """Records read by one call: each may hold a payload and a result."""
 _SCAN_COUNT = 512
+_TASK_KEY = re.compile(r"atf:\{\d+\}:t:(?P<id>[^:]+)")
+"""SCAN's pattern also fits a job whose name looks like one."""
 _CURSOR = re.compile(r"([0-9]{1,5})\.([0-9a-f]*)\.([0-9]{1,20})")
 _TOKEN = re.compile(
     r"([0-9]{1,9})\.(?:([0-9]{1,5}-[A-Za-z0-9_-]{1,64})\.(-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:e\+[0-9]{1,3})?|inf))?\.?"
@@ -129,7 +131,7 @@ class Reading(Caller):
         running = "".join(line[len("run_id:") :] for line in info.splitlines() if line.startswith("run_id:"))
         where = at if running == run_id else 0
         following, found = await server.command("SCAN", where, "MATCH", keys.TASKS, "COUNT", _SCAN_COUNT)
-        ids = [each.decode().rpartition(":")[2] for each in found]
+        ids = [each["id"] for raw in found if (each := _TASK_KEY.fullmatch(raw.decode()))]
         records = [record for record in await self.get(ids) if record is not None]
         at, number = int(following), number + (int(following) == 0)
         onward = f"{number}.{running if at else ''}.{at}" if number < len(servers) else ""

@@ -94,9 +94,12 @@ async def _whole(world: World) -> None:
     async with asyncio.timeout(QUIET_S):
         await service.done.wait()
     until = world.loop.time() + QUIET_S
-    while unfinished(world.server.tasks()) and world.loop.time() < until:
-        await asyncio.sleep(1)
-    await asyncio.sleep(5)  # what still travels arrives
+    while True:
+        while unfinished(world.server.tasks()) and world.loop.time() < until:
+            await asyncio.sleep(1)
+        await asyncio.sleep(5)  # what still travels arrives, and may be one task more
+        if not unfinished(world.server.tasks()) or world.loop.time() >= until:
+            break
     known = world.server.tasks()
     for task_id in {*service.ids, *known}:
         state = known.get(task_id)

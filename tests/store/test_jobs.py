@@ -236,3 +236,33 @@ async def test_more_jobs_than_one_pass_tells_of_come_in_several(world: World) ->
         await world.store.schedule_job(job(name))
     seen = [len(await due(world)) for _ in range(3)]
     assert seen == [JOBS_PER_PASS, len(names) - JOBS_PER_PASS, 0]
+
+
+async def test_a_name_that_looks_like_a_task_s_key_does_not_hide_the_tasks_from_an_export(world: World) -> None:
+    await world.store.schedule_job(job("shop/a}:t:x"))
+    await world.schedule("a")
+    found, cursor = [], ""
+    while True:
+        cursor, records = await world.store.scan(cursor)
+        found += [record.id for record in records]
+        if not cursor:
+            break
+    assert found == ["0-a"]
+
+
+async def test_a_replaced_job_stays_paused(world: World) -> None:
+    await world.store.schedule_job(job())
+    await world.store.pause_job(NAME, paused=True)
+    await world.store.schedule_job(job(overwrite=True))
+    assert await due(world) == []
+    (known,) = await world.store.get_jobs([NAME])
+    assert known is not None
+    assert known.paused
+
+
+async def test_a_job_made_anew_makes_no_tick_of_the_one_that_was_deleted(world: World) -> None:
+    await world.store.schedule_job(job())
+    (old,) = await due(world)
+    await world.store.delete_jobs([NAME])
+    await world.store.schedule_job(job())
+    assert await world.store.tick(0, [tick(old)]) == [False]

@@ -272,6 +272,7 @@ async def test_jobs_arrive_where_they_stood(world: World, clock: Clock, tmp_path
     "line",
     [
         '{"type":"job","name":"","spec":"","overlap":"queue","next_us":1,"ticks":0,"paused":false}',
+        '{"type":"job","name":"a b/c","spec":"","overlap":"queue","next_us":1,"ticks":0,"paused":false}',
         '{"type":"job","name":"a/b","spec":"","overlap":"never","next_us":1,"ticks":0,"paused":false}',
         '{"type":"job","name":"a/b","spec":"","overlap":"queue","next_us":-1,"ticks":0,"paused":false}',
         '{"type":"job","name":"a/b","spec":"","overlap":"queue","next_us":1,"ticks":-1,"paused":false}',

@@ -125,7 +125,7 @@ async def test_a_store_that_fails_in_the_middle_makes_no_tick_lost(w: World) -> 
 
 
 @virtual(world())
-async def test_a_job_that_can_not_be_read_is_paused_and_holds_up_no_other(w: World) -> None:
+async def test_a_job_that_can_not_be_read_holds_up_no_other(w: World) -> None:
     w.start()
     now_us = w.runtime.wall_us()
     zone = j.JobSpec(name="shop/odd", schedule="@daily", tz="Mars/Olympus").SerializeToString()
@@ -134,4 +134,16 @@ async def test_a_job_that_can_not_be_read_is_paused_and_holds_up_no_other(w: Wor
     base_us = await make(w)
     await asyncio.sleep(1.5)
     assert await ran(w) == [base_us + US]
-    assert [each.paused for each in await w.store.get_jobs(["shop/odd", "shop/none"]) if each] == [True, True]
+    assert [each.ticks for each in await w.store.get_jobs(["shop/odd", "shop/none"]) if each] == [0, 0]
+
+
+@virtual(world())
+async def test_jobs_that_catch_up_hold_up_no_other(w: World) -> None:
+    days_ago = w.runtime.wall_us() - 3 * 86_400 * US
+    for number in range(10):
+        spec = j.JobSpec(name=f"shop/old{number}", base_at_us=days_ago, schedule="@every 1s", misfire=j.SKIP)
+        await w.store.schedule_job(NewJob(spec.name, "", False, spec.SerializeToString(), "queue", days_ago + US, 1))
+    base_us = await make(w)
+    w.start()
+    await asyncio.sleep(5.5)
+    assert await ran(w) == [base_us + US]

@@ -85,9 +85,29 @@ def test_what_is_later_than_the_grace_is_passed_over(misfire: Any, passed: int) 
     assert (made.task, made.passed_over, made.next_us) == (None, passed, T0 + 110 * MINUTE_US)
 
 
-def test_ticks_that_waited_for_the_one_before_were_not_missed() -> None:
+def test_of_ticks_that_waited_for_the_one_before_the_newest_comes() -> None:
     made = tick_of(due(ticks=1, ended_us=T0 + 10 * MINUTE_US), 0, T0 + 10 * MINUTE_US + US)
-    assert (made.tick_us, made.passed_over) == (T0 + MINUTE_US, 0)
+    assert (made.tick_us, made.passed_over) == (T0 + 10 * MINUTE_US, 9)
+
+
+@pytest.mark.parametrize(("overlap", "comes"), [(j.QUEUE, True), (j.ALLOW, False)])
+def test_the_time_for_which_the_one_before_ran_is_none_of_the_grace(overlap: Any, comes: bool) -> None:
+    waited = due(ticks=1, schedule="@every 24h", at_us=T0 + 24 * HOUR_US, ended_us=T0 + 30 * HOUR_US, overlap=overlap)
+    made = tick_of(waited, 0, T0 + 30 * HOUR_US + US)
+    assert (made.task is not None) is comes
+
+
+def test_after_a_late_tick_has_ended_the_others_that_were_missed_are_still_missed() -> None:
+    """Each that ran would make the next one look as if it had only waited."""
+    late = due(ticks=2, at_us=T0 + 2 * MINUTE_US, ended_us=T0 + 24 * HOUR_US)
+    made = tick_of(late, 0, T0 + 24 * HOUR_US)
+    assert (made.tick_us, made.passed_over) != (T0 + 2 * MINUTE_US, 0)
+    assert made.passed_over == MOST_PASSED_OVER
+
+
+def test_all_ticks_in_the_way_of_one_that_runs_are_passed_over_at_once() -> None:
+    made = tick_of(due(ticks=1, running="0-x", overlap=j.PASS_OVER), 0, T0 + 10 * MINUTE_US)
+    assert (made.task, made.passed_over, made.next_us) == (None, 10, T0 + 11 * MINUTE_US)
 
 
 def test_a_job_made_for_the_past_ticks_at_once() -> None:

@@ -5,17 +5,18 @@
 register('schedule_job', {}, function(keys, args)
   local P, now, name, request = keys[1], instant(args[1]), args[2], args[3]
   local key = job_key(P, name)
-  local known = redis.call('HMGET', key, 'g', 'd', 'n', 'run')
+  local known = redis.call('HMGET', key, 'g', 'd', 'n', 'run', 'p')
   local lives = known[1] and known[3] ~= ''
   if known[1] and request ~= '' and known[2] == request then return {1, tonumber(known[1])} end
   if lives and args[4] ~= '1' then return {2, tonumber(known[1])} end
-  local generation = tonumber(known[1] or 0) + 1
+  local generation = redis.call('HINCRBY', P, 'job_generation', 1)  -- of the partition: a deleted job's never comes again
   redis.call('DEL', key)
   redis.call('HSET', key, 'g', generation, 'd', request, 'at', fmt(now), 'spec', args[5], 'o', args[6], 'n', args[7], 'k', args[8])
   -- A tick of the job before may still run: this one's follow it as they would follow their own.
   if known[4] and known[4] ~= '' then redis.call('HSET', key, 'run', known[4]) end
+  if lives and known[5] then redis.call('HSET', key, 'p', known[5]) end
   redis.call('ZADD', P .. ':jobnames', 0, name)
   redis.call('ZREM', P .. ':jobs:ended', name)
-  look_at_job(P, name, tonumber(args[7]))
+  if not (lives and known[5]) then look_at_job(P, name, tonumber(args[7])) end
   return {lives and 3 or 0, generation}
 end)
