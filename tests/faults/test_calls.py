@@ -135,6 +135,63 @@ async def explain_task(world: World) -> None:
     assert (await world.client.explain(handle.id)).task.status is Status.NEW
 
 
+async def _job(world: World, schedule: str = "@every 1h") -> None:
+    await world.client.schedule_job("f/job", step.prepare(0.1), schedule)
+
+
+async def schedule_job(world: World) -> None:
+    await _job(world)
+    assert (await world.client.get_job("f/job")).generation == 1
+
+
+async def get_job(world: World) -> None:
+    await _job(world)
+    assert (await world.client.get_job("f/job")).ticks == 0
+
+
+async def list_jobs(world: World) -> None:
+    await _job(world)
+    assert [each.name for each in await world.client.list_jobs("f/")] == ["f/job"]
+
+
+async def delete_job(world: World) -> None:
+    await _job(world)
+    await world.client.delete_job("f/job")  # True, or False where the lost call had done it already
+    assert await world.client.list_jobs() == []
+
+
+async def delete_jobs_by_prefix(world: World) -> None:
+    await _job(world)
+    await world.client.delete_jobs("f/")
+    assert await world.client.list_jobs() == []
+
+
+async def pause_job(world: World) -> None:
+    await _job(world, "@every 1s")
+    assert (await world.client.pause_job("f/job")).paused
+    ticks = (await world.client.get_job("f/job")).ticks
+    await asyncio.sleep(5)
+    assert (await world.client.get_job("f/job")).ticks == ticks
+
+
+async def resume_job(world: World) -> None:
+    await _job(world, "@every 1s")
+    await world.client.pause_job("f/job")
+    assert not (await world.client.resume_job("f/job")).paused
+    await asyncio.sleep(5)
+    assert (await world.client.get_job("f/job")).ticks > 0
+    await world.client.delete_job("f/job")
+
+
+async def run_job_now(world: World) -> None:
+    await _job(world)
+    await _runs_once(world, (await world.client.run_job("f/job")).id)
+
+
+async def preview_schedule(world: World) -> None:
+    assert len(await world.client.preview_schedule("@every 1h", count=3)) == 3
+
+
 async def _runs_once(world: World, task_id: str) -> None:
     await world.client.wait([task_id], timeout=20)
     await asyncio.sleep(2)
@@ -146,6 +203,8 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
     for each in (
         *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, explain_task),
+        *(schedule_job, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
+        *(pause_job, resume_job, run_job_now, preview_schedule),
     )
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,6 +58,22 @@ async def _desk_work(world: World) -> None:
     assert (await world.client.explain(never.id)).task.status is Status.CANCELLED
     assert [each.id for each in await world.client.list("f/step", Status.CANCELLED)] == [never.id]
     assert {each.name for each in await world.client.lambdas()} == set(app.lambdas)
+    await _jobs(world)
+
+
+async def _jobs(world: World) -> None:
+    """A job ticks each second until it is paused and deleted: once a tick, whatever goes astray."""
+    made = await world.client.schedule_job("f/job", step.prepare(0.1), "@every 1s", misfire="all")
+    async with asyncio.timeout(60):
+        while (await world.client.get_job("f/job")).ticks < 3:
+            await asyncio.sleep(0.5)
+    await world.client.pause_job("f/job")
+    assert [each.name for each in await world.client.list_jobs()] == ["f/job"]
+    job = await world.client.get_job("f/job")
+    assert job.skipped == 0
+    assert made.next_tick_at is not None
+    assert job.last_tick_at == made.next_tick_at + timedelta(seconds=job.ticks - 1)
+    await world.client.delete_job("f/job")
 
 
 async def _restore(world: World) -> None:

@@ -9,7 +9,9 @@ register('watch', {'allow-oom'}, function(keys, args)
     if not status or status == 'TOMBSTONE' then
       answer[#answer + 1] = ''
     else
-      if not FINISHED[status] then redis.call('HSETNX', task_key(P, args[i]), 'w', '1') end
+      if not FINISHED[status] and redis.call('HEXISTS', task_key(P, args[i]), 'w') == 0 then
+        redis.call('HSET', task_key(P, args[i]), 'w', '1')  -- a job's tick has it from the beginning
+      end
       answer[#answer + 1] = status
     end
   end
