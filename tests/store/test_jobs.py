@@ -142,6 +142,12 @@ async def test_however_a_tick_ends_the_next_one_comes(world: World, end: str) ->
     elif end == "delete the record":
         await world.store._link.client.delete("atf:{0}:t:0-tick-1")
         world.clock.advance(JOB_WAIT_US / US)
+    elif end == "lose":
+        for _ in range(3):  # as often as it may be
+            await world.passes()
+            await world.pop()
+            await world.store.lose("executor-1", held(await world.claim("0-tick-1")), "killed")
+        assert (await world.get("0-tick-1")).status.name == "FATAL_FAILURE"
     else:
         await ends(world, outcome=Outcome.FAILED_FATAL)
     (two,) = await due(world)
