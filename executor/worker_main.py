@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from atf.apps import load_lambdas
+from atf.builtin import with_builtins
 from atf.config import ExecutorSettings, LogSettings, Timing, load
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.lambdas import Lambda
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 
     async def body(process: Process) -> int:
         _hold(int(lifeline), process)
-        lambdas = load_lambdas(apps)
+        lambdas = with_builtins(load_lambdas(apps), settings)
         await _register(lambdas, settings, process)
         return await _work(executor_id, lambdas, Table.mapped(int(table)), settings, timing, process)
 

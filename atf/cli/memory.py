@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atf.apps import load_lambdas
+from atf.builtin import with_builtins
 from atf.config import (
     ControllerSettings,
     ExecutorSettings,
@@ -48,7 +49,8 @@ from .output import print_facts, print_json, say
 async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> int:
     """Runs until SIGINT or SIGTERM, and returns the exit code."""
     setup(read(LogSettings, {}), "atf")
-    lambdas = load_lambdas(apps)
+    bounds = read(ExecutorSettings, {"threads": settings.threads or None}, "executor")
+    lambdas = with_builtins(load_lambdas(apps), bounds)
     runtime, timing = SystemRuntime(), read(Timing, {})
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
     frontend = FrontendService(store=store, settings=read(FrontendSettings, {}, "frontend"), runtime=runtime)
@@ -59,7 +61,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     consumer = StoreConsumer(
         store=store, settings=read(StoreConsumerSettings, {}, "store_consumer"), timing=timing, runtime=runtime
     )
-    executor, heartbeats = _executor(settings, lambdas, controller, hsc, timing, runtime)
+    executor, heartbeats = _executor(settings, bounds, lambdas, controller, hsc, timing, runtime)
     await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()]))
     await register_jobs(frontend, [each.job for each in lambdas.values() if each.job is not None], ())
     listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
@@ -91,6 +93,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
 
 def _executor(
     settings: ClusterSettings,
+    bounds: ExecutorSettings,
     lambdas: Mapping[str, Lambda[..., Any]],
     controller: api.Controller,
     hsc: api.HSC,
@@ -98,7 +101,6 @@ def _executor(
     runtime: Runtime,
 ) -> tuple[Executor, Heartbeats]:
     """One executor as large as all that were asked for, and its heartbeats."""
-    bounds = read(ExecutorSettings, {"threads": settings.threads or None}, "executor")
     executor = Executor(
         executor_id=f"memory-{new_id(runtime.random)}",
         lambdas=lambdas,

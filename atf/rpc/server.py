@@ -56,6 +56,8 @@ class Service:
 
     descriptor: ServiceDescriptor
     logic: object
+    name: str = ""
+    """What callers call it, "package.Service"; empty: as the descriptor does. Reflection tells only of those."""
 
 
 class Server:
@@ -99,8 +101,9 @@ async def serve(listen: str, services: Sequence[Service], *, serving: bool = Tru
         server.add_generic_rpc_handlers((_handlers(service),))
     health_service = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
-    names = [service.descriptor.full_name for service in services]
-    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    names = [service.name or service.descriptor.full_name for service in services]
+    described = [service.descriptor.full_name for service in services if not service.name]
+    reflection.enable_server_reflection([*described, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
     try:
         bound = server.add_insecure_port(listen)
     except RuntimeError as error:
@@ -163,7 +166,7 @@ def _refusal(host: str, port: int, error: OSError | ValueError) -> ConfigError:
 
 def _handlers(service: Service) -> Any:
     return grpc.method_handlers_generic_handler(
-        service.descriptor.full_name,
+        service.name or service.descriptor.full_name,
         {name: _handler(method, service.logic) for name, method in service.descriptor.methods_by_name.items()},
     )
 
