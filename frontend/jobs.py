@@ -21,6 +21,7 @@ from atf.store.types import JobRecord, Made, NewJob
 
 from .lambdas import Lambdas
 from .scheduling import Scheduling
+from .shared import SharedReading
 from .validate import check_spec, filled_in, shown, spec_lambda
 
 MAX_RETRIES: Final = 1_000_000
@@ -53,6 +54,7 @@ class Jobs:
         self._lambdas = lambdas
         self._scheduling = scheduling
         self._cap = max_attempts_cap
+        self._now_us = SharedReading(store.time_us)
 
     async def schedule(self, request: f.ScheduleJobRequest) -> j.Job:
         """Makes or replaces a job."""
@@ -69,12 +71,14 @@ class Jobs:
             _OVERLAPS[spec.overlap],
             first_us,
         )
-        made, _ = await self._store.schedule_job(job)
+        made, generation, made_at_us = await self._store.schedule_job(job)
         if made is Made.TAKEN:
             raise AlreadyExists(f"job {spec.name!r} exists; overwrite = true replaces it")
         if made is not Made.BEFORE:
             _log.info("schedule_job", job=spec.name, replaced=made is Made.REPLACED)
-        return await self.get(spec.name)
+        if made is not Made.MADE:
+            return await self.get(spec.name)  # it may be paused, or have had ticks
+        return j.Job(spec=spec, generation=generation, created_at_us=made_at_us, next_tick_at_us=first_us)
 
     async def get(self, name: str) -> j.Job:
         """One job."""
@@ -165,7 +169,7 @@ class Jobs:
         options.max_attempts = min(1 + retries, self._cap)
         options.backoff.CopyFrom(t.Backoff(base_us=interval_us, factor=1, max_us=interval_us, jitter=0))
         spec.retention_us = asked.retention_us or rules.DEFAULT_RETENTION_US
-        spec.base_at_us = await self._store.time_us()
+        spec.base_at_us = await self._now_us()
         return spec
 
     def _after(self, token: str) -> tuple[int, str]:

@@ -20,6 +20,7 @@ from atf.runtime import Runtime
 from atf.store.store import Store
 from atf.store.types import LambdaRecord
 
+from .shared import SharedReading
 from .validate import filled_in
 
 _FRESH_S: Final = 1.0
@@ -44,8 +45,8 @@ class Lambdas:
         self._runtime = runtime
         self._known: dict[str, Known] = {}
         self._read_at = float("-inf")
-        self._reads = 0
-        self._reading = asyncio.Lock()
+        self.refresh: SharedReading[None] = SharedReading(self._refresh)
+        """Reads the registry."""
         self._refreshing: asyncio.Task[None] | None = None
 
     async def load(self, names: Iterable[str]) -> None:
@@ -64,17 +65,11 @@ class Lambdas:
             if done and isinstance(error := refreshing.exception(), Exception) and not isinstance(error, Unavailable):
                 raise error
 
-    async def refresh(self) -> None:
-        """Reads the registry. Calls that come while it is being read share the next reading."""
-        seen = self._reads
-        async with self._reading:
-            if self._reads > seen:
-                return  # begun after this call: it has all that this call may ask for
-            self._reads += 1
-            at = self._runtime.monotonic()
-            records = await self._store.lambdas()
-            self._known = {name: self._parsed(record) for name, record in records.items()}
-            self._read_at = at
+    async def _refresh(self) -> None:
+        at = self._runtime.monotonic()
+        records = await self._store.lambdas()
+        self._known = {name: self._parsed(record) for name, record in records.items()}
+        self._read_at = at
 
     def get(self, name: str) -> Known:
         """A lambda of the copy.

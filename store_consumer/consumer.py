@@ -53,7 +53,7 @@ class StoreConsumer:
         self._distrusted: set[int] = set()
         self._bells = [asyncio.Event() for _ in self._partitions]
         self._outbox = Outbox(store=store, runtime=runtime)
-        self._jobs = Jobs(store=store, runtime=runtime)
+        self._jobs = Jobs(store=store, runtime=runtime, more=lambda partition: self._bells[partition].set())
         self._sweeper = Sweeper(store=store, settings=settings, runtime=runtime)
         self._trouble = Trouble(_log, "store")
 
@@ -105,7 +105,7 @@ class StoreConsumer:
             Unavailable: the store could not be reached, or takes no writes.
         """
         clock, asked = self._clocks[partition], self._runtime.monotonic()
-        made = await self._store.enqueue(partition, clock.believed_us(asked))
+        made = await self._store.enqueue(partition, clock.believed_us(asked), self._jobs.room(partition))
         clock.saw(made.now_us, asked=asked, answered=self._runtime.monotonic(), wall_us=self._runtime.wall_us())
         self._say_clock(partition, settled=clock.settled)
         self._outbox.take(made.outbox)

@@ -1,18 +1,20 @@
 """Has the ticks that are due become tasks: what comes of each is ticks.py's to say, and the store sees that it happens once.
 
-A pass tells which jobs are due. They are dealt with apart from the passes, a batch at a time per partition. Schedules are computed on a thread,
-since one may take milliseconds. Nothing is remembered: what is not done comes up again.
+A pass tells which jobs are due. They are dealt with apart from the passes, a batch at a time per partition, with one more that waits.
+Schedules are computed on a thread, since one may take milliseconds. Nothing is remembered: what is not done comes up again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from atf.log import get_logger
 from atf.retry import Trouble
 from atf.runtime import Runtime
+from atf.store.library import JOBS_PER_PASS
 from atf.store.store import Store
 from atf.store.types import DueJob, Tick
 
@@ -27,37 +29,61 @@ _log = get_logger(duty="tick")
 
 
 class Jobs:
-    """The batches of due jobs under way, one per partition."""
+    """The batches of due jobs under way, one per partition, and one that waits.
 
-    def __init__(self, *, store: Store, runtime: Runtime) -> None:
+    Args:
+        store: where they are.
+        runtime: spawns.
+        more: called with a partition that has room again, if it had none when it was asked.
+    """
+
+    def __init__(self, *, store: Store, runtime: Runtime, more: Callable[[int], None]) -> None:
         self._store = store
         self._runtime = runtime
+        self._more = more
+        self._waiting: dict[int, deque[tuple[Sequence[DueJob], int]]] = {}
         self._works: dict[int, asyncio.Task[None]] = {}
+        self._refused: set[int] = set()
         self._unread: set[tuple[str, int]] = set()
         self._trouble = Trouble(_log, "store")
 
+    def room(self, partition: int) -> int:
+        """How many jobs a pass should tell of: those that nobody deals with would only come up again later."""
+        if not self._waiting.get(partition):
+            return JOBS_PER_PASS
+        self._refused.add(partition)
+        return 0
+
     def take(self, partition: int, due: Sequence[DueJob], now_us: int) -> None:
-        """Has jobs dealt with soon; while a batch of the partition is under way they are left, and come up again.
+        """Has jobs dealt with soon.
 
         Args:
             partition: where they lie.
             due: the jobs.
             now_us: the store's TIME when they were due.
         """
-        if due and partition not in self._works:
-            work = self._work(partition, due, now_us)
-            self._works[partition] = self._runtime.spawn(work, name=f"ticks of {partition}")
+        if due:
+            self._waiting.setdefault(partition, deque()).append((due, now_us))
+            if partition not in self._works:
+                self._works[partition] = self._runtime.spawn(self._work(partition), name=f"ticks of {partition}")
 
     async def idle(self) -> None:
         """Waits until all that was taken has been dealt with."""
         await asyncio.gather(*self._works.values())
 
-    async def _work(self, partition: int, due: Sequence[DueJob], now_us: int) -> None:
+    async def _work(self, partition: int) -> None:
+        waiting = self._waiting[partition]
         try:
-            await self._deal(partition, due, now_us)
-            self._trouble.ended(partition)
-        except Exception as error:  # noqa: BLE001  what is not done comes up again; Trouble says what
-            self._trouble.failed(partition, error)
+            while waiting:
+                due, now_us = waiting.popleft()
+                if partition in self._refused:
+                    self._refused.remove(partition)
+                    self._more(partition)
+                try:
+                    await self._deal(partition, due, now_us)
+                    self._trouble.ended(partition)
+                except Exception as error:  # noqa: BLE001  what is not done comes up again; Trouble says what
+                    self._trouble.failed(partition, error)
         finally:
             del self._works[partition]
 

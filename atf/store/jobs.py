@@ -12,7 +12,7 @@ from .base import Caller
 from .batches import by_partition
 from .connection import Arg
 from .facts import text
-from .types import DueJob, JobRecord, Made, NewJob, Tick
+from .types import DueJob, JobRecord, Made, MadeJob, NewJob, Tick
 
 _READ_BATCH = 64
 """Jobs read by one call: each may hold a payload."""
@@ -25,17 +25,17 @@ class Jobs(Caller):
         """Where a job lies, and the tasks that its ticks make."""
         return self.partition_for(name)
 
-    async def schedule_job(self, job: NewJob, *, durability: Durability = Durability.RELAXED) -> tuple[Made, int]:
-        """Makes or replaces a job. Returns what was done and the job's generation.
+    async def schedule_job(self, job: NewJob, *, durability: Durability = Durability.RELAXED) -> MadeJob:
+        """Makes or replaces a job.
 
         Raises:
             ResourceExhausted: the store is full.
         """
         args: list[Arg] = [job.name, job.request_id, int(job.overwrite), job.spec, job.overlap, job.first_us]
-        args.append(job.ticks)
+        args += (job.ticks, int(job.paused))
         demand = max(durability, self.settings.floor)
-        what, generation = await self._call("schedule_job", self.job_partition(job.name), args, demand=demand)
-        return Made(what), generation
+        what, generation, made_at = await self._call("schedule_job", self.job_partition(job.name), args, demand=demand)
+        return MadeJob(Made(what), int(generation), int(made_at))
 
     async def get_jobs(self, names: Sequence[str]) -> list[JobRecord | None]:
         """Jobs by their names; None for one that does not exist."""

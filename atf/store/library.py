@@ -23,6 +23,7 @@ UNBELIEVED_REVISIT_US: Final = t.US
 """When a queue is looked at again whose leases are over only by a clock that is not believed yet."""
 OUTBOX_RETRY_US: Final = 5 * t.US
 JOBS_PER_PASS: Final = 256
+"""Due jobs that one pass tells of."""
 JOBS_BYTES: Final = 1 << 20
 """Of the specs of jobs that one pass tells of, about."""
 JOB_RETRY_US: Final = 2 * t.US
@@ -55,7 +56,6 @@ def _code() -> str:
         "FULL_REVISIT": FULL_REVISIT_US,
         "UNBELIEVED_REVISIT": UNBELIEVED_REVISIT_US,
         "OUTBOX_RETRY": OUTBOX_RETRY_US,
-        "JOBS_PER_PASS": JOBS_PER_PASS,
         "JOBS_BYTES": JOBS_BYTES,
         "JOB_RETRY": JOB_RETRY_US,
         "JOB_WAIT": JOB_WAIT_US,

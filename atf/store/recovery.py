@@ -174,13 +174,8 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
 
 async def _restore_job(store: Store, line: JobLine) -> int:
     """Whether the job was stored: one of its name may be there, from an import before this one."""
-    job = NewJob(line.name, "", False, line.spec, line.overlap, line.next_us, line.ticks)
-    made, _ = await store.schedule_job(job)
-    if made is not Made.MADE:
-        return 0
-    if line.paused:
-        await store.pause_job(line.name, paused=True)
-    return 1
+    job = NewJob(line.name, "", False, line.spec, line.overlap, line.next_us, line.ticks, line.paused)
+    return int((await store.schedule_job(job)).made is Made.MADE)
 
 
 @dataclass

@@ -211,15 +211,16 @@ class Store(Adding, Claims, Jobs, Reading, Registry):
 
     # --- verbs --------------------------------------------------------------------------------------------------------
 
-    async def enqueue(self, partition: int, believed_us: int) -> EnqueuePass:
+    async def enqueue(self, partition: int, believed_us: int, jobs: int = library.JOBS_PER_PASS) -> EnqueuePass:
         """NEW, RETRIABLE_FAILURE (due), ENQUEUED (astray) → ENQUEUED; CLAIMED, PROCESSING (lease expired) → as `lose`.
 
         Args:
             partition: the one to pass over.
             believed_us: no lease ends after this instant, whatever the server's clock says; 0: no bound.
+            jobs: due jobs that are told of at most; 0: none is, and the next instant is without theirs.
         """
-        now, wait, enqueued, again, lost, queues, owed, jobs = await self._call(
-            "enqueue", partition, [believed_us, MAX_BATCH]
+        now, wait, enqueued, again, lost, queues, owed, due = await self._call(
+            "enqueue", partition, [believed_us, MAX_BATCH, jobs]
         )
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
         records = [
@@ -227,7 +228,7 @@ class Store(Adding, Claims, Jobs, Reading, Registry):
             for number, target, body in zip(owed[::3], owed[1::3], owed[2::3], strict=True)
         ]
         next_in = None if int(wait) < 0 else int(wait)
-        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(jobs))
+        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due))
 
     async def pop(self, partition: int, groups: Sequence[Sequence[str]], want: int) -> list[tuple[str, list[str]]]:
         """Takes up to `want` ids; the first group's queues first, evenly within a group, none of paused lambdas.

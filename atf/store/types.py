@@ -103,6 +103,15 @@ class NewJob(NamedTuple):
     overlap: str  # allow, skip, queue, cancel_running
     first_us: int  # the tick to come
     ticks: int = 0  # that became tasks, of a job that was elsewhere before
+    paused: bool = False
+
+
+class MadeJob(NamedTuple):
+    """The answer to a NewJob."""
+
+    made: Made
+    generation: int
+    made_at_us: int  # of the job that has the name
 
 
 class JobRecord(NamedTuple):

@@ -38,6 +38,9 @@ def main() -> int:
     parser.add_argument(
         "--singles", type=int, default=sizes.singles, help="single tasks of the question about wake-ups"
     )
+    parser.add_argument("--jobs", type=int, default=sizes.jobs, help="recurring jobs that are registered")
+    parser.add_argument("--ticks", type=int, default=sizes.ticks, help="jobs whose ticks are due at one instant")
+    parser.add_argument("--million-jobs", type=int, default=sizes.million_jobs, help="of the question about very many")
     parser.add_argument(
         "--kill-within", type=float, default=sizes.kill_within_s, help="seconds that tasks get after a kill"
     )
@@ -62,6 +65,9 @@ def main() -> int:
         million=given.million,
         singles=given.singles,
         kill_within_s=given.kill_within,
+        jobs=given.jobs,
+        ticks=given.ticks,
+        million_jobs=given.million_jobs,
     )
     began = time.monotonic()
 

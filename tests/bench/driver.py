@@ -71,6 +71,16 @@ class Client:
         for number in numbers:
             self.at(number, due)
 
+    def jobs(self, numbers: Sequence[int], due: float, every: str) -> list[int]:
+        """Makes jobs one per call, from 64 concurrent callers in this one client; ns of each call.
+
+        Args:
+            numbers: of the tasks that their first ticks make.
+            due: the first tick, in seconds of the wall clock.
+            every: the time between two, such as "24h"; "": one tick.
+        """
+        raise self._lacking("jobs")
+
     def close(self) -> None:
         """Disconnects."""
 
@@ -173,6 +183,10 @@ def _burst(client: Client, first: int, count: int, due: float) -> dict[str, Any]
     return {}
 
 
+def _jobs(client: Client, first: int, count: int, due: float, every: str) -> dict[str, Any]:
+    return {"calls_ns": client.jobs(range(first, first + count), due, every)}
+
+
 def _ahead(
     client: Client, first: int, count: int, per_s: float, least: float, most: float, seed: int
 ) -> dict[str, Any]:
@@ -193,6 +207,7 @@ VERBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
     "many": _many,
     "concurrent": _concurrent,
     "burst": _burst,
+    "jobs": _jobs,
     "ahead": _ahead,
 }
 

@@ -33,6 +33,9 @@ class Sizes:
         pending: numbers of tasks that wait meanwhile.
         million: tasks of the question about memory.
         singles: tasks that are scheduled one at a time for their latency.
+        jobs: recurring jobs that are registered.
+        ticks: jobs whose ticks are due at one instant.
+        million_jobs: of the question about very many.
     """
 
     tasks: int = FULL_TASKS
@@ -43,6 +46,9 @@ class Sizes:
     pending: tuple[int, ...] = (1_000, 100_000, 1_000_000, 10_000_000)
     million: int = 1_000_000
     singles: int = 200
+    jobs: int = 100_000
+    ticks: int = 20_000
+    million_jobs: int = 1_000_000
 
     @property
     def full(self) -> bool:
@@ -57,6 +63,9 @@ class Sizes:
             and set(self.pending) >= set(least.pending)
             and self.singles >= least.singles
             and self.kill_within_s >= least.kill_within_s
+            and self.jobs >= least.jobs
+            and self.ticks >= least.ticks
+            and self.million_jobs >= least.million_jobs
         )
 
     def as_json(self, names: tuple[str, ...]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from typing import Any, Final, Protocol, Self
@@ -52,14 +53,19 @@ class Roles(Protocol):
 
 
 class OurRoles:
-    """ATF: the processes of `atf up`, with two executors, on a store that runs already."""
+    """ATF: the processes of `atf up`, with two executors, on a store that runs already; and more store consumers, if so asked."""
 
-    def __init__(self, url: str, env: dict[str, str], say: Any) -> None:
+    def __init__(self, url: str, env: dict[str, str], say: Any, consumers: int = 1) -> None:
         settings = ClusterSettings(redis_url=url, partitions=1, executors=EXECUTORS, free_ports=True)
         self.cluster = Cluster(settings, [APP], env=env, say=say)
+        self._url, self._env, self._say = url, env, say
+        self._names = [f"store-consumer {number}" for number in range(2, consumers + 1)]
+        self._peers: dict[str, Child] = {}
 
     async def start(self, workers: bool) -> None:
         await self.cluster.start()
+        for name in self._names:
+            self._peers[name] = await self._consumer(name)
         if workers:
             await self._executors()
         else:
@@ -67,6 +73,19 @@ class OurRoles:
 
     async def start_workers(self) -> None:
         await self.cluster.resume("controller")
+
+    async def _consumer(self, name: str) -> Child:
+        ready = asyncio.Event()
+
+        def heard(line: str) -> None:
+            self._say(name, line)
+            ready.set()
+
+        command = [sys.executable, "-P", "-m", "atf.cli", "store-consumer"]
+        flags = ["--listen", "127.0.0.1:0", "--partitions", "1"]
+        child = Child([*command, *flags], env=self._env | {"ATF_REDIS_URL": self._url}, on_line=heard)
+        await asyncio.wait_for(ready.wait(), UP_S)
+        return child
 
     async def _executors(self) -> None:
         until = time.monotonic() + UP_S
@@ -82,10 +101,13 @@ class OurRoles:
         return f"executor: guard {victim.guard} and worker {victim.worker}"
 
     async def stop(self) -> None:
+        await asyncio.gather(*(child.stop(GRACE_S) for child in self._peers.values()))
         await self.cluster.stop(GRACE_S)
 
     def pids(self) -> dict[str, list[int]]:
         roles = {name: [pid] for name in self.cluster.names if (pid := self.cluster.pid(name))}
+        if self._peers:
+            roles["store-consumer"] += [child.pid for child in self._peers.values()]
         executors = self.cluster.executors()
         guards = {"guards": [each.guard for each in executors], "executors": [each.worker for each in executors]}
         return roles | guards if executors else roles

@@ -48,22 +48,28 @@ class World:
         system: which.
         tasks: numbers that the ledger is to have.
         workers: whether they run from the beginning.
+        consumers: store consumers, of ATF's.
+        durability: of the store: relaxed, or disk.
     """
 
     client: ClientProcess
 
-    def __init__(self, system: System, tasks: int, *, workers: bool = True) -> None:
+    def __init__(
+        self, system: System, tasks: int, *, workers: bool = True, consumers: int = 1, durability: str = "relaxed"
+    ) -> None:
         self.system, self.tasks = system, tasks
         self.folder = Path(tempfile.mkdtemp(prefix="atf-bench-"))
         self.ledger = Ledger.create(tasks + 2 * WARM)
-        self.store = EmbeddedStore(find_binary(), DataDir(self.folder / "store"), durability="relaxed")
+        self.store = EmbeddedStore(find_binary(), DataDir(self.folder / "store"), durability=durability)
         self._workers = workers
         self._log = (self.folder / "said.log").open("w", encoding="utf-8", buffering=1)
         self._warm = 0
         self.env = environment(self.folder) | {LEDGER: str(self.ledger.path), STORE: self.store.url[len("unix://") :]}
         self.env |= system.env
         self.roles: Roles = (
-            OurRoles(self.store.url, self.env, self._say) if system.ours else PeerRoles(system, self.env, self._say)
+            OurRoles(self.store.url, self.env, self._say, consumers)
+            if system.ours
+            else PeerRoles(system, self.env, self._say)
         )
 
     async def __aenter__(self) -> Self:

@@ -41,7 +41,7 @@ async def ends(world: World, task_id: str = "0-tick-1", outcome: Outcome = Outco
 
 
 async def test_a_tick_becomes_a_task_at_its_instant_and_the_job_goes_on(world: World) -> None:
-    assert await world.store.schedule_job(job(first_us=EPOCH_US + 5 * US)) == (Made.MADE, 1)
+    assert await world.store.schedule_job(job(first_us=EPOCH_US + 5 * US)) == (Made.MADE, 1, EPOCH_US)
     early = await world.store.enqueue(0, 0)
     assert (early.jobs, early.next_in_us) == ([], 5 * US)
 
@@ -86,17 +86,17 @@ async def test_a_tick_that_nobody_dealt_with_is_told_of_again(world: World) -> N
 async def test_a_replaced_job_makes_no_more_ticks_of_the_old_one(world: World) -> None:
     await world.store.schedule_job(job())
     (old,) = await due(world)
-    assert await world.store.schedule_job(job(overwrite=True)) == (Made.REPLACED, 2)
+    assert (await world.store.schedule_job(job(overwrite=True)))[:2] == (Made.REPLACED, 2)
     assert await world.store.tick(0, [tick(old)]) == [False]
     (new,) = await due(world)
     assert (new.generation, new.ticks) == (2, 0)
 
 
 async def test_a_name_is_taken_once_and_a_repeated_request_finds_its_job(world: World) -> None:
-    assert await world.store.schedule_job(job(request_id="r1")) == (Made.MADE, 1)
-    assert await world.store.schedule_job(job(request_id="r1")) == (Made.BEFORE, 1)
-    assert await world.store.schedule_job(job(request_id="r2")) == (Made.TAKEN, 1)
-    assert await world.store.schedule_job(job()) == (Made.TAKEN, 1)
+    assert (await world.store.schedule_job(job(request_id="r1")))[:2] == (Made.MADE, 1)
+    assert (await world.store.schedule_job(job(request_id="r1")))[:2] == (Made.BEFORE, 1)
+    assert (await world.store.schedule_job(job(request_id="r2")))[:2] == (Made.TAKEN, 1)
+    assert (await world.store.schedule_job(job()))[:2] == (Made.TAKEN, 1)
 
 
 @pytest.mark.parametrize("overlap", ["queue", "cancel_running"])
@@ -209,7 +209,7 @@ async def test_a_name_is_free_once_its_job_has_ended(world: World) -> None:
     await world.store.schedule_job(job())
     (one,) = await due(world)
     await world.store.tick(0, [tick(one, next_us=None)])
-    assert await world.store.schedule_job(job(first_us=EPOCH_US + US)) == (Made.MADE, 2)
+    assert (await world.store.schedule_job(job(first_us=EPOCH_US + US)))[:2] == (Made.MADE, 2)
     world.clock.advance(1)
     assert await due(world) == [], "the last tick of the job before still runs"
     await ends(world)
@@ -244,6 +244,13 @@ async def test_more_jobs_than_one_pass_tells_of_come_in_several(world: World) ->
     assert seen == [JOBS_PER_PASS, len(names) - JOBS_PER_PASS, 0]
 
 
+async def test_a_pass_that_wants_no_jobs_leaves_them_as_they_are(world: World) -> None:
+    await world.store.schedule_job(job())
+    passed = await world.store.enqueue(0, 0, 0)
+    assert (passed.jobs, passed.next_in_us) == ([], None)
+    assert len(await due(world)) == 1, "it was told of to nobody yet"
+
+
 async def test_a_name_that_looks_like_a_task_s_key_does_not_hide_the_tasks_from_an_export(world: World) -> None:
     await world.store.schedule_job(job("shop/a}:t:x"))
     await world.schedule("a")
@@ -254,6 +261,16 @@ async def test_a_name_that_looks_like_a_task_s_key_does_not_hide_the_tasks_from_
         if not cursor:
             break
     assert found == ["0-a"]
+
+
+async def test_a_job_may_be_made_paused(world: World) -> None:
+    await world.store.schedule_job(job()._replace(paused=True))
+    assert await due(world) == []
+    (known,) = await world.store.get_jobs([NAME])
+    assert known is not None
+    assert known.paused
+    await world.store.pause_job(NAME, paused=False)
+    assert len(await due(world)) == 1
 
 
 async def test_a_replaced_job_stays_paused(world: World) -> None:

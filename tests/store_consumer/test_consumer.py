@@ -55,11 +55,11 @@ class World:
     async def stop(self) -> None:
         await end(self._duties)
 
-    async def _watched_enqueue(self, partition: int, believed_us: int) -> EnqueuePass:
+    async def _watched_enqueue(self, partition: int, believed_us: int, jobs: int) -> EnqueuePass:
         self.passes[partition] += 1
         if partition in self.broken:
             raise Unavailable("the task store does not answer")
-        made = await self._enqueue(partition, believed_us)
+        made = await self._enqueue(partition, believed_us, jobs)
         return made._replace(outbox=[*made.outbox, *(each for each in self.owed if each.partition == partition)])
 
     async def _deliver(self, record: OutboxRecord) -> None:

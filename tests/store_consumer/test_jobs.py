@@ -8,6 +8,7 @@ import random
 from atf.errors import Unavailable
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
+from atf.store.library import JOBS_PER_PASS
 from atf.store.types import NewJob, Outcome, RunResult, Tick
 from atf.task import US, Status
 from tests.virtual import virtual
@@ -58,6 +59,19 @@ async def test_five_consumers_make_one_task_of_each_tick(w: World) -> None:
     (job,) = await w.store.get_jobs([NAME])
     assert job is not None
     assert job.ticks == 20
+
+
+@virtual(world())
+async def test_many_ticks_of_one_instant_do_not_wait_for_each_other(w: World) -> None:
+    count = 3 * JOBS_PER_PASS + 1
+    for number in range(count):
+        await make(w, f"shop/j{number}")
+    w.start()
+    await asyncio.sleep(1.5)
+    found = []
+    while ids := await w.pop():
+        found += ids
+    assert len(found) == count, "half a second after their instant: none was told of while nobody could deal with it"
 
 
 @virtual(world(partitions=2))

@@ -1,8 +1,8 @@
 -- enqueue: NEW, RETRIABLE_FAILURE (due) -> ENQUEUED; ENQUEUED (expired, gone from its queue) -> ENQUEUED;
 --          CLAIMED, PROCESSING (lease expired) -> what `lose` makes of them
 -- KEYS[1]  the partition's record
--- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most
--- RETURNS  now, µs until the next visit is due (-1 = none), enqueued, enqueued again, lost,
+-- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most, jobs at most
+-- RETURNS  now, µs until the next visit is due (-1 = none; of jobs only if some are wanted), enqueued, enqueued again, lost,
 --          {queues that got entries}, {number, target, body, ... of the outbox records to deliver},
 --          {name, generation, tick, ticks before it, task that runs ("" = none), when that ended, spec, ... of the jobs that are due}
 --
@@ -121,9 +121,9 @@ end
 -- Jobs whose tick is due, for a consumer to say what comes of it; until it has, its peers leave them alone for a while. A job
 -- whose tick before this one has not ended yet is passed on where its policy is to `skip` or to `cancel`, and otherwise looked at
 -- again when that tick ends, or after a while, since an older role's functions would not say so.
-local function due_jobs(P, now, answer)
+local function due_jobs(P, now, most, answer)
   local bytes = 0
-  for _, name in ipairs(redis.call('ZRANGE', P .. ':jobs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, JOBS_PER_PASS)) do
+  for _, name in ipairs(redis.call('ZRANGE', P .. ':jobs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))) do
     local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'run', 'p', 'ended')
     if not job[1] or job[2] == '' or job[6] then
       redis.call('ZREM', P .. ':jobs', name)
@@ -176,9 +176,12 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     end
     if budget <= 0 then break end
   end
-  due_jobs(P, now, jobs)
-  local wait = -1
-  for _, index in ipairs({':due', ':jobs'}) do
+  local most, wait, indexes = tonumber(args[4]), -1, {':due'}
+  if most > 0 then
+    due_jobs(P, now, most, jobs)
+    indexes[2] = ':jobs'
+  end
+  for _, index in ipairs(indexes) do
     local first = redis.call('ZRANGE', P .. index, 0, 0, 'WITHSCORES')
     local rest_of = first[2] and math.max(tonumber(first[2]) - now, 0)
     if rest_of and (wait < 0 or rest_of < wait) then wait = rest_of end

@@ -1,22 +1,24 @@
 -- schedule_job: makes a job, or replaces one
 -- KEYS[1]  the partition's record
--- ARGV     now, name, request id ("" = none), 1 to replace, spec, overlap policy, the tick to come, ticks before it
--- RETURNS  what, generation: 0 made, 1 this very request had made it before, 2 the name is taken, 3 replaced
+-- ARGV     now, name, request id ("" = none), 1 to replace, spec, overlap policy, the tick to come, ticks before it,
+--          1 paused (a job that is replaced stays as it is)
+-- RETURNS  what, generation, when it was made: 0 made, 1 this very request had made it before, 2 the name is taken, 3 replaced
 register('schedule_job', {}, function(keys, args)
   local P, now, name, request = keys[1], instant(args[1]), args[2], args[3]
   local key = job_key(P, name)
-  local known = redis.call('HMGET', key, 'g', 'd', 'n', 'run', 'p')
+  local known = redis.call('HMGET', key, 'g', 'd', 'n', 'run', 'p', 'at')
   local lives = known[1] and known[3] ~= ''
-  if known[1] and request ~= '' and known[2] == request then return {1, tonumber(known[1])} end
-  if lives and args[4] ~= '1' then return {2, tonumber(known[1])} end
+  if known[1] and request ~= '' and known[2] == request then return {1, tonumber(known[1]), known[6]} end
+  if lives and args[4] ~= '1' then return {2, tonumber(known[1]), known[6]} end
   local generation = redis.call('HINCRBY', P, 'job_generation', 1)  -- of the partition: a deleted job's never comes again
   redis.call('DEL', key)
   redis.call('HSET', key, 'g', generation, 'd', request, 'at', fmt(now), 'spec', args[5], 'o', args[6], 'n', args[7], 'k', args[8])
   -- A tick of the job before may still run: this one's follow it as they would follow their own.
   if known[4] and known[4] ~= '' then redis.call('HSET', key, 'run', known[4]) end
-  if lives and known[5] then redis.call('HSET', key, 'p', known[5]) end
+  local paused = lives and known[5] or not lives and args[9] == '1'
+  if paused then redis.call('HSET', key, 'p', '1') end
   redis.call('ZADD', P .. ':jobnames', 0, name)
   redis.call('ZREM', P .. ':jobs:ended', name)
-  if not (lives and known[5]) then look_at_job(P, name, tonumber(args[7])) end
-  return {lives and 3 or 0, generation}
+  if not paused then look_at_job(P, name, tonumber(args[7])) end
+  return {lives and 3 or 0, generation, fmt(now)}
 end)

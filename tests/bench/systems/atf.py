@@ -8,6 +8,7 @@ of 1,000, four at once, where the fastest way is asked for.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -57,6 +58,18 @@ class Client(driver.Client):
 
     def many_at(self, numbers: Sequence[int], due: float) -> None:
         self._loop.run(self._many(numbers, _due(due)))
+
+    def jobs(self, numbers: Sequence[int], due: float, every: str) -> list[int]:
+        first, schedule = datetime.fromtimestamp(due, UTC), f"@every {every}" if every else None
+        calls: list[int] = []
+
+        async def call(number: int) -> None:
+            task, before = noop.prepare(ledger.payload(number)), time.monotonic_ns()
+            await self._async.schedule_job(f"bench/{number}", task, schedule, due_time=first)
+            calls.append(time.monotonic_ns() - before)
+
+        self._loop.run(self._loop.callers(call, numbers))
+        return sorted(calls)
 
     async def _many(self, numbers: Sequence[int], task: Any = noop) -> None:
         batches = driver.chunks(numbers, BATCH)
