@@ -1,0 +1,111 @@
+"""The connections that a link keeps at hand between calls."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from redis.asyncio.connection import ConnectionPool
+
+from atf.store.connection import Link
+
+
+class Connection:
+    """One that answers what it was sent."""
+
+    def __init__(self) -> None:
+        self.is_connected = True
+        self.eof = False
+        self._reader = SimpleNamespace(at_eof=lambda: self.eof)
+        self.sent = 0
+
+    async def send_packed_command(self, _words: Any) -> None:
+        self.sent += 1
+
+    async def read_response(self) -> bytes:
+        await asyncio.sleep(0)
+        return b"PONG"
+
+    async def disconnect(self, *, nowait: bool) -> None:
+        assert nowait
+        self.is_connected = False
+
+
+class Pool(ConnectionPool):
+    """A pool of at most so many connections that knows how often it was asked."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.made: list[Connection] = []
+        self.taken = 0
+        self._free: asyncio.Queue[Connection] = asyncio.Queue()
+        self._most = most
+
+    async def get_connection(self, *_: Any, **__: Any) -> Any:
+        self.taken += 1
+        while not self._free.empty() or len(self.made) == self._most:
+            found = await self._free.get()
+            if found.is_connected:
+                return found
+            self.made.remove(found)
+        self.made.append(Connection())
+        return self.made[-1]
+
+    async def release(self, connection: Any) -> None:
+        self._free.put_nowait(connection)
+
+
+def _no_tool() -> Any:
+    raise AssertionError("no tool here")
+
+
+def link(pool: Pool, keep: int) -> Link:
+    return Link(pool, "here", _no_tool, keep=keep)
+
+
+async def test_a_connection_that_works_is_kept_at_hand() -> None:
+    pool = Pool(2)
+    linked = link(pool, keep=1)
+    for _ in range(3):
+        assert await linked.command("PING") == b"PONG"
+    assert (pool.taken, pool.made[0].sent) == (1, 3)
+
+
+async def test_one_that_the_server_has_closed_is_not_used_again() -> None:
+    pool = Pool(2)
+    linked = link(pool, keep=1)
+    await linked.command("PING")
+    (first,) = pool.made
+    first.eof = True
+    await linked.command("PING")
+    assert first not in pool.made
+    assert first.sent == 1
+
+
+async def test_no_more_are_kept_than_leave_some_to_tools() -> None:
+    pool = Pool(3)
+    linked = link(pool, keep=2)
+    await asyncio.gather(*(linked.command("PING") for _ in range(3)))
+    assert len(pool.made) == 3
+    async with asyncio.timeout(1):
+        await pool.get_connection()
+
+
+async def test_whoever_waits_for_a_connection_gets_the_next_one() -> None:
+    pool = Pool(1)
+    linked = link(pool, keep=1)
+    async with asyncio.timeout(1):
+        assert await asyncio.gather(*(linked.command("PING") for _ in range(5))) == [b"PONG"] * 5
+    assert len(pool.made) == 1
+
+
+async def test_dropped_and_closed_none_is_at_hand() -> None:
+    pool = Pool(2)
+    linked = link(pool, keep=1)
+    await linked.command("PING")
+    (first,) = pool.made
+    await linked.drop_idle()
+    assert not first.is_connected
+    await linked.command("PING")
+    assert first not in pool.made
