@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 from . import settings_file
 from .durability import Durability, durability_of
 from .errors import ConfigError, InvalidArgument
+from .hosts import AllowedHosts
 from .task import MAX_RUNNING, US
 
 FRONTEND_PORT: Final = 7401
@@ -195,6 +196,9 @@ class ExecutorSettings:
         30.0, "seconds a draining executor waits for what it started; then it is killed and its tasks run again"
     )
     max_rss_mib: int = setting(0, "MiB of memory at which the guard kills the process; 0: no bound")
+    http_allow: str = setting(
+        "", "hosts that `atf/http` may call: HOST, HOST:PORT or *.DOMAIN with commas between; *: any; empty: none"
+    )
 
     def __post_init__(self) -> None:
         if self.threads < 1 or self.async_tasks < 1:
@@ -207,6 +211,16 @@ class ExecutorSettings:
         _within(self, "stop_grace", 0, _DAY_S)
         _within(self, "drain_timeout", 0, _DAY_S)
         _within(self, "max_rss_mib", 0, 1 << 40)
+        _ = self.allowed_hosts
+
+    @property
+    def allowed_hosts(self) -> AllowedHosts:
+        """The hosts that `atf/http` may call.
+
+        Raises:
+            ConfigError: http_allow has an entry that is no host.
+        """
+        return AllowedHosts.parse(self.http_allow)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +256,7 @@ _ROLES: Final[dict[str, tuple[type[Any], ...]]] = {
 TABLES: Final[settings_file.Tables] = {
     "": _names(*(cls for classes in _ROLES.values() for cls in classes)) | OF_COMMANDS,
     **{role: _names(*classes) for role, classes in _ROLES.items()},
-    "up": frozenset({"redis_url", "durability", "partitions", "executors", "threads"}) | OF_COMMANDS,
+    "up": frozenset({"redis_url", "durability", "partitions", "executors", "threads", "http_allow"}) | OF_COMMANDS,
 }
 """What may stand in atf.toml, and where."""
 

@@ -12,13 +12,14 @@ import traceback
 from pathlib import Path
 from typing import Final, NamedTuple, assert_never
 
+import atf.builtin
 from atf.errors import AtfError, Fatal, Retry
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_AHEAD_US, MAX_ERROR_BYTES, MAX_RESULT_BYTES, US, clip
 
 _FIRST_LINE_BYTES: Final = 1 << 10
 _FRAMES_KEPT: Final = 12
-_OURS: Final = str(Path(__file__).parent)
+_OURS: Final = (str(Path(__file__).parent), str(Path(atf.builtin.__file__).parent))
 
 
 class Returned(NamedTuple):

@@ -12,6 +12,11 @@ from atf.app import App
 from atf.config import ExecutorSettings
 from atf.errors import ConfigError
 from atf.lambdas import Lambda
+from atf.runtime import SystemRuntime
+
+from .http import add_http, http_request
+
+__all__ = ["NAMESPACE", "http_request", "with_builtins"]
 
 NAMESPACE: Final = "atf"
 
@@ -26,4 +31,5 @@ def with_builtins(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorSet
         if name.startswith(f"{NAMESPACE}/"):
             raise ConfigError(f"lambda {name}: the namespace {NAMESPACE!r} is ATF's own; give the app another one")
     app = App(NAMESPACE)
+    add_http(app, settings.allowed_hosts, SystemRuntime())
     return dict(sorted({**lambdas, **app.lambdas}.items()))

@@ -34,6 +34,7 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.embedded.child import Child
 from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, ConfigError
+from atf.hosts import AllowedHosts
 
 from .processes import ExecutorPids, executors_of
 from .supervisor import STEADY_AFTER, EndedEarly, RoleProcess, Say, Supervisor, how_it_ended
@@ -68,6 +69,10 @@ class ClusterSettings:
     )
     executors: int = setting(1, "executor processes")
     threads: int = setting(0, "tasks of `def` lambdas that one executor runs at once; 0: the executor's own setting")
+    http_allow: str = setting(
+        "",
+        "hosts that `atf/http` may call: HOST, HOST:PORT or *.DOMAIN with commas between; *: any; empty: as executors are set",
+    )
     free_ports: bool = setting(False, "take free ports for every role, whatever is set")
 
     def __post_init__(self) -> None:
@@ -75,6 +80,7 @@ class ClusterSettings:
             raise ConfigError(f"executors = {self.executors}: at least 1")
         if self.threads < 0:
             raise ConfigError(f"threads = {self.threads}: at least 1, or 0 for the executor's own setting")
+        AllowedHosts.parse(self.http_allow)
 
 
 class Cluster:
@@ -277,8 +283,9 @@ class Cluster:
 
     def _controller_flags(self) -> list[str]:
         threads = ["--threads", str(self.settings.threads)] if self.settings.threads else []
+        allowed = ["--http-allow", self.settings.http_allow] if self.settings.http_allow else []
         addresses = ["--hsc", self._roles["hsc"].address, "--frontend", self._roles["frontend"].address]
-        return ["--executors", str(self.settings.executors), *threads, *addresses]
+        return ["--executors", str(self.settings.executors), *threads, *allowed, *addresses]
 
     def _drain_timeout(self) -> float:
         try:

@@ -49,7 +49,9 @@ from .output import print_facts, print_json, say
 async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> int:
     """Runs until SIGINT or SIGTERM, and returns the exit code."""
     setup(read(LogSettings, {}), "atf")
-    bounds = read(ExecutorSettings, {"threads": settings.threads or None}, "executor")
+    bounds = read(
+        ExecutorSettings, {"threads": settings.threads or None, "http_allow": settings.http_allow or None}, "executor"
+    )
     lambdas = with_builtins(load_lambdas(apps), bounds)
     runtime, timing = SystemRuntime(), read(Timing, {})
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())

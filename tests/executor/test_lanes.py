@@ -25,6 +25,7 @@ from tests.executor.world import claim
 app = atf.App("l")
 gate = threading.Event()
 arrived = threading.Semaphore(0)
+kept: list[AsyncIterator[None]] = []
 mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="clean")
 
 
@@ -55,6 +56,22 @@ async def linger() -> str:
 @app.task
 async def where() -> str:
     return threading.current_thread().name
+
+
+@app.task
+async def open_something() -> None:
+    """As a library does that keeps something for as long as the loop lives."""
+
+    async def something() -> AsyncIterator[None]:
+        try:
+            while True:
+                yield
+        finally:
+            await asyncio.sleep(0)
+            arrived.release()
+
+    kept.append(something())
+    await anext(kept[-1])
 
 
 @app.task
@@ -246,3 +263,10 @@ def test_the_slowest_lambda_of_late_decides() -> None:
     assert pace.room(["short", "long"], (16, 16, 0), 1.0) == 0
     pace.ran("short", 0.001, 20.0)
     assert pace.room(["short", "long"], (16, 16, 0), 20.0) == 256
+
+
+async def test_what_lambdas_keep_open_for_the_life_of_their_loop_is_closed_with_it(bench: Bench) -> None:
+    [task] = bench.put("open_something")
+    await bench.until(lambda: task.outcome)
+    bench.lanes.close()
+    await reach(1)

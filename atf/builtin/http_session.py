@@ -1,0 +1,100 @@
+"""One HTTP session per event loop, and one exchange over it: the only module here that speaks HTTP. No cookie, no proxy of the
+environment and no redirect has a part in it.
+
+The session ends with its loop: it lives in an asynchronous generator, which whoever ends the loop closes (shutdown_asyncgens).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import aiohttp
+
+from .http_answer import MAX_BODY_BYTES, Answer
+from .http_request import Address, Request
+
+CONNECT_S = 10.0
+"""Seconds until a connection that has not come about is given up, so that another address has its turn."""
+READ_BYTES = MAX_BODY_BYTES
+"""Of a body that are read: characters take no less as JSON than they do here."""
+
+
+_kept: dict[asyncio.AbstractEventLoop, AsyncGenerator[aiohttp.ClientSession]] = {}
+"""The open sessions, each until its loop ends."""
+
+
+class NotSent(Exception):
+    """There was no connection: nothing can have been done with the request."""
+
+
+class Unanswered(Exception):
+    """The request went out, and no whole answer came back: whether it was done is unknown."""
+
+
+async def send(request: Request, address: Address, headers: dict[str, str], timeout_s: float) -> Answer:
+    """Sends a request to one address, over the session of the running loop.
+
+    Raises:
+        NotSent, Unanswered: see there.
+    """
+    session = await _session()
+    try:
+        async with session.request(
+            request.method,
+            address.url,
+            data=request.body,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=timeout_s, connect=min(CONNECT_S, timeout_s)),
+        ) as response:
+            body = await _beginning(response.content)
+            truncated = len(body) > READ_BYTES
+            if truncated:
+                response.close()  # it may have no end
+            return Answer(response.status, response.headers, body[:READ_BYTES], truncated, response.charset or "")
+    except aiohttp.ConnectionTimeoutError:
+        raise NotSent(f"{address.origin}: no connection in time") from None
+    except aiohttp.ClientSSLError:
+        raise NotSent(f"{address.origin}: no connection: TLS failed, or its certificate is not trusted") from None
+    except aiohttp.ClientConnectorError as error:
+        raise NotSent(f"{address.origin}: no connection: {error.os_error.strerror or error.os_error}") from None
+    except TimeoutError:
+        raise Unanswered(f"{address.origin}: no answer within {timeout_s:g} s") from None
+    except aiohttp.ClientResponseError as error:
+        raise Unanswered(f"{address.origin}: the answer is no HTTP: {type(error).__name__}") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unanswered(f"{address.origin}: the connection was lost: {type(error).__name__}") from None
+
+
+async def _session() -> aiohttp.ClientSession:
+    loop = asyncio.get_running_loop()
+    kept = _kept.get(loop)
+    if kept is None:
+        kept = _kept[loop] = _open(loop)
+    return await anext(kept)
+
+
+async def _open(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.ClientSession]:
+    session = aiohttp.ClientSession(
+        # How many run at once is bounded by the executor; a slow host must not keep connections from the others.
+        connector=aiohttp.TCPConnector(limit=0),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"User-Agent": "ATF", "Accept-Encoding": "identity"},
+        auto_decompress=False,
+        trust_env=False,
+    )
+    try:
+        while True:
+            yield session
+    finally:
+        del _kept[loop]
+        await session.close()
+
+
+async def _beginning(content: aiohttp.StreamReader) -> bytes:
+    """The first bytes of a body: READ_BYTES, and more if there are more."""
+    body = bytearray()
+    while len(body) <= READ_BYTES and (chunk := await content.read(READ_BYTES + 1 - len(body))):
+        body += chunk
+    return bytes(body)

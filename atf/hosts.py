@@ -1,0 +1,116 @@
+"""Which hosts the built-in lambda `atf/http` may call: an allow-list, closed by default. Pure; it resolves no name.
+
+    api.example.com          this host, at every port
+    api.example.com:8443     this host at this port alone
+    *.example.com            every host below example.com, not example.com itself
+    10.0.0.7:80  [::1]:8080  an address
+    *                        any host at all
+
+A name stands for whatever it resolves to: whoever lists one trusts its DNS. The text of a URL is brought into one form before it is
+compared, and what other programs would read as another host, such as 127.1 or 0x7f000001, is refused rather than guessed.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final, NamedTuple, Self
+
+from .errors import ConfigError, InvalidArgument
+
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+_LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_PORT: Final = re.compile(r"[0-9]{1,5}")
+_AUTHORITY: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(.*))?", re.DOTALL)
+_MAX_HOST_CHARS: Final = 253
+
+
+class _Entry(NamedTuple):
+    host: str
+    below: bool
+    """Whether it stands for the hosts below this one."""
+    port: int | None
+    """None: every port."""
+
+
+class AllowedHosts:
+    """An allow-list as it was read."""
+
+    def __init__(self, entries: tuple[_Entry, ...], *, everything: bool = False) -> None:
+        self._entries = entries
+        self._everything = everything
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads entries with commas between them.
+
+        Raises:
+            ConfigError: one is none; the message names it.
+        """
+        words = [word.strip() for word in text.split(",") if word.strip()]
+        return cls(tuple(_entry(word) for word in words if word != "*"), everything="*" in words)
+
+    def allows(self, host: str, port: int) -> bool:
+        """Whether a host, as `split_authority` gives it, may be called at a port."""
+        return self._everything or any(_fits(each, host, port) for each in self._entries)
+
+
+def split_authority(authority: str) -> tuple[str, int | None]:
+    """The host and the port of a URL's authority, the host in the one form that is compared; None: no port is named.
+
+    Raises:
+        InvalidArgument: it is neither a host's name nor an address, or the port is none.
+    """
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None:
+        raise InvalidArgument(f"{authority[:80]!r} is no host; write an IPv6 address in brackets, such as [::1]")
+    return _host(match[1]), None if match[2] is None else _port(match[2])
+
+
+def _host(text: str) -> str:
+    if text.startswith("["):
+        try:
+            if "%" in text:
+                raise ValueError
+            return f"[{ipaddress.IPv6Address(text[1:-1])}]"
+        except ValueError:
+            raise InvalidArgument(f"{text[:80]!r} is no IPv6 address") from None
+    if not text.isascii():
+        raise InvalidArgument(f"host {text[:80]!r}: write a name of other letters in its ASCII form, xn--…")
+    host = text.lower().removesuffix(".")
+    labels = host.split(".")
+    if len(host) > _MAX_HOST_CHARS or not all(_LABEL.fullmatch(label) for label in labels):
+        raise InvalidArgument(f"{text[:80]!r} is no host's name")
+    if _NUMBER.fullmatch(labels[-1]):  # as URLs are read: then the whole is an address
+        try:
+            return str(ipaddress.IPv4Address(host))
+        except ValueError:
+            raise InvalidArgument(f"host {text[:80]!r}: write an address as four decimal numbers, 127.0.0.1") from None
+    return host
+
+
+def _port(text: str) -> int:
+    if not _PORT.fullmatch(text) or not 1 <= int(text) <= 65_535:
+        raise InvalidArgument(f"port {text[:20]!r}: use 1 to 65535")
+    return int(text)
+
+
+def _entry(word: str) -> _Entry:
+    try:
+        if "/" in word or "@" in word:
+            raise InvalidArgument("name a host, such as api.example.com or api.example.com:8443, not a URL")
+        below = word.startswith("*.")
+        host, port = split_authority(word[2:] if below else word)
+        if below and (host.startswith("[") or _NUMBER.fullmatch(host.rpartition(".")[2])):
+            raise InvalidArgument("nothing lies below an address")
+    except InvalidArgument as error:
+        raise ConfigError(f"http_allow: {word[:80]!r}: {error}") from None
+    return _Entry(host, below, port)
+
+
+def _fits(entry: _Entry, host: str, port: int) -> bool:
+    if entry.port not in {None, port}:
+        return False
+    return host.endswith(f".{entry.host}") if entry.below else host == entry.host
