@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from atf.config import ExecutorSettings
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
 
@@ -58,8 +59,11 @@ def _ls(frontend: str | None, as_json: bool) -> None:
 @frontend_flag
 @as_json
 def register(apps: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
-    """Make the lambdas of an app known, so that tasks can be scheduled before an executor runs."""
-    specs = _specs(apps)
+    """Make the lambdas of an app known, and ATF's own, so that tasks can be scheduled before an executor runs."""
+    from atf.apps import load_lambdas
+    from atf.builtin import with_builtins
+
+    specs = [each.spec() for each in with_builtins(load_lambdas(apps), ExecutorSettings()).values()]
     ask(frontend, lambda stub: stub.register_lambdas(f.RegisterLambdasRequest(lambdas=specs)))
     _print_specs(specs, as_json)
 

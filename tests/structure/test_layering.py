@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROLES = ("controller", "executor", "frontend", "hsc", "store_consumer")
 SERVER_LIBRARIES = (
+    "aiohttp",
     "click",
     "croniter",
     "fakeredis",
@@ -123,6 +124,11 @@ def test_the_client_needs_no_server_library() -> None:
     code = "".join(f"import {name}\n" for name in client)
     code += "client = atf.Client('localhost:1'); client.close()\n"
     assert loads(code, without=SERVER_LIBRARIES).isdisjoint(SERVER_LIBRARIES)
+
+
+def test_an_executor_loads_no_http_library_before_it_is_used() -> None:
+    code = "import atf.builtin, atf.executor.worker_main\natf.builtin.with_builtins({}, atf.builtin.ExecutorSettings())"
+    assert "aiohttp" not in loads(code)
 
 
 def test_the_pytest_plugin_loads_without_server_libraries() -> None:
