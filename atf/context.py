@@ -1,16 +1,17 @@
-"""What a running task knows of itself: the first parameter of a handler that asks for it. Plain values, no I/O."""
+"""What a running task knows of itself: the first parameter of a handler that asks for it. Plain values; what it asks of the store, others ask."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from .errors import InvalidArgument
-from .task import MAX_PROGRESS_BYTES
+from .options import duration_us
+from .task import DEFAULT_FIRST_TIME_US, MAX_PROGRESS_BYTES, US, check_first_time
 
 _log: Final = logging.getLogger("atf.task")
 
@@ -19,6 +20,13 @@ class Flag(Protocol):
     """What tells that something has happened, such as threading.Event."""
 
     def is_set(self) -> bool: ...
+
+
+class FirstTime(Protocol):
+    """Who says whether a task is the first that asks for a key."""
+
+    def ask(self, key: str, ttl_us: int) -> bool: ...
+    async def ask_async(self, key: str, ttl_us: int) -> bool: ...
 
 
 class _Never:
@@ -61,6 +69,7 @@ class Context:
         labels: Mapping[str, str] | None = None,
         cancelled: Flag | None = None,
         progress: Callable[[str], None] | None = None,
+        first_time: FirstTime | None = None,
     ) -> None:
         self.task_id = task_id
         self.lambda_name = lambda_name
@@ -75,6 +84,7 @@ class Context:
         self.log: logging.LoggerAdapter[logging.Logger] = _TaskLog(_log, {"task_id": task_id, "lambda": lambda_name})
         self._cancelled: Flag = cancelled or _Never()
         self._progress = progress
+        self._first_time = first_time
 
     @property
     def cancelled(self) -> bool:
@@ -100,9 +110,45 @@ class Context:
         if self._progress is not None:
             self._progress(text)
 
+    def first_time(self, key: str, *, ttl: float | timedelta = DEFAULT_FIRST_TIME_US / US) -> bool:
+        """Whether this task is the first of its namespace that asks for a key: `if not ctx.first_time("charge-42"): return`.
+
+        The key belongs to the task that asked first, for `ttl`. Every run of that task gets True, so that one that was cut off
+        can be finished by the next; every other task gets False, another tick or another id among them. It does not say
+        whether the work was done, and of what a cut-off run had done already it knows nothing: for that there are `fence`, the
+        task's id, and what the target itself offers.
+
+        In an `async def` await `first_time_async`.
+
+        Args:
+            key: 1 to 255 characters that can be seen.
+            ttl: seconds or a timedelta that the key is kept from its first time on; default a day, at most 366 days.
+
+        Raises:
+            InvalidArgument: the key or the ttl breaks its rule.
+            Unavailable: there was no answer within ten seconds; the run may fail with it, and be tried again.
+            ResourceExhausted: the task store is full.
+            RuntimeError: it was called in an `async def`, and would block its loop.
+        """
+        ttl_us = _checked(key, ttl)
+        return self._first_time is None or self._first_time.ask(key, ttl_us)
+
+    async def first_time_async(self, key: str, *, ttl: float | timedelta = DEFAULT_FIRST_TIME_US / US) -> bool:
+        """Like `first_time`, in an `async def`."""
+        ttl_us = _checked(key, ttl)
+        return self._first_time is None or await self._first_time.ask_async(key, ttl_us)
+
+
+def _checked(key: str, ttl: float | timedelta) -> int:
+    ttl_us = duration_us(ttl, "ttl of first_time")
+    check_first_time(key, ttl_us)
+    return ttl_us
+
 
 def local_context(lambda_name: str) -> Context:
-    """The context of a handler that is called as a plain function: a first run that nobody times or cancels."""
+    """The context of a handler that is called as a plain function: a first run that nobody times or cancels, and the first to
+    ask for any key.
+    """
     return Context(
         task_id="local",
         lambda_name=lambda_name,

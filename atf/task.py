@@ -109,6 +109,11 @@ MAX_AHEAD_US: Final = 10 * 366 * 86_400 * US
 MAX_LABELS: Final = 16
 MAX_JOB_CHARS: Final = 255
 """Of a job\'s name, behind the slash."""
+MAX_FIRST_TIME_CHARS: Final = 255
+"""Of a key of first_time."""
+MAX_FIRST_TIME_US: Final = 366 * 86_400 * US
+"""How long such a key is kept at most: a year."""
+DEFAULT_FIRST_TIME_US: Final = 86_400 * US
 ENDED_RUNS_KEPT: Final = 10
 TOMBSTONE_US: Final = 600 * US
 """How long an id stays taken after its task finished, whatever its retention: a retried Schedule finds its own task."""
@@ -179,6 +184,20 @@ def check_job(name: str) -> str:
             f"job {name!r}: after the namespace come 1 to {MAX_JOB_CHARS} characters, and neither . nor .. alone"
         )
     return name
+
+
+def check_first_time(key: str, ttl_us: int) -> None:
+    """A key of first_time, and how long it is kept.
+
+    Raises:
+        InvalidArgument: the key is empty, too long, or has a character that nobody can see; or the time is none.
+    """
+    if not isinstance(key, str) or not 1 <= len(key) <= MAX_FIRST_TIME_CHARS or not key.isprintable():
+        raise InvalidArgument(
+            f"key of first_time {clip(repr(key), 300)}: use 1 to {MAX_FIRST_TIME_CHARS} characters that can be seen"
+        )
+    if not 0 < ttl_us <= MAX_FIRST_TIME_US:
+        raise InvalidArgument(f"ttl of first_time, {ttl_us / US:g} s: use more than 0 and at most 366 days")
 
 
 def check_id(task_id: str) -> str:

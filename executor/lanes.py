@@ -18,6 +18,7 @@ from atf.log import get_logger
 
 from .begin import Begin
 from .ends import Ends
+from .first_time import LoopPortal, Portal
 from .held import HeldTask
 from .loop_lane import LoopLane
 from .perform import Performer
@@ -28,6 +29,11 @@ _log = get_logger(duty="lanes")
 
 class Lanes(Protocol):
     """Runs tasks. Every method is called on the executor's loop."""
+
+    @property
+    def portal(self) -> Portal:
+        """The way from a lambda that runs here to the executor's loop."""
+        ...
 
     def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
         """Gets ready. `ended` takes tasks that have an outcome, and tasks without one that must not start now."""
@@ -58,6 +64,7 @@ class ThreadLanes:
     """The lanes of production."""
 
     def __init__(self, threads: int, async_tasks: int) -> None:
+        self.portal = LoopPortal()
         self._threads = ThreadLane(threads)
         self._coroutines = LoopLane(async_tasks)
         self._loop = asyncio.new_event_loop()
@@ -65,7 +72,8 @@ class ThreadLanes:
 
     def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
         self._is_async = performer.is_async
-        ends = Ends(asyncio.get_running_loop(), ended)
+        self.portal.loop = asyncio.get_running_loop()
+        ends = Ends(self.portal.loop, ended)
         self._threads.open(performer, begin, ends)
         self._coroutines.open(self._loop, performer, begin, ends)
         threading.Thread(target=self._turn, name="lane-async", daemon=True).start()
@@ -108,13 +116,14 @@ class InlineLanes:
     """Runs both kinds on the executor's own loop: a `def` is called directly, so its timeout can't cut in."""
 
     def __init__(self, async_tasks: int = 256) -> None:
+        self.portal = LoopPortal()
         self._coroutines = LoopLane(async_tasks)
         self._waiting: deque[HeldTask] = deque()
         self._called = False
 
     def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
         self._performer, self._begin = performer, begin
-        self._loop = asyncio.get_running_loop()
+        self._loop = self.portal.loop = asyncio.get_running_loop()
         self._ends = Ends(self._loop, ended)
         self._coroutines.open(self._loop, performer, begin, self._ends)
 

@@ -16,6 +16,7 @@ from atf.options import from_us
 from atf.runtime import Runtime
 from atf.task import US
 
+from .first_time import FirstTimes
 from .held import HeldTask
 from .outcome import Failed, GaveUp, Outcome, Stopped, TimedOut, describe, of_exception, of_result, reason
 
@@ -49,10 +50,12 @@ class Performer:
     Args:
         lambdas: all that this executor can run.
         runtime: clocks.
+        first_times: answers to what lambdas ask by ctx.first_time; None: each is the first.
     """
 
-    def __init__(self, lambdas: Mapping[str, Lambda], runtime: Runtime) -> None:
+    def __init__(self, lambdas: Mapping[str, Lambda], runtime: Runtime, first_times: FirstTimes | None = None) -> None:
         self._lambdas = lambdas
+        self._first_times = first_times
         self._runtime = runtime
 
     def is_async(self, task: HeldTask) -> bool:
@@ -131,6 +134,7 @@ class Performer:
             labels=dict(task.spec.labels),
             cancelled=task,
             progress=task.say,
+            first_time=None if self._first_times is None else self._first_times.of(task.task_id, task.lambda_name),
         )
 
     def _raised(self, task: HeldTask, error: BaseException) -> Outcome:

@@ -27,6 +27,7 @@ from atf.runtime import Runtime, end, happens
 
 from .begin import LastLook
 from .fetch import Fetch
+from .first_time import FirstTimes
 from .gate import Gate
 from .held import HeldTask, Ledger
 from .lanes import Lanes
@@ -83,7 +84,8 @@ class Executor:
         self._settings = settings
         self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
-        self._performer = Performer(lambdas, runtime)
+        first_times = FirstTimes(executor_id=executor_id, hsc=hsc, portal=lanes.portal, runtime=runtime)
+        self._performer = Performer(lambdas, runtime, first_times)
         self._last_look = LastLook(self.ledger, timing, runtime)
         self._gate = Gate()
         self._pace = Pace()

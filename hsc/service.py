@@ -17,7 +17,7 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
-from atf.store.types import Beat, Claimed, Held, Outcome, RunResult, Verdict
+from atf.store.types import Beat, Claimed, FirstTime, Held, Outcome, RunResult, Verdict
 from atf.task import (
     MAX_AHEAD_US,
     MAX_BATCH,
@@ -28,6 +28,8 @@ from atf.task import (
     MAX_RESULT_BYTES,
     MAX_WHY_CHARS,
     US,
+    check_first_time,
+    check_name,
     clip,
     partition_of,
 )
@@ -118,6 +120,17 @@ class HscService:
         lost = verdicts.count(Verdict.OK)
         _log.info("report_loss", executor=request.executor_id, claims=len(claims), lost=lost, why=why)
         return h.ReportLossReply(verdicts=_encoded(verdicts))
+
+    async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
+        """Says which tasks are the first that ask for their keys."""
+        _check_word("executor_id", request.executor_id)
+        _check_count("keys", len(request.keys), MAX_BATCH)
+        for each in request.keys:
+            partition_of(each.task_id, self._store.partitions)
+            check_name(each.namespace, "namespace")
+            check_first_time(each.key, each.ttl_us)
+        asked = [FirstTime(each.task_id, each.namespace, each.key, each.ttl_us) for each in request.keys]
+        return h.FirstTimeReply(first=await self._store.first_time(asked) if asked else [])
 
     def _check_lease(self, asked_us: int) -> None:
         """An executor that counts on less than it gets is safe: so a longer timeout comes into use, the HSC first."""

@@ -280,6 +280,9 @@ class HSCStub(Stub):
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
         return await self._call("ReportLoss", request, h.ReportLossReply, timeout)
 
+    async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
+        return await self._call("FirstTime", request, h.FirstTimeReply, timeout)
+
 
 class BlockingHSCStub(HSCStub):
     """api.HSC over a connection of its own, for the thread that does nothing but heartbeats."""

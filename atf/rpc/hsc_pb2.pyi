@@ -136,3 +136,29 @@ class ReportLossReply(_message.Message):
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
     verdicts: _containers.RepeatedScalarFieldContainer[Verdict]
     def __init__(self, verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ...) -> None: ...
+
+class FirstTimeKey(_message.Message):
+    __slots__ = ("task_id", "namespace", "key", "ttl_us")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TTL_US_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    namespace: str
+    key: str
+    ttl_us: int
+    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., key: _Optional[str] = ..., ttl_us: _Optional[int] = ...) -> None: ...
+
+class FirstTimeRequest(_message.Message):
+    __slots__ = ("executor_id", "keys")
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    executor_id: str
+    keys: _containers.RepeatedCompositeFieldContainer[FirstTimeKey]
+    def __init__(self, executor_id: _Optional[str] = ..., keys: _Optional[_Iterable[_Union[FirstTimeKey, _Mapping]]] = ...) -> None: ...
+
+class FirstTimeReply(_message.Message):
+    __slots__ = ("first",)
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    first: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, first: _Optional[_Iterable[bool]] = ...) -> None: ...

@@ -55,6 +55,8 @@ KEYS: Final = (
     ),
     KeySpec("atf:{p}:jobs:ended", "zset", "job that has ended -> expiry of its record"),
     KeySpec("atf:{p}:jobnames", "zset", "names of the jobs that have not ended, by name"),
+    KeySpec("atf:{p}:firsts", "hash", "key of first_time, <namespace>/<key> -> the task that asked for it first"),
+    KeySpec("atf:{p}:firsts:expiry", "zset", "key of first_time -> expiry"),
     KeySpec("rq:queue:{p}<queue>", "list", "the queue itself, in RQ's layout: ids of ENQUEUED tasks"),
     KeySpec("rq:queues", "set", "keys of the queues, RQ's registry; the only key without a tag"),
 )

@@ -31,6 +31,7 @@ from .registry import Registry
 from .types import (
     CancelResult,
     EnqueuePass,
+    FirstTime,
     OutboxRecord,
     RetryResult,
 )
@@ -271,8 +272,26 @@ class Store(Adding, Claims, Jobs, Reading, Registry):
 
         return await by_partition(ids, self._partition, call)
 
+    async def first_time(self, asked: Sequence[FirstTime]) -> list[bool]:
+        """Whether each task is the first that asks for its key. The same task again gets the same answer, while the key is kept.
+
+        Raises:
+            ResourceExhausted: the store is full.
+        """
+
+        def name(each: FirstTime) -> str:
+            return f"{each.namespace}/{each.key}"
+
+        async def call(partition: int, batch: list[FirstTime]) -> list[bool]:
+            args: list[Arg] = []
+            for each in batch:
+                args += (name(each), each.task_id, each.ttl_us)
+            return [first == 1 for first in await self._call("first_time", partition, args, demand=self.settings.floor)]
+
+        return await by_partition(asked, lambda each: self.partition_for(name(each)), call)
+
     async def sweep(self, partition: int, max_finished: int) -> int:
-        """Removes a batch of records whose retention is over; returns how many, 0 when none are left."""
+        """Removes a batch of records whose time is over; returns how many, 0 when none are left."""
         return int(await self._call("sweep", partition, [max_finished, MAX_BATCH]))
 
 

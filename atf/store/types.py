@@ -46,6 +46,15 @@ class OutboxRecord(NamedTuple):
     body: bytes
 
 
+class FirstTime(NamedTuple):
+    """A task asks whether it is the first that asks for a key."""
+
+    task_id: str
+    namespace: str
+    key: str
+    ttl_us: int  # how long the key is kept, if it is
+
+
 class EnqueuePass(NamedTuple):
     """One pass of the store consumer over one partition."""
 

@@ -6,8 +6,8 @@ import asyncio
 import contextvars
 import functools
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 from atf.executor.begin import Begin
 from atf.executor.held import HeldTask
@@ -16,8 +16,24 @@ from atf.executor.perform import Performer, timed_out
 
 from .turns import Turn
 
+R = TypeVar("R")
+
 IN_LAMBDA: Final = contextvars.ContextVar("IN_LAMBDA", default=False)
 """Set in all that a lambda starts on the loop."""
+
+
+class _Portal:
+    """The executor's loop is the lambdas' own."""
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        turn = Turn.current()
+        if turn is None:
+            work.close()
+            raise RuntimeError("this call would block the event loop that the lambda runs on: await its _async twin")
+        return turn.ask(work)
+
+    async def hop(self, work: Coroutine[Any, Any, R]) -> R:
+        return await work
 
 
 class TurnLanes:
@@ -28,6 +44,7 @@ class TurnLanes:
     """
 
     def __init__(self, most: int = 256) -> None:
+        self.portal = _Portal()
         self._most = most
         self._running = 0
         self._waiting: deque[HeldTask] = deque()

@@ -68,6 +68,9 @@ class Hsc:
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
         return await self._call("report_loss", request)  # type: ignore[no-any-return]
 
+    async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
+        raise AssertionError("a controller asks for no keys")
+
 
 class World:
     """One controller and all around it."""

@@ -13,6 +13,7 @@ import atf
 from atf.config import ExecutorSettings, Timing
 from atf.errors import AtfError
 from atf.executor.begin import Begin
+from atf.executor.first_time import LoopPortal
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.held import HeldTask
 from atf.executor.lanes import InlineLanes, Lanes
@@ -161,6 +162,8 @@ class FakeHsc:
         self.failing: dict[str, AtfError] = {}
         """By method: raised instead of an answer, until it is taken out."""
         self.refuse: Callable[[h.Result], AtfError | None] = lambda _result: None
+        self.firsts: dict[tuple[str, str], str] = {}
+        """Keys that were asked for, and by which task first."""
         self.slow: float = 0
         """Seconds a heartbeat takes."""
 
@@ -173,6 +176,16 @@ class FakeHsc:
 
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
         raise AssertionError("an executor reports no loss")
+
+    async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
+        self._fail("first_time")
+        asked = [(each.namespace, each.key) for each in request.keys]
+        return h.FirstTimeReply(
+            first=[
+                self.firsts.setdefault(key, each.task_id) == each.task_id
+                for key, each in zip(asked, request.keys, strict=True)
+            ]
+        )
 
     async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
         self.beats.append(request)
@@ -204,6 +217,7 @@ class HeldLanes:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        self.portal = LoopPortal()
         self.waiting: deque[HeldTask] = deque()
         self.running: dict[str, HeldTask] = {}
         self.cancelled: list[str] = []

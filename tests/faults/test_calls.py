@@ -15,7 +15,7 @@ from atf.rpc.server import snake_case
 from atf.task import Status
 
 from .line import LATE_S, Fault
-from .world import World, app, hopeless, of, play, step
+from .world import World, app, charge, hopeless, of, play, step
 
 
 def _methods(messages: Any, service: str) -> list[str]:
@@ -34,12 +34,15 @@ def test_a_call_between_roles_may_go_astray(method: str, fault: Fault) -> None:
     async def story(world: World) -> None:
         handles = await world.schedule(6) + await world.schedule(2, 0.3, fails=1)
         handles += await world.schedule(2, 0.3, ordering_key="k") + await world.schedule(1, 4.0, delay=1)
+        charges = await world.client.schedule_many([charge.prepare("42", fails=1) for _ in range(3)])
         await asyncio.sleep(0.5)
         world.hosts[0].crash()
         await asyncio.sleep(1.2)
         world.hosts[1].crash()
-        await world.succeed(handles)
+        await world.succeed([*handles, *charges])
         assert world.line.hits[method] > 0, "the story never calls it"
+        # The one that was the first stays so in its second attempt, and no other becomes it.
+        assert sorted([(await world.record(each)).result for each in charges]) == [b"false", b"false", b"true"]
         if fault in LATE:
             await asyncio.sleep(LATE_S + 1)
             before = [len(of(handle)) for handle in handles]

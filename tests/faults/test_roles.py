@@ -11,7 +11,7 @@ from .line import LATE_S, Fault
 from .world import H, Run, World, of, play, poison
 
 ENQUEUE_TIMEOUT = 10.0
-HSC_CALLS = {"claim_tasks", "heartbeat", "set_results", "hand_back", "report_loss"}
+HSC_CALLS = {"claim_tasks", "heartbeat", "set_results", "hand_back", "report_loss", "first_time"}
 
 
 def _now() -> float:

@@ -21,7 +21,7 @@ from atf.store.types import RestoredTask
 from atf.task import US, Status
 
 from .line import Fault
-from .world import PARTITIONS, TIMING, H, World, app, hopeless, of, play, step
+from .world import PARTITIONS, TIMING, H, World, app, charge, hopeless, of, play, step
 
 VERBS: Final = sorted(
     path.stem for path in (Path(atf.store.__file__).parent / "lua").glob("*.lua") if path.stem != "common"
@@ -32,6 +32,7 @@ async def _a_day(world: World) -> None:
     """Uses every verb."""
     handles = await world.schedule(5) + await world.schedule(2, 0.2, fails=1)
     handles += await world.schedule(1, 5.0, delay=1)
+    charges = await world.client.schedule_many([charge.prepare("42", fails=1) for _ in range(3)])
     (short,) = await world.schedule(1, 0.1, retention=2)
     await asyncio.sleep(0.5)
     world.hosts[0].crash()
@@ -39,6 +40,8 @@ async def _a_day(world: World) -> None:
     world.hosts[1].crash()
     await _desk_work(world)
     await world.succeed(handles)
+    await world.succeed(charges)
+    assert sorted([(await world.record(each)).result for each in charges]) == [b"false", b"false", b"true"]
     await _restore(world)
     async with asyncio.timeout(60):
         while await world.store.get([short.id]) != [None]:

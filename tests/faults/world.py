@@ -101,6 +101,20 @@ async def hopeless(ctx: atf.Context) -> None:
         raise atf.Fatal("no use")
 
 
+@app.task(max_attempts=5, backoff=atf.Backoff(1, jitter=0))
+async def charge(ctx: atf.Context, key: str, fails: int = 0) -> bool:
+    """Whether it is the first for the key. Its first attempts fail after they have asked."""
+    run = _started(ctx)
+    try:
+        first = await ctx.first_time_async(key)
+        if ctx.attempt <= fails:
+            raise RuntimeError(f"attempt {ctx.attempt} fails")
+        run.ok = True
+        return first
+    finally:
+        run.end = asyncio.get_running_loop().time()
+
+
 @app.task
 async def poison(ctx: atf.Context) -> None:
     """Ends its executor's process each time."""

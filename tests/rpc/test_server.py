@@ -23,7 +23,7 @@ class Idle:
     async def _unused(self, request: object) -> object:
         raise AssertionError(request)
 
-    claim_tasks = heartbeat = set_results = hand_back = report_loss = _unused
+    claim_tasks = heartbeat = set_results = hand_back = report_loss = first_time = _unused
 
 
 async def test_health_follows_the_role() -> None:

@@ -110,6 +110,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     world = World(store, clock)
     await whole_life(world)
     await world.jobs()
+    await world.firsts()
     await told.end()
     return told
 

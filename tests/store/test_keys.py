@@ -77,6 +77,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await look()
     await world.store.retry(["0-d"])
     await world.jobs()
+    await world.firsts()
     await look()
     world.clock.advance(60)
     await world.pop()
@@ -152,7 +153,7 @@ del LUA["common"]
 HEADERS = {
     verb: "\n".join(takewhile(lambda line: line.startswith("--"), text.splitlines())) for verb, text in LUA.items()
 }
-CREATING = {"schedule", "schedule_job", "register", "restore", "tick"}
+CREATING = {"first_time", "schedule", "schedule_job", "register", "restore", "tick"}
 """The verbs that a full store refuses; all others must go on, or it could not drain."""
 
 

@@ -14,7 +14,19 @@ from typing import Any
 from atf.store import keys
 from atf.store.library import FULL_REVISIT_US
 from atf.store.store import Store
-from atf.store.types import Beat, Claimed, Held, NewJob, NewTask, Outcome, RunResult, TaskRecord, Tick, Verdict
+from atf.store.types import (
+    Beat,
+    Claimed,
+    FirstTime,
+    Held,
+    NewJob,
+    NewTask,
+    Outcome,
+    RunResult,
+    TaskRecord,
+    Tick,
+    Verdict,
+)
 from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, US, Status
 
 EPOCH_US = 1_700_000_000 * US
@@ -312,6 +324,20 @@ class World:
     async def queued(self, queue: str = QUEUE, partition: int = 0) -> list[str]:
         """The ids that stand in a queue, front first."""
         return (await dump(self.store)).list(f"rq:queue:{keys.rq_name(partition, queue)}")
+
+    async def first(self, task_id: str, key: str = "charge", seconds: float = 60, namespace: str = "shop") -> bool:
+        """Whether a task is the first that asks for a key."""
+        (first,) = await self.store.first_time([FirstTime(task_id, namespace, key, round(seconds * US))])
+        return first
+
+    async def firsts(self) -> None:
+        """Keys in both partitions, each asked for by two tasks; one has expired, and is swept."""
+        asked = [FirstTime(f"0-{task}", "shop", f"key {number}", US) for task in "ab" for number in range(8)]
+        assert await self.store.first_time(asked) == [True] * 8 + [False] * 8
+        assert await self.first("0-a", "short", 0.000001)
+        self.clock.advance(0.000001)
+        for partition in range(self.store.partitions):
+            await self.store.sweep(partition, 1_000_000)
 
     async def jobs(self) -> None:
         """Everything that can happen to jobs: afterwards one has ended, one is paused, and one waits for its next tick."""

@@ -155,6 +155,12 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("claims", "token", "nonce"): _ANY,
         ("why",): _ANY,
     },
+    "HSC.FirstTime": {
+        ("executor_id",): _EXECUTOR,
+        ("keys", "task_id"): Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}"), "task id"),
+        ("keys", "namespace"): Rule(_must(_NAME), "namespace"),
+        ("keys", "key"): Rule(lambda text: OK if 1 <= len(text) <= 255 and text.isprintable() else INVALID, "key"),
+    },
     "StoreConsumer.Poll": {},
     "Controller.NextWork": {
         ("executor_id",): Rule(_must(_NAME), "executor_id"),

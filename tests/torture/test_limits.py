@@ -19,6 +19,7 @@ from atf.task import (
     MAX_AHEAD_US,
     MAX_BATCH,
     MAX_ERROR_BYTES,
+    MAX_FIRST_TIME_US,
     MAX_HELD,
     MAX_NONCE_CHARS,
     MAX_PAYLOAD_BYTES,
@@ -55,6 +56,10 @@ def _spec(**fields: Any) -> Message:
 def _next_work(w: World, **fields: Any) -> Message:
     given = {"executor_id": "e", "max_tasks": 1, "lambdas": [LAMBDA], "boot_id": w.runtime.boot_id(), **fields}
     return c.NextWorkRequest(**given)
+
+
+def _first(ttl_us: int = 1) -> h.FirstTimeKey:
+    return h.FirstTimeKey(task_id="0-a", namespace="n", key="k", ttl_us=ttl_us)
 
 
 def _ref(number: int) -> t.ClaimRef:
@@ -159,6 +164,16 @@ BOUNDS = {
         MAX_HELD,
         "claims",
     ),
+    "keys of first_time": Bound(
+        "FirstTime", lambda w, n: h.FirstTimeRequest(executor_id="e", keys=[_first()] * n), 0, MAX_BATCH, "keys"
+    ),
+    "a ttl of first_time": Bound(
+        "FirstTime",
+        lambda w, n: h.FirstTimeRequest(executor_id="e", keys=[_first(ttl_us=n)]),
+        1,
+        MAX_FIRST_TIME_US,
+        "ttl",
+    ),
     "an executor": Bound("NextWork", lambda w, n: _next_work(w, executor_id="x" * n), 1, 64, "executor_id"),
     "tasks of an answer": Bound("NextWork", lambda w, n: _next_work(w, max_tasks=n), 1, MAX_BATCH, "max_tasks"),
     "lambdas of an executor": Bound(
@@ -167,7 +182,7 @@ BOUNDS = {
     "an acknowledgement": Bound("NextWork", lambda w, n: _next_work(w, ack=n), 0, MAX_ACK, "ack"),
 }
 SERVICE = {"NextWork": "Controller"} | dict.fromkeys(
-    ("ClaimTasks", "Heartbeat", "SetResults", "HandBack", "ReportLoss"), "HSC"
+    ("ClaimTasks", "Heartbeat", "SetResults", "HandBack", "ReportLoss", "FirstTime"), "HSC"
 )
 
 

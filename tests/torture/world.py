@@ -286,6 +286,11 @@ class _Valid:
         return h.HandBackRequest(executor_id=EXECUTOR, claims=[w.held], unclaimed=[w.new])
 
     @staticmethod
+    def HSC_FirstTime(w: World) -> Message:  # noqa: N802
+        asked = h.FirstTimeKey(task_id=w.held.task_id, namespace="photos", key=w.fresh(), ttl_us=60_000_000)
+        return h.FirstTimeRequest(executor_id=EXECUTOR, keys=[asked])
+
+    @staticmethod
     def HSC_ReportLoss(w: World) -> Message:  # noqa: N802
         return h.ReportLossRequest(executor_id=EXECUTOR, claims=[w.held], why="killed", shared=True)
 

@@ -40,5 +40,11 @@ register('sweep', {'allow-oom'}, function(keys, args)
   local old = redis.call('ZRANGE', P .. ':tombs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
   for _, id in ipairs(old) do redis.call('DEL', task_key(P, id)) end
   if #old > 0 then redis.call('ZREM', P .. ':tombs', unpack(old)) end
-  return swept + #old
+  swept = swept + #old
+  local firsts = redis.call('ZRANGE', P .. ':firsts:expiry', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
+  if #firsts > 0 then
+    redis.call('HDEL', P .. ':firsts', unpack(firsts))
+    redis.call('ZREM', P .. ':firsts:expiry', unpack(firsts))
+  end
+  return swept + #firsts
 end)
