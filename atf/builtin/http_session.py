@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Final
 
 import aiohttp
 
 from .http_answer import MAX_BODY_BYTES, Answer
 from .http_request import Address, Request
 
-CONNECT_S = 10.0
-"""Seconds until a connection that has not come about is given up, so that another address has its turn."""
-READ_BYTES = MAX_BODY_BYTES
+CONNECT_S: Final = 10.0
+"""Seconds until a connection that has not come about is given up, so that another address has its turn; half of a request's
+timeout where that is shorter, since of one that ends with the timeout nobody could say whether anything was sent."""
+READ_BYTES: Final = MAX_BODY_BYTES
 """Of a body that are read: characters take no less as JSON than they do here."""
 
 
@@ -46,7 +48,7 @@ async def send(request: Request, address: Address, headers: dict[str, str], time
             data=request.body,
             headers=headers,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=timeout_s, connect=min(CONNECT_S, timeout_s)),
+            timeout=aiohttp.ClientTimeout(total=timeout_s, connect=min(CONNECT_S, timeout_s / 2)),
         ) as response:
             body = await _beginning(response.content)
             truncated = len(body) > READ_BYTES
