@@ -13,6 +13,8 @@ from atf.config import ExecutorSettings
 from atf.errors import ConfigError
 from atf.lambdas import Lambda
 
+from . import dapr
+
 NAMESPACE: Final = "atf"
 
 
@@ -26,4 +28,5 @@ def with_builtins(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorSet
         if name.startswith(f"{NAMESPACE}/"):
             raise ConfigError(f"lambda {name}: the namespace {NAMESPACE!r} is ATF's own; give the app another one")
     app = App(NAMESPACE)
+    dapr.add(app, settings)
     return dict(sorted({**lambdas, **app.lambdas}.items()))

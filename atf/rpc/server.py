@@ -30,7 +30,7 @@ from atf.errors import AtfError, ConfigError, Internal, InvalidArgument
 from atf.log import get_logger
 from atf.task import clip
 
-from .failure import DETAILS_KEY, DOMAIN, MAX_MESSAGE_BYTES
+from .failure import DETAILS_KEY, MAX_MESSAGE_BYTES
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # Off: with it two processes share a port in silence, and half of the calls go to the one that was forgotten.
@@ -45,7 +45,7 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 MAX_SENTENCE_BYTES: Final = 1_000
 """Of an error's sentence: it travels twice in HTTP/2 headers, which hold 8 KiB, and once of these with three bytes for one."""
 
-Method = Callable[[Message], Awaitable[Message]]
+Method = Callable[..., Awaitable[Message]]
 
 _log = get_logger()
 
@@ -58,6 +58,8 @@ class Service:
     logic: object
     name: str = ""
     """What callers call it, "package.Service"; empty: as the descriptor does. Reflection tells only of those."""
+    metadata: bool = False
+    """Whether its methods also take what came along with the request, as a second argument: a Mapping of texts."""
 
 
 class Server:
@@ -94,8 +96,7 @@ async def serve(listen: str, services: Sequence[Service], *, serving: bool = Tru
     Raises:
         ConfigError: it can't listen there; the message says why and what to change.
     """
-    host, port = split_address(listen)
-    await _probe(host, port)
+    host, _ = await free_address(listen)
     server = grpc.aio.server(options=SERVER_OPTIONS)
     for service in services:
         server.add_generic_rpc_handlers((_handlers(service),))
@@ -114,7 +115,22 @@ async def serve(listen: str, services: Sequence[Service], *, serving: bool = Tru
     return built
 
 
-def split_address(listen: str) -> tuple[str, int]:
+async def free_address(listen: str, setting: str = "listen") -> tuple[str, int]:
+    """The host and the port of an address, on which nobody listened a moment ago.
+
+    Args:
+        listen: host:port.
+        setting: the name of the setting that says so, for messages.
+
+    Raises:
+        ConfigError: it is not host:port, or nobody can listen there; the message says why and what to change.
+    """
+    host, port = split_address(listen, setting)
+    await _probe(host, port, setting)
+    return host, port
+
+
+def split_address(listen: str, setting: str = "listen") -> tuple[str, int]:
     """The host, in brackets if it is of IPv6, and the port.
 
     Raises:
@@ -122,20 +138,20 @@ def split_address(listen: str) -> tuple[str, int]:
     """
     host, colon, port = listen.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f"listen = {listen!r}: write host:port, such as 127.0.0.1:7401; port 0 takes a free one")
+        raise ConfigError(f"{setting} = {listen!r}: write host:port, such as 127.0.0.1:7401; port 0 takes a free one")
     return host, int(port)
 
 
-async def _probe(host: str, port: int) -> None:
+async def _probe(host: str, port: int, setting: str) -> None:
     """Binds the address once, since gRPC says only that it could not, not why."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:  # ValueError: a name that no resolver takes
-        raise _refusal(host, port, error) from None
+        raise _refusal(host, port, setting, error) from None
     errors = [failed for each in found if (failed := _bind_error(*each)) is not None]
     taken = [error for error in errors if error.errno == errno.EADDRINUSE]
     if taken or len(errors) == len(found):  # "localhost" may have an address of IPv6 that the machine lacks
-        raise _refusal(host, port, (taken or errors)[0])
+        raise _refusal(host, port, setting, (taken or errors)[0])
 
 
 def _bind_error(family: int, kind: int, protocol: int, _name: str, address: Any) -> OSError | None:
@@ -151,13 +167,13 @@ def _bind_error(family: int, kind: int, protocol: int, _name: str, address: Any)
     return None
 
 
-def _refusal(host: str, port: int, error: OSError | ValueError) -> ConfigError:
+def _refusal(host: str, port: int, setting: str, error: OSError | ValueError) -> ConfigError:
     taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
     why = f"port {port} is in use by another process" if taken else (getattr(error, "strerror", "") or str(error))
     choose = "Stop what holds it, or choose another address" if taken else "Choose another address"
     return ConfigError(
         f"can't listen on {host}:{port}: {why}. {choose} with"
-        " --listen HOST:PORT (or ATF_LISTEN, or `listen` in atf.toml); port 0 takes a free one"
+        f" --{setting.replace('_', '-')} HOST:PORT (or ATF_{setting.upper()}, or `{setting}` in atf.toml); port 0 takes a free one"
     )
 
 
@@ -167,12 +183,12 @@ def _refusal(host: str, port: int, error: OSError | ValueError) -> ConfigError:
 def _handlers(service: Service) -> Any:
     return grpc.method_handlers_generic_handler(
         service.name or service.descriptor.full_name,
-        {name: _handler(method, service.logic) for name, method in service.descriptor.methods_by_name.items()},
+        {name: _handler(method, service) for name, method in service.descriptor.methods_by_name.items()},
     )
 
 
-def _handler(method: MethodDescriptor, logic: object) -> Any:
-    answer: Method = getattr(logic, snake_case(method.name))
+def _handler(method: MethodDescriptor, service: Service) -> Any:
+    answer: Method = getattr(service.logic, snake_case(method.name))
     message = GetMessageClass(method.input_type)
 
     def decoded(data: bytes) -> Message:
@@ -184,7 +200,8 @@ def _handler(method: MethodDescriptor, logic: object) -> Any:
 
     async def handle(data: bytes, context: Any) -> Message:
         try:
-            return await answer(decoded(data))
+            more = (_texts(context.invocation_metadata()),) if service.metadata else ()
+            return await answer(decoded(data), *more)
         except AtfError as error:
             # Not the error itself: its traceback holds this call, which would hold the error, and with it what was sent.
             failure = _failure(error)
@@ -200,6 +217,11 @@ def _handler(method: MethodDescriptor, logic: object) -> Any:
     )
 
 
+def _texts(metadata: Sequence[tuple[str, str | bytes]] | None) -> dict[str, str]:
+    """What came along with a request, without what is no text."""
+    return {key: value for key, value in metadata or () if isinstance(value, str)}
+
+
 def snake_case(name: str) -> str:
     """The Python name of an RPC: ScheduleMany is schedule_many."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
@@ -212,7 +234,7 @@ def _failure(error: AtfError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, by
 
 def _details(error: AtfError) -> bytes:
     detail = AnyMessage()
-    detail.Pack(ErrorInfo(reason=error.reason, domain=DOMAIN))
+    detail.Pack(ErrorInfo(reason=error.reason, domain=error.domain))
     number: int = grpc.StatusCode[error.code].value[0]
     status = Status(code=number, message=_sentence(error), details=[detail])
     return bytes(status.SerializeToString())
