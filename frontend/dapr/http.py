@@ -8,10 +8,12 @@ A thin adapter: JSON in, one call of DaprRuntime, JSON out.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import json
+import math
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
 from aiohttp import web
 from google.protobuf import json_format, struct_pb2, wrappers_pb2
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -20,7 +22,8 @@ from google.protobuf.message import DecodeError
 from atf.errors import AtfError, Internal, InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc.server import free_address
+from atf.rpc.server import MAX_SENTENCE_BYTES, free_address
+from atf.task import clip
 
 from .runtime import APP_ID, DOMAIN, NAME_EMPTY, NAME_IN_BODY, SCHEDULE, DaprRuntime
 
@@ -129,9 +132,27 @@ def _metadata(request: web.Request) -> Mapping[str, str]:
 def _body(sent: bytes) -> d.JobBody:
     """What a job's description says."""
     try:
-        return json_format.Parse(sent.decode(), d.JobBody())
-    except (json_format.ParseError, UnicodeDecodeError, RecursionError, ValueError, TypeError) as error:
+        said = json.loads(sent.decode(), object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
+        return json_format.ParseDict(said, d.JobBody())
+    except RecursionError:
+        raise InvalidArgument("the body is no job in JSON: it is nested too deeply").said_as(SCHEDULE, DOMAIN) from None
+    except (json_format.ParseError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidArgument(f"the body is no job in JSON: {error}").said_as(SCHEDULE, DOMAIN) from None
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{max(names, key=names.count)!r} stands there twice")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is no number that JSON has")
+    return number
 
 
 def _shown(job: d.Job) -> dict[str, Any]:
@@ -140,7 +161,7 @@ def _shown(job: d.Job) -> dict[str, Any]:
     data.CopyFrom(job.data)
     job.ClearField("data")
     shown: dict[str, Any] = json_format.MessageToDict(job)
-    if data.Is(struct_pb2.Value.DESCRIPTOR) or data.type_url:
+    if data.type_url or data.value:
         shown["data"] = _shown_data(data)
     return shown
 
@@ -149,10 +170,26 @@ def _shown_data(data: AnyMessage) -> Any:
     value = struct_pb2.Value()
     try:
         if data.Unpack(value):
-            return json_format.MessageToDict(value) if value.WhichOneof("kind") else None
+            return _plain(value)
         return json_format.MessageToDict(data)
     except (TypeError, DecodeError, ValueError):  # a type that is the application's alone
-        return {"@type": data.type_url, "value": msgspec.to_builtins(data.value)}
+        return {"@type": data.type_url, "value": b64encode(data.value).decode()}
+
+
+def _plain(value: struct_pb2.Value) -> Any:
+    """A value as it was sent: whole numbers are doubles in between."""
+    match value.WhichOneof("kind"):
+        case "number_value":
+            number = value.number_value
+            return int(number) if number.is_integer() and abs(number) < 1 << 53 else number
+        case "list_value":
+            return [_plain(each) for each in value.list_value.values]
+        case "struct_value":
+            return {name: _plain(each) for name, each in value.struct_value.fields.items()}
+        case None | "null_value":
+            return None
+        case kind:
+            return getattr(value, kind)
 
 
 @web.middleware
@@ -175,4 +212,5 @@ async def _errors(request: web.Request, handler: Callable[[web.Request], Awaitab
 
 def _refusal(status: int, reason: str, sentence: str) -> web.Response:
     details = [{"@type": _ERROR_INFO, "reason": reason, "domain": DOMAIN}]
-    return web.json_response({"errorCode": reason, "message": sentence, "details": details}, status=status)
+    body = {"errorCode": reason, "message": clip(sentence, MAX_SENTENCE_BYTES), "details": details}
+    return web.json_response(body, status=status)

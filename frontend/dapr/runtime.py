@@ -61,12 +61,12 @@ class DaprRuntime:
                 raise InvalidArgument("schedule: give one, or a due_time, or both").said_as(SCHEDULE_EMPTY, DOMAIN)
             policy = job.failure_policy if job.HasField("failure_policy") else None
             spec = job_spec(name, DELIVER, job, job.data, policy)
+            made = f.ScheduleJobRequest(job=spec, overwrite=request.overwrite)
             try:
-                await self._frontend.schedule_job(f.ScheduleJobRequest(job=spec, overwrite=request.overwrite))
-            except UnknownLambda:
-                raise FailedPrecondition(
-                    f"nobody could bring the job to its app: the lambda {DELIVER} is not known yet. Start an executor first"
-                ) from None
+                await self._frontend.schedule_job(made)
+            except UnknownLambda:  # no executor has started yet; whichever does will know it
+                await self._frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=DELIVER)]))
+                await self._frontend.schedule_job(made)
         return d.ScheduleJobResponse()
 
     async def get_job(self, request: d.GetJobRequest, metadata: Metadata) -> d.GetJobResponse:
