@@ -94,17 +94,18 @@ class Way:
 
 @pytest.fixture
 def way(monkeypatch: pytest.MonkeyPatch) -> Way:
+    made = Way()
+
     class NoPauses:
         def __init__(self, *_: Any, **__: Any) -> None: ...
 
         def next(self) -> float:
-            way.now += 100
+            made.now += 100
             return 0
 
-    way = Way()
-    monkeypatch.setattr(dapr, "_now", lambda: way.now)
+    monkeypatch.setattr(dapr, "_now", lambda: made.now)
     monkeypatch.setattr(dapr, "Pauses", NoPauses)
-    return way
+    return made
 
 
 @pytest.fixture

@@ -66,6 +66,12 @@ def _job(otherwise: grpc.StatusCode) -> Rule:
     return Rule(code, "job")
 
 
+def _dapr_job(otherwise: grpc.StatusCode) -> Rule:
+    """An application's name for a job."""
+    within = _job(otherwise).code
+    return Rule(lambda text: within(f"dapr.orders/{text}") if text else INVALID, "name" if otherwise is OK else "")
+
+
 _TIMING: Final[dict[Path, Rule]] = {
     ("job", "schedule"): Rule(lambda _: INVALID, "schedule"),
     ("job", "due_time"): Rule(lambda _: INVALID, "due_time"),
@@ -125,6 +131,17 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.ResumeJob": {("name",): _job(NOT_FOUND)},
     "Frontend.RunJobNow": {("name",): _job(NOT_FOUND), ("task_id",): _ID},
     "Frontend.PreviewSchedule": {**_TIMING, **{("job", *each.split(".")): _ANY for each in _UNREAD}},
+    "Frontend.FindDaprApp": {("app_id",): Rule(_must(r"[A-Za-z0-9._-]{1,59}", NOT_FOUND), "app id")},
+    "Dapr.ScheduleJob": {
+        **{path: rule for path, rule in _TIMING.items() if path[1] in {"schedule", "due_time", "ttl"}},
+        ("job", "name"): _dapr_job(OK),
+        ("job", "data", "type_url"): _ANY,
+        ("job", "data", "value"): _ANY,  # test_limits.py has its size
+    },
+    "Dapr.GetJob": {("name",): _dapr_job(NOT_FOUND)},
+    "Dapr.ListJobs": {},
+    "Dapr.DeleteJob": {("name",): _dapr_job(OK)},
+    "Dapr.DeleteJobsByPrefix": {("name_prefix",): Rule(_at_most(320 - len("dapr.orders/")), "prefix")},
     "HSC.ClaimTasks": {
         ("executor_id",): _EXECUTOR,
         ("nonce",): Rule(_must(r"[!-~]{1,64}"), "nonce"),

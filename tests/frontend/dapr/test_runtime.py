@@ -251,7 +251,7 @@ async def test_the_first_job_needs_no_executor_to_have_started(bench: Bench) -> 
 
 
 async def test_a_job_made_by_another_door_is_shown_as_far_as_it_can_be(bench: Bench) -> None:
-    task = t.TaskSpec(**{"lambda": "photos/thumbnail", "payload": b'{"a": 1}'})
+    task = t.TaskSpec(**{"lambda": "photos/thumbnail"}, payload=b'{"a": 1}')  # type: ignore[arg-type]
     spec = j.JobSpec(name="dapr.orders/report", task=task, schedule="@daily")
     await bench.frontend.schedule_job(f.ScheduleJobRequest(job=spec))
     assert await read(bench) == d.Job(name="report", schedule="@daily", data=AnyMessage())
