@@ -139,12 +139,14 @@ def _fake_server() -> Any:
 def _announce(doors: Doors, apps: Sequence[str], as_json: bool) -> None:
     where = {"frontend": doors.address}
     if as_json:
-        print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where})
+        also = {"dapr_http": doors.dapr_http} if doors.dapr_http else {}
+        print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where, **also})
         return
     print_facts(
         [
             ("task store", "in memory: nothing survives the end of this process"),
             *where.items(),
+            ("Dapr's HTTP API", doors.dapr_http),
             ("apps", ", ".join(apps)),
         ]
     )

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from atf.errors import InvalidArgument
 from atf.frontend.jobs import MAX_RETRIES
@@ -51,14 +51,14 @@ class Policy(Protocol):
     def WhichOneof(self, oneof_group: str, /) -> str | None: ...  # noqa: N802  as protobuf has it
 
 
-def job_spec(name: str, to: str, asked: Timing, data: AnyMessage, policy: Policy | None) -> j.JobSpec:
+def job_spec(name: str, to: str, asked: Timing, data: Message, policy: Policy | None) -> j.JobSpec:
     """A job as ATF has it.
 
     Args:
         name: of the job, "namespace/name".
         to: the lambda that brings its ticks to their target.
         asked: when it ticks.
-        data: what the target gets with each tick.
+        data: what the target gets with each tick: an Any.
         policy: what becomes of a tick that fails; None: it does not say.
 
     Raises:
@@ -120,7 +120,7 @@ def _interval_us(constant: Constant) -> int:
     """Microseconds; without an interval a tick is tried again at once."""
     interval = constant.interval
     us = interval.seconds * US + round(interval.nanos / 1_000)
-    if not 0 <= us <= MAX_AHEAD_US or interval.nanos < 0:
+    if not 0 <= us <= MAX_AHEAD_US:
         raise InvalidArgument(
             f"failure_policy.constant.interval: {interval.seconds} s and {interval.nanos} ns; give 0 s to ten years"
         )
