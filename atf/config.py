@@ -160,12 +160,20 @@ class FrontendSettings:
     dapr_http: str = setting(
         "", "host:port to serve Dapr's HTTP API on, for jobs; port 0 takes a free one; empty: it is not served"
     )
+    dapr_hosts: str = setting(
+        "",
+        "host:port of frontends, with commas between them, that Dapr's sidecars are told to take for scheduler hosts; default this"
+        " one's own address",
+    )
 
     def __post_init__(self) -> None:
         _within(self, "max_attempts_cap", 1, (1 << 31) - 1)
         _ = self.dapr_apps
         if self.dapr_app_id:
             _app_id("dapr_app_id", self.dapr_app_id)
+        for each in self.told_hosts:
+            if not _ADDRESS.fullmatch(each):
+                raise ConfigError(f"dapr_hosts = {each[:80]!r}: write HOST:PORT, such as atf-frontend-0.atf:7401")
 
     @property
     def dapr_apps(self) -> dict[str, str]:
@@ -183,6 +191,11 @@ class FrontendSettings:
                 raise ConfigError(f"dapr_app: the app {app_id!r} has two addresses; give it one")
             found[app_id] = address
         return found
+
+    @property
+    def told_hosts(self) -> tuple[str, ...]:
+        """`dapr_hosts`, one by one."""
+        return tuple(each.strip() for each in self.dapr_hosts.split(",") if each.strip())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Final
 from atf.config import FrontendSettings, LogSettings, StoreSettings, Timing
 from atf.process import Process, run_role
 
+from .dapr.scheduler import SchedulerService
 from .doors import Doors
 from .service import FrontendService
 
@@ -20,7 +21,8 @@ def main(settings: FrontendSettings, store: StoreSettings, timing: Timing, logs:
     async def body(process: Process) -> None:
         opened = await process.open_store(store, timing)
         service = FrontendService(store=opened, settings=settings, runtime=process.runtime)
-        doors = await Doors.open(service, settings, DRAIN_S)
+        scheduler = SchedulerService(frontend=service, store=opened, timing=timing, runtime=process.runtime)
+        doors = await Doors.open(service, scheduler, settings, DRAIN_S)
         process.ready(doors.address, dapr_http=doors.dapr_http)
         await process.stopping.wait()
         await doors.close()

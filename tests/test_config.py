@@ -178,3 +178,11 @@ def test_a_malformed_app_of_dapr_s_is_refused(text: str, says: str) -> None:
 def test_a_malformed_id_of_nameless_calls_is_refused() -> None:
     with pytest.raises(ConfigError, match="dapr_app_id: app id 'a b'"):
         FrontendSettings(dapr_app_id="a b")
+
+
+def test_hosts_for_dapr_are_addresses_with_commas_between_them() -> None:
+    assert FrontendSettings(dapr_hosts="a:1, [::1]:2,").told_hosts == ("a:1", "[::1]:2")
+    assert FrontendSettings().told_hosts == ()
+    for text in ("a", "http://a:1", "a:b", "a:1;b:2"):
+        with pytest.raises(ConfigError, match="dapr_hosts"):
+            FrontendSettings(dapr_hosts=text)

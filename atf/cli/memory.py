@@ -30,6 +30,7 @@ from atf.executor.heartbeat import Heartbeats
 from atf.executor.lanes import ThreadLanes
 from atf.executor.table import Table
 from atf.executor.worker import Executor
+from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.doors import Doors
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
@@ -56,7 +57,8 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     listening = read(FrontendSettings, {}, "frontend")
     frontend = FrontendService(store=store, settings=listening, runtime=runtime)
     listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
-    doors = await Doors.open(frontend, replace(listening, listen=listen), grace=1.0)
+    scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
+    doors = await Doors.open(frontend, scheduler, replace(listening, listen=listen), grace=1.0)
     executor_flags = {"threads": settings.threads or None, "frontend": doors.address}
     bounds = read(ExecutorSettings, executor_flags, "executor")
     lambdas = with_builtins(theirs, bounds)

@@ -1,8 +1,9 @@
 """The answering side of gRPC: one server for any services of ours, with health, reflection and rich errors.
 
-A service is an object with one `async def` per method, named in snake_case, that takes the request and returns the reply
-or raises AtfError. This module is the thin adapter around it; a role's logic never sees a gRPC type. When a caller
-gives up, the method is cancelled.
+A service is an object with one method per RPC, named in snake_case. Most are an `async def` that takes the request and returns
+the reply. Where callers stream, it takes an async iterator of requests; where it streams, it is an async generator of replies, and
+its end is that of the stream. All of them raise AtfError. This module is the thin adapter around them; a role's logic never sees a
+gRPC type. When a caller gives up, or is gone, the method is cancelled.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import asyncio
 import errno
 import re
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,12 +42,14 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # Allows the callers' keepalive (channel.py); otherwise a quiet long poll is answered with "too many pings".
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    # Notices a caller whose host is gone: a stream to it would stay open for ever, with all that was given to it.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
 )
 
 MAX_SENTENCE_BYTES: Final = 1_000
 """Of an error's sentence: it travels twice in HTTP/2 headers, which hold 8 KiB, and once of these with three bytes for one."""
-
-Method = Callable[..., Awaitable[Message]]
 
 _log = get_logger()
 
@@ -59,7 +63,7 @@ class Service:
     name: str = ""
     """What callers call it, "package.Service"; empty: as the descriptor does. Reflection tells only of those."""
     metadata: bool = False
-    """Whether its methods also take what came along with the request, as a second argument: a Mapping of texts."""
+    """Whether its unary methods also take what came along with the request, as a second argument: a Mapping of texts."""
 
 
 class Server:
@@ -188,33 +192,56 @@ def _handlers(service: Service) -> Any:
 
 
 def _handler(method: MethodDescriptor, service: Service) -> Any:
-    answer: Method = getattr(service.logic, snake_case(method.name))
-    message = GetMessageClass(method.input_type)
+    answer = getattr(service.logic, snake_case(method.name))
+    encode = GetMessageClass(method.output_type).SerializeToString
+    if not method.server_streaming:
+        assert not method.client_streaming, "no service of ours has that"
+        return grpc.unary_unary_rpc_method_handler(_unary(method, answer, service.metadata), response_serializer=encode)
+    kind = grpc.stream_stream_rpc_method_handler if method.client_streaming else grpc.unary_stream_rpc_method_handler
+    return kind(_streaming(method, answer), response_serializer=encode)
 
-    def decoded(data: bytes) -> Message:
-        # Not by gRPC: it would call bytes that can't be read INTERNAL, and log a traceback for each.
-        try:
-            return message.FromString(data)
-        except DecodeError as error:
-            raise InvalidArgument(f"{method.name}: what was sent is no {message.DESCRIPTOR.name}: {error}") from None
 
+def _unary(method: MethodDescriptor, answer: Callable[..., Awaitable[Message]], metadata: bool) -> Any:
     async def handle(data: bytes, context: Any) -> Message:
         try:
-            more = (_texts(context.invocation_metadata()),) if service.metadata else ()
-            return await answer(decoded(data), *more)
-        except AtfError as error:
-            # Not the error itself: its traceback holds this call, which would hold the error, and with it what was sent.
-            failure = _failure(error)
+            more = (_texts(context.invocation_metadata()),) if metadata else ()
+            return await answer(_decoded(method, data), *more)
         except Exception as error:  # noqa: BLE001  a bug in one call is its caller's INTERNAL, not the server's end
-            _log.exception("call failed", method=method.full_name, error=type(error).__name__)
-            failure = _failure(Internal(f"{method.name} failed inside the server; its log has the details"))
+            # Not the error itself: its traceback holds this call, which would hold the error, and with it what was sent.
+            failure = _failure(method, error)
         await context.abort(*failure)
         raise AssertionError("abort raises")
 
-    return grpc.unary_unary_rpc_method_handler(
-        handle,
-        response_serializer=GetMessageClass(method.output_type).SerializeToString,
-    )
+    return handle
+
+
+def _streaming(method: MethodDescriptor, answer: Callable[[Any], AsyncGenerator[Message, None]]) -> Any:
+    async def each_decoded(requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+        async for data in requests:
+            yield _decoded(method, data)
+
+    async def handle(asked: Any, context: Any) -> None:
+        try:
+            request = each_decoded(asked) if method.client_streaming else _decoded(method, asked)
+            async with aclosing(answer(request)) as replies:
+                async for reply in replies:
+                    await context.write(reply)
+        except Exception as error:  # noqa: BLE001  as above
+            failure = _failure(method, error)
+        else:
+            return
+        await context.abort(*failure)
+
+    return handle
+
+
+def _decoded(method: MethodDescriptor, data: bytes) -> Message:
+    # Not by gRPC: it would call bytes that can't be read INTERNAL, and log a traceback for each.
+    message = GetMessageClass(method.input_type)
+    try:
+        return message.FromString(data)
+    except DecodeError as error:
+        raise InvalidArgument(f"{method.name}: what was sent is no {message.DESCRIPTOR.name}: {error}") from None
 
 
 def _texts(metadata: Sequence[tuple[str, str | bytes]] | None) -> dict[str, str]:
@@ -227,8 +254,11 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def _failure(error: AtfError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
-    """What a call is aborted with."""
+def _failure(method: MethodDescriptor, error: Exception) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
+    """What a call is aborted with. Call inside the `except` block."""
+    if not isinstance(error, AtfError):
+        _log.exception("call failed", method=method.full_name, error=type(error).__name__)
+        error = Internal(f"{method.name} failed inside the server; its log has the details")
     return grpc.StatusCode[error.code], _sentence(error), ((DETAILS_KEY, _details(error)),)
 
 

@@ -9,9 +9,10 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from atf.config import FrontendSettings
+from atf.config import FrontendSettings, Timing
 from atf.errors import ConfigError
 from atf.frontend import doors
+from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.doors import Doors
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
@@ -23,7 +24,8 @@ from .conftest import Bench
 
 async def opened(bench: Bench, **fields: str) -> Doors:
     settings = FrontendSettings(**{"listen": "127.0.0.1:0", "dapr_app_id": "orders", **fields})  # type: ignore[arg-type]
-    return await Doors.open(bench.frontend, settings, grace=1)
+    scheduler = SchedulerService(frontend=bench.frontend, store=bench.store, timing=Timing(), runtime=bench.clock)
+    return await Doors.open(bench.frontend, scheduler, settings, grace=1)
 
 
 @pytest.mark.parametrize("method", ["ScheduleJob", "ScheduleJobAlpha1"])
