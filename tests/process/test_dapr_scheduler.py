@@ -24,12 +24,12 @@ from .roles import end, line
 pytestmark = pytest.mark.timeout(120)
 
 SERVICE = "/dapr.proto.scheduler.v1.Scheduler/"
-LEASE_S = 3.0
+LEASE_S = 2.5
 TIMES = {
     "ATF_HEARTBEAT_INTERVAL": "0.2",
-    "ATF_RPC_DEADLINE": "0.4",
-    "ATF_KILL_TIME": "0.3",
-    "ATF_PAUSE": "0.4",
+    "ATF_RPC_DEADLINE": "0.3",
+    "ATF_KILL_TIME": "0.2",
+    "ATF_PAUSE": "0.3",
     "ATF_HEARTBEAT_TIMEOUT": f"{LEASE_S:g}",
 }
 OF = d.JobMetadata(app_id="billing", namespace="prod", target=d.JobTargetMetadata(job=d.TargetJob()))
