@@ -83,6 +83,10 @@ contract: .venv/.ready ## run the store's tests on every server, Redis 7.0 (fetc
 	.venv/bin/python -P tools/get_redis.py .build/redis-7.0 7.0
 	.venv/bin/python -P tools/contract.py
 
+.PHONY: dapr
+dapr: .venv/.ready .build/dapr-1.16/.ready .build/dapr-1.19/.ready ## drive real roles by Dapr's own SDK, of two releases: N=3
+	PYTHONPATH=. .venv/bin/python -P -m tests.chaos --row dapr-1.16,dapr-1.19 --trials "$(N)"
+
 .PHONY: upgrade
 upgrade: .venv/.ready ## replace role by role of an older release, under load, and go back; needs the history of git
 	.venv/bin/python -P tools/rolling_upgrade.py
@@ -103,3 +107,6 @@ venv: .venv/.ready ## set up .venv, if it is not up to date
 
 .build/proto/.ready: requirements/proto.txt tools/make_venv.py
 	$(SET_UP) .build/proto requirements/proto.txt
+
+.build/dapr-%/.ready: requirements/dapr/%.txt tools/make_venv.py
+	$(SET_UP) .build/dapr-$* requirements/dapr/$*.txt

@@ -7,12 +7,14 @@ the default. In atf.toml a setting stands at the top level or in a table named a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_type_hints
 
 from . import settings_file
+from .dapr import check_app_id
 from .durability import Durability, durability_of
 from .errors import ConfigError, InvalidArgument
 from .hosts import AllowedHosts
@@ -31,11 +33,28 @@ CLOCKS_AGREE_S: Final = 0.05
 """Seconds that a host's clock and the store's may stand apart, either way: no step larger than the default drift hides in that."""
 
 _DAY_S: Final = 86_400.0
+_ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}")
+"""host:port, the host in brackets where it is an address of IPv6."""
+_SHOWN: Final = 80
+"""Characters of a value that a message shows."""
 
 
-def setting(default: Any, doc: str) -> Any:
-    """A field of a settings class; `doc` states its meaning and unit, for --help and the documentation."""
-    return field(default=default, metadata={"doc": doc})
+def setting(default: Any, doc: str, *, repeatable: bool = False) -> Any:
+    """A field of a settings class.
+
+    Args:
+        default: its value where none is given.
+        doc: its meaning and unit, for --help and the documentation.
+        repeatable: whether its flag may be given several times; elsewhere commas stand between the parts.
+    """
+    return field(default=default, metadata={"doc": doc, "repeatable": repeatable})
+
+
+def _app_id(name: str, app_id: str) -> str:
+    try:
+        return check_app_id(app_id[:_SHOWN])
+    except InvalidArgument as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def _within(settings: object, name: str, least: float, most: float) -> None:
@@ -133,9 +152,51 @@ class FrontendSettings:
 
     listen: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "host:port to serve on; port 0 takes a free one")
     max_attempts_cap: int = setting(100, "no task gets more attempts than this, whatever it asks for")
+    dapr_app: str = setting(
+        "",
+        "ID=HOST:PORT: where an app that was written for Dapr takes its jobs; several with commas between them",
+        repeatable=True,
+    )
+    dapr_app_id: str = setting("", "the app whose call through Dapr's API it is where the call names none")
+    dapr_http: str = setting(
+        "", "host:port to serve Dapr's HTTP API on, for jobs; port 0 takes a free one; empty: it is not served"
+    )
+    dapr_hosts: str = setting(
+        "",
+        "host:port of frontends, with commas between them, that Dapr's sidecars are told to take for scheduler hosts; default this"
+        " one's own address",
+    )
 
     def __post_init__(self) -> None:
         _within(self, "max_attempts_cap", 1, (1 << 31) - 1)
+        _ = self.dapr_apps
+        if self.dapr_app_id:
+            _app_id("dapr_app_id", self.dapr_app_id)
+        for each in self.told_hosts:
+            if not _ADDRESS.fullmatch(each):
+                raise ConfigError(f"dapr_hosts = {each[:80]!r}: write HOST:PORT, such as atf-frontend-0.atf:7401")
+
+    @property
+    def dapr_apps(self) -> dict[str, str]:
+        """Addresses by app id.
+
+        Raises:
+            ConfigError: one is malformed, or an app has two.
+        """
+        found: dict[str, str] = {}
+        for each in filter(None, (part.strip() for part in self.dapr_app.split(","))):
+            app_id, _, address = each.partition("=")
+            if not _ADDRESS.fullmatch(address):
+                raise ConfigError(f"dapr_app = {each[:80]!r}: write ID=HOST:PORT, such as orders=127.0.0.1:50061")
+            if _app_id("dapr_app", app_id) in found:
+                raise ConfigError(f"dapr_app: the app {app_id!r} has two addresses; give it one")
+            found[app_id] = address
+        return found
+
+    @property
+    def told_hosts(self) -> tuple[str, ...]:
+        """`dapr_hosts`, one by one."""
+        return tuple(each.strip() for each in self.dapr_hosts.split(",") if each.strip())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,18 +26,26 @@ A handler raises these two to say how it failed; they are no AtfErrors, since no
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class AtfError(Exception):
     """Base of all errors; `code` is the name of the gRPC status it travels as."""
 
     code: ClassVar[str] = "UNKNOWN"
+    domain: str = "atf"
+    """Whose word `reason` is: google.rpc.ErrorInfo carries both."""
+    _reason: str = ""
 
     @property
     def reason(self) -> str:
-        """The name of the class: what google.rpc.ErrorInfo carries, and what brings the class back at the caller."""
-        return type(self).__name__
+        """The name of the class, which brings it back at the caller; or the word of another domain."""
+        return self._reason or type(self).__name__
+
+    def said_as(self, reason: str, domain: str) -> Self:
+        """Itself, from now on with a reason of another API's, whose clients look for that."""
+        self._reason, self.domain = reason, domain
+        return self
 
 
 class InvalidArgument(AtfError):

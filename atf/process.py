@@ -54,11 +54,12 @@ class Process:
         # Taken out of the environment: a process that this one starts is not the one whose readiness is awaited.
         self._ready_fd = os.environ.pop(READY_FD, "")
 
-    def ready(self, address: str = "") -> None:
-        """Says that the role serves, at `address` if it listens."""
-        self.log.info("ready", address=address)
+    def ready(self, address: str = "", **more: str) -> None:
+        """Says that the role serves, at `address` if it listens; and at `more` addresses by name, where they are not empty."""
+        also = {name: each for name, each in more.items() if each}
+        self.log.info("ready", address=address, **also)
         if self._ready_fd:
-            line = json.dumps({"role": self.role, "address": address, "pid": os.getpid()}) + "\n"
+            line = json.dumps({"role": self.role, "address": address, "pid": os.getpid(), **also}) + "\n"
             descriptor, self._ready_fd = int(self._ready_fd), ""
             try:
                 os.write(descriptor, line.encode())

@@ -6,10 +6,9 @@ from typing import Final
 
 from atf.config import FrontendSettings, LogSettings, StoreSettings, Timing
 from atf.process import Process, run_role
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
-from atf.rpc.server import Service, serve
 
+from .dapr.scheduler import SchedulerService
+from .doors import Doors
 from .service import FrontendService
 
 DRAIN_S: Final = 10.0
@@ -22,13 +21,11 @@ def main(settings: FrontendSettings, store: StoreSettings, timing: Timing, logs:
     async def body(process: Process) -> None:
         opened = await process.open_store(store, timing)
         service = FrontendService(store=opened, settings=settings, runtime=process.runtime)
-        logic: api.Frontend = service
-        server = await serve(settings.listen, [Service(f.DESCRIPTOR.services_by_name["Frontend"], logic)])
-        process.ready(server.address)
+        scheduler = SchedulerService(frontend=service, store=opened, timing=timing, runtime=process.runtime)
+        doors = await Doors.open(service, scheduler, settings, DRAIN_S)
+        process.ready(doors.address, dapr_http=doors.dapr_http)
         await process.stopping.wait()
-        await server.set_serving(False)
-        service.drain()
-        await server.stop(DRAIN_S)
+        await doors.close()
         await opened.close()
 
     return run_role("frontend", body, logs)

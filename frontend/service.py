@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from atf.config import FrontendSettings
-from atf.errors import InvalidArgument
+from atf.dapr import check_app_id
+from atf.errors import InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
@@ -47,6 +48,7 @@ class FrontendService:
         self._scheduling = Scheduling(store, self._lambdas, runtime, settings.max_attempts_cap)
         self._jobs = Jobs(store, self._lambdas, self._scheduling, settings.max_attempts_cap)
         self._waiting = Waiting(store, runtime)
+        self._dapr_apps = settings.dapr_apps
 
     def drain(self) -> None:
         """Ends the long polls: their callers ask again, and reach another frontend."""
@@ -180,6 +182,18 @@ class FrontendService:
     ) -> f.PreviewScheduleReply:
         """The next ticks of a job that is not made."""
         return await self._jobs.preview(request)
+
+    # --- applications that were written for Dapr ----------------------------------------------------------------------
+
+    async def find_dapr_app(self, request: f.FindDaprAppRequest, *, timeout: float = 10) -> f.FindDaprAppReply:
+        """Where an application listens."""
+        address = self._dapr_apps.get(check_app_id(shown(request.app_id)))
+        if address is None:
+            raise NotFound(
+                f"no address is set for the app {request.app_id!r}: start the frontend with --dapr-app"
+                f" {request.app_id}=HOST:PORT (or ATF_DAPR_APP, or `dapr_app` in atf.toml)"
+            )
+        return f.FindDaprAppReply(address=address)
 
     # --- lambdas ------------------------------------------------------------------------------------------------------
 

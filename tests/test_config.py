@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -149,3 +150,39 @@ def test_every_setting_may_stand_in_the_file(tmp_path: Path) -> None:
     assert {each.name for each in fields(cluster.ClusterSettings)} == TABLES["up"]
     path = toml(tmp_path, "threads = 3\nfrontend = 'h:1'\n[executor]\nthreads = 4\n[up]\nexecutors = 2")
     assert load(ExecutorSettings, table="executor", env={}, path=path).threads == 4
+
+
+def test_apps_of_dapr_are_read_from_one_text() -> None:
+    given = FrontendSettings(dapr_app="orders=10.0.0.1:50061, mail.eu=[::1]:7,", dapr_app_id="orders")
+    assert given.dapr_apps == {"orders": "10.0.0.1:50061", "mail.eu": "[::1]:7"}
+    assert FrontendSettings().dapr_apps == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("orders", "dapr_app = 'orders': write ID=HOST:PORT"),
+        ("orders=7401", "write ID=HOST:PORT"),
+        ("orders=http://a:1", "write ID=HOST:PORT"),
+        ("=a:1", "dapr_app: app id ''"),
+        ("a/b=a:1", "dapr_app: app id 'a/b'"),
+        ("x" * 60 + "=a:1", "1 to 59"),
+        ("a=b:1,a=c:1", "the app 'a' has two addresses"),
+    ],
+)
+def test_a_malformed_app_of_dapr_s_is_refused(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        FrontendSettings(dapr_app=text)
+
+
+def test_a_malformed_id_of_nameless_calls_is_refused() -> None:
+    with pytest.raises(ConfigError, match="dapr_app_id: app id 'a b'"):
+        FrontendSettings(dapr_app_id="a b")
+
+
+def test_hosts_for_dapr_are_addresses_with_commas_between_them() -> None:
+    assert FrontendSettings(dapr_hosts="a:1, [::1]:2,").told_hosts == ("a:1", "[::1]:2")
+    assert FrontendSettings().told_hosts == ()
+    for text in ("a", "http://a:1", "a:b", "a:1;b:2"):
+        with pytest.raises(ConfigError, match="dapr_hosts"):
+            FrontendSettings(dapr_hosts=text)

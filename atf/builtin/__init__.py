@@ -14,6 +14,7 @@ from atf.errors import ConfigError
 from atf.lambdas import Lambda
 from atf.runtime import SystemRuntime
 
+from .dapr import add_dapr_job
 from .http import add_http, http_request
 
 __all__ = ["NAMESPACE", "http_request", "with_builtins"]
@@ -32,4 +33,5 @@ def with_builtins(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorSet
             raise ConfigError(f"lambda {name}: the namespace {NAMESPACE!r} is ATF's own; give the app another one")
     app = App(NAMESPACE)
     add_http(app, settings.allowed_hosts, SystemRuntime())
+    add_dapr_job(app, settings)
     return dict(sorted({**lambdas, **app.lambdas}.items()))

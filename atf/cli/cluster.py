@@ -189,6 +189,11 @@ class Cluster:
     def frontend_address(self) -> str:
         return self._roles["frontend"].address
 
+    @property
+    def dapr_http(self) -> str:
+        """host:port of the frontend's HTTP port for Dapr's clients; empty: it has none."""
+        return self._roles["frontend"].dapr_http
+
     def pid(self, name: str) -> int:
         """The process of "store" or of a role; 0 while none runs."""
         return self._supervisor.pid(name)

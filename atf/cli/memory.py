@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from atf.apps import load_lambdas
@@ -29,13 +30,14 @@ from atf.executor.heartbeat import Heartbeats
 from atf.executor.lanes import ThreadLanes
 from atf.executor.table import Table
 from atf.executor.worker import Executor
+from atf.frontend.dapr.scheduler import SchedulerService
+from atf.frontend.doors import Doors
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.lambdas import Lambda
 from atf.log import setup
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
-from atf.rpc.server import Server, Service, serve
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.store.store import Store
 from atf.store_consumer.consumer import StoreConsumer
@@ -49,13 +51,21 @@ from .output import print_facts, print_json, say
 async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> int:
     """Runs until SIGINT or SIGTERM, and returns the exit code."""
     setup(read(LogSettings, {}), "atf")
-    bounds = read(
-        ExecutorSettings, {"threads": settings.threads or None, "http_allow": settings.http_allow or None}, "executor"
-    )
-    lambdas = with_builtins(load_lambdas(apps), bounds)
+    theirs = load_lambdas(apps)
     runtime, timing = SystemRuntime(), read(Timing, {})
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
-    frontend = FrontendService(store=store, settings=read(FrontendSettings, {}, "frontend"), runtime=runtime)
+    listening = read(FrontendSettings, {}, "frontend")
+    frontend = FrontendService(store=store, settings=listening, runtime=runtime)
+    listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
+    scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
+    doors = await Doors.open(frontend, scheduler, replace(listening, listen=listen), grace=1.0)
+    executor_flags = {
+        "threads": settings.threads or None,
+        "http_allow": settings.http_allow or None,
+        "frontend": doors.address,
+    }
+    bounds = read(ExecutorSettings, executor_flags, "executor")
+    lambdas = with_builtins(theirs, bounds)
     hsc = HscService(store=store, timing=timing, runtime=runtime)
     controller = ControllerService(
         store=store, hsc=hsc, settings=read(ControllerSettings, {}, "controller"), timing=timing, runtime=runtime
@@ -66,8 +76,6 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     executor, heartbeats = _executor(settings, bounds, lambdas, controller, hsc, timing, runtime)
     await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()]))
     await register_jobs(frontend, [each.job for each in lambdas.values() if each.job is not None], ())
-    listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
-    server = await serve(listen, [Service(f.DESCRIPTOR.services_by_name["Frontend"], frontend)])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, executor.drain)
     duties = {
@@ -75,7 +83,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
         for name, work in (("consumer", consumer.run()), ("controller", controller.run()), ("beats", heartbeats.run()))
     }
     working = runtime.spawn(executor.run(), name="executor")
-    _announce(server, apps, as_json)
+    _announce(doors, apps, as_json)
     await asyncio.wait({working, *duties.values()}, return_when=asyncio.FIRST_COMPLETED)
     executor.drain()
     code = await working
@@ -85,8 +93,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     for ended in await asyncio.gather(*duties.values(), return_exceptions=True):
         if isinstance(ended, Exception):
             raise ended
-    frontend.drain()
-    await server.stop(1.0)
+    await doors.close()
     await store.close()
     if code:
         os._exit(code)  # a `def` that does not end would keep the process
@@ -135,15 +142,17 @@ def _fake_server() -> Any:
     return fakeredis.FakeServer()
 
 
-def _announce(server: Server, apps: Sequence[str], as_json: bool) -> None:
-    where = {"frontend": server.address}
+def _announce(doors: Doors, apps: Sequence[str], as_json: bool) -> None:
+    where = {"frontend": doors.address}
     if as_json:
-        print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where})
+        also = {"dapr_http": doors.dapr_http} if doors.dapr_http else {}
+        print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where, **also})
         return
     print_facts(
         [
             ("task store", "in memory: nothing survives the end of this process"),
             *where.items(),
+            ("Dapr's HTTP API", doors.dapr_http),
             ("apps", ", ".join(apps)),
         ]
     )

@@ -36,6 +36,8 @@ def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -
             alone: dict[str, Any] = (
                 {"is_flag": False, "flag_value": "true"} if isinstance(default, bool) else {}
             )  # --wakeups is --wakeups true
+            if each.metadata["repeatable"]:
+                alone = {"multiple": True, "callback": _joined}
             flag = f"--{name.replace('_', '-')}"
             command = click.option(flag, name, metavar=_metavar(default), help=text, **alone)(command)
         return command
@@ -51,6 +53,11 @@ def read(settings: type[S], flags: dict[str, Any], table: str = "") -> S:
     """
     names = {each.name for each in fields(settings)}  # type: ignore[arg-type]
     return load(settings, {name: value for name, value in flags.items() if name in names}, table=table)
+
+
+def _joined(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> str | None:
+    """A repeated flag as a variable or a file has it."""
+    return ",".join(given) if given else None
 
 
 def _metavar(default: object) -> str:

@@ -66,6 +66,8 @@ class RoleProcess:
     def __init__(self, name: str, command: Callable[[str], Sequence[str]], env: Mapping[str, str], say: Say) -> None:
         self.name, self._command, self._env, self._say = name, command, env, say
         self.address = ""
+        self.dapr_http = ""
+        """Where a frontend serves Dapr's HTTP API, if it does."""
         self._child: Child | None = None
 
     @property
@@ -103,7 +105,9 @@ class RoleProcess:
             code = await self._child.stop(1)
             await self._child.last_lines(1)
             raise EndedEarly(self.name, code)
-        self.address = str(json.loads(said).get("address") or self.address)
+        where = json.loads(said)
+        self.address = str(where.get("address") or self.address)
+        self.dapr_http = str(where.get("dapr_http", ""))
 
     async def wait(self) -> int:
         return await self._child.wait() if self._child else 0

@@ -108,13 +108,12 @@ def _announce(cluster: Cluster, as_json: bool) -> None:
     address = cluster.store if settings.redis_url else cluster.redis_url  # a URL that was given may hold a password
     if as_json:
         where = {"pid": os.getpid(), "store": cluster.store, "redis_url": address, "roles": cluster.addresses}
-        print_json(where)
+        print_json(where | ({"dapr_http": cluster.dapr_http} if cluster.dapr_http else {}))
     else:
         executors = f"{settings.executors} for {', '.join(cluster.apps)}"
         shown = address if address != cluster.store else ""
-        print_facts(
-            [("task store", cluster.store), ("its URL", shown), *cluster.addresses.items(), ("executors", executors)]
-        )
+        facts = [("task store", cluster.store), ("its URL", shown), *cluster.addresses.items()]
+        print_facts([*facts, ("Dapr's HTTP API", cluster.dapr_http), ("executors", executors)])
         if settings.durability == "relaxed" and not settings.redis_url:
             print("durability relaxed: up to 2 s of accepted tasks may be lost when the power or the machine fails")
         if not cluster.frontend_address.endswith(":7401"):

@@ -241,6 +241,9 @@ class FrontendStub(Stub):
     ) -> f.PreviewScheduleReply:
         return await self._call("PreviewSchedule", request, f.PreviewScheduleReply, timeout)
 
+    async def find_dapr_app(self, request: f.FindDaprAppRequest, *, timeout: float = 10) -> f.FindDaprAppReply:
+        return await self._call("FindDaprApp", request, f.FindDaprAppReply, timeout)
+
 
 class ControllerStub(Stub):
     """api.Controller over gRPC."""

@@ -24,55 +24,58 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x61tf/rpc/dapr_runtime.proto\x12\x10\x61tf.dapr.runtime\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9d\x02\n\x03Job\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\x08schedule\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x14\n\x07repeats\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x15\n\x08\x64ue_time\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x10\n\x03ttl\x18\x05 \x01(\tH\x03\x88\x01\x01\x12\'\n\x04\x64\x61ta\x18\x06 \x01(\x0b\x32\x14.google.protobuf.AnyH\x04\x88\x01\x01\x12?\n\x0e\x66\x61ilure_policy\x18\x07 \x01(\x0b\x32\".atf.dapr.runtime.JobFailurePolicyH\x05\x88\x01\x01\x42\x0b\n\t_scheduleB\n\n\x08_repeatsB\x0b\n\t_due_timeB\x06\n\x04_ttlB\x07\n\x05_dataB\x11\n\x0f_failure_policy\"\x94\x01\n\x10JobFailurePolicy\x12\x36\n\x04\x64rop\x18\x01 \x01(\x0b\x32&.atf.dapr.runtime.JobFailurePolicyDropH\x00\x12>\n\x08\x63onstant\x18\x02 \x01(\x0b\x32*.atf.dapr.runtime.JobFailurePolicyConstantH\x00\x42\x08\n\x06policy\"\x16\n\x14JobFailurePolicyDrop\"q\n\x18JobFailurePolicyConstant\x12+\n\x08interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x0bmax_retries\x18\x02 \x01(\rH\x00\x88\x01\x01\x42\x0e\n\x0c_max_retries\"K\n\x12ScheduleJobRequest\x12\"\n\x03job\x18\x01 \x01(\x0b\x32\x15.atf.dapr.runtime.Job\x12\x11\n\toverwrite\x18\x02 \x01(\x08\"\x15\n\x13ScheduleJobResponse\"\x1d\n\rGetJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"4\n\x0eGetJobResponse\x12\"\n\x03job\x18\x01 \x01(\x0b\x32\x15.atf.dapr.runtime.Job\" \n\x10\x44\x65leteJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x13\n\x11\x44\x65leteJobResponse\"E\n\x19\x44\x65leteJobsByPrefixRequest\x12\x18\n\x0bname_prefix\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x0e\n\x0c_name_prefix\"\x1c\n\x1a\x44\x65leteJobsByPrefixResponse\"\x11\n\x0fListJobsRequest\"7\n\x10ListJobsResponse\x12#\n\x04jobs\x18\x01 \x03(\x0b\x32\x15.atf.dapr.runtime.Job\"\xa2\x01\n\x0fJobEventRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Any\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x04 \x01(\t\x12\x37\n\x0ehttp_extension\x18\x05 \x01(\x0b\x32\x1f.atf.dapr.runtime.HTTPExtension\"\xcc\x01\n\rHTTPExtension\x12\x32\n\x04verb\x18\x01 \x01(\x0e\x32$.atf.dapr.runtime.HTTPExtension.Verb\x12\x13\n\x0bquerystring\x18\x02 \x01(\t\"r\n\x04Verb\x12\x08\n\x04NONE\x10\x00\x12\x07\n\x03GET\x10\x01\x12\x08\n\x04HEAD\x10\x02\x12\x08\n\x04POST\x10\x03\x12\x07\n\x03PUT\x10\x04\x12\n\n\x06\x44\x45LETE\x10\x05\x12\x0b\n\x07\x43ONNECT\x10\x06\x12\x0b\n\x07OPTIONS\x10\x07\x12\t\n\x05TRACE\x10\x08\x12\t\n\x05PATCH\x10\t\"\x12\n\x10JobEventResponse2\xaa\x07\n\x04\x44\x61pr\x12Z\n\x0bScheduleJob\x12$.atf.dapr.runtime.ScheduleJobRequest\x1a%.atf.dapr.runtime.ScheduleJobResponse\x12K\n\x06GetJob\x12\x1f.atf.dapr.runtime.GetJobRequest\x1a .atf.dapr.runtime.GetJobResponse\x12T\n\tDeleteJob\x12\".atf.dapr.runtime.DeleteJobRequest\x1a#.atf.dapr.runtime.DeleteJobResponse\x12o\n\x12\x44\x65leteJobsByPrefix\x12+.atf.dapr.runtime.DeleteJobsByPrefixRequest\x1a,.atf.dapr.runtime.DeleteJobsByPrefixResponse\x12Q\n\x08ListJobs\x12!.atf.dapr.runtime.ListJobsRequest\x1a\".atf.dapr.runtime.ListJobsResponse\x12`\n\x11ScheduleJobAlpha1\x12$.atf.dapr.runtime.ScheduleJobRequest\x1a%.atf.dapr.runtime.ScheduleJobResponse\x12Q\n\x0cGetJobAlpha1\x12\x1f.atf.dapr.runtime.GetJobRequest\x1a .atf.dapr.runtime.GetJobResponse\x12Z\n\x0f\x44\x65leteJobAlpha1\x12\".atf.dapr.runtime.DeleteJobRequest\x1a#.atf.dapr.runtime.DeleteJobResponse\x12u\n\x18\x44\x65leteJobsByPrefixAlpha1\x12+.atf.dapr.runtime.DeleteJobsByPrefixRequest\x1a,.atf.dapr.runtime.DeleteJobsByPrefixResponse\x12W\n\x0eListJobsAlpha1\x12!.atf.dapr.runtime.ListJobsRequest\x1a\".atf.dapr.runtime.ListJobsResponse2b\n\x0b\x41ppCallback\x12S\n\nOnJobEvent\x12!.atf.dapr.runtime.JobEventRequest\x1a\".atf.dapr.runtime.JobEventResponse2m\n\x10\x41ppCallbackAlpha\x12Y\n\x10OnJobEventAlpha1\x12!.atf.dapr.runtime.JobEventRequest\x1a\".atf.dapr.runtime.JobEventResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x61tf/rpc/dapr_runtime.proto\x12\x10\x61tf.dapr.runtime\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x9d\x02\n\x03Job\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\x08schedule\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x14\n\x07repeats\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x15\n\x08\x64ue_time\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x10\n\x03ttl\x18\x05 \x01(\tH\x03\x88\x01\x01\x12\'\n\x04\x64\x61ta\x18\x06 \x01(\x0b\x32\x14.google.protobuf.AnyH\x04\x88\x01\x01\x12?\n\x0e\x66\x61ilure_policy\x18\x07 \x01(\x0b\x32\".atf.dapr.runtime.JobFailurePolicyH\x05\x88\x01\x01\x42\x0b\n\t_scheduleB\n\n\x08_repeatsB\x0b\n\t_due_timeB\x06\n\x04_ttlB\x07\n\x05_dataB\x11\n\x0f_failure_policy\"\x94\x01\n\x10JobFailurePolicy\x12\x36\n\x04\x64rop\x18\x01 \x01(\x0b\x32&.atf.dapr.runtime.JobFailurePolicyDropH\x00\x12>\n\x08\x63onstant\x18\x02 \x01(\x0b\x32*.atf.dapr.runtime.JobFailurePolicyConstantH\x00\x42\x08\n\x06policy\"\x16\n\x14JobFailurePolicyDrop\"q\n\x18JobFailurePolicyConstant\x12+\n\x08interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x0bmax_retries\x18\x02 \x01(\rH\x00\x88\x01\x01\x42\x0e\n\x0c_max_retries\"K\n\x12ScheduleJobRequest\x12\"\n\x03job\x18\x01 \x01(\x0b\x32\x15.atf.dapr.runtime.Job\x12\x11\n\toverwrite\x18\x02 \x01(\x08\"\x15\n\x13ScheduleJobResponse\"\x1d\n\rGetJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"4\n\x0eGetJobResponse\x12\"\n\x03job\x18\x01 \x01(\x0b\x32\x15.atf.dapr.runtime.Job\" \n\x10\x44\x65leteJobRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x13\n\x11\x44\x65leteJobResponse\"E\n\x19\x44\x65leteJobsByPrefixRequest\x12\x18\n\x0bname_prefix\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x0e\n\x0c_name_prefix\"\x1c\n\x1a\x44\x65leteJobsByPrefixResponse\"\x11\n\x0fListJobsRequest\"7\n\x10ListJobsResponse\x12#\n\x04jobs\x18\x01 \x03(\x0b\x32\x15.atf.dapr.runtime.Job\"\xa8\x02\n\x07JobBody\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\x08schedule\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x14\n\x07repeats\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x15\n\x08\x64ue_time\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x10\n\x03ttl\x18\x05 \x01(\tH\x03\x88\x01\x01\x12$\n\x04\x64\x61ta\x18\x06 \x01(\x0b\x32\x16.google.protobuf.Value\x12\x11\n\toverwrite\x18\x07 \x01(\x08\x12?\n\x0e\x66\x61ilure_policy\x18\x08 \x01(\x0b\x32\".atf.dapr.runtime.JobFailurePolicyH\x04\x88\x01\x01\x42\x0b\n\t_scheduleB\n\n\x08_repeatsB\x0b\n\t_due_timeB\x06\n\x04_ttlB\x11\n\x0f_failure_policy\"\xa2\x01\n\x0fJobEventRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Any\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x04 \x01(\t\x12\x37\n\x0ehttp_extension\x18\x05 \x01(\x0b\x32\x1f.atf.dapr.runtime.HTTPExtension\"\xcc\x01\n\rHTTPExtension\x12\x32\n\x04verb\x18\x01 \x01(\x0e\x32$.atf.dapr.runtime.HTTPExtension.Verb\x12\x13\n\x0bquerystring\x18\x02 \x01(\t\"r\n\x04Verb\x12\x08\n\x04NONE\x10\x00\x12\x07\n\x03GET\x10\x01\x12\x08\n\x04HEAD\x10\x02\x12\x08\n\x04POST\x10\x03\x12\x07\n\x03PUT\x10\x04\x12\n\n\x06\x44\x45LETE\x10\x05\x12\x0b\n\x07\x43ONNECT\x10\x06\x12\x0b\n\x07OPTIONS\x10\x07\x12\t\n\x05TRACE\x10\x08\x12\t\n\x05PATCH\x10\t\"\x12\n\x10JobEventResponse2\xaa\x07\n\x04\x44\x61pr\x12Z\n\x0bScheduleJob\x12$.atf.dapr.runtime.ScheduleJobRequest\x1a%.atf.dapr.runtime.ScheduleJobResponse\x12K\n\x06GetJob\x12\x1f.atf.dapr.runtime.GetJobRequest\x1a .atf.dapr.runtime.GetJobResponse\x12T\n\tDeleteJob\x12\".atf.dapr.runtime.DeleteJobRequest\x1a#.atf.dapr.runtime.DeleteJobResponse\x12o\n\x12\x44\x65leteJobsByPrefix\x12+.atf.dapr.runtime.DeleteJobsByPrefixRequest\x1a,.atf.dapr.runtime.DeleteJobsByPrefixResponse\x12Q\n\x08ListJobs\x12!.atf.dapr.runtime.ListJobsRequest\x1a\".atf.dapr.runtime.ListJobsResponse\x12`\n\x11ScheduleJobAlpha1\x12$.atf.dapr.runtime.ScheduleJobRequest\x1a%.atf.dapr.runtime.ScheduleJobResponse\x12Q\n\x0cGetJobAlpha1\x12\x1f.atf.dapr.runtime.GetJobRequest\x1a .atf.dapr.runtime.GetJobResponse\x12Z\n\x0f\x44\x65leteJobAlpha1\x12\".atf.dapr.runtime.DeleteJobRequest\x1a#.atf.dapr.runtime.DeleteJobResponse\x12u\n\x18\x44\x65leteJobsByPrefixAlpha1\x12+.atf.dapr.runtime.DeleteJobsByPrefixRequest\x1a,.atf.dapr.runtime.DeleteJobsByPrefixResponse\x12W\n\x0eListJobsAlpha1\x12!.atf.dapr.runtime.ListJobsRequest\x1a\".atf.dapr.runtime.ListJobsResponse2b\n\x0b\x41ppCallback\x12S\n\nOnJobEvent\x12!.atf.dapr.runtime.JobEventRequest\x1a\".atf.dapr.runtime.JobEventResponse2m\n\x10\x41ppCallbackAlpha\x12Y\n\x10OnJobEventAlpha1\x12!.atf.dapr.runtime.JobEventRequest\x1a\".atf.dapr.runtime.JobEventResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'atf.rpc.dapr_runtime_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_JOB']._serialized_start=108
-  _globals['_JOB']._serialized_end=393
-  _globals['_JOBFAILUREPOLICY']._serialized_start=396
-  _globals['_JOBFAILUREPOLICY']._serialized_end=544
-  _globals['_JOBFAILUREPOLICYDROP']._serialized_start=546
-  _globals['_JOBFAILUREPOLICYDROP']._serialized_end=568
-  _globals['_JOBFAILUREPOLICYCONSTANT']._serialized_start=570
-  _globals['_JOBFAILUREPOLICYCONSTANT']._serialized_end=683
-  _globals['_SCHEDULEJOBREQUEST']._serialized_start=685
-  _globals['_SCHEDULEJOBREQUEST']._serialized_end=760
-  _globals['_SCHEDULEJOBRESPONSE']._serialized_start=762
-  _globals['_SCHEDULEJOBRESPONSE']._serialized_end=783
-  _globals['_GETJOBREQUEST']._serialized_start=785
-  _globals['_GETJOBREQUEST']._serialized_end=814
-  _globals['_GETJOBRESPONSE']._serialized_start=816
-  _globals['_GETJOBRESPONSE']._serialized_end=868
-  _globals['_DELETEJOBREQUEST']._serialized_start=870
-  _globals['_DELETEJOBREQUEST']._serialized_end=902
-  _globals['_DELETEJOBRESPONSE']._serialized_start=904
-  _globals['_DELETEJOBRESPONSE']._serialized_end=923
-  _globals['_DELETEJOBSBYPREFIXREQUEST']._serialized_start=925
-  _globals['_DELETEJOBSBYPREFIXREQUEST']._serialized_end=994
-  _globals['_DELETEJOBSBYPREFIXRESPONSE']._serialized_start=996
-  _globals['_DELETEJOBSBYPREFIXRESPONSE']._serialized_end=1024
-  _globals['_LISTJOBSREQUEST']._serialized_start=1026
-  _globals['_LISTJOBSREQUEST']._serialized_end=1043
-  _globals['_LISTJOBSRESPONSE']._serialized_start=1045
-  _globals['_LISTJOBSRESPONSE']._serialized_end=1100
-  _globals['_JOBEVENTREQUEST']._serialized_start=1103
-  _globals['_JOBEVENTREQUEST']._serialized_end=1265
-  _globals['_HTTPEXTENSION']._serialized_start=1268
-  _globals['_HTTPEXTENSION']._serialized_end=1472
-  _globals['_HTTPEXTENSION_VERB']._serialized_start=1358
-  _globals['_HTTPEXTENSION_VERB']._serialized_end=1472
-  _globals['_JOBEVENTRESPONSE']._serialized_start=1474
-  _globals['_JOBEVENTRESPONSE']._serialized_end=1492
-  _globals['_DAPR']._serialized_start=1495
-  _globals['_DAPR']._serialized_end=2433
-  _globals['_APPCALLBACK']._serialized_start=2435
-  _globals['_APPCALLBACK']._serialized_end=2533
-  _globals['_APPCALLBACKALPHA']._serialized_start=2535
-  _globals['_APPCALLBACKALPHA']._serialized_end=2644
+  _globals['_JOB']._serialized_start=138
+  _globals['_JOB']._serialized_end=423
+  _globals['_JOBFAILUREPOLICY']._serialized_start=426
+  _globals['_JOBFAILUREPOLICY']._serialized_end=574
+  _globals['_JOBFAILUREPOLICYDROP']._serialized_start=576
+  _globals['_JOBFAILUREPOLICYDROP']._serialized_end=598
+  _globals['_JOBFAILUREPOLICYCONSTANT']._serialized_start=600
+  _globals['_JOBFAILUREPOLICYCONSTANT']._serialized_end=713
+  _globals['_SCHEDULEJOBREQUEST']._serialized_start=715
+  _globals['_SCHEDULEJOBREQUEST']._serialized_end=790
+  _globals['_SCHEDULEJOBRESPONSE']._serialized_start=792
+  _globals['_SCHEDULEJOBRESPONSE']._serialized_end=813
+  _globals['_GETJOBREQUEST']._serialized_start=815
+  _globals['_GETJOBREQUEST']._serialized_end=844
+  _globals['_GETJOBRESPONSE']._serialized_start=846
+  _globals['_GETJOBRESPONSE']._serialized_end=898
+  _globals['_DELETEJOBREQUEST']._serialized_start=900
+  _globals['_DELETEJOBREQUEST']._serialized_end=932
+  _globals['_DELETEJOBRESPONSE']._serialized_start=934
+  _globals['_DELETEJOBRESPONSE']._serialized_end=953
+  _globals['_DELETEJOBSBYPREFIXREQUEST']._serialized_start=955
+  _globals['_DELETEJOBSBYPREFIXREQUEST']._serialized_end=1024
+  _globals['_DELETEJOBSBYPREFIXRESPONSE']._serialized_start=1026
+  _globals['_DELETEJOBSBYPREFIXRESPONSE']._serialized_end=1054
+  _globals['_LISTJOBSREQUEST']._serialized_start=1056
+  _globals['_LISTJOBSREQUEST']._serialized_end=1073
+  _globals['_LISTJOBSRESPONSE']._serialized_start=1075
+  _globals['_LISTJOBSRESPONSE']._serialized_end=1130
+  _globals['_JOBBODY']._serialized_start=1133
+  _globals['_JOBBODY']._serialized_end=1429
+  _globals['_JOBEVENTREQUEST']._serialized_start=1432
+  _globals['_JOBEVENTREQUEST']._serialized_end=1594
+  _globals['_HTTPEXTENSION']._serialized_start=1597
+  _globals['_HTTPEXTENSION']._serialized_end=1801
+  _globals['_HTTPEXTENSION_VERB']._serialized_start=1687
+  _globals['_HTTPEXTENSION_VERB']._serialized_end=1801
+  _globals['_JOBEVENTRESPONSE']._serialized_start=1803
+  _globals['_JOBEVENTRESPONSE']._serialized_end=1821
+  _globals['_DAPR']._serialized_start=1824
+  _globals['_DAPR']._serialized_end=2762
+  _globals['_APPCALLBACK']._serialized_start=2764
+  _globals['_APPCALLBACK']._serialized_end=2862
+  _globals['_APPCALLBACKALPHA']._serialized_start=2864
+  _globals['_APPCALLBACKALPHA']._serialized_end=2973
 # @@protoc_insertion_point(module_scope)

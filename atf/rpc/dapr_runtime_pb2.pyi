@@ -2,6 +2,7 @@ import datetime
 
 from google.protobuf import any_pb2 as _any_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -102,6 +103,26 @@ class ListJobsResponse(_message.Message):
     JOBS_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[Job]
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
+
+class JobBody(_message.Message):
+    __slots__ = ("name", "schedule", "repeats", "due_time", "ttl", "data", "overwrite", "failure_policy")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    REPEATS_FIELD_NUMBER: _ClassVar[int]
+    DUE_TIME_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    OVERWRITE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_POLICY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    schedule: str
+    repeats: int
+    due_time: str
+    ttl: str
+    data: _struct_pb2.Value
+    overwrite: bool
+    failure_policy: JobFailurePolicy
+    def __init__(self, name: _Optional[str] = ..., schedule: _Optional[str] = ..., repeats: _Optional[int] = ..., due_time: _Optional[str] = ..., ttl: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., overwrite: bool = ..., failure_policy: _Optional[_Union[JobFailurePolicy, _Mapping]] = ...) -> None: ...
 
 class JobEventRequest(_message.Message):
     __slots__ = ("name", "data", "method", "content_type", "http_extension")

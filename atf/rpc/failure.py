@@ -29,7 +29,7 @@ from . import status_pb2
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailing metadata that holds a google.rpc.Status."""
 ERROR_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
-DOMAIN: Final = "atf"
+DOMAIN: Final = AtfError.domain
 
 MAX_MESSAGE_BYTES: Final = MAX_BATCH_BYTES + (1 << 20)
 """What a message may have on the wire: the bound of a batch, and room for what surrounds its payloads."""

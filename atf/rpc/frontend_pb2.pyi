@@ -360,3 +360,15 @@ class ExplainTaskReply(_message.Message):
     now_us: int
     behind: str
     def __init__(self, task: _Optional[_Union[_task_pb2.Task, _Mapping]] = ..., reason: _Optional[str] = ..., sentence: _Optional[str] = ..., until_us: _Optional[int] = ..., position: _Optional[int] = ..., queue_depth: _Optional[int] = ..., queue_limit: _Optional[int] = ..., now_us: _Optional[int] = ..., behind: _Optional[str] = ...) -> None: ...
+
+class FindDaprAppRequest(_message.Message):
+    __slots__ = ("app_id",)
+    APP_ID_FIELD_NUMBER: _ClassVar[int]
+    app_id: str
+    def __init__(self, app_id: _Optional[str] = ...) -> None: ...
+
+class FindDaprAppReply(_message.Message):
+    __slots__ = ("address",)
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    def __init__(self, address: _Optional[str] = ...) -> None: ...

@@ -1,8 +1,9 @@
 """The answering side of gRPC: one server for any services of ours, with health, reflection and rich errors.
 
-A service is an object with one `async def` per method, named in snake_case, that takes the request and returns the reply
-or raises AtfError. This module is the thin adapter around it; a role's logic never sees a gRPC type. When a caller
-gives up, the method is cancelled.
+A service is an object with one method per RPC, named in snake_case. Most are an `async def` that takes the request and returns
+the reply. Where callers stream, it takes an async iterator of requests; where it streams, it is an async generator of replies, and
+its end is that of the stream. All of them raise AtfError. This module is the thin adapter around them; a role's logic never sees a
+gRPC type. When a caller gives up, or is gone, the method is cancelled.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import asyncio
 import errno
 import re
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,7 +32,7 @@ from atf.errors import AtfError, ConfigError, Internal, InvalidArgument
 from atf.log import get_logger
 from atf.task import clip
 
-from .failure import DETAILS_KEY, DOMAIN, MAX_MESSAGE_BYTES
+from .failure import DETAILS_KEY, MAX_MESSAGE_BYTES
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # Off: with it two processes share a port in silence, and half of the calls go to the one that was forgotten.
@@ -40,12 +42,14 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # Allows the callers' keepalive (channel.py); otherwise a quiet long poll is answered with "too many pings".
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    # Notices a caller whose host is gone: a stream to it would stay open for ever, with all that was given to it.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
 )
 
 MAX_SENTENCE_BYTES: Final = 1_000
 """Of an error's sentence: it travels twice in HTTP/2 headers, which hold 8 KiB, and once of these with three bytes for one."""
-
-Method = Callable[[Message], Awaitable[Message]]
 
 _log = get_logger()
 
@@ -58,6 +62,8 @@ class Service:
     logic: object
     name: str = ""
     """What callers call it, "package.Service"; empty: as the descriptor does. Reflection tells only of those."""
+    metadata: bool = False
+    """Whether its unary methods also take what came along with the request, as a second argument: a Mapping of texts."""
 
 
 class Server:
@@ -94,8 +100,7 @@ async def serve(listen: str, services: Sequence[Service], *, serving: bool = Tru
     Raises:
         ConfigError: it can't listen there; the message says why and what to change.
     """
-    host, port = split_address(listen)
-    await _probe(host, port)
+    host, _ = await free_address(listen)
     server = grpc.aio.server(options=SERVER_OPTIONS)
     for service in services:
         server.add_generic_rpc_handlers((_handlers(service),))
@@ -114,7 +119,22 @@ async def serve(listen: str, services: Sequence[Service], *, serving: bool = Tru
     return built
 
 
-def split_address(listen: str) -> tuple[str, int]:
+async def free_address(listen: str, setting: str = "listen") -> tuple[str, int]:
+    """The host and the port of an address, on which nobody listened a moment ago.
+
+    Args:
+        listen: host:port.
+        setting: the name of the setting that says so, for messages.
+
+    Raises:
+        ConfigError: it is not host:port, or nobody can listen there; the message says why and what to change.
+    """
+    host, port = split_address(listen, setting)
+    await _probe(host, port, setting)
+    return host, port
+
+
+def split_address(listen: str, setting: str = "listen") -> tuple[str, int]:
     """The host, in brackets if it is of IPv6, and the port.
 
     Raises:
@@ -122,20 +142,20 @@ def split_address(listen: str) -> tuple[str, int]:
     """
     host, colon, port = listen.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f"listen = {listen!r}: write host:port, such as 127.0.0.1:7401; port 0 takes a free one")
+        raise ConfigError(f"{setting} = {listen!r}: write host:port, such as 127.0.0.1:7401; port 0 takes a free one")
     return host, int(port)
 
 
-async def _probe(host: str, port: int) -> None:
+async def _probe(host: str, port: int, setting: str) -> None:
     """Binds the address once, since gRPC says only that it could not, not why."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:  # ValueError: a name that no resolver takes
-        raise _refusal(host, port, error) from None
+        raise _refusal(host, port, setting, error) from None
     errors = [failed for each in found if (failed := _bind_error(*each)) is not None]
     taken = [error for error in errors if error.errno == errno.EADDRINUSE]
     if taken or len(errors) == len(found):  # "localhost" may have an address of IPv6 that the machine lacks
-        raise _refusal(host, port, (taken or errors)[0])
+        raise _refusal(host, port, setting, (taken or errors)[0])
 
 
 def _bind_error(family: int, kind: int, protocol: int, _name: str, address: Any) -> OSError | None:
@@ -151,13 +171,13 @@ def _bind_error(family: int, kind: int, protocol: int, _name: str, address: Any)
     return None
 
 
-def _refusal(host: str, port: int, error: OSError | ValueError) -> ConfigError:
+def _refusal(host: str, port: int, setting: str, error: OSError | ValueError) -> ConfigError:
     taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
     why = f"port {port} is in use by another process" if taken else (getattr(error, "strerror", "") or str(error))
     choose = "Stop what holds it, or choose another address" if taken else "Choose another address"
     return ConfigError(
         f"can't listen on {host}:{port}: {why}. {choose} with"
-        " --listen HOST:PORT (or ATF_LISTEN, or `listen` in atf.toml); port 0 takes a free one"
+        f" --{setting.replace('_', '-')} HOST:PORT (or ATF_{setting.upper()}, or `{setting}` in atf.toml); port 0 takes a free one"
     )
 
 
@@ -167,37 +187,66 @@ def _refusal(host: str, port: int, error: OSError | ValueError) -> ConfigError:
 def _handlers(service: Service) -> Any:
     return grpc.method_handlers_generic_handler(
         service.name or service.descriptor.full_name,
-        {name: _handler(method, service.logic) for name, method in service.descriptor.methods_by_name.items()},
+        {name: _handler(method, service) for name, method in service.descriptor.methods_by_name.items()},
     )
 
 
-def _handler(method: MethodDescriptor, logic: object) -> Any:
-    answer: Method = getattr(logic, snake_case(method.name))
-    message = GetMessageClass(method.input_type)
+def _handler(method: MethodDescriptor, service: Service) -> Any:
+    answer = getattr(service.logic, snake_case(method.name))
+    encode = GetMessageClass(method.output_type).SerializeToString
+    if not method.server_streaming:
+        assert not method.client_streaming, "no service of ours has that"
+        return grpc.unary_unary_rpc_method_handler(_unary(method, answer, service.metadata), response_serializer=encode)
+    kind = grpc.stream_stream_rpc_method_handler if method.client_streaming else grpc.unary_stream_rpc_method_handler
+    return kind(_streaming(method, answer), response_serializer=encode)
 
-    def decoded(data: bytes) -> Message:
-        # Not by gRPC: it would call bytes that can't be read INTERNAL, and log a traceback for each.
-        try:
-            return message.FromString(data)
-        except DecodeError as error:
-            raise InvalidArgument(f"{method.name}: what was sent is no {message.DESCRIPTOR.name}: {error}") from None
 
+def _unary(method: MethodDescriptor, answer: Callable[..., Awaitable[Message]], metadata: bool) -> Any:
     async def handle(data: bytes, context: Any) -> Message:
         try:
-            return await answer(decoded(data))
-        except AtfError as error:
-            # Not the error itself: its traceback holds this call, which would hold the error, and with it what was sent.
-            failure = _failure(error)
+            more = (_texts(context.invocation_metadata()),) if metadata else ()
+            return await answer(_decoded(method, data), *more)
         except Exception as error:  # noqa: BLE001  a bug in one call is its caller's INTERNAL, not the server's end
-            _log.exception("call failed", method=method.full_name, error=type(error).__name__)
-            failure = _failure(Internal(f"{method.name} failed inside the server; its log has the details"))
+            # Not the error itself: its traceback holds this call, which would hold the error, and with it what was sent.
+            failure = _failure(method, error)
         await context.abort(*failure)
         raise AssertionError("abort raises")
 
-    return grpc.unary_unary_rpc_method_handler(
-        handle,
-        response_serializer=GetMessageClass(method.output_type).SerializeToString,
-    )
+    return handle
+
+
+def _streaming(method: MethodDescriptor, answer: Callable[[Any], AsyncGenerator[Message, None]]) -> Any:
+    async def each_decoded(requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+        async for data in requests:
+            yield _decoded(method, data)
+
+    async def handle(asked: Any, context: Any) -> None:
+        try:
+            request = each_decoded(asked) if method.client_streaming else _decoded(method, asked)
+            async with aclosing(answer(request)) as replies:
+                async for reply in replies:
+                    await context.write(reply)
+        except Exception as error:  # noqa: BLE001  as above
+            failure = _failure(method, error)
+        else:
+            return
+        await context.abort(*failure)
+
+    return handle
+
+
+def _decoded(method: MethodDescriptor, data: bytes) -> Message:
+    # Not by gRPC: it would call bytes that can't be read INTERNAL, and log a traceback for each.
+    message = GetMessageClass(method.input_type)
+    try:
+        return message.FromString(data)
+    except DecodeError as error:
+        raise InvalidArgument(f"{method.name}: what was sent is no {message.DESCRIPTOR.name}: {error}") from None
+
+
+def _texts(metadata: Sequence[tuple[str, str | bytes]] | None) -> dict[str, str]:
+    """What came along with a request, without what is no text."""
+    return {key: value for key, value in metadata or () if isinstance(value, str)}
 
 
 def snake_case(name: str) -> str:
@@ -205,14 +254,17 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def _failure(error: AtfError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
-    """What a call is aborted with."""
+def _failure(method: MethodDescriptor, error: Exception) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
+    """What a call is aborted with. Call inside the `except` block."""
+    if not isinstance(error, AtfError):
+        _log.exception("call failed", method=method.full_name, error=type(error).__name__)
+        error = Internal(f"{method.name} failed inside the server; its log has the details")
     return grpc.StatusCode[error.code], _sentence(error), ((DETAILS_KEY, _details(error)),)
 
 
 def _details(error: AtfError) -> bytes:
     detail = AnyMessage()
-    detail.Pack(ErrorInfo(reason=error.reason, domain=DOMAIN))
+    detail.Pack(ErrorInfo(reason=error.reason, domain=error.domain))
     number: int = grpc.StatusCode[error.code].value[0]
     status = Status(code=number, message=_sentence(error), details=[detail])
     return bytes(status.SerializeToString())

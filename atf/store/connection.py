@@ -95,7 +95,13 @@ class Link:
             protocol=2,
             **{**options, **bounds},
         )
-        return cls(pool, where, lambda: _blocking(options, timeout), wait=min(WAIT_S, timeout / 2), keep=settings.store_connections - 1)
+        return cls(
+            pool,
+            where,
+            lambda: _blocking(options, timeout),
+            wait=min(WAIT_S, timeout / 2),
+            keep=settings.store_connections - 1,
+        )
 
     # --- calls --------------------------------------------------------------------------------------------------------
 

@@ -32,8 +32,7 @@ from atf.hsc.service import HscService
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import end
-from atf.store import keys
-from atf.store.library import JOBS_PER_PASS
+from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.types import EnqueuePass
 from atf.store_consumer.consumer import StoreConsumer
@@ -87,7 +86,7 @@ class GatedStore(Store):
             if self._holders == 0:
                 self._open.clear()
 
-    async def enqueue(self, partition: int, believed_us: int, jobs: int = JOBS_PER_PASS) -> EnqueuePass:
+    async def enqueue(self, partition: int, believed_us: int, jobs: int = library.JOBS_PER_PASS) -> EnqueuePass:
         await self._open.wait()
         made = await super().enqueue(partition, believed_us, jobs)
         self.next_us = None if made.next_in_us is None else made.now_us + made.next_in_us

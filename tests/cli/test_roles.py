@@ -48,12 +48,13 @@ def test_settings_reach_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roles, "main_of", main_of)
     monkeypatch.setenv("ATF_PARTITIONS", "4")
 
-    code = main(["frontend", "--listen", "127.0.0.1:0", "--max-attempts-cap", "9"])
+    apps = ["--dapr-app", "a=127.0.0.1:1", "--dapr-app", "b=127.0.0.1:2"]
+    code = main(["frontend", "--listen", "127.0.0.1:0", "--max-attempts-cap", "9", *apps])
 
     assert code == 7
     assert got == [
         "frontend",
-        config.FrontendSettings(listen="127.0.0.1:0", max_attempts_cap=9),
+        config.FrontendSettings(listen="127.0.0.1:0", max_attempts_cap=9, dapr_app="a=127.0.0.1:1,b=127.0.0.1:2"),
         config.StoreSettings(partitions=4),
         config.Timing(),
         config.LogSettings(),

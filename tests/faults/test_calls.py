@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from atf.errors import NotFound
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
@@ -195,6 +196,11 @@ async def preview_schedule(world: World) -> None:
     assert len(await world.client.preview_schedule("@every 1h", count=3)) == 3
 
 
+async def find_dapr_app(world: World) -> None:
+    with pytest.raises(NotFound, match="--dapr-app orders=HOST:PORT"):
+        await world.sure(lambda: world.frontend.find_dapr_app(f.FindDaprAppRequest(app_id="orders")))
+
+
 async def _runs_once(world: World, task_id: str) -> None:
     await world.client.wait([task_id], timeout=20)
     await asyncio.sleep(2)
@@ -207,7 +213,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
         *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, explain_task),
         *(schedule_job, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
-        *(pause_job, resume_job, run_job_now, preview_schedule),
+        *(pause_job, resume_job, run_job_now, preview_schedule, find_dapr_app),
     )
 }
 

@@ -32,7 +32,7 @@ async def test_those_who_come_while_it_reads_share_the_next_reading() -> None:
 
 
 async def test_what_failed_is_read_again() -> None:
-    answers = [OSError("away"), 7]
+    answers: list[OSError | int] = [OSError("away"), 7]
 
     async def read() -> int:
         answer = answers.pop(0)

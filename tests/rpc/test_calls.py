@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import grpc
 import grpc.aio
@@ -27,10 +27,10 @@ HSC = h.DESCRIPTOR.services_by_name["HSC"]
 class Answers:
     """Stands for a role: every method of every service answers by `answer`."""
 
-    def __init__(self, answer: Callable[[object], Awaitable[object]]) -> None:
+    def __init__(self, answer: Callable[..., Awaitable[object]]) -> None:
         self.answer = answer
 
-    def __getattr__(self, name: str) -> Callable[[object], Awaitable[object]]:
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[object]]:
         return self.answer
 
 
@@ -95,6 +95,48 @@ async def test_other_clients_read_the_details_as_google_rpc() -> None:
         info = ErrorInfo()
         assert status.details[0].Unpack(info)
         assert (info.reason, info.domain) == ("UnknownLambda", "atf")
+
+
+async def test_an_error_may_be_said_in_another_domain_s_words() -> None:
+    error = errors.AlreadyExists("taken").said_as("ACME_TAKEN", "acme.example")
+    assert errors.AlreadyExists("another").reason == "AlreadyExists"
+    async with (
+        running(raising(error)) as server,
+        grpc.aio.insecure_channel(server.address) as channel,
+    ):
+        call = channel.unary_unary("/atf.v1.Frontend/GetTask")(b"")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        assert caught.value.code() is grpc.StatusCode.ALREADY_EXISTS
+        (detail,) = (await rpc_status.aio.from_call(call)).details
+        assert b"ACME_TAKEN" in detail.value
+        assert b"acme.example" in detail.value
+        assert b"atf" not in detail.value
+        stub = FrontendStub(open_channel(server.address))
+        with pytest.raises(errors.AlreadyExists, match="taken"):  # by its code: no reason of ours comes along
+            await stub.get_task(f.GetTaskRequest())
+        await stub.channel.close()
+
+
+async def test_a_service_may_take_what_came_along_with_a_call() -> None:
+    got: list[Mapping[str, str]] = []
+
+    async def answer(request: object, metadata: Mapping[str, str]) -> object:
+        got.append(metadata)
+        return await echo_id(request)
+
+    service = Service(FRONTEND, Answers(answer), name="acme.v1.Other", metadata=True)
+    server = await serve("127.0.0.1:0", [service])
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        method = channel.unary_unary("/acme.v1.Other/GetTask")
+        sent = (("who", "me"), ("picture-bin", b"\0"))
+        assert (
+            t.Task.FromString(await method(f.GetTaskRequest(id="0-a").SerializeToString(), metadata=sent)).id == "0-a"
+        )
+    await server.stop(0)
+    (metadata,) = got
+    assert metadata["who"] == "me"
+    assert "picture-bin" not in metadata, "it is no text"
 
 
 async def test_a_bug_is_internal_and_says_nothing_of_the_inside(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,7 @@ class World:
         self.delivered: list[OutboxRecord] = []
         self.jump_us = 0
         self._enqueue = store.enqueue
-        store.enqueue = self._watched_enqueue  # type: ignore[method-assign]
+        store.enqueue = self._watched_enqueue  # type: ignore[assignment, method-assign]
         store.deliver = self._deliver  # type: ignore[method-assign]
         store.now = lambda: runtime.wall_us() + self.jump_us
         self._duties: list[asyncio.Task[None]] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import grpc
 from google.protobuf.descriptor import FieldDescriptor
@@ -66,6 +67,39 @@ def _job(otherwise: grpc.StatusCode) -> Rule:
     return Rule(code, "job")
 
 
+def _dapr_job(otherwise: grpc.StatusCode) -> Rule:
+    """An application's name for a job."""
+    within = _job(otherwise).code
+    return Rule(lambda text: within(f"dapr.orders/{text}") if text else INVALID, "name" if otherwise is OK else "")
+
+
+def _given(otherwise: grpc.StatusCode, says: str, most: int = 1 << 20) -> Rule:
+    """Anything but nothing, that is not too long with its odd characters written as three each."""
+    return Rule(lambda text: otherwise if text and len(quote(text, safe="")) <= most else INVALID, says)
+
+
+def _reminder(otherwise: grpc.StatusCode) -> dict[Path, Rule]:
+    """The name of an actor's reminder, and whose it is: its app is not told apart."""
+    return {
+        ("name",): _given(otherwise, "name", 230),
+        ("metadata", "app_id"): _given(OK, "app_id"),
+        ("metadata", "namespace"): _given(otherwise, "namespace"),
+        ("metadata", "target", "actor", "type"): _given(otherwise, "actor", 230),
+        ("metadata", "target", "actor", "id"): _given(otherwise, "actor", 230),
+        ("metadata", "concurrency_key"): _ANY,
+    }
+
+
+def _reminders(empty_id: grpc.StatusCode) -> dict[Path, Rule]:
+    """Those of an actor, or of actors."""
+    either = _given(OK, "metadata", 230)
+    return {
+        **{path: rule for path, rule in _reminder(OK).items() if path[0] == "metadata"},
+        ("metadata", "target", "actor", "type"): either,
+        ("metadata", "target", "actor", "id"): Rule(lambda text: either.code(text) if text else empty_id, "metadata"),
+    }
+
+
 _TIMING: Final[dict[Path, Rule]] = {
     ("job", "schedule"): Rule(lambda _: INVALID, "schedule"),
     ("job", "due_time"): Rule(lambda _: INVALID, "due_time"),
@@ -85,6 +119,7 @@ _UNREAD: Final = (
     "task.ordering_key",
     "task.tick.job",
 )
+_TOLD: Final = Rule(lambda text: OK if len(quote(text, safe="")) <= 230 else INVALID, "name prefix")
 _PREFIX: Final = Rule(_at_most(320), "prefix")
 
 RULES: Final[dict[str, dict[Path, Rule]]] = {
@@ -125,6 +160,31 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.ResumeJob": {("name",): _job(NOT_FOUND)},
     "Frontend.RunJobNow": {("name",): _job(NOT_FOUND), ("task_id",): _ID},
     "Frontend.PreviewSchedule": {**_TIMING, **{("job", *each.split(".")): _ANY for each in _UNREAD}},
+    "Frontend.FindDaprApp": {("app_id",): Rule(_must(r"[A-Za-z0-9._-]{1,59}", NOT_FOUND), "app id")},
+    "Dapr.ScheduleJob": {
+        **{path: rule for path, rule in _TIMING.items() if path[1] in {"schedule", "due_time", "ttl"}},
+        ("job", "name"): _dapr_job(OK),
+        ("job", "data", "type_url"): _ANY,
+        ("job", "data", "value"): _ANY,  # test_limits.py has its size
+    },
+    "Dapr.GetJob": {("name",): _dapr_job(NOT_FOUND)},
+    "Dapr.ListJobs": {},
+    "Dapr.DeleteJob": {("name",): _dapr_job(OK)},
+    "Dapr.DeleteJobsByPrefix": {("name_prefix",): Rule(_at_most(320 - len("dapr.orders/")), "prefix")},
+    "Scheduler.ScheduleJob": {
+        **{path: rule for path, rule in _TIMING.items() if path[1] in {"schedule", "due_time", "ttl"}},
+        **_reminder(OK),
+        ("job", "data", "type_url"): _ANY,
+        ("job", "data", "value"): _ANY,
+    },
+    "Scheduler.GetJob": {
+        path: rule if path[-1] in {"app_id", "concurrency_key"} else Rule(rule.code)
+        for path, rule in _reminder(NOT_FOUND).items()
+    },
+    "Scheduler.ListJobs": _reminders(OK),
+    "Scheduler.DeleteJob": _reminder(OK),
+    "Scheduler.DeleteByMetadata": _reminders(OK),
+    "Scheduler.DeleteByNamePrefix": {**_reminders(INVALID), ("name_prefix",): _TOLD},
     "HSC.ClaimTasks": {
         ("executor_id",): _EXECUTOR,
         ("nonce",): Rule(_must(r"[!-~]{1,64}"), "nonce"),

@@ -70,7 +70,7 @@ async def call(channel: Channel, method: str) -> Any:
     return await getattr(STUBS[service](channel), snake_case(name))(request, timeout=PATIENCE_S)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [each for each in METHODS if each.partition(".")[0] in STUBS])
 async def test_an_answer_that_is_no_message_is_an_error_that_names_the_call(method: str) -> None:
     async with lying() as (liar, address):
         channel = AioChannel(address)

@@ -1,0 +1,167 @@
+"""`atf/dapr-job`: brings a job's tick to the application that made the job, by the callback that Dapr's own sidecar would call.
+
+    find     where the application listens, as the frontend is set now; remembered for ADDRESS_FRESH_S
+    deliver  OnJobEvent, or that of older releases; OK and NOT_FOUND are a success
+    fail     anything else fails the attempt, and the job's failure policy has the next word
+
+What it keeps belongs to the event loop of its executor's coroutines, on which alone it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from atf.app import App
+from atf.config import ExecutorSettings
+from atf.context import Context
+from atf.dapr import DELIVER, split_job
+from atf.errors import AtfError, DeadlineExceeded, Fatal, Retry, Unavailable
+from atf.retry import Pauses
+
+if TYPE_CHECKING:  # an executor that delivers nothing loads no transport for it
+    from atf.rpc.api import Frontend
+    from atf.rpc.dapr_app import DaprApp
+    from atf.rpc.dapr_runtime_pb2 import JobEventRequest
+
+ANSWER_WITHIN_S: Final = 300.0
+"""Seconds that an application has for a tick, where the task has no timeout of its own."""
+ADDRESS_FRESH_S: Final = 3.0
+"""Seconds for which an address is used without asking again."""
+_ASK_WITHIN_S: Final = 5.0
+_DELIVERED: Final = frozenset({"OK", "NOT_FOUND"})
+
+
+def add_dapr_job(app: App, settings: ExecutorSettings) -> None:
+    """Adds the lambda to the app of the built-in ones."""
+    deliveries = Deliveries(settings.frontend)
+
+    @app.task(name=DELIVER.partition("/")[2])
+    async def dapr_job(ctx: Context, data: bytes = b"") -> None:
+        await deliveries.deliver(ctx, data)
+
+
+class _Place:
+    """Where an application was when the frontend was asked last."""
+
+    def __init__(self) -> None:
+        self.app: DaprApp | None = None
+        self.asked_at = float("-inf")
+        self.asking = asyncio.Lock()
+
+
+class Deliveries:
+    """The way to the applications.
+
+    Args:
+        frontend: whom to ask where they are: the address, or an object that answers.
+    """
+
+    def __init__(self, frontend: str | Frontend) -> None:
+        self._address = frontend
+        self._frontend: Frontend | None = None
+        self._places: dict[str, _Place] = {}
+
+    async def deliver(self, ctx: Context, data: bytes) -> None:
+        """Tells an application of a tick.
+
+        Args:
+            ctx: of the tick's task.
+            data: an Any, as bytes.
+
+        Raises:
+            Fatal: this is no tick of an application's job.
+            Retry: the application was not found, or did not take it; after the wait of the job's failure policy.
+        """
+        app_id, event = _event(ctx.job, data)
+        until = _now() + _seconds_left(ctx)
+        app = await self._find(app_id, until)
+        answer = await app.on_job_event(event, max(until - _now(), 0))
+        if answer.code in _DELIVERED:
+            return
+        self._places[app_id].asked_at = float("-inf")  # it may have moved
+        raise Retry(
+            f"the app {app_id!r} at {app.address} answered {answer.code}: {answer.sentence or 'no more was said'}"
+        )
+
+    async def _find(self, app_id: str, until: float) -> DaprApp:
+        """The connection to an application; one for all ticks, as long as it stays where it is."""
+        from atf.rpc.dapr_app import DaprApp
+
+        place = self._places.setdefault(app_id, _Place())
+        async with place.asking:  # the others use what the first has found
+            if place.app is None or _now() - place.asked_at >= ADDRESS_FRESH_S:
+                address = await self._ask(app_id, place.app, until)
+                if place.app is None or place.app.address != address:
+                    place.app = DaprApp(
+                        address
+                    )  # calls that run end at the old one, which is closed with the last of them
+                place.asked_at = _now()
+        return place.app
+
+    async def _ask(self, app_id: str, known: DaprApp | None, until: float) -> str:
+        """The address; the one before where no frontend can be asked: that it is away is not the application's failure."""
+        from atf.rpc.frontend_pb2 import FindDaprAppRequest
+
+        pauses = Pauses(random.Random(), first=0.1, most=2.0)
+        request = FindDaprAppRequest(app_id=app_id)
+        while True:
+            try:
+                return (await self._asked().find_dapr_app(request, timeout=_ASK_WITHIN_S)).address
+            except (Unavailable, DeadlineExceeded) as error:
+                if known is not None:
+                    return known.address
+                if _now() >= until:
+                    raise Retry(f"where the app {app_id!r} listens could not be asked: {error}") from None
+            except AtfError as error:
+                raise Retry(f"where the app {app_id!r} listens is not known: {error}") from None
+            await asyncio.sleep(pauses.next())
+
+    def _asked(self) -> Frontend:
+        if self._frontend is None:
+            if isinstance(self._address, str):
+                from atf.rpc.channel import FrontendStub, open_channel
+
+                self._frontend = FrontendStub(open_channel(self._address))
+            else:
+                self._frontend = self._address
+        return self._frontend
+
+
+def _event(job: str, data: bytes) -> tuple[str, JobEventRequest]:
+    """Whom to tell, and what."""
+    from google.protobuf.any_pb2 import Any as AnyMessage
+    from google.protobuf.message import DecodeError
+
+    from atf.rpc.dapr_runtime_pb2 import HTTPExtension, JobEventRequest
+
+    found = split_job(job)
+    if found is None:
+        raise Fatal(f"{DELIVER} delivers the ticks of jobs that apps made through Dapr's API; this is none")
+    app_id, name = found
+    try:
+        sent = AnyMessage.FromString(data)
+    except DecodeError as error:
+        raise Fatal(f"what the job {job} carries is no google.protobuf.Any: {error}") from None
+    event = JobEventRequest(
+        name=name,
+        data=sent,
+        method=f"job/{name}",
+        content_type=sent.type_url,
+        http_extension=HTTPExtension(verb=HTTPExtension.POST),
+    )
+    return app_id, event
+
+
+def _seconds_left(ctx: Context) -> float:
+    """Seconds that the application has."""
+    if ctx.deadline is None:
+        return ANSWER_WITHIN_S
+    return (ctx.deadline - datetime.now(UTC)).total_seconds()  # noqa: TID251  as any lambda has to
+
+
+def _now() -> float:
+    """Seconds by the clock of the loop."""
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,160 @@
+"""The claims of the triggers that watchers have: their leases are renewed, and then their ends recorded, however often that fails.
+
+Claims are never "started" for the store, so that one can be handed back and count nothing: what a watcher does with a trigger is not known
+here. Where leases can't be renewed the store ends them, and whatever a watcher says of such a trigger afterwards changes nothing: its token is
+an old one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from atf.config import Timing
+from atf.errors import DeadlineExceeded
+from atf.log import get_logger
+from atf.retry import Pauses, Trouble
+from atf.runtime import Runtime, end
+from atf.store.store import Store
+from atf.store.types import Beat, Held, Outcome, RunResult, Verdict
+from atf.task import MAX_BATCH, partition_of
+
+from .watchers import Trigger
+
+MAX_HELD: Final = 16_384
+"""Claims of one frontend: a heartbeat names all of them."""
+
+_log = get_logger(duty="hold")
+
+End = RunResult | Held | str
+"""How a run ended; or a claim to hand back; or the id of a task that was popped and not claimed, to hand back."""
+
+
+class Holding:
+    """All claims of one frontend.
+
+    Args:
+        owner: in whose name they are.
+    """
+
+    def __init__(self, *, store: Store, timing: Timing, runtime: Runtime, owner: str) -> None:
+        self.owner = owner
+        self._store = store
+        self._timing = timing
+        self._runtime = runtime
+        self._held: dict[Held, Trigger] = {}
+        self._ends: defaultdict[int, list[End]] = defaultdict(list)
+        self._works: dict[int, asyncio.Task[None]] = {}
+        self._trouble = Trouble(_log, "store")
+
+    @property
+    def room(self) -> int:
+        """Claims that may be added."""
+        return MAX_HELD - len(self._held)
+
+    def add(self, trigger: Trigger) -> None:
+        """Renews its lease from now on."""
+        self._held[trigger.held] = trigger
+
+    def fresh(self, trigger: Trigger) -> bool:
+        """Whether its lease can't have ended yet, so that nobody else has the trigger."""
+        age_us = self._runtime.boottime_us() - trigger.leased_us
+        return trigger.held in self._held and age_us < self._timing.heartbeat_timeout_us
+
+    def finish(self, trigger: Trigger, outcome: Outcome, error: str = "") -> None:
+        """Records how a run ended, soon."""
+        self._held.pop(trigger.held, None)
+        ran_us = max(self._runtime.boottime_us() - trigger.given_us, 0)
+        retry_us = trigger.retry_us if outcome is Outcome.FAILED else 0
+        self.settle(RunResult(trigger.held, outcome, error=error, retry_in_us=retry_us, ran_us=ran_us))
+
+    def hand_back(self, triggers: Iterable[Trigger]) -> None:
+        """Has others get them, soon; counts nothing."""
+        for each in triggers:
+            self._held.pop(each.held, None)
+            self.settle(each.held)
+
+    def settle(self, *ends: End) -> None:
+        """Records ends, soon, however often that fails; each partition for itself."""
+        for each in ends:
+            partition = partition_of(_task_id(each), self._store.partitions)
+            self._ends[partition].append(each)
+            if partition not in self._works:
+                work = self._settle(partition)
+                self._works[partition] = self._runtime.spawn(work, name=f"settle triggers {partition}")
+
+    async def close(self, seconds: float) -> None:
+        """Waits until all ends are recorded, at most so long. What is not then ends with its lease."""
+        if self._works:
+            await asyncio.wait(self._works.values(), timeout=seconds)
+        await end(self._works.values())
+
+    # --- duties -------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Renews leases until cancelled."""
+        while True:
+            await asyncio.sleep(self._timing.heartbeat_interval)
+            if self._held:
+                await self.beat()
+
+    async def beat(self) -> None:
+        """Renews all leases once."""
+        held, sent_us = list(self._held.values()), self._runtime.boottime_us()
+        try:
+            async with asyncio.timeout(self._timing.rpc_deadline):
+                beats = [Beat(each.held, started=False) for each in held]
+                verdicts = await self._store.heartbeat(self.owner, beats)
+        except Exception as error:  # noqa: BLE001  whatever it is, the leases were not renewed
+            late = DeadlineExceeded(f"no answer within {self._timing.rpc_deadline:g} s")
+            self._trouble.failed("beat", late if isinstance(error, TimeoutError) else error)
+            return
+        self._trouble.ended("beat")
+        for trigger, verdict in zip(held, verdicts, strict=True):
+            # CANCEL: its job was deleted, or somebody cancelled it; it ends when the watcher is done with it, or is gone.
+            if verdict in {Verdict.OK, Verdict.CANCEL}:
+                trigger.leased_us = sent_us
+            elif verdict is Verdict.LOST and trigger.held in self._held:
+                del self._held[trigger.held]
+                _log.warning("a trigger's lease has ended; it comes again", task=trigger.held.task_id)
+
+    async def _settle(self, partition: int) -> None:
+        pauses = Pauses(self._runtime.random, first=0.05, most=1.0)
+        ends = self._ends[partition]
+        try:
+            while ends:
+                batch = ends[:MAX_BATCH]
+                try:
+                    await self._record(batch)
+                except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
+                    self._trouble.failed(partition, error)
+                    await asyncio.sleep(pauses.next())
+                else:
+                    self._trouble.ended(partition)
+                    pauses.reset()
+                    del ends[: len(batch)]
+        finally:
+            del self._works[partition]
+
+    async def _record(self, batch: Sequence[End]) -> None:
+        """One try; all of it may be tried again."""
+        results = [each for each in batch if isinstance(each, RunResult)]
+        if results:
+            verdicts = await self._store.finish(self.owner, results)
+            for result, verdict in zip(results, verdicts, strict=True):
+                if verdict is Verdict.LOST:
+                    _log.warning(
+                        "what was said of a trigger whose lease has ended changes nothing", task=result.held.task_id
+                    )
+        backs = [each for each in batch if isinstance(each, Held)]
+        unclaimed = [each for each in batch if isinstance(each, str)]
+        if backs or unclaimed:
+            await self._store.hand_back(self.owner, backs, unclaimed)
+
+
+def _task_id(each: End) -> str:
+    if isinstance(each, str):
+        return each
+    return each.held.task_id if isinstance(each, RunResult) else each.task_id

@@ -1,0 +1,212 @@
+"""Takes triggers out of the store's queues for the watchers that have room, claims them, and deals them out.
+
+One loop per partition: one that is away holds up no other. A queue is *worth a look* once it rang, was not emptied, or somebody new watches
+it; and, as the net for a lost ring, every so often. It is looked into when a watcher of its lambda has room, and for no more than that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from atf.config import Timing
+from atf.errors import AtfError
+from atf.log import get_logger
+from atf.retry import Pauses, Trouble
+from atf.rpc import dapr_scheduler_pb2 as d
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime, end, happens, new_id
+from atf.store.bells import where
+from atf.store.store import Store
+from atf.store.types import ClaimBatch, Claimed, Held, Outcome, RunResult
+from atf.task import MAX_BATCH, MAX_BATCH_BYTES
+
+from .holding import Holding
+from .watchers import Trigger, Watcher, Watchers
+
+PRIORITY: Final = 1
+"""Of all triggers."""
+LISTEN_S: Final = 60.0
+"""Seconds of one wait for a wake-up."""
+LOOKS_PER_S: Final = 500
+"""Looks into queues, as the net for lost rings, that one frontend makes at most, however many lambdas its watchers have."""
+CLOSE_S: Final = 2.0
+"""Seconds that pops and claims under way have to be done when the process ends."""
+
+_log = get_logger(duty="triggers")
+
+
+class Intake:
+    """The loops of one frontend."""
+
+    def __init__(self, *, store: Store, watchers: Watchers, holding: Holding, timing: Timing, runtime: Runtime) -> None:
+        self._store = store
+        self._watchers = watchers
+        self._holding = holding
+        self._timing = timing
+        self._runtime = runtime
+        self._partitions = range(store.partitions)
+        self._worth: list[dict[str, None]] = [{} for _ in self._partitions]
+        self._bells = [asyncio.Event() for _ in self._partitions]
+        self._loops: list[asyncio.Task[None]] = []
+        self._closed = False
+        self._ids = itertools.count(1)
+        self._trouble = Trouble(_log, "store")
+
+    def look(self, lambdas: Iterable[str]) -> None:
+        """The queues of these lambdas are worth a look, in every partition."""
+        for worth, bell in zip(self._worth, self._bells, strict=True):
+            worth.update(dict.fromkeys(lambdas))
+            bell.set()
+
+    def freed(self, lambdas: frozenset[str]) -> None:
+        """A watcher of these has room again."""
+        for worth, bell in zip(self._worth, self._bells, strict=True):
+            if not lambdas.isdisjoint(worth):
+                bell.set()
+
+    async def run(self) -> None:
+        """Serves the watchers until cancelled."""
+        self._loops = [self._runtime.spawn(self._serve(each), name=f"triggers {each}") for each in self._partitions]
+        duties = [*self._loops, self._runtime.spawn(self._look_again(), name="look for triggers")]
+        if self._store.settings.wakeups:
+            duties.append(self._runtime.spawn(self._listen(), name="listen for triggers"))
+        try:
+            await asyncio.gather(*duties)
+        finally:
+            await end(duties)
+
+    async def close(self) -> None:
+        """Pops no more, and waits for what is under way. Claims that come now are handed back, since no watcher is left."""
+        self._closed = True
+        for bell in self._bells:
+            bell.set()
+        if self._loops:
+            await asyncio.wait(self._loops, timeout=CLOSE_S)
+
+    async def _listen(self) -> None:
+        async with self._store.listen("ready", self._partitions) as bell:
+            while True:
+                messages = await bell.wait(LISTEN_S)
+                watched = self._watchers.lambdas
+                if not messages:  # one may have been missed
+                    self.look(watched)
+                for partition, queue in map(where, messages):
+                    lambda_name = queue.rpartition(":")[0]
+                    if lambda_name in watched:
+                        self._worth[partition][lambda_name] = None
+                        self._bells[partition].set()
+
+    async def _look_again(self) -> None:
+        while True:
+            looks = len(self._watchers.lambdas) * len(self._partitions)
+            await asyncio.sleep(max(self._store.settings.poll_interval, looks / LOOKS_PER_S))
+            self.look(self._watchers.lambdas)
+
+    async def _serve(self, partition: int) -> None:
+        pauses = Pauses(self._runtime.random, first=0.1, most=5.0)
+        while not self._closed:
+            self._bells[partition].clear()
+            try:
+                while await self.once(partition):
+                    pass
+            except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
+                self._trouble.failed(partition, error)
+                await asyncio.sleep(pauses.next())
+            else:
+                self._trouble.ended(partition)
+                pauses.reset()
+                await happens(self._bells[partition], None)
+
+    async def once(self, partition: int) -> bool:
+        """Looks into each queue that is worth it and for which there is room. Returns whether one may hold more."""
+        worth, more = self._worth[partition], False
+        for lambda_name in list(worth):
+            if self._closed:
+                return False
+            seats = self._watchers.seats(lambda_name, min(MAX_BATCH, self._holding.room))
+            if seats:
+                del worth[lambda_name]  # before the pop: a ring that comes in between puts it back
+                if await self._take(partition, lambda_name, seats):
+                    worth[lambda_name] = None
+                    more = True
+            elif lambda_name not in self._watchers.lambdas:
+                del worth[lambda_name]
+        return more
+
+    async def _take(self, partition: int, lambda_name: str, seats: Counter[Watcher]) -> bool:
+        """Pops, claims and deals. Returns whether the queue may hold more."""
+        wanted = seats.total()
+        try:
+            found = await self._store.pop(partition, [[f"{lambda_name}:{PRIORITY}"]], wanted)
+            ids = [task_id for _, ids in found for task_id in ids]
+            if ids:
+                await self._claim(lambda_name, ids, seats)
+            return len(ids) == wanted
+        except BaseException:
+            self._worth[partition][lambda_name] = None
+            raise
+        finally:
+            for watcher, unused in seats.items():
+                watcher.leave(lambda_name, unused)
+                self.freed(watcher.lambdas)
+
+    async def _claim(self, lambda_name: str, ids: Sequence[str], seats: Counter[Watcher]) -> None:
+        sent_us = self._runtime.boottime_us()  # the leases count from here, whichever repeat is answered
+        batch = await self._ask(ids)
+        age_us = self._runtime.boottime_us() - sent_us
+        self._holding.settle(*batch.deferred)
+        late = 2 * age_us > self._timing.heartbeat_timeout_us  # too much of the leases has gone to give them to anybody
+        for each in batch.claims:
+            held = Held(each.task_id, each.counter, each.nonce)
+            watcher = min((one for one in seats if not one.closed), key=lambda one: len(one.given), default=None)
+            if late or watcher is None:
+                self._holding.settle(held)
+            elif (trigger := self._trigger(lambda_name, each, held, sent_us)) is not None:
+                self._holding.add(trigger)
+                watcher.give(trigger)
+                seats.subtract([watcher])
+                if not seats[watcher]:
+                    del seats[watcher]
+
+    async def _ask(self, ids: Sequence[str]) -> ClaimBatch:
+        """Claims ids. While the outcome is unknown it is asked again, which answers the same."""
+        nonce = new_id(self._runtime.random)
+        give_up = self._runtime.monotonic() + self._timing.heartbeat_timeout
+        pauses = Pauses(self._runtime.random, first=0.05, most=1.0)
+        while True:
+            try:
+                batch = await self._store.claim(self._holding.owner, nonce, ids, MAX_BATCH_BYTES)
+            except AtfError as error:
+                if self._closed or self._runtime.monotonic() > give_up:
+                    raise  # what it may have got comes again when its lease has ended
+                self._trouble.failed("claim", error)
+            else:
+                self._trouble.ended("claim")
+                return batch
+            await asyncio.sleep(pauses.next())
+
+    def _trigger(self, lambda_name: str, claimed: Claimed, held: Held, sent_us: int) -> Trigger | None:
+        """A claimed task as a trigger; None, and failed for good, where it is none."""
+        try:
+            spec = t.TaskSpec.FromString(claimed.spec)
+            response = d.WatchJobsResponse.FromString(spec.payload)
+        except DecodeError as error:
+            why = f"it is no trigger of a job of Dapr's scheduler service: {error}"
+            self._holding.settle(RunResult(held, Outcome.FAILED_FATAL, error=why))
+            return None
+        response.id = next(self._ids)
+        return Trigger(
+            id=response.id,
+            held=held,
+            lambda_name=lambda_name,
+            response=response,
+            retry_us=spec.options.backoff.base_us,
+            given_us=self._runtime.boottime_us(),
+            leased_us=sent_us,
+        )

@@ -1,0 +1,183 @@
+"""Dapr's scheduler service, for sidecars that take a frontend for it: its jobs are ATF's jobs, its triggers the tasks of their ticks.
+
+What a trigger says stands in the payload of its task: name, data and metadata, as they came. Who gets it is watch.py's to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from atf.config import Timing
+from atf.errors import Internal, NotFound, ResourceExhausted, UnknownLambda
+from atf.rpc import api
+from atf.rpc import dapr_scheduler_pb2 as d
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime
+from atf.store.store import Store
+from atf.store.types import TaskRecord
+from atf.task import LIVE, MAX_BATCH, MAX_BATCH_BYTES
+
+from . import names
+from .intake import PRIORITY
+from .jobs import fill_constant, fill_timing, job_spec
+from .watch import Watch
+
+SERVICE: Final = "dapr.proto.scheduler.v1.Scheduler"
+"""What callers call it."""
+MAX_LOSSES: Final = 100
+"""Frontends that may die one after the other while one of their watchers has a trigger: no fault of the trigger's."""
+
+
+class SchedulerService:
+    """dapr.proto.scheduler.v1.Scheduler.
+
+    Args:
+        frontend: where jobs are made and found.
+        store: where triggers lie.
+        timing: how long leases last.
+        runtime: clocks and chance.
+
+    Attributes:
+        hosts: addresses that WatchHosts tells.
+    """
+
+    def __init__(self, *, frontend: api.Frontend, store: Store, timing: Timing, runtime: Runtime) -> None:
+        self.hosts: tuple[str, ...] = ()
+        self._frontend = frontend
+        self._store = store
+        self._watch = Watch(store=store, timing=timing, runtime=runtime)
+        self._draining = asyncio.Event()
+
+    def drain(self) -> None:
+        """Ends the streams, those of watchers that have triggers when these are acknowledged, or after some seconds."""
+        self._draining.set()
+        self._watch.drain()
+
+    async def close(self) -> None:
+        """Records what watchers have said, hands the rest back, and ends all duties. The store must still be open."""
+        await self._watch.close()
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    async def schedule_job(self, request: d.ScheduleJobRequest) -> d.ScheduleJobResponse:
+        """Makes a job, or replaces one, and takes back that one's trigger where no watcher has it."""
+        job, metadata = request.job, request.metadata
+        name = names.job_name(request.name, metadata)
+        to = names.lambda_name(metadata)
+        trigger = d.WatchJobsResponse(
+            name=request.name, metadata=metadata, data=job.data if job.HasField("data") else None
+        )
+        trigger.DiscardUnknownFields()  # of any size, and no rule has looked at them
+        policy = job.failure_policy if job.HasField("failure_policy") else None
+        spec = job_spec(name, to, job, trigger, policy)
+        spec.task.options.priority, spec.task.options.max_losses = PRIORITY, MAX_LOSSES
+        asked = f.ScheduleJobRequest(job=spec, overwrite=request.overwrite)
+        before = await self._waiting([name]) if request.overwrite else []
+        try:
+            await self._frontend.schedule_job(asked)
+        except UnknownLambda:  # the first job of its kind
+            registered = f.LambdaSpec(name=to, signature="(triggers of Dapr's jobs)")
+            await self._frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[registered]))
+            await self._frontend.schedule_job(asked)
+        await self._store.cancel(before)
+        return d.ScheduleJobResponse()
+
+    async def get_job(self, request: d.GetJobRequest) -> d.GetJobResponse:
+        """A job that has not ended."""
+        job = await self._frontend.get_job(f.GetJobRequest(name=names.job_name(request.name, request.metadata)))
+        if not job.next_tick_at_us:
+            raise NotFound(f"there is no job {request.name!r}, or it has ended")
+        return d.GetJobResponse(job=_named(job).job)
+
+    async def list_jobs(self, request: d.ListJobsRequest) -> d.ListJobsResponse:
+        """The jobs of an app, an actor, or an actor's type that have not ended."""
+        asked = f.ListJobsRequest(prefix=names.prefix(request.metadata))
+        found = d.ListJobsResponse()
+        while True:
+            page = await self._frontend.list_jobs(asked)
+            found.jobs.extend(map(_named, page.jobs))
+            if found.ByteSize() > MAX_BATCH_BYTES:
+                raise ResourceExhausted(
+                    f"the jobs come to more than {MAX_BATCH_BYTES >> 20} MiB, and this call answers with all of them at once; atf job"
+                    f" ls {asked.prefix} has pages"
+                )
+            if not page.next_page_token:
+                return found
+            asked.page_token = page.next_page_token
+
+    async def delete_job(self, request: d.DeleteJobRequest) -> d.DeleteJobResponse:
+        """Deletes a job, which need not exist, and its trigger where no watcher has that."""
+        name = names.job_name(request.name, request.metadata)
+        waiting = await self._waiting([name])
+        await self._store.delete_jobs([name])
+        await self._store.cancel(waiting)
+        return d.DeleteJobResponse()
+
+    async def delete_by_metadata(self, request: d.DeleteByMetadataRequest) -> d.DeleteByMetadataResponse:
+        """Deletes the jobs of an app, an actor, an actor's type, or of actors whose ids begin alike."""
+        await self._delete(names.prefix(request.metadata, id_prefix=request.id_prefix_match), request.metadata)
+        return d.DeleteByMetadataResponse()
+
+    async def delete_by_name_prefix(self, request: d.DeleteByNamePrefixRequest) -> d.DeleteByNamePrefixResponse:
+        """Deletes the jobs of an app or an actor whose names begin alike."""
+        await self._delete(names.prefix(request.metadata, name_prefix=request.name_prefix), request.metadata)
+        return d.DeleteByNamePrefixResponse()
+
+    async def _waiting(self, job_names: list[str]) -> list[str]:
+        """The triggers of jobs that are not done."""
+        records = await self._store.get_jobs(job_names)
+        return [each.running for each in records if each is not None and each.running]
+
+    async def _delete(self, prefix: str, metadata: d.JobMetadata) -> None:
+        """Deletes the jobs whose names begin so, and their triggers, also where a job has ended with its last tick."""
+        for partition in range(self._store.partitions):
+            while found := await self._store.list_jobs(prefix, partition, "", MAX_BATCH):
+                await self._store.delete_jobs(found)
+        lambda_name = names.lambda_name(metadata)
+        for status in sorted(LIVE):
+            token, more = "", True
+            while more:
+                tasks, token = await self._store.list_tasks(lambda_name, status, MAX_BATCH, token)
+                await self._store.cancel([each.id for each in tasks if _job_of(each).startswith(prefix)])
+                more = bool(token)
+
+    # --- streams ------------------------------------------------------------------------------------------------------
+
+    def watch_jobs(self, requests: AsyncIterator[d.WatchJobsRequest]) -> AsyncGenerator[d.WatchJobsResponse, None]:
+        """Triggers for one watcher, which acknowledges each."""
+        return self._watch.jobs(requests)
+
+    async def watch_hosts(self, _request: d.WatchHostsRequest) -> AsyncGenerator[d.WatchHostsResponse, None]:
+        """Where schedulers are, once; then it stays open for as long as this one serves."""
+        yield d.WatchHostsResponse(hosts=[d.Host(address=each) for each in self.hosts])
+        await self._draining.wait()
+
+
+def _job_of(task: TaskRecord) -> str:
+    try:
+        return t.TaskSpec.FromString(task.spec).tick.job
+    except DecodeError:  # somebody has damaged it
+        return ""
+
+
+def _named(job: j.Job) -> d.NamedJob:
+    """A job of ours as it came."""
+    try:
+        trigger = d.WatchJobsResponse.FromString(job.spec.task.payload)
+    except DecodeError as error:
+        raise Internal(f"job {job.spec.name!r} can't be read, and was not made through this service: {error}") from None
+    named = d.NamedJob(name=trigger.name, metadata=trigger.metadata)
+    fill_timing(named.job, job.spec)
+    if job.spec.failure_policy.drop:
+        named.job.failure_policy.drop.SetInParent()
+    elif job.spec.HasField("failure_policy"):
+        fill_constant(named.job.failure_policy.constant, job.spec.failure_policy)
+    if trigger.HasField("data"):
+        named.job.data.CopyFrom(trigger.data)
+    return named

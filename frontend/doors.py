@@ -1,0 +1,85 @@
+"""Everything that a frontend listens on: its own API and Dapr's on one gRPC port, and Dapr's HTTP API where it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self
+
+from atf.config import FrontendSettings
+from atf.rpc import api
+from atf.rpc import dapr_runtime_pb2 as d
+from atf.rpc import dapr_scheduler_pb2 as s
+from atf.rpc import frontend_pb2 as f
+from atf.rpc.server import Server, Service, serve
+
+from .dapr import runtime
+from .dapr.http import HttpPort
+from .dapr.scheduler import SERVICE, SchedulerService
+from .service import FrontendService
+
+
+class Doors:
+    """The ports of a frontend.
+
+    Attributes:
+        address: of its gRPC port.
+        dapr_http: of its HTTP port; empty: it has none.
+    """
+
+    def __init__(
+        self,
+        frontend: FrontendService,
+        scheduler: SchedulerService,
+        server: Server,
+        port: HttpPort,
+        dapr_http: str,
+        grace: float,
+    ) -> None:
+        self.address = server.address
+        self.dapr_http = dapr_http
+        self._frontend = frontend
+        self._scheduler = scheduler
+        self._server = server
+        self._port = port
+        self._grace = grace
+
+    @classmethod
+    async def open(
+        cls, frontend: FrontendService, scheduler: SchedulerService, settings: FrontendSettings, grace: float
+    ) -> Self:
+        """Begins to listen.
+
+        Args:
+            frontend: what answers.
+            scheduler: what answers to Dapr's sidecars.
+            settings: where to listen.
+            grace: seconds that calls which run have when it ends.
+
+        Raises:
+            ConfigError: an address can't be listened on.
+        """
+        own: api.Frontend = frontend
+        dapr = runtime.DaprRuntime(own, settings)
+        services = [
+            Service(f.DESCRIPTOR.services_by_name["Frontend"], own),
+            Service(d.DESCRIPTOR.services_by_name["Dapr"], dapr, name=runtime.SERVICE, metadata=True),
+            Service(s.DESCRIPTOR.services_by_name["Scheduler"], scheduler, name=SERVICE),
+        ]
+        server = await serve(settings.listen, services)
+        scheduler.hosts = settings.told_hosts or (server.address,)
+        port = HttpPort(dapr, grace)
+        try:
+            dapr_http = await port.open(settings.dapr_http) if settings.dapr_http else ""
+        except BaseException:
+            await server.stop(0)
+            raise
+        return cls(frontend, scheduler, server, port, dapr_http, grace)
+
+    async def close(self) -> None:
+        """Says that it is not ready, takes no more calls, and waits for those that run. The store must still be open."""
+        await self._server.set_serving(False)
+        self._port.drain()
+        self._frontend.drain()
+        self._scheduler.drain()
+        await asyncio.gather(self._port.stop(), self._server.stop(self._grace))
+        await self._scheduler.close()
