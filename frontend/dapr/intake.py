@@ -154,7 +154,7 @@ class Intake:
         finally:
             for watcher, unused in seats.items():
                 watcher.leave(lambda_name, unused)
-                self.freed(watcher.lambdas)
+            self.freed(frozenset[str]().union(*(watcher.lambdas for watcher in seats)))
 
     async def _claim(self, lambda_name: str, ids: Sequence[str], seats: Counter[Watcher]) -> None:
         sent_us = self._runtime.boottime_us()  # the leases count from here, whichever repeat is answered

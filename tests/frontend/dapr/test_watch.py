@@ -383,6 +383,68 @@ async def test_a_store_that_is_away_for_a_while_loses_no_acknowledgement(w: Worl
     assert ((await w.task()).status, failures) == (Status.SUCCESS, 5)
 
 
+@virtual(world(partitions=2))
+async def test_a_partition_that_does_not_answer_holds_up_no_other(w: World) -> None:
+    where = {w.stores[0].job_partition(f"dapr-scheduler.prod/job:billing:job{n}"): f"job{n}" for n in range(9)}
+    await w.schedule(where[0])
+    await w.schedule(where[1], due_time="9s")
+    watcher = w.watch()
+    given = await watcher.next()
+    call = w.stores[0]._call
+
+    async def half(verb: str, partition: int, *args: Any, **more: Any) -> Any:
+        if partition == 0:
+            await asyncio.sleep(5)
+            raise Unavailable("the task store does not answer")
+        return await call(verb, partition, *args, **more)
+
+    w.stores[0]._call = half  # type: ignore[method-assign]
+    watcher.says(given)
+    watcher.says(await watcher.next())
+    assert w.runtime.monotonic() == pytest.approx(9, abs=0.1)
+    await asyncio.sleep(0.1)
+    assert (await w.task(f"dapr-scheduler.prod/job:billing:{where[1]}")).status is Status.SUCCESS
+    w.stores[0]._call = call  # type: ignore[method-assign]
+    await asyncio.sleep(10)
+    assert (await w.task(f"dapr-scheduler.prod/job:billing:{where[0]}")).status is Status.SUCCESS
+
+
+@virtual(world(partitions=1))
+async def test_what_is_said_while_a_slow_store_records_is_recorded_too(w: World) -> None:
+    finish = w.stores[0].finish
+
+    async def slow(*args: Any) -> list[Verdict]:
+        await asyncio.sleep(1)
+        return await finish(*args)
+
+    w.stores[0].finish = slow  # type: ignore[method-assign]
+    for name in ("one", "two"):
+        await w.schedule(name)
+    watcher = w.watch()
+    watcher.says(await watcher.next())
+    await asyncio.sleep(0.5)
+    watcher.says(await watcher.next())
+    await asyncio.sleep(2)
+    for name in ("one", "two"):
+        assert (await w.task(f"dapr-scheduler.prod/job:billing:{name}")).status is Status.SUCCESS
+
+
+@virtual(world(partitions=1))
+async def test_a_frontend_that_closes_waits_until_all_is_handed_back(w: World) -> None:
+    await w.schedule()
+    watcher = w.watch()
+    await watcher.next()
+    hand_back = w.stores[0].hand_back
+
+    async def slow(*args: Any) -> list[Verdict]:
+        await asyncio.sleep(1)
+        return await hand_back(*args)
+
+    w.stores[0].hand_back = slow  # type: ignore[method-assign]
+    await w.scheduler.close()
+    assert (await w.task()).status is Status.ENQUEUED
+
+
 @virtual(world(partitions=1))
 async def test_a_claim_whose_answer_was_lost_is_asked_for_again_and_loses_nothing(w: World) -> None:
     claim, lost = w.stores[0].claim, 0
