@@ -417,7 +417,7 @@ async def test_what_is_said_while_a_slow_store_records_is_recorded_too(w: World)
         await asyncio.sleep(1)
         return await finish(*args)
 
-    w.stores[0].finish = slow  # type: ignore[method-assign]
+    w.stores[0].finish = slow  # type: ignore[assignment, method-assign]
     for name in ("one", "two"):
         await w.schedule(name)
     watcher = w.watch()
@@ -440,7 +440,7 @@ async def test_a_frontend_that_closes_waits_until_all_is_handed_back(w: World) -
         await asyncio.sleep(1)
         return await hand_back(*args)
 
-    w.stores[0].hand_back = slow  # type: ignore[method-assign]
+    w.stores[0].hand_back = slow  # type: ignore[assignment, method-assign]
     await w.scheduler.close()
     assert (await w.task()).status is Status.ENQUEUED
 
