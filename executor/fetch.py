@@ -37,7 +37,7 @@ class Fetch:
         lambdas: what the lane can run.
         controller: whom it asks.
         room: how many tasks may be asked for now.
-        admit: takes an answer with claims.
+        admit: takes an answer with claims; returns whether any was kept.
         drain: called when the controller is ending.
         timing: how long it takes a lease to last.
         runtime: clocks and chance.
@@ -54,7 +54,7 @@ class Fetch:
         lambdas: Sequence[str],
         controller: Controller,
         room: Callable[[], int],
-        admit: Callable[[c.NextWorkReply], None],
+        admit: Callable[[c.NextWorkReply], bool],
         drain: Callable[[], None],
         timing: Timing,
         runtime: Runtime,
@@ -113,8 +113,10 @@ class Fetch:
         self.asked = 0
         if reply.number > self._ack:  # else: none, or a copy of an answer that was taken
             self._ack = reply.number
-            self._admit(reply)
-            self._pauses.reset()
+            if self._admit(reply):
+                self._pauses.reset()
+            else:
+                await asyncio.sleep(self._pauses.next())  # what was handed back may come again at once
         elif not reply.draining and self._runtime.monotonic() - began < request.wait_us / US / 2:
             await asyncio.sleep(self._pauses.next())  # nothing, and at once: not a reason to spin
         if reply.draining:

@@ -192,8 +192,8 @@ class Executor:
         slots = self.ledger.room - sum(each.asked for each in self._fetches)
         return max(0, min(slots, self._pace.room(lambdas, load, now)))
 
-    def _admit(self, reply: c.NextWorkReply) -> None:
-        """Takes the claims of an answer. When this returns they are in the table, so the answer may be acknowledged."""
+    def _admit(self, reply: c.NextWorkReply) -> bool:
+        """Takes the claims of an answer. When this returns they are in the table, so the answer may be acknowledged. Says whether any was kept."""
         now = self._runtime.monotonic()
         too_old = self._runtime.boottime_us() - reply.claim_sent_us > self._lease_us // 2
         taken: dict[str, HeldTask] = {}
@@ -215,6 +215,7 @@ class Executor:
         _log.info("next_work", tasks=len(taken))
         self._gate.admit(taken.values())
         self._pump()
+        return bool(taken)
 
     def _same(self, task: HeldTask) -> bool:
         """Whether it is a second copy of a claim that is held: that must not be handed back."""

@@ -306,3 +306,18 @@ async def test_a_new_claim_of_a_coroutine_that_still_runs_is_handed_back(world: 
     assert ran == ["cancelled"]
     assert world.hsc.returned == ["0-a"]
     assert world.entries() == []
+
+
+@virtual(inline)
+async def test_whoever_kept_none_of_its_claims_asks_again_only_after_a_while(world: World) -> None:
+    """They may come again at once, from the queue to which they went."""
+    world.controller.give(claim("0-a", "t/stubborn", b'{"seconds":60}', counter=1))
+    await world.settle()
+    asked = len(world.controller.async_requests)
+    world.controller.give(claim("0-a", "t/stubborn", b'{"seconds":60}', counter=2))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert world.hsc.returned == ["0-a"]
+    assert len(world.controller.async_requests) == asked
+    await asyncio.sleep(0.1)
+    assert len(world.controller.async_requests) == asked + 1
