@@ -238,21 +238,23 @@ def test_a_call_takes_as_long_as_whoever_makes_it_has(world: World) -> None:
 
 def test_a_thread_waits_no_longer_than_it_may_and_others_do_not_suffer(world: World) -> None:
     first = world.go("a")
-    hasty, patient = world.go("b", timeout=0.01), world.go("c")
+    with pytest.raises(DeadlineExceeded):  # on this very thread: another could have given up before anybody saw it wait
+        world.door.schedule(request("hasty, at the head"), 0.01)
+    patient = world.go("b")
     with pytest.raises(DeadlineExceeded):
-        hasty.result(WAIT)
+        world.door.schedule(request("hasty, in the middle"), 0.01)
+    last = world.go("c")
     world.end_call()
     world.end_call()
-    assert patient.result(WAIT).id == "0-c"
-    assert first.result(WAIT).id == "0-a"
-    assert world.line.calls == [["a"], ["c"]]
+    assert [each.result(WAIT).id for each in (first, patient, last)] == ["0-a", "0-b", "0-c"]
+    assert world.line.calls == [["a"], ["b", "c"]]
     assert world.line.timeouts == [10.0, 10.0]
 
 
 def test_a_thread_that_vanished_at_its_turn_blocks_the_others_for_a_while_only(world: World) -> None:
     world.door._caller = _Waiting(request("gone"), 10.0)  # as after a signal handler that raised at a bad moment
     with pytest.raises(DeadlineExceeded):
-        world.go("a", timeout=0.01).result(WAIT)
+        world.door.schedule(request("a"), 0.01)
     world.now = 60.0
     with pytest.raises(DeadlineExceeded):
         world.door.schedule(request("b"), 0.01)
