@@ -42,7 +42,7 @@ test: .venv/.ready ## run all tests: those that need no process, the simulation,
 	$(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
 	$(SIM) run --seeds 200 --seconds 60
 	$(SIM) mutants --quick --seeds 40
-	$(PYTEST) tests/process --durations=5 --numprocesses=2 --quiet
+	$(PYTEST) tests/process --durations=5 --numprocesses=3 --quiet
 
 SIM := PYTHONPATH=. PYTHONHASHSEED=0 .venv/bin/python -P -m tests.sim
 

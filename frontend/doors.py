@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from atf.config import FrontendSettings
 from atf.rpc import api
@@ -13,9 +13,11 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc.server import Server, Service, serve
 
 from .dapr import runtime
-from .dapr.http import HttpPort
 from .dapr.scheduler import SERVICE, SchedulerService
 from .service import FrontendService
+
+if TYPE_CHECKING:
+    from .dapr.http import HttpPort
 
 
 class Doors:
@@ -31,7 +33,7 @@ class Doors:
         frontend: FrontendService,
         scheduler: SchedulerService,
         server: Server,
-        port: HttpPort,
+        port: HttpPort | None,
         dapr_http: str,
         grace: float,
     ) -> None:
@@ -67,19 +69,25 @@ class Doors:
         ]
         server = await serve(settings.listen, services)
         scheduler.hosts = settings.told_hosts or (server.address,)
-        port = HttpPort(dapr, grace)
+        if not settings.dapr_http:
+            return cls(frontend, scheduler, server, None, "", grace)
         try:
-            dapr_http = await port.open(settings.dapr_http) if settings.dapr_http else ""
+            from .dapr.http import HttpPort  # here: a third of a frontend's start is to load aiohttp, and few need it
+
+            port = HttpPort(dapr, grace)
+            return cls(frontend, scheduler, server, port, await port.open(settings.dapr_http), grace)
         except BaseException:
             await server.stop(0)
             raise
-        return cls(frontend, scheduler, server, port, dapr_http, grace)
 
     async def close(self) -> None:
         """Says that it is not ready, takes no more calls, and waits for those that run. The store must still be open."""
         await self._server.set_serving(False)
-        self._port.drain()
         self._frontend.drain()
         self._scheduler.drain()
-        await asyncio.gather(self._port.stop(), self._server.stop(self._grace))
+        ends = [self._server.stop(self._grace)]
+        if self._port is not None:
+            self._port.drain()
+            ends.append(self._port.stop())
+        await asyncio.gather(*ends)
         await self._scheduler.close()
