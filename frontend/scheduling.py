@@ -24,11 +24,11 @@ from atf.store.types import NewTask, Scheduled
 
 from .lambdas import Lambdas
 from .validate import asked_durability, check_spec, check_when, filled_in, shown, spec_lambda, spec_lambdas
+from .view import fail
 
 MAX_REQUESTS: Final = 1_000
 """Of one ScheduleMany."""
 _DIGEST_BYTES: Final = 12
-_MAX_SENTENCE_CHARS: Final = 500
 
 
 @dataclass
@@ -78,16 +78,16 @@ class Scheduling:
             try:
                 tasks.append((result, self._new_task(request)))
             except AtfError as error:
-                _fail(result.error, error)
+                fail(result.error, error)
         stored = await self._store.schedule_each([task for _, task in tasks])
         away = [each for each in stored if isinstance(each, AtfError)]
         if away and len(away) == len(stored):
             raise away[0]
         for (result, task), scheduled in zip(tasks, stored, strict=True):
             if isinstance(scheduled, AtfError):
-                _fail(result.error, scheduled)
+                fail(result.error, scheduled)
             elif scheduled.conflict:
-                _fail(result.error, _taken(task))
+                fail(result.error, _taken(task))
             else:
                 _fill(result.reply, scheduled)
         return reply
@@ -169,10 +169,6 @@ def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:
 
 def _taken(task: NewTask) -> AlreadyExists:
     return AlreadyExists(f"task id {task.id!r} is taken by another request; the same request again would be fine")
-
-
-def _fail(said: f.Error, error: AtfError) -> None:
-    said.code, said.message, said.reason = error.code, str(error)[:_MAX_SENTENCE_CHARS], error.reason
 
 
 def _copy(error: Exception) -> Exception:

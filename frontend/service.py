@@ -147,6 +147,10 @@ class FrontendService:
         """Makes a job, or replaces one."""
         return await self._jobs.schedule(request)
 
+    async def schedule_jobs(self, request: f.ScheduleJobsRequest, *, timeout: float = 10) -> f.ScheduleJobsReply:
+        """Makes or replaces many jobs, at most 1000."""
+        return await self._jobs.schedule_many(request.requests)
+
     async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
         """A job's record."""
         return await self._jobs.get(request.name)

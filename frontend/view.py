@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 from google.protobuf.message import DecodeError
 
-from atf.errors import TaskNotFound
+from atf.errors import AtfError, TaskNotFound
+from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.types import Run, TaskRecord
 from atf.task import Status
+
+_MAX_SENTENCE_CHARS: Final = 500
 
 
 def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
@@ -54,6 +57,11 @@ def _spec(record: TaskRecord) -> t.TaskSpec | None:
 def no_task(task_id: str) -> TaskNotFound:
     """The error of a call about a task that the store does not have."""
     return TaskNotFound(f"no task {task_id!r}; the records of finished tasks expire after their retention")
+
+
+def fail(said: f.Error, error: AtfError) -> None:
+    """Says what went wrong with one item of a call of many."""
+    said.code, said.message, said.reason = error.code, str(error)[:_MAX_SENTENCE_CHARS], error.reason
 
 
 def _ended(run: Run) -> t.EndedRun:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from atf.errors import AtfError, DeadlineExceeded, Unavailable
 from atf.retry import Pauses
@@ -19,7 +19,7 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.task import US
 
-from .coalesce import MAX_CALLS, Coalescer, answer_of, batches
+from .coalesce import MAX_CALLS, Coalescer, answer_of, batches, error_of
 from .fork import GATE
 
 if TYPE_CHECKING:
@@ -36,6 +36,14 @@ LONGEST_PAUSE: Final = 2.0
 
 AGAIN: Final = (Unavailable, DeadlineExceeded)
 """What a repetition may mend: the call was not done, or nobody knows whether it was."""
+
+
+class _Gathering(NamedTuple):
+    """What is scheduled on one event loop."""
+
+    loop: asyncio.AbstractEventLoop
+    tasks: Coalescer[f.ScheduleRequest, f.ScheduleReply]
+    jobs: Coalescer[f.ScheduleJobRequest, j.Job]
 
 
 class Calls:
@@ -55,16 +63,26 @@ class Calls:
         self._runtime = runtime
         self._channel: ForkSafeChannel | None = None
         self._closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._coalescer: Coalescer | None = None
+        self._gathering: _Gathering | None = None
 
     async def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
-        """Travels with whatever is scheduled at the same time."""
+        """Travels with the tasks that are scheduled at the same time."""
+        tasks = self._gathered().tasks
+        return await self._repeat(lambda timeout: tasks.schedule(request, timeout))
+
+    async def schedule_job(self, request: f.ScheduleJobRequest) -> j.Job:
+        """Travels with the jobs that are scheduled at the same time."""
+        jobs = self._gathered().jobs
+        return await self._repeat(lambda timeout: jobs.schedule(request, timeout))
+
+    def _gathered(self) -> _Gathering:
         loop = asyncio.get_running_loop()
-        if self._coalescer is None or self._loop is not loop:  # the first call, or the first of a forked process
-            self._loop, self._coalescer = loop, Coalescer(self._schedule_many, self._runtime)
-        coalescer = self._coalescer
-        return await self._repeat(lambda timeout: coalescer.schedule(request, timeout))
+        if (
+            self._gathering is None or self._gathering.loop is not loop
+        ):  # the first call, or the first of a forked process
+            tasks = Coalescer(self._schedule_many, self._runtime)
+            self._gathering = _Gathering(loop, tasks, Coalescer(self._schedule_jobs, self._runtime))
+        return self._gathering
 
     async def schedule_all(self, requests: Sequence[f.ScheduleRequest]) -> list[f.ScheduleReply | AtfError]:
         """What became of each request; they travel in as few calls as hold them."""
@@ -96,8 +114,15 @@ class Calls:
             return [error if isinstance(answer, AGAIN) else answer for answer in answers]
         return answers
 
-    async def _schedule_many(self, request: f.ScheduleManyRequest, timeout: float) -> f.ScheduleManyReply:
-        return await self._connected().schedule_many(request, timeout=timeout)
+    async def _schedule_many(
+        self, requests: Sequence[f.ScheduleRequest], timeout: float
+    ) -> list[f.ScheduleReply | AtfError]:
+        reply = await self._connected().schedule_many(f.ScheduleManyRequest(requests=requests), timeout=timeout)
+        return [answer_of(each) for each in reply.results]
+
+    async def _schedule_jobs(self, requests: Sequence[f.ScheduleJobRequest], timeout: float) -> list[j.Job | AtfError]:
+        reply = await self._connected().schedule_jobs(f.ScheduleJobsRequest(requests=requests), timeout=timeout)
+        return [error_of(each.error) if each.HasField("error") else each.job for each in reply.results]
 
     async def get_task(self, request: f.GetTaskRequest) -> t.Task:
         return await self._repeat(lambda timeout: self._connected().get_task(request, timeout=timeout))
@@ -126,9 +151,6 @@ class Calls:
 
     async def resume_lambda(self, request: f.ResumeLambdaRequest) -> f.ResumeLambdaReply:
         return await self._repeat(lambda timeout: self._connected().resume_lambda(request, timeout=timeout))
-
-    async def schedule_job(self, request: f.ScheduleJobRequest) -> j.Job:
-        return await self._repeat(lambda timeout: self._connected().schedule_job(request, timeout=timeout))
 
     async def get_job(self, request: f.GetJobRequest) -> j.Job:
         return await self._repeat(lambda timeout: self._connected().get_job(request, timeout=timeout))

@@ -1,6 +1,6 @@
-"""Gathers the tasks that are scheduled at the same time into one call.
+"""Gathers what is scheduled at the same time, tasks or jobs, into one call.
 
-A task waits for no timer: it is sent at once when nothing is under way. Only while a call is does the next one fill.
+A request waits for no timer: it is sent at once when nothing is under way. Only while a call is does the next one fill.
 Runs on one event loop.
 """
 
@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from google.protobuf.message import Message
 
 from atf.errors import BY_REASON, AtfError, DeadlineExceeded, Internal
 from atf.rpc import frontend_pb2 as f
@@ -25,49 +28,56 @@ MAX_CALLS: Final = 4
 _BY_CODE: Final = {kind.code: kind for kind in BY_REASON.values() if kind.__base__ is AtfError}
 """For reasons that this version does not know."""
 
-Send = Callable[[f.ScheduleManyRequest, float], Awaitable[f.ScheduleManyReply]]
-"""Makes a call, which takes at most so many seconds."""
+Q = TypeVar("Q", bound=Message)
+A = TypeVar("A")
 
 
-class _Waiting(NamedTuple):
-    request: f.ScheduleRequest
+@dataclass(slots=True)
+class _Waiting(Generic[Q, A]):
+    request: Q
     size: int
     until: float  # monotonic; a call that it travels in ends by then
-    done: asyncio.Future[f.ScheduleReply]
+    done: asyncio.Future[A]
 
 
 class Sized(Protocol):
     """What waits to be sent."""
 
-    @property
-    def size(self) -> int: ...
+    size: int
 
 
 W = TypeVar("W", bound=Sized)
 
 
-class Coalescer:
-    """The door through which a client schedules."""
+class Coalescer(Generic[Q, A]):
+    """The door through which a client schedules.
 
-    def __init__(self, send: Send, runtime: Runtime) -> None:
+    Args:
+        send: makes a call, which takes at most so many seconds; answers what became of each request.
+        runtime: clocks.
+    """
+
+    def __init__(
+        self, send: Callable[[Sequence[Q], float], Awaitable[Sequence[A | AtfError]]], runtime: Runtime
+    ) -> None:
         self._send = send
         self._runtime = runtime
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Waiting[Q, A]] = deque()
         self._waiting_bytes = 0
         self._calls = 0
 
-    async def schedule(self, request: f.ScheduleRequest, timeout: float) -> f.ScheduleReply:
+    async def schedule(self, request: Q, timeout: float) -> A:
         """Sends one request, in company if there is any.
 
         Args:
-            request: with its id.
+            request: with its id, so that it may be repeated.
             timeout: seconds. No timer of its own watches over it, unless it has less than its company: a call ends by the time of
                 those in it, and nobody waits for more than the calls under way before the own one.
 
         Raises:
             AtfError: what became of this request, or of the call that it travelled in.
         """
-        done: asyncio.Future[f.ScheduleReply] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         waiting = _Waiting(request, request.ByteSize(), self._runtime.monotonic() + timeout, done)
         self._waiting.append(waiting)
         self._waiting_bytes += waiting.size
@@ -93,9 +103,7 @@ class Coalescer:
                 timers = [
                     loop.call_later(each.until - now, _expire, each) for each in batch if each.until < until - _SLACK_S
                 ]
-                request = f.ScheduleManyRequest(requests=[each.request for each in batch])
-                reply = await self._send(request, max(0.001, until - now))
-                _settle(batch, reply.results)
+                _settle(batch, await self._send([each.request for each in batch], max(0.001, until - now)))
         except AtfError as error:
             for each in batch:
                 if not each.done.done():
@@ -108,7 +116,7 @@ class Coalescer:
             self._calls -= 1
             self._fill_calls()
 
-    def _take(self) -> list[_Waiting]:
+    def _take(self) -> list[_Waiting[Q, A]]:
         taken = take(self._waiting)
         self._waiting_bytes -= sum(each.size for each in taken)
         return [each for each in taken if not each.done.done()]  # of the others whoever called gave up
@@ -124,16 +132,15 @@ def take(waiting: deque[W]) -> list[W]:
     return batch
 
 
-def _expire(waiting: _Waiting) -> None:
+def _expire(waiting: _Waiting[Any, Any]) -> None:
     if not waiting.done.done():
         waiting.done.set_exception(DeadlineExceeded("Schedule: no answer in time"))
 
 
-def _settle(batch: list[_Waiting], results: Sequence[f.ScheduleResult]) -> None:
-    for each, result in zip(batch, results, strict=True):
+def _settle(batch: list[_Waiting[Q, A]], answers: Sequence[A | AtfError]) -> None:
+    for each, answer in zip(batch, answers, strict=True):
         if each.done.done():
             continue
-        answer = answer_of(result)
         if isinstance(answer, AtfError):
             each.done.set_exception(answer)
         else:
@@ -156,8 +163,11 @@ def batches(requests: Iterable[f.ScheduleRequest]) -> Iterator[list[f.ScheduleRe
 
 
 def answer_of(result: f.ScheduleResult) -> f.ScheduleReply | AtfError:
-    """What became of one request of a call."""
-    if not result.HasField("error"):
-        return result.reply
-    kind = BY_REASON.get(result.error.reason) or _BY_CODE.get(result.error.code, Internal)
-    return kind(result.error.message)
+    """What became of one task of a call."""
+    return error_of(result.error) if result.HasField("error") else result.reply
+
+
+def error_of(said: f.Error) -> AtfError:
+    """What went wrong with one item of a call of many."""
+    kind = BY_REASON.get(said.reason) or _BY_CODE.get(said.code, Internal)
+    return kind(said.message)

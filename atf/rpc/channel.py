@@ -213,6 +213,9 @@ class FrontendStub(Stub):
     async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
         return await self._call("ScheduleJob", request, j.Job, timeout)
 
+    async def schedule_jobs(self, request: f.ScheduleJobsRequest, *, timeout: float = 10) -> f.ScheduleJobsReply:
+        return await self._call("ScheduleJobs", request, f.ScheduleJobsReply, timeout)
+
     async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
         return await self._call("GetJob", request, j.Job, timeout)
 

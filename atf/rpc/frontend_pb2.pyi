@@ -18,6 +18,26 @@ class ScheduleJobRequest(_message.Message):
     request_id: str
     def __init__(self, job: _Optional[_Union[_job_pb2.JobSpec, _Mapping]] = ..., overwrite: bool = ..., request_id: _Optional[str] = ...) -> None: ...
 
+class ScheduleJobsRequest(_message.Message):
+    __slots__ = ("requests",)
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    requests: _containers.RepeatedCompositeFieldContainer[ScheduleJobRequest]
+    def __init__(self, requests: _Optional[_Iterable[_Union[ScheduleJobRequest, _Mapping]]] = ...) -> None: ...
+
+class ScheduleJobsReply(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ScheduleJobResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[ScheduleJobResult, _Mapping]]] = ...) -> None: ...
+
+class ScheduleJobResult(_message.Message):
+    __slots__ = ("job", "error")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    job: _job_pb2.Job
+    error: Error
+    def __init__(self, job: _Optional[_Union[_job_pb2.Job, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
 class GetJobRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from atf.durability import Durability
+from atf.errors import AtfError
 
 from . import keys, library
 from .base import Caller
@@ -25,17 +25,21 @@ class Jobs(Caller):
         """Where a job lies, and the tasks that its ticks make."""
         return self.partition_for(name)
 
-    async def schedule_job(self, job: NewJob, *, durability: Durability = Durability.RELAXED) -> MadeJob:
-        """Makes or replaces a job.
+    async def schedule_jobs(self, jobs: Sequence[NewJob]) -> list[MadeJob | AtfError]:
+        """Makes or replaces jobs. What went wrong is answered job by job: a partition that is away, or full, concerns no other's."""
 
-        Raises:
-            ResourceExhausted: the store is full.
-        """
-        args: list[Arg] = [job.name, job.request_id, int(job.overwrite), job.spec, job.overlap, job.first_us]
-        args += (job.ticks, int(job.paused))
-        demand = max(durability, self.settings.floor)
-        what, generation, made_at = await self._call("schedule_job", self.job_partition(job.name), args, demand=demand)
-        return MadeJob(Made(what), int(generation), int(made_at))
+        async def call(partition: int, batch: list[NewJob]) -> list[MadeJob | AtfError]:
+            args: list[Arg] = []
+            for job in batch:
+                args += (job.name, job.request_id, int(job.overwrite), job.spec, job.overlap, job.first_us)
+                args += (job.ticks, int(job.paused))
+            try:
+                reply = await self._call("schedule_jobs", partition, args, demand=self.settings.floor)
+            except AtfError as error:
+                return [error] * len(batch)
+            return [MadeJob(Made(what), int(generation), int(made_at)) for what, generation, made_at in reply]
+
+        return await by_partition(jobs, lambda job: self.job_partition(job.name), call, size=lambda job: len(job.spec))
 
     async def get_jobs(self, names: Sequence[str]) -> list[JobRecord | None]:
         """Jobs by their names; None for one that does not exist."""

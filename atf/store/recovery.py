@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from atf.errors import InvalidArgument
+from atf.errors import AtfError, InvalidArgument
 from atf.task import FINISHED, Status
 
 from .lines import FORMAT, EndLine, Header, JobLine, LambdaLine, Line, TaskLine, decode
@@ -175,7 +175,10 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
 async def _restore_job(store: Store, line: JobLine) -> int:
     """Whether the job was stored: one of its name may be there, from an import before this one."""
     job = NewJob(line.name, "", False, line.spec, line.overlap, line.next_us, line.ticks, line.paused)
-    return int((await store.schedule_job(job)).made is Made.MADE)
+    (answer,) = await store.schedule_jobs([job])
+    if isinstance(answer, AtfError):
+        raise answer
+    return int(answer.made is Made.MADE)
 
 
 @dataclass

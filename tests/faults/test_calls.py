@@ -12,6 +12,7 @@ from atf.errors import NotFound
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
+from atf.rpc import job_pb2 as j
 from atf.rpc.server import snake_case
 from atf.task import Status
 
@@ -144,6 +145,13 @@ async def _job(world: World, schedule: str = "@every 1h") -> None:
 
 
 async def schedule_job(world: World) -> None:
+    request = f.ScheduleJobRequest(
+        job=j.JobSpec(name="f/job", schedule="@every 1h", task=step.prepare(0.1).request.spec), request_id="r"
+    )
+    assert (await world.sure(lambda: world.frontend.schedule_job(request))).generation == 1
+
+
+async def schedule_jobs(world: World) -> None:
     await _job(world)
     assert (await world.client.get_job("f/job")).generation == 1
 
@@ -212,7 +220,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
     for each in (
         *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, explain_task),
-        *(schedule_job, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
+        *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
         *(pause_job, resume_job, run_job_now, preview_schedule, find_dapr_app),
     )
 }

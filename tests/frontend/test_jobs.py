@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from atf.errors import AlreadyExists, InvalidArgument, NotFound
+from atf.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
+from atf.store.types import NewJob
 from atf.task import DEFAULT_RETENTION_US, US
 
 from .conftest import START_US, Bench
@@ -46,6 +48,46 @@ async def test_a_job_is_stored_with_everything_filled_in(bench: Bench) -> None:
     assert options.backoff == t.Backoff(base_us=US, factor=1, max_us=US)
     assert (made.spec.retention_us, made.spec.base_at_us) == (DEFAULT_RETENTION_US, START_US)
     assert await bench.frontend.get_job(f.GetJobRequest(name=NAME)) == made
+
+
+async def test_each_of_many_jobs_is_made_or_refused_by_itself(bench: Bench) -> None:
+    await bench.register()
+    await make(bench, job("photos/taken"))
+    before = await make(bench, job("photos/before"), request_id="r")
+    jobs = [job("photos/taken"), job(schedule="0 61 * * * *"), job("photos/new"), job("photos/before")]
+    requests = [f.ScheduleJobRequest(job=each, request_id="r") for each in jobs]
+    requests.append(f.ScheduleJobRequest(job=job("photos/other", task={"lambda": "photos/none"})))
+    requests.append(f.ScheduleJobRequest(job=job("photos/taken", schedule="@daily"), overwrite=True))
+    reply = await bench.frontend.schedule_jobs(f.ScheduleJobsRequest(requests=requests))
+    taken, bad, new, same, unknown, replaced = reply.results
+    assert [each.error.reason for each in (taken, bad, unknown)] == [
+        "AlreadyExists",
+        "InvalidArgument",
+        "UnknownLambda",
+    ]
+    assert "61" in bad.error.message
+    assert new.job == await bench.frontend.get_job(f.GetJobRequest(name="photos/new"))
+    assert same.job == before
+    assert (replaced.job.generation, replaced.job.spec.schedule) == (before.generation + 1, "@daily")
+    assert sorted(await names(bench)) == ["photos/before", "photos/new", "photos/taken"]
+
+
+async def test_many_jobs_are_refused_as_one_where_the_store_is_away(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.register()
+
+    async def away(jobs: Sequence[NewJob]) -> list[Unavailable]:
+        return [Unavailable("it is away")] * len(jobs)
+
+    monkeypatch.setattr(bench.store, "schedule_jobs", away)
+    requests = [f.ScheduleJobRequest(job=job(f"photos/{number}")) for number in range(3)]
+    with pytest.raises(Unavailable, match="it is away"):
+        await bench.frontend.schedule_jobs(f.ScheduleJobsRequest(requests=requests))
+    requests.append(f.ScheduleJobRequest(job=job(schedule="nonsense")))  # which no repetition mends
+    reply = await bench.frontend.schedule_jobs(f.ScheduleJobsRequest(requests=requests))
+    assert [each.error.code for each in reply.results] == ["UNAVAILABLE"] * 3 + ["INVALID_ARGUMENT"]
+    assert (await bench.frontend.schedule_jobs(f.ScheduleJobsRequest())).results == []
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ class FakeFrontend:
     lose_answer: bool = False
     """The next ScheduleMany is carried out, but its answer never comes."""
     calls: list[list[str]] = field(default_factory=list)
-    """The ids in each ScheduleMany."""
+    """The ids in each ScheduleMany, the names in each ScheduleJobs."""
     requests: dict[str, f.ScheduleRequest] = field(default_factory=dict)
     """By stored id."""
     refused: dict[str, f.Error] = field(default_factory=dict)
@@ -54,6 +54,18 @@ class FakeFrontend:
         existed = stored in self.requests
         self.requests[stored] = request
         return f.ScheduleResult(reply=f.ScheduleReply(id=stored, existed=existed, durability=request.durability))
+
+    async def schedule_jobs(self, request: f.ScheduleJobsRequest, *, timeout: float = 10) -> f.ScheduleJobsReply:
+        self.calls.append([each.job.name for each in request.requests])
+        await self._travel()
+        reply = f.ScheduleJobsReply()
+        for each in request.requests:
+            result = reply.results.add()
+            if each.job.name in self.refused:
+                result.error.CopyFrom(self.refused[each.job.name])
+            else:
+                result.job.spec.CopyFrom(each.job)
+        return reply
 
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
         await self._travel()

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import atf
+from atf.client.jobs import JobInfo
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from tests.sdk.fakes import ROUND_TRIP, World, faked, world
@@ -70,6 +71,22 @@ async def test_each_task_of_a_call_fails_by_itself(w: World) -> None:
     assert isinstance(good, atf.Handle)
     assert isinstance(bad, atf.UnknownLambda)
     assert str(bad) == "no lambda c/echo"
+
+
+@virtual(world)
+async def test_jobs_that_are_scheduled_at_once_travel_together_and_fail_by_themselves(w: World) -> None:
+    w.frontend.refused["c/bad"] = f.Error(code="ALREADY_EXISTS", message="job 'c/bad' exists", reason="AlreadyExists")
+    w.frontend.failures = [atf.Unavailable("away")]
+    names = ["c/first", "c/bad", *(f"c/{number}" for number in range(8))]
+    made = await asyncio.gather(
+        *(w.client.schedule_job(name, echo.prepare(1), "@daily") for name in names), return_exceptions=True
+    )
+    assert [each.name for each in made if isinstance(each, JobInfo)] == ["c/first", *names[2:]]
+    assert isinstance(made[1], atf.AlreadyExists)
+    assert w.frontend.calls[0] == names
+    assert sorted(name for call in w.frontend.calls[1:] for name in call) == sorted(names)  # again, after a pause
+    alone = await w.client.schedule_job("c/alone", echo.prepare(1), "@daily")
+    assert (alone.name, w.frontend.calls[-1]) == ("c/alone", ["c/alone"])
 
 
 @virtual(world)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from atf.errors import Unavailable
 from atf.store.library import JOB_RETRY_US, JOB_WAIT_US, JOBS_PER_PASS
-from atf.store.types import DueJob, Made, NewJob, NewTask, Outcome, Tick
+from atf.store.types import DueJob, Made, MadeJob, NewJob, NewTask, Outcome, Tick
 from atf.task import DEFAULT_RETENTION_US, US
 
 from .world import EPOCH_US, LAMBDA, World, dump, held
@@ -30,6 +31,12 @@ def tick(due: DueJob, *, next_us: int | None = EPOCH_US + DAY_US, make: str = "t
     return Tick(due.name, due.generation, due.due_us, next_us, passed, why, DAY_US, due.due_us, made)
 
 
+async def make(world: World, asked: NewJob) -> MadeJob:
+    (made,) = await world.store.schedule_jobs([asked])
+    assert isinstance(made, MadeJob)
+    return made
+
+
 async def due(world: World) -> list[DueJob]:
     return (await world.store.enqueue(0, 0)).jobs
 
@@ -41,7 +48,7 @@ async def ends(world: World, task_id: str = "0-tick-1", outcome: Outcome = Outco
 
 
 async def test_a_tick_becomes_a_task_at_its_instant_and_the_job_goes_on(world: World) -> None:
-    assert await world.store.schedule_job(job(first_us=EPOCH_US + 5 * US)) == (Made.MADE, 1, EPOCH_US)
+    assert await make(world, job(first_us=EPOCH_US + 5 * US)) == (Made.MADE, 1, EPOCH_US)
     early = await world.store.enqueue(0, 0)
     assert (early.jobs, early.next_in_us) == ([], 5 * US)
 
@@ -66,7 +73,7 @@ async def test_a_tick_becomes_a_task_at_its_instant_and_the_job_goes_on(world: W
 
 
 async def test_of_two_consumers_one_makes_the_task(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     (one,) = await due(world)
     assert await world.store.tick(0, [tick(one)]) == [True]
     assert await world.store.tick(0, [tick(one)]) == [False]
@@ -76,7 +83,7 @@ async def test_of_two_consumers_one_makes_the_task(world: World) -> None:
 
 
 async def test_a_tick_that_nobody_dealt_with_is_told_of_again(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     (one,) = await due(world)
     assert await due(world) == []
     world.clock.advance(JOB_RETRY_US / US)
@@ -84,24 +91,60 @@ async def test_a_tick_that_nobody_dealt_with_is_told_of_again(world: World) -> N
 
 
 async def test_a_replaced_job_makes_no_more_ticks_of_the_old_one(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     (old,) = await due(world)
-    assert (await world.store.schedule_job(job(overwrite=True)))[:2] == (Made.REPLACED, 2)
+    assert (await make(world, job(overwrite=True)))[:2] == (Made.REPLACED, 2)
     assert await world.store.tick(0, [tick(old)]) == [False]
     (new,) = await due(world)
     assert (new.generation, new.ticks) == (2, 0)
 
 
 async def test_a_name_is_taken_once_and_a_repeated_request_finds_its_job(world: World) -> None:
-    assert (await world.store.schedule_job(job(request_id="r1")))[:2] == (Made.MADE, 1)
-    assert (await world.store.schedule_job(job(request_id="r1")))[:2] == (Made.BEFORE, 1)
-    assert (await world.store.schedule_job(job(request_id="r2")))[:2] == (Made.TAKEN, 1)
-    assert (await world.store.schedule_job(job()))[:2] == (Made.TAKEN, 1)
+    assert (await make(world, job(request_id="r1")))[:2] == (Made.MADE, 1)
+    assert (await make(world, job(request_id="r1")))[:2] == (Made.BEFORE, 1)
+    assert (await make(world, job(request_id="r2")))[:2] == (Made.TAKEN, 1)
+    assert (await make(world, job()))[:2] == (Made.TAKEN, 1)
+
+
+async def test_many_jobs_are_made_by_one_call_of_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await make(world, job("shop/taken"))
+    called: list[int] = []
+    direct = world.store._call
+
+    async def call(verb: str, partition: int, args: Any, **more: Any) -> Any:
+        called.append(partition)
+        return await direct(verb, partition, args, **more)
+
+    monkeypatch.setattr(world.store, "_call", call)
+    names = ["shop/taken", "shop/twice", *(f"shop/{number}" for number in range(8)), "shop/twice"]
+    answers = await world.store.schedule_jobs([job(name) for name in names])
+    assert sorted(called) == [0, 1]
+    taken = [name for name, each in zip(names, answers, strict=True) if cast("MadeJob", each).made is Made.TAKEN]
+    assert taken == ["shop/taken", "shop/twice"]
+    assert all(await world.store.get_jobs(names))
+
+
+async def test_jobs_of_a_partition_that_is_away_take_no_other_along(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    direct = world.store._call
+
+    async def call(verb: str, partition: int, args: Any, **more: Any) -> Any:
+        if partition == 1:
+            raise Unavailable("it is away")
+        return await direct(verb, partition, args, **more)
+
+    monkeypatch.setattr(world.store, "_call", call)
+    names = [f"shop/{number}" for number in range(8)]
+    answers = await world.store.schedule_jobs([job(name) for name in names])
+    away = [name for name, each in zip(names, answers, strict=True) if isinstance(each, Unavailable)]
+    assert away == [name for name in names if world.store.job_partition(name) == 1]
+    assert 0 < len(away) < 8
 
 
 @pytest.mark.parametrize("overlap", ["queue", "cancel_running"])
 async def test_a_tick_waits_for_the_one_before(world: World, overlap: str) -> None:
-    await world.store.schedule_job(job(overlap=overlap))
+    await make(world, job(overlap=overlap))
     (one,) = await due(world)
     await world.store.tick(0, [tick(one, next_us=EPOCH_US + US)])
     world.clock.advance(1)
@@ -118,7 +161,7 @@ async def test_a_tick_waits_for_the_one_before(world: World, overlap: str) -> No
 
 @pytest.mark.parametrize("overlap", ["allow", "skip"])
 async def test_a_tick_is_told_of_though_the_one_before_runs(world: World, overlap: str) -> None:
-    await world.store.schedule_job(job(overlap=overlap))
+    await make(world, job(overlap=overlap))
     (one,) = await due(world)
     await world.store.tick(0, [tick(one, next_us=EPOCH_US + US)])
     world.clock.advance(1)
@@ -132,7 +175,7 @@ async def test_a_tick_is_told_of_though_the_one_before_runs(world: World, overla
 
 @pytest.mark.parametrize("end", ["cancel", "lose", "fatal", "delete the record"])
 async def test_however_a_tick_ends_the_next_one_comes(world: World, end: str) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     (one,) = await due(world)
     await world.store.tick(0, [tick(one, next_us=EPOCH_US + US)])
     world.clock.advance(1)
@@ -155,7 +198,7 @@ async def test_however_a_tick_ends_the_next_one_comes(world: World, end: str) ->
 
 
 async def test_somebody_waiting_for_a_tick_s_end_does_not_hide_it_from_the_job(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     (one,) = await due(world)
     await world.store.tick(0, [tick(one)])
     await world.store.watch(["0-tick-1"])
@@ -166,7 +209,7 @@ async def test_somebody_waiting_for_a_tick_s_end_does_not_hide_it_from_the_job(w
 
 
 async def test_a_paused_job_does_not_tick_and_goes_on_where_it_was(world: World) -> None:
-    await world.store.schedule_job(job(first_us=EPOCH_US + US))
+    await make(world, job(first_us=EPOCH_US + US))
     assert await world.store.pause_job(NAME, paused=True)
     world.clock.advance(10)
     assert await due(world) == []
@@ -180,14 +223,14 @@ async def test_a_paused_job_does_not_tick_and_goes_on_where_it_was(world: World)
 
 
 async def test_a_tick_that_was_told_of_before_a_pause_is_not_made_in_it(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     (one,) = await due(world)
     await world.store.pause_job(NAME, paused=True)
     assert await world.store.tick(0, [tick(one)]) == [False]
 
 
 async def test_a_job_that_has_ended_leaves_the_list_and_its_record_stays_for_its_retention(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     (one,) = await due(world)
     await world.store.tick(0, [tick(one, next_us=None)])
     assert await world.store.list_jobs("", 0, "", 10) == []
@@ -206,10 +249,10 @@ async def test_a_job_that_has_ended_leaves_the_list_and_its_record_stays_for_its
 
 
 async def test_a_name_is_free_once_its_job_has_ended(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     (one,) = await due(world)
     await world.store.tick(0, [tick(one, next_us=None)])
-    assert (await world.store.schedule_job(job(first_us=EPOCH_US + US)))[:2] == (Made.MADE, 2)
+    assert (await make(world, job(first_us=EPOCH_US + US)))[:2] == (Made.MADE, 2)
     world.clock.advance(1)
     assert await due(world) == [], "the last tick of the job before still runs"
     await ends(world)
@@ -218,7 +261,7 @@ async def test_a_name_is_free_once_its_job_has_ended(world: World) -> None:
 
 
 async def test_a_deleted_job_leaves_its_tick_alone_and_nothing_else(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     (one,) = await due(world)
     await world.store.tick(0, [tick(one)])
     assert await world.store.delete_jobs([NAME, "shop/none"]) == [True, False]
@@ -230,7 +273,7 @@ async def test_a_deleted_job_leaves_its_tick_alone_and_nothing_else(world: World
 
 async def test_names_are_listed_by_prefix_in_pages(world: World) -> None:
     for name in ("shop/b", "shop/a", "shop/c", "sho/x", "shop2/y"):
-        await world.store.schedule_job(job(name))
+        await make(world, job(name))
     assert await world.store.list_jobs("shop/", 0, "", 2) == ["shop/a", "shop/b"]
     assert await world.store.list_jobs("shop/", 0, "shop/b", 2) == ["shop/c"]
     assert len(await world.store.list_jobs("", 0, "", 10)) == 5
@@ -239,20 +282,20 @@ async def test_names_are_listed_by_prefix_in_pages(world: World) -> None:
 async def test_more_jobs_than_one_pass_tells_of_come_in_several(world: World) -> None:
     names = [name for number in range(700) if world.store.job_partition(name := f"shop/j{number}") == 0]
     for name in names:
-        await world.store.schedule_job(job(name))
+        await make(world, job(name))
     seen = [len(await due(world)) for _ in range(3)]
     assert seen == [JOBS_PER_PASS, len(names) - JOBS_PER_PASS, 0]
 
 
 async def test_a_pass_that_wants_no_jobs_leaves_them_as_they_are(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     passed = await world.store.enqueue(0, 0, 0)
     assert (passed.jobs, passed.next_in_us) == ([], None)
     assert len(await due(world)) == 1, "it was told of to nobody yet"
 
 
 async def test_a_name_that_looks_like_a_task_s_key_does_not_hide_the_tasks_from_an_export(world: World) -> None:
-    await world.store.schedule_job(job("shop/a}:t:x"))
+    await make(world, job("shop/a}:t:x"))
     await world.schedule("a")
     found, cursor = [], ""
     while True:
@@ -264,7 +307,7 @@ async def test_a_name_that_looks_like_a_task_s_key_does_not_hide_the_tasks_from_
 
 
 async def test_a_job_may_be_made_paused(world: World) -> None:
-    await world.store.schedule_job(job()._replace(paused=True))
+    await make(world, job()._replace(paused=True))
     assert await due(world) == []
     (known,) = await world.store.get_jobs([NAME])
     assert known is not None
@@ -274,9 +317,9 @@ async def test_a_job_may_be_made_paused(world: World) -> None:
 
 
 async def test_a_replaced_job_stays_paused(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     await world.store.pause_job(NAME, paused=True)
-    await world.store.schedule_job(job(overwrite=True))
+    await make(world, job(overwrite=True))
     assert await due(world) == []
     (known,) = await world.store.get_jobs([NAME])
     assert known is not None
@@ -284,8 +327,8 @@ async def test_a_replaced_job_stays_paused(world: World) -> None:
 
 
 async def test_a_job_made_anew_makes_no_tick_of_the_one_that_was_deleted(world: World) -> None:
-    await world.store.schedule_job(job())
+    await make(world, job())
     (old,) = await due(world)
     await world.store.delete_jobs([NAME])
-    await world.store.schedule_job(job())
+    await make(world, job())
     assert await world.store.tick(0, [tick(old)]) == [False]

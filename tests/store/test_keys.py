@@ -153,7 +153,7 @@ del LUA["common"]
 HEADERS = {
     verb: "\n".join(takewhile(lambda line: line.startswith("--"), text.splitlines())) for verb, text in LUA.items()
 }
-CREATING = {"first_time", "schedule", "schedule_job", "register", "restore", "tick"}
+CREATING = {"first_time", "schedule", "schedule_jobs", "register", "restore", "tick"}
 """The verbs that a full store refuses; all others must go on, or it could not drain."""
 
 

@@ -342,7 +342,7 @@ class World:
     async def jobs(self) -> None:
         """Everything that can happen to jobs: afterwards one has ended, one is paused, and one waits for its next tick."""
         for name in ("shop/ends", "shop/paused", "shop/ticks", "shop/deleted"):
-            await self.store.schedule_job(NewJob(name, "request", False, b"spec", "queue", self.clock()))
+            await self.store.schedule_jobs([NewJob(name, "request", False, b"spec", "queue", self.clock())])
         await self.store.pause_job("shop/paused", paused=True)
         await self.store.delete_jobs(["shop/deleted"])
         for partition in range(self.store.partitions):

@@ -122,6 +122,15 @@ _UNREAD: Final = (
 _TOLD: Final = Rule(lambda text: OK if len(quote(text, safe="")) <= 230 else INVALID, "name prefix")
 _PREFIX: Final = Rule(_at_most(320), "prefix")
 
+_MADE_JOB: Final[dict[Path, Rule]] = {
+    **_TIMING,
+    **{("job", "task", *path[1:]): rule for path, rule in _SPEC.items() if path[0] == "spec"},
+    ("job", "name"): _job(OK),
+    ("job", "task", "ordering_key"): Rule(lambda text: OK if not text else INVALID, "ordering_key"),
+    ("job", "code"): Rule(_must(r"[A-Za-z0-9]{0,64}"), "code"),
+    ("request_id",): _ID,
+}
+
 RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.Schedule": _SPEC,
     "Frontend.ScheduleMany": {("requests", *path): rule for path, rule in _SPEC.items()},
@@ -141,14 +150,8 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.PauseLambda": {("lambda",): _LAMBDA},
     "Frontend.ResumeLambda": {("lambda",): _LAMBDA},
     "Frontend.ExplainTask": {("id",): _STORED},
-    "Frontend.ScheduleJob": {
-        **_TIMING,
-        **{("job", "task", *path[1:]): rule for path, rule in _SPEC.items() if path[0] == "spec"},
-        ("job", "name"): _job(OK),
-        ("job", "task", "ordering_key"): Rule(lambda text: OK if not text else INVALID, "ordering_key"),
-        ("job", "code"): Rule(_must(r"[A-Za-z0-9]{0,64}"), "code"),
-        ("request_id",): _ID,
-    },
+    "Frontend.ScheduleJob": _MADE_JOB,
+    "Frontend.ScheduleJobs": {("requests", *path): rule for path, rule in _MADE_JOB.items()},
     "Frontend.GetJob": {("name",): _job(NOT_FOUND)},
     "Frontend.ListJobs": {
         ("prefix",): _PREFIX,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
@@ -29,8 +31,12 @@ async def test_the_requests_that_are_spoiled_are_good_ones() -> None:
 async def refusal_within(world: World, method: str, path: Path, text: str) -> Answer:
     """What became of a spoiled request, also where it is one of many that fail by themselves."""
     answer = await world.ask(method, put(world.valid(method), path, text))
-    if method == "Frontend.ScheduleMany" and answer.code is OK:
-        (result,) = f.ScheduleManyReply.FromString(answer.reply).results
+    replies: dict[str, Any] = {
+        "Frontend.ScheduleMany": f.ScheduleManyReply,
+        "Frontend.ScheduleJobs": f.ScheduleJobsReply,
+    }
+    if method in replies and answer.code is OK:
+        (result,) = replies[method].FromString(answer.reply).results
         if result.HasField("error"):
             return Answer(grpc.StatusCode[result.error.code], result.error.message)
     return answer

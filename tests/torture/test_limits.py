@@ -28,7 +28,7 @@ from atf.task import (
     MAX_WHY_CHARS,
 )
 
-from .world import EXECUTOR, INVALID, LAMBDA, OK, World, lambda_spec, opened, schedule
+from .world import EXECUTOR, INVALID, JOB, LAMBDA, OK, World, full_job, lambda_spec, opened, schedule
 
 
 class Bound(NamedTuple):
@@ -97,6 +97,13 @@ BOUNDS = {
     "a delay": Bound("Schedule", lambda w, n: schedule("a", delay_us=n), 0, MAX_AHEAD_US, "delay_us"),
     "requests": Bound(
         "ScheduleMany", lambda w, n: f.ScheduleManyRequest(requests=[schedule("")] * n), 0, MAX_REQUESTS, "requests"
+    ),
+    "jobs": Bound(
+        "ScheduleJobs",
+        lambda w, n: f.ScheduleJobsRequest(requests=[f.ScheduleJobRequest(job=full_job(JOB))] * n),
+        0,
+        MAX_REQUESTS,
+        "requests",
     ),
     "lambdas registered": Bound(
         "RegisterLambdas",

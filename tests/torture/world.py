@@ -254,6 +254,11 @@ class _Valid:
         return f.ScheduleJobRequest(job=full_job(f"photos/{w.fresh()}"), overwrite=True, request_id=w.fresh())
 
     @staticmethod
+    def Frontend_ScheduleJobs(w: World) -> Message:  # noqa: N802
+        request = f.ScheduleJobRequest(job=full_job(f"photos/{w.fresh()}"), overwrite=True, request_id=w.fresh())
+        return f.ScheduleJobsRequest(requests=[request])
+
+    @staticmethod
     def Frontend_GetJob(w: World) -> Message:  # noqa: N802
         return f.GetJobRequest(name=JOB)
 
