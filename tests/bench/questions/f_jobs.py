@@ -89,7 +89,7 @@ async def _burst(world: World, numbers: range) -> Figures:
 QUESTIONS = [
     Question(
         name="jobs",
-        what="recurring jobs registered per second, on disk, one a call from 64 concurrent callers; the least of 1, 3 and 5 store consumers",
+        what="recurring jobs registered per second, on disk, by 64 concurrent callers of one client; the least of 1, 3 and 5 store consumers",
         figure="per_s",
         unit="jobs/s",
         more=True,
