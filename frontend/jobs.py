@@ -1,4 +1,4 @@
-"""Jobs: checks what callers send, completes it, and calls the store. When a job ticks is for atf.schedule to say."""
+"""The RPCs about jobs: one or two calls of the store each. When a job ticks is for atf.schedule to say."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ from atf.store.store import Store
 from atf.store.types import JobRecord, Made, MadeJob, NewJob
 
 from .lambdas import Lambdas
+from .new_job import new_job
 from .scheduling import MAX_REQUESTS, Scheduling
 from .shared import SharedReading
-from .validate import check_spec, filled_in, shown, spec_lambda
+from .validate import shown, spec_lambda
 from .view import fail
 
-MAX_RETRIES: Final = 1_000_000
-DEFAULT_RETRIES: Final = 3
-DEFAULT_INTERVAL_US: Final = rules.US
 DEFAULT_PAGE: Final = 100
 DEFAULT_PREVIEW: Final = 5
 MAX_PREVIEW: Final = 100
@@ -38,15 +36,6 @@ _READ_TOGETHER: Final = 8
 _LOGGED_NAMES: Final = 10
 _PLANNED_AT_ONCE: Final = 16
 """Jobs whose first tick is computed before other calls have a turn: a new schedule takes some 0.2 ms."""
-_OVERLAPS: Final = {
-    j.OVERLAP_UNSPECIFIED: "queue",
-    j.ALLOW: "allow",
-    j.PASS_OVER: "skip",
-    j.QUEUE: "queue",
-    j.CANCEL_RUNNING: "cancel_running",
-}
-"""As the store knows them."""
-_CODE: Final = re.compile(r"[A-Za-z0-9]{0,64}")
 
 _log = get_logger()
 
@@ -91,7 +80,7 @@ class Jobs:
         asked: dict[int, tuple[NewJob, j.JobSpec]] = {}
         for place, request in enumerate(requests):
             try:
-                asked[place] = self._new_job(request, now_us)
+                asked[place] = new_job(request, self._lambdas, self._cap, now_us)
             except AtfError as error:
                 answers[place] = error
             if place % _PLANNED_AT_ONCE == _PLANNED_AT_ONCE - 1:
@@ -181,37 +170,6 @@ class Jobs:
         ticks = await asyncio.to_thread(_preview, spec, request.count or DEFAULT_PREVIEW)  # noqa: TID251  pure, and may take long
         return f.PreviewScheduleReply(ticks_at_us=ticks)
 
-    def _new_job(self, request: f.ScheduleJobRequest, now_us: int) -> tuple[NewJob, j.JobSpec]:
-        if request.request_id:
-            rules.check_id(shown(request.request_id))
-        spec = self._completed(request.job, now_us)
-        first_us = plan_of(spec, strict=True).first_us()
-        assert first_us is not None
-        stored, overlap = spec.SerializeToString(deterministic=True), _OVERLAPS[spec.overlap]
-        return NewJob(spec.name, request.request_id, request.overwrite, stored, overlap, first_us), spec
-
-    def _completed(self, asked: j.JobSpec, now_us: int) -> j.JobSpec:
-        """A job with everything checked and nothing left open, so that a tick needs to know nothing else."""
-        rules.check_job(asked.name)
-        _check_policies(asked)
-        check_spec(asked.task)
-        if asked.task.ordering_key:
-            raise InvalidArgument(
-                "task.ordering_key: the task of a job has none; its ticks follow each other by the overlap policy"
-            )
-        known = self._lambdas.get(spec_lambda(asked.task))
-        spec = j.JobSpec()
-        spec.CopyFrom(asked)
-        spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
-        options = spec.task.options
-        options.CopyFrom(filled_in(asked.task.options, known.options))
-        retries, interval_us = _retries(asked.failure_policy)
-        options.max_attempts = min(1 + retries, self._cap)
-        options.backoff.CopyFrom(t.Backoff(base_us=interval_us, factor=1, max_us=interval_us, jitter=0))
-        spec.retention_us = asked.retention_us or rules.DEFAULT_RETENTION_US
-        spec.base_at_us = now_us
-        return spec
-
     def _after(self, token: str) -> tuple[int, str]:
         if not token:
             return 0, ""
@@ -225,36 +183,6 @@ def _check_prefix(prefix: str) -> str:
     if len(prefix) > rules.MAX_JOB_CHARS + 65:
         raise InvalidArgument(f"prefix {shown(prefix)!r}: longer than any name")
     return prefix
-
-
-def _check_policies(spec: j.JobSpec) -> None:
-    if spec.misfire not in j.Misfire.values():
-        raise InvalidArgument(f"misfire {spec.misfire}: use ALL (1), LATEST (2) or SKIP (3)")
-    if spec.overlap not in _OVERLAPS:
-        raise InvalidArgument(f"overlap {spec.overlap}: use ALLOW (1), PASS_OVER (2), QUEUE (3) or CANCEL_RUNNING (4)")
-    if not _CODE.fullmatch(spec.code):
-        raise InvalidArgument(f"code {shown(spec.code)!r}: a digest of at most 64 letters and digits")
-    for field in ("grace_us", "jitter_us", "retention_us"):
-        value = getattr(spec, field)
-        if not 0 <= value <= rules.MAX_AHEAD_US:
-            raise InvalidArgument(f"{field} {value}: 0 to ten years, in microseconds")
-    policy = spec.failure_policy
-    if policy.HasField("interval_us") and not 0 <= policy.interval_us <= rules.MAX_AHEAD_US:
-        raise InvalidArgument(f"failure_policy.interval_us {policy.interval_us}: 0 to ten years, in microseconds")
-    if policy.HasField("max_retries") and not 0 <= policy.max_retries <= MAX_RETRIES:
-        raise InvalidArgument(f"failure_policy.max_retries {policy.max_retries}: 0 to {MAX_RETRIES}")
-    options = spec.task.options
-    if options.HasField("max_attempts") or options.HasField("backoff"):
-        raise InvalidArgument(
-            "task.options: failure_policy says how a job's tasks are retried; leave max_attempts and backoff out"
-        )
-
-
-def _retries(policy: j.FailurePolicy) -> tuple[int, int]:
-    if policy.drop:
-        return 0, 0
-    retries = policy.max_retries if policy.HasField("max_retries") else DEFAULT_RETRIES
-    return retries, policy.interval_us if policy.HasField("interval_us") else DEFAULT_INTERVAL_US
 
 
 def _preview(spec: j.JobSpec, count: int) -> list[int]:

@@ -13,7 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError, Message
 
 from atf.errors import InvalidArgument
-from atf.frontend.jobs import MAX_RETRIES
+from atf.frontend.new_job import MAX_RETRIES
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_AHEAD_US, MAX_PAYLOAD_BYTES, US

@@ -1,0 +1,106 @@
+"""From ScheduleJobRequest to what the store keeps: checked, and completed so that a tick needs to know nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from atf import task as rules
+from atf.errors import InvalidArgument
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
+from atf.rpc import task_pb2 as t
+from atf.schedule.of_job import plan_of
+from atf.store.types import NewJob
+
+from .lambdas import Lambdas
+from .validate import check_spec, filled_in, shown, spec_lambda
+
+MAX_RETRIES: Final = 1_000_000
+DEFAULT_RETRIES: Final = 3
+DEFAULT_INTERVAL_US: Final = rules.US
+_OVERLAPS: Final = {
+    j.OVERLAP_UNSPECIFIED: "queue",
+    j.ALLOW: "allow",
+    j.PASS_OVER: "skip",
+    j.QUEUE: "queue",
+    j.CANCEL_RUNNING: "cancel_running",
+}
+"""As the store knows them."""
+_CODE: Final = re.compile(r"[A-Za-z0-9]{0,64}")
+
+
+def new_job(
+    request: f.ScheduleJobRequest, lambdas: Lambdas, max_attempts_cap: int, now_us: int
+) -> tuple[NewJob, j.JobSpec]:
+    """A job to make, and what is kept of its description.
+
+    Args:
+        request: as the caller sent it.
+        lambdas: those that are registered, with what they say of their tasks.
+        max_attempts_cap: what nobody's failure policy exceeds.
+        now_us: the instant at which it is made.
+
+    Raises:
+        InvalidArgument: what is wrong, with the field and the place.
+        UnknownLambda: its lambda is not registered.
+    """
+    if request.request_id:
+        rules.check_id(shown(request.request_id))
+    spec = _completed(request.job, lambdas, max_attempts_cap)
+    spec.base_at_us = now_us
+    first_us = plan_of(spec, strict=True).first_us()
+    assert first_us is not None
+    stored, overlap = spec.SerializeToString(deterministic=True), _OVERLAPS[spec.overlap]
+    return NewJob(spec.name, request.request_id, request.overwrite, stored, overlap, first_us), spec
+
+
+def _completed(asked: j.JobSpec, lambdas: Lambdas, max_attempts_cap: int) -> j.JobSpec:
+    rules.check_job(asked.name)
+    _check_policies(asked)
+    check_spec(asked.task)
+    if asked.task.ordering_key:
+        raise InvalidArgument(
+            "task.ordering_key: the task of a job has none; its ticks follow each other by the overlap policy"
+        )
+    known = lambdas.get(spec_lambda(asked.task))
+    spec = j.JobSpec()
+    spec.CopyFrom(asked)
+    spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
+    options = spec.task.options
+    options.CopyFrom(filled_in(asked.task.options, known.options))
+    retries, interval_us = _retries(asked.failure_policy)
+    options.max_attempts = min(1 + retries, max_attempts_cap)
+    options.backoff.CopyFrom(t.Backoff(base_us=interval_us, factor=1, max_us=interval_us, jitter=0))
+    spec.retention_us = asked.retention_us or rules.DEFAULT_RETENTION_US
+    return spec
+
+
+def _check_policies(spec: j.JobSpec) -> None:
+    if spec.misfire not in j.Misfire.values():
+        raise InvalidArgument(f"misfire {spec.misfire}: use ALL (1), LATEST (2) or SKIP (3)")
+    if spec.overlap not in _OVERLAPS:
+        raise InvalidArgument(f"overlap {spec.overlap}: use ALLOW (1), PASS_OVER (2), QUEUE (3) or CANCEL_RUNNING (4)")
+    if not _CODE.fullmatch(spec.code):
+        raise InvalidArgument(f"code {shown(spec.code)!r}: a digest of at most 64 letters and digits")
+    for field in ("grace_us", "jitter_us", "retention_us"):
+        value = getattr(spec, field)
+        if not 0 <= value <= rules.MAX_AHEAD_US:
+            raise InvalidArgument(f"{field} {value}: 0 to ten years, in microseconds")
+    policy = spec.failure_policy
+    if policy.HasField("interval_us") and not 0 <= policy.interval_us <= rules.MAX_AHEAD_US:
+        raise InvalidArgument(f"failure_policy.interval_us {policy.interval_us}: 0 to ten years, in microseconds")
+    if policy.HasField("max_retries") and not 0 <= policy.max_retries <= MAX_RETRIES:
+        raise InvalidArgument(f"failure_policy.max_retries {policy.max_retries}: 0 to {MAX_RETRIES}")
+    options = spec.task.options
+    if options.HasField("max_attempts") or options.HasField("backoff"):
+        raise InvalidArgument(
+            "task.options: failure_policy says how a job's tasks are retried; leave max_attempts and backoff out"
+        )
+
+
+def _retries(policy: j.FailurePolicy) -> tuple[int, int]:
+    if policy.drop:
+        return 0, 0
+    retries = policy.max_retries if policy.HasField("max_retries") else DEFAULT_RETRIES
+    return retries, policy.interval_us if policy.HasField("interval_us") else DEFAULT_INTERVAL_US
