@@ -22,6 +22,11 @@ _MISFIRES: Final = {"all": j.ALL, "latest": j.LATEST, "skip": j.SKIP}
 _OVERLAPS: Final = {"allow": j.ALLOW, "skip": j.PASS_OVER, "queue": j.QUEUE, "cancel_running": j.CANCEL_RUNNING}
 
 
+_TEXTS: Final = {"name", "schedule", "tz", "format", "gap", "fold"}
+_WHOLE_NUMBERS: Final = {"repeats": (64, "1 to 4294967295"), "max_retries": (32, "0 to 1000000")}
+"""Bits that they have on the wire, and what the frontend takes."""
+
+
 class JobOptions(TypedDict, total=False):
     """When a job ticks, and what happens where something is in the way. docs/jobs.md explains each."""
 
@@ -52,10 +57,12 @@ def job_spec(name: str, task: t.TaskSpec, schedule: str | None, options: JobOpti
 
     Raises:
         TypeError: there is no such option.
-        InvalidArgument: a value is outside its range.
+        InvalidArgument: a value is of another kind, or outside its range.
     """
     if unknown := options.keys() - JobOptions.__annotations__.keys():
         raise TypeError(f"a job has no option {min(unknown)!r}")
+    for option, given in {"name": name, "schedule": schedule, **options}.items():
+        _check_kind(option, given)
     spec = j.JobSpec(
         name=name,
         task=task,
@@ -82,8 +89,23 @@ def job_spec(name: str, task: t.TaskSpec, schedule: str | None, options: JobOpti
     return spec
 
 
+def _check_kind(field: str, given: object) -> None:
+    """Raises InvalidArgument for what a message can't hold; whether the rest makes sense is for the frontend to say, with the place."""
+    if given is None:
+        return
+    if not _is_unicode(given) if isinstance(given, str) else field in _TEXTS:
+        raise InvalidArgument(f"{field} {short(given)}: give a text")
+    bits, bounds = _WHOLE_NUMBERS.get(field, (0, ""))
+    if bits and not (isinstance(given, int) and given.bit_length() < bits):
+        raise InvalidArgument(f"{field} {short(given)}: give a whole number, {bounds}")
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
 def _checked(name: str, given: str, known: Collection[str]) -> str:
-    if given not in known:
+    if given not in list(known):  # a list has no hash
         raise InvalidArgument(f"{name} {short(given)}: use {', '.join(known)}")
     return given
 
@@ -94,5 +116,5 @@ def _text(point: Point, name: str) -> str:
         return point
     if isinstance(point, timedelta):
         return f"{duration_us(point, name)}us"
-    instant_us(point)  # refuses one without a zone
+    instant_us(point, name)  # refuses one without a zone
     return point.astimezone(UTC).isoformat().replace("+00:00", "Z")

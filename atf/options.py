@@ -173,7 +173,7 @@ def duration_us(duration: Duration, what: str) -> int:
     return math.ceil(round(seconds * US, 3))
 
 
-def instant_us(at: datetime) -> int:
+def instant_us(at: datetime, what: str = "at") -> int:
     """Microseconds since the Unix epoch.
 
     Raises:
@@ -181,7 +181,7 @@ def instant_us(at: datetime) -> int:
     """
     if not isinstance(at, datetime) or at.tzinfo is None or at.utcoffset() is None:
         raise InvalidArgument(
-            f"at {short(at)}: give a datetime with a time zone, such as datetime.now(UTC) + timedelta(hours=1)"
+            f"{what} {short(at)}: give a datetime with a time zone, such as datetime.now(UTC) + timedelta(hours=1)"
         )
     return max(0, (at - _EPOCH) // _MICROSECOND)
 

@@ -16,6 +16,7 @@ from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
+from atf.schedule.instants import LATEST_US
 from atf.schedule.of_job import plan_of
 from atf.store.store import Store
 from atf.store.types import JobRecord, Made, MadeJob, NewJob
@@ -164,6 +165,10 @@ class Jobs:
         """The next ticks of a job that is not made."""
         if not 0 <= request.count <= MAX_PREVIEW:
             raise InvalidArgument(f"count {request.count}: use 1 to {MAX_PREVIEW}; 0 means {DEFAULT_PREVIEW}")
+        if not 0 <= request.from_at_us <= LATEST_US:
+            raise InvalidArgument(
+                f"from_at_us {request.from_at_us}: microseconds since 1970, before the year 10000; 0 means now"
+            )
         spec = j.JobSpec()
         spec.CopyFrom(request.job)
         spec.base_at_us = request.from_at_us or await self._store.time_us()

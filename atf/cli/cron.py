@@ -23,12 +23,11 @@ from atf.task import US
 from atf.visible import visible
 
 from .options import as_json
-from .output import print_json, print_table
+from .output import length, print_json, print_table
 
 MAX_COUNT: Final = 10_000
 MAX_AROUND: Final = 100
 """Of ticks on each side of a change: up to sixty times as many are passed to find them."""
-_UNITS: Final = {"d": 86_400 * US, "h": 3_600 * US, "min": 60 * US, "s": US, "ms": 1_000, "µs": 1}
 
 
 @click.group()
@@ -137,7 +136,7 @@ def _change_json(each: Around) -> dict[str, Any]:
 
 def _moved(each: Around) -> str:
     seconds = each.change.after_s - each.change.before_s
-    return f"{'forward' if seconds > 0 else 'back'} by {_length(abs(seconds) * US)}"
+    return f"{'forward' if seconds > 0 else 'back'} by {length(abs(seconds) * US)}"
 
 
 def _clocks(plan: Plan) -> list[str]:
@@ -158,19 +157,7 @@ def _when(plan: Plan, at_us: int) -> list[str]:
 
 
 def _wait(us: int) -> str:
-    return f"{_length(-us)} ago" if us < 0 else f"in {_length(us)}"
-
-
-def _length(us: int) -> str:
-    """A length of time in its two largest units."""
-    parts = []
-    for unit, size in _UNITS.items():
-        number, us = divmod(us, size)
-        if number:
-            parts.append(f"{number} {unit}")
-        elif parts:
-            break
-    return " ".join(parts[:2]) or "0 s"
+    return f"{length(-us)} ago" if us < 0 else f"in {length(us)}"
 
 
 def _number(field: str, text: str | None, most: int | None = None) -> int | None:

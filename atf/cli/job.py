@@ -14,11 +14,13 @@ from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.runtime import SystemRuntime, new_id
+from atf.schedule.dst import Cron, Fold, Gap
+from atf.schedule.of_job import DEFAULT_GRACE_US, plan_of
 from atf.task import MAX_BATCH
 from atf.visible import one_line, visible
 
 from .options import as_json, duration, frontend_flag
-from .output import print_json, print_table, status_name, when
+from .output import length, print_json, print_table, status_name, when
 from .remote import ask
 from .schedule import build_request
 
@@ -120,7 +122,7 @@ def ls(prefix: str, limit: int, frontend: str | None, as_json: bool) -> None:
             each.spec.name,
             getattr(each.spec.task, "lambda"),
             each.spec.schedule or "once",
-            each.spec.tz,
+            _zone(each.spec),
             "paused" if each.paused else when(each.next_tick_at_us),
             each.ticks,
             _outcome(each),
@@ -195,9 +197,8 @@ def job_json(each: j.Job) -> dict[str, Any]:
         "due_time": spec.due_time if spec.HasField("due_time") else None,
         "ttl": spec.ttl if spec.HasField("ttl") else None,
         "repeats": spec.repeats if spec.HasField("repeats") else None,
-        "tz": spec.tz or "UTC",
-        "misfire": j.Misfire.Name(spec.misfire or j.LATEST).lower(),
-        "overlap": "skip" if spec.overlap == j.PASS_OVER else j.Overlap.Name(spec.overlap or j.QUEUE).lower(),
+        "tz": _zone(spec),
+        **_policies(spec),
         "next_tick_at_us": each.next_tick_at_us or None,
         "last_tick_at_us": each.last_tick_at_us or None,
         "last_task_id": each.last_task_id or None,
@@ -210,6 +211,42 @@ def job_json(each: j.Job) -> dict[str, Any]:
         "created_at_us": each.created_at_us,
         "from_code": bool(spec.code),
     }
+
+
+def _policies(spec: j.JobSpec) -> dict[str, Any]:
+    """What happens where something is in the way, with what the maker left open."""
+    options = spec.task.options  # retries are as they count: the operator's cap has been at them
+    return {
+        "format": spec.format or None,
+        "gap": spec.gap or Gap.SKIP.value,
+        "fold": spec.fold or Fold.BOTH.value,
+        "misfire": j.Misfire.Name(spec.misfire or j.LATEST).lower(),
+        "grace_us": spec.grace_us if spec.HasField("grace_us") else DEFAULT_GRACE_US,
+        "overlap": "skip" if spec.overlap == j.PASS_OVER else j.Overlap.Name(spec.overlap or j.QUEUE).lower(),
+        "max_retries": max(0, options.max_attempts - 1),
+        "retry_interval_us": options.backoff.base_us,
+        "jitter_us": spec.jitter_us,
+    }
+
+
+def _zone(spec: j.JobSpec) -> str:
+    """By whose clocks a job ticks: its own field's, what its schedule names, or UTC."""
+    try:
+        schedule = plan_of(spec).schedule
+    except InvalidArgument:  # of a release that knows more
+        schedule = None
+    return schedule.zone.key if isinstance(schedule, Cron) else spec.tz or "UTC"
+
+
+def _in_words(spec: j.JobSpec) -> str:
+    say = _policies(spec)
+    parts = [f"misfire {say['misfire']} within {length(say['grace_us'])}", f"overlap {say['overlap']}"]
+    retries = say["max_retries"]
+    parts.append(f"{retries} retries, {length(say['retry_interval_us'])} apart" if retries else "no retries")
+    if say["jitter_us"]:
+        parts.append(f"jitter {length(say['jitter_us'])}")
+    parts += [f"{each} {say[each]}" for each in ("gap", "fold") if getattr(spec, each)]
+    return "; ".join(parts)
 
 
 async def _list(stub: api.Frontend, prefix: str, limit: int) -> list[j.Job]:
@@ -233,7 +270,11 @@ def _show(each: j.Job, as_json: bool) -> None:
         ("job", each.spec.name),
         ("lambda", getattr(each.spec.task, "lambda")),
         ("schedule", each.spec.schedule or "once"),
-        ("time zone", each.spec.tz),
+        ("time zone", _zone(each.spec)),
+        ("due time", each.spec.due_time),
+        ("ttl", each.spec.ttl),
+        ("repeats", str(each.spec.repeats) if each.spec.HasField("repeats") else ""),
+        ("policies", _in_words(each.spec)),
         (
             "next tick",
             "paused" if each.paused else when(each.next_tick_at_us) if each.next_tick_at_us else "it has ended",
@@ -253,4 +294,4 @@ def _show(each: j.Job, as_json: bool) -> None:
 def _outcome(each: j.Job) -> str:
     if not each.last_tick_at_us:
         return ""
-    return status_name(each.last_status) if each.last_status else "running"
+    return status_name(each.last_status) if each.last_status else "not ended"

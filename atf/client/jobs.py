@@ -29,6 +29,7 @@ class JobInfo:
     schedule: str
     """As it was given; empty: one tick, at due_time."""
     tz: str
+    """As it was given; empty: the one that the schedule names, or UTC."""
     next_tick_at: datetime | None
     """None: it has ended."""
     last_tick_at: datetime | None
@@ -175,7 +176,7 @@ class JobCalls:
             InvalidArgument: the schedule can't be read; says where.
         """
         spec = job_spec("", t.TaskSpec(), schedule, options)
-        from_at_us = 0 if start is None else instant_us(start)
+        from_at_us = 0 if start is None else instant_us(start, "start")
         request = f.PreviewScheduleRequest(job=spec, count=count, from_at_us=from_at_us)
         reply = await self._calls.preview_schedule(request)
         return [at for each in reply.ticks_at_us if (at := from_us(each)) is not None]

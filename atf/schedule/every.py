@@ -14,6 +14,7 @@ from atf.errors import InvalidArgument
 from atf.task import MAX_AHEAD_US
 
 from .durations import parse_go, parse_iso
+from .instants import LATEST_US
 from .refusal import Given, word
 
 EVERY: Final = "@every"
@@ -30,14 +31,16 @@ class Every:
     """Microseconds; of one that is not positive no tick follows."""
 
     def next_us(self, after_us: int) -> int | None:
-        """The tick after an instant, microseconds since the epoch; None: there is none within ten years."""
-        return after_us + self.interval_us if 0 < self.interval_us <= MAX_AHEAD_US else None
+        """The tick after an instant, microseconds since the epoch; None: there is none within ten years, or before the year 10000."""
+        tick_us = after_us + self.interval_us
+        return tick_us if 0 < self.interval_us <= MAX_AHEAD_US and tick_us <= LATEST_US else None
 
     def never(self, given: Given) -> InvalidArgument:
         """The error for a schedule that has no ticks."""
+        at = len(EVERY) + 1 if given.text.startswith(EVERY) else given.text.find("/") + 1
         if self.interval_us > 0:
-            return given.refuse(0, "it ticks not once in ten years", "write a shorter interval")
-        return given.refuse(0, "the interval is shorter than a microsecond", "write one such as 1s or 10ms")
+            return given.refuse(at, "it ticks not once in ten years", "write a shorter interval")
+        return given.refuse(at, "the interval is shorter than a microsecond", "write one such as 1s or 10ms")
 
 
 def is_period(text: str) -> bool:

@@ -223,3 +223,10 @@ async def test_a_preview_shows_ticks_and_stores_nothing(bench: Bench) -> None:
     assert await names(bench) == []
     with pytest.raises(InvalidArgument, match="count"):
         await bench.frontend.preview_schedule(f.PreviewScheduleRequest(job=asked.job, count=101))
+
+
+@pytest.mark.parametrize("from_at_us", [-1, 253_402_300_800_000_000, 2**63 - 1, -(2**63)])
+async def test_a_preview_from_no_year_is_refused(bench: Bench, from_at_us: int) -> None:
+    asked = f.PreviewScheduleRequest(job=j.JobSpec(schedule="@daily", due_time="P1M"), from_at_us=from_at_us)
+    with pytest.raises(InvalidArgument, match=f"from_at_us {from_at_us}: "):
+        await bench.frontend.preview_schedule(asked)

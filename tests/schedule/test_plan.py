@@ -100,6 +100,14 @@ def test_what_never_fires_is_refused_where_it_is_registered(fields: dict[str, An
     fires(**fields)  # and only there
 
 
+@pytest.mark.parametrize(
+    ("schedule", "place"), [("@every 0s", "0s"), ("@every 100000h", "100000h"), ("-5s", "-5s"), ("R4/PT0S", "PT0S")]
+)
+def test_an_interval_of_no_use_is_shown(schedule: str, place: str) -> None:
+    text, mark = refusal(strict=True, schedule=schedule).splitlines()[1:]
+    assert text[mark.index("^") :] == place
+
+
 def test_what_fires_is_registered() -> None:
     assert fires(strict=True, schedule="@daily")
     assert fires(strict=True, due_time="-5s")
@@ -109,6 +117,7 @@ def test_what_fires_is_registered() -> None:
 def test_the_end_of_the_years_ends_a_job() -> None:
     assert fires(9, "9999-12-30T00:00:00Z", schedule="@daily") == []
     assert fires(1, "9999-12-30T00:00:00Z", schedule="@daily", tz="Asia/Tokyo") == []
+    assert fires(9, "9999-12-31T22:30:00Z", schedule="@every 1h") == ["9999-12-31T23:30:00Z"]
 
 
 def test_a_policy_for_failures() -> None:
