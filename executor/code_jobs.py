@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from atf.errors import AlreadyExists, AtfError, FailedPrecondition, NotFound
+from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
@@ -24,7 +24,7 @@ async def register_jobs(frontend: Frontend, declared: Iterable[j.JobSpec], names
     An older frontend knows no jobs; then they are not made, and this is said.
 
     Raises:
-        InvalidArgument: a schedule can't be read.
+        InvalidArgument: a schedule can't be read; says which job's.
         Unavailable, DeadlineExceeded: trying again is safe.
     """
     jobs = {each.name: each for each in declared}
@@ -58,6 +58,8 @@ async def _register(frontend: Frontend, job: j.JobSpec) -> None:
             _log.info("job of the code", job=job.name, schedule=job.schedule)
         except AlreadyExists:
             pass  # a peer was faster
+        except InvalidArgument as error:
+            raise InvalidArgument(f"job {job.name} of the code: {error}") from None
 
 
 async def _known(frontend: Frontend, name: str) -> j.Job:

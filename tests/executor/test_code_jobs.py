@@ -62,6 +62,23 @@ async def test_what_the_code_says_now_replaces_what_it_said(frontend: FrontendSe
     assert (made.spec.schedule, made.generation) == ("@hourly", 2)
 
 
+async def test_what_its_lambda_s_options_are_now_holds_for_its_ticks(frontend: FrontendService) -> None:
+    await start(frontend, app(schedule="@daily", timeout=60))
+    await start(frontend, app(schedule="@daily", timeout=90))
+    made = await job(frontend)
+    assert (made.spec.task.options.timeout_us, made.generation) == (90_000_000, 2)
+    await start(frontend, app(schedule="@daily", timeout=90, max_attempts=7, backoff=atf.Backoff(9)))
+    assert await job(frontend) == made, "its failure policy says how it is retried"
+
+
+async def test_of_several_jobs_the_one_that_can_not_be_read_is_named(frontend: FrontendService) -> None:
+    with pytest.raises(atf.InvalidArgument) as refused:
+        await start(frontend, app(schedule="0 0 24 * * *"))
+    sentence, place, mark = str(refused.value).splitlines()
+    assert sentence.startswith("job shop/nightly of the code: schedule: the hour 24 is over 23")
+    assert place[mark.index("^") :].startswith("24")
+
+
 async def test_a_job_that_left_the_code_goes_on_and_is_said(
     frontend: FrontendService, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,34 @@ def test_a_schedule_is_read_by_the_clocks_of_a_zone(h: Harness) -> None:
     assert [tick[2] for tick in ticks] == [at(0, day=2)]
 
 
+def test_a_tick_in_a_night_when_clocks_are_changed(h: Harness) -> None:
+    in_spring, in_autumn = "2026-03-28T12:00:00Z", "2026-10-24T12:00:00Z"
+    for gap in ("skip", "run_after"):
+        h.client.schedule_job(
+            f"jobs/{gap}", report.prepare(), "0 30 2 * * *", due_time=in_spring, ttl="PT20H", tz="Europe/Paris", gap=gap
+        )
+    for fold in ("first", "second", "both"):
+        h.client.schedule_job(
+            f"jobs/{fold}",
+            report.prepare(),
+            "0 30 2 * * *",
+            due_time=in_autumn,
+            ttl="PT20H",
+            tz="Europe/Paris",
+            fold=fold,
+        )
+    h.advance(timedelta(days=365))
+    after_the_gap = at(1, day=29).replace(month=3)
+    first, second = (at(hour, 30, day=25).replace(month=10) for hour in (0, 1))
+    assert {name: [tick[2] for tick in ticks if tick[0] == name][1:] for name, *_ in ticks} == {
+        "jobs/skip": [],
+        "jobs/run_after": [after_the_gap],
+        "jobs/first": [first],
+        "jobs/second": [second],
+        "jobs/both": [first, second],
+    }
+
+
 def test_a_job_ends_after_so_many_repeats_and_leaves_the_list(h: Harness) -> None:
     h.client.schedule_job("jobs/thrice", report.prepare(), "@every 10s", repeats=3)
     h.advance(60)

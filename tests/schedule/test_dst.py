@@ -15,14 +15,11 @@ import pytest
 from atf.schedule.plan import Plan
 from atf.schedule.zones import changes
 
+from .clocks import MINUTE, POLICIES, ZONES, daily
 from .reading import fires, us
 
 YEAR = 2024
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-GAPS, FOLDS = ("skip", "run_after"), ("first", "second", "both")
-POLICIES = [(gap, fold) for gap in GAPS for fold in FOLDS]
-ZONES = ("Europe/Paris", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Africa/Cairo")
 ODD_ZONES = ("Antarctica/Troll", "Europe/Dublin", "Africa/Casablanca", "Asia/Gaza", "Pacific/Chatham", "America/Havana")
 
 # Of 366 days: a time that is lost takes one away, one that comes twice adds one.
@@ -39,32 +36,6 @@ def ticks(schedule: str, zone: str, gap: str, fold: str, start: datetime, end: d
     return list(itertools.takewhile(lambda at: at < end, found))
 
 
-def shown_at(zone: ZoneInfo, wall: datetime) -> list[datetime]:
-    """The instants at which the clocks of a zone show a time: none, one or two."""
-    there = {wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
-    return sorted(at for at in there if at.astimezone(zone).replace(tzinfo=None) == wall)
-
-
-def after_gap(zone: ZoneInfo, wall: datetime) -> datetime:
-    """The first instant at which the clocks show more than a time that they never show."""
-    at = wall.replace(tzinfo=UTC) - timedelta(days=1)
-    while at.astimezone(zone).replace(tzinfo=None) <= wall:
-        at += MINUTE
-    return at
-
-
-def expected_daily(zone: ZoneInfo, hour: int, minute: int, gap: str, fold: str) -> list[datetime]:
-    found: list[datetime] = []
-    day = datetime(YEAR, 1, 1, hour, minute)  # noqa: DTZ001 - wall time
-    while day.year == YEAR:
-        there = shown_at(zone, day)
-        if not there and gap == "run_after":
-            found.append(after_gap(zone, day))
-        found += {"first": there[:1], "second": there[-1:], "both": there}[fold]
-        day += timedelta(days=1)
-    return found
-
-
 @pytest.mark.parametrize(("gap", "fold"), POLICIES)
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize(("schedule", "hour", "minute"), [("@daily", 0, 0), ("0 30 2 * * *", 2, 30)])
@@ -74,7 +45,7 @@ def test_a_year_of_a_daily_job(schedule: str, hour: int, minute: int, zone: str,
 
     found = ticks(schedule, zone, gap, fold, start, end)
 
-    assert found == expected_daily(there, hour, minute, gap, fold)
+    assert found == daily(there, YEAR, hour, minute, gap, fold)
     lost, twice = (schedule, zone) in LOST and gap == "skip", (schedule, zone) in TWICE and fold == "both"
     assert len(found) == 366 - lost + twice
 
