@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from atf.errors import InvalidArgument
 from atf.schedule.plan import Plan
-from atf.schedule.retries import DEFAULT, DROP, FailurePolicy
 
 from .reading import BASE, fires, refusal, us
 
@@ -118,26 +116,3 @@ def test_the_end_of_the_years_ends_a_job() -> None:
     assert fires(9, "9999-12-30T00:00:00Z", schedule="@daily") == []
     assert fires(1, "9999-12-30T00:00:00Z", schedule="@daily", tz="Asia/Tokyo") == []
     assert fires(9, "9999-12-31T22:30:00Z", schedule="@every 1h") == ["9999-12-31T23:30:00Z"]
-
-
-def test_a_policy_for_failures() -> None:
-    policy = FailurePolicy.parse("1.5s", 2)
-    assert policy.retry_us(0, 1) == 1_500_000
-    assert policy.retry_us(1_500_000, 2) == 3_000_000
-    assert policy.retry_us(3_000_000, 3) is None
-    assert DROP.retry_us(0, 1) is None
-    assert DEFAULT.retry_us(0, 3) == 1_000_000
-    assert FailurePolicy.parse("0s", None).retry_us(7, 1_000_000) == 7
-
-
-@pytest.mark.parametrize(
-    ("interval", "most", "says"),
-    [
-        ("-1s", 1, "failure_policy interval: it is negative; give 0s or more"),
-        ("1x", 1, "failure_policy interval: 'x' is no unit"),
-        ("1s", -1, "failure_policy max_retries: it is negative; give 0 or more"),
-    ],
-)
-def test_a_policy_that_is_refused(interval: str, most: int, says: str) -> None:
-    with pytest.raises(InvalidArgument, match=says):
-        FailurePolicy.parse(interval, most)
