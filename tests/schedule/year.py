@@ -1,6 +1,6 @@
 """A year of jobs that tick once a day, in five zones under each policy for changes of the clocks: the whole pipeline, by a simulated clock.
 
-python -m tests.schedule.year
+python -m tests.schedule.year, or `make chaos ROW=daily-year`, which records it
 
 It takes some minutes: every tick is a task that runs. What is expected is worked out from zoneinfo alone.
 """
