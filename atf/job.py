@@ -93,7 +93,8 @@ def _check_kind(field: str, given: object) -> None:
     """Raises InvalidArgument for what a message can't hold; whether the rest makes sense is for the frontend to say, with the place."""
     if given is None:
         return
-    if not _is_unicode(given) if isinstance(given, str) else field in _TEXTS:
+    good = _is_unicode(given) if isinstance(given, str) else field not in _TEXTS
+    if not good:
         raise InvalidArgument(f"{field} {short(given)}: give a text")
     bits, bounds = _WHOLE_NUMBERS.get(field, (0, ""))
     if bits and not (isinstance(given, int) and given.bit_length() < bits):

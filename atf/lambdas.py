@@ -157,12 +157,11 @@ class Lambda(Schedulable[P, R]):
             raise TypeError(f"{self.name} has a schedule, so its arguments need defaults: {error}") from None
         more = cast("JobOptions", {**options.get("job", {}), **({"tz": options["tz"]} if "tz" in options else {})})
         job = job_spec(self.name, task, schedule, more)
-        counts = (
-            self.defaults.to_proto()
-        )  # the frontend fills them in when the job is made, so it must be made anew for others
-        counts.ClearField("max_attempts")
-        counts.ClearField("backoff")
-        said = job.SerializeToString(deterministic=True) + counts.SerializeToString(deterministic=True)
+        # The frontend fills in the lambda's options when the job is made, so for others it must be made anew.
+        filled_in = self.defaults.to_proto()
+        filled_in.ClearField("max_attempts")
+        filled_in.ClearField("backoff")
+        said = job.SerializeToString(deterministic=True) + filled_in.SerializeToString(deterministic=True)
         job.code = blake2b(said, digest_size=12).hexdigest()
         return job
 
