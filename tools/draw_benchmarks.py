@@ -12,11 +12,11 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the questions are not installed
 
-from tests.bench import results, svg  # noqa: E402
+from tests.bench import levels, results, svg  # noqa: E402
 from tests.bench.known import AT_LEAST_ONCE, FLOOR, OURS, SYSTEMS  # noqa: E402
 from tests.bench.question import Question, all_questions  # noqa: E402
 from tests.bench.run import settings  # noqa: E402
-from tests.bench.stats import figure  # noqa: E402
+from tests.bench.stats import figure, inner, spelled  # noqa: E402
 
 FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
@@ -150,7 +150,10 @@ def _section(question: Question, result: Result | None, words: Mapping[str, str]
         return "\n\n".join([*parts, "Not run: no result is recorded."])
     if _bars(question, result):
         parts.append(f"![{question.what}]({question.name}.svg)")
-    parts += [_table(question, result), _when(result, machines)]
+    parts.append(_table(question, result))
+    if question.by_level and (table := levels.table(question, result)):
+        parts.append(table)
+    parts.append(_when(result, machines))
     parts += [f"Not run: {why}" for why in _not_run(result)]
     if result["status"] != "ok":
         parts.append(f"This result is {result['status']}.")
@@ -184,6 +187,10 @@ def _not_run(result: Result) -> list[str]:
 
 
 def _bars(question: Question, result: Result) -> list[svg.Bar]:
+    return levels.bars(question, result) if question.by_level else _bars_by_system(question, result)
+
+
+def _bars_by_system(question: Question, result: Result) -> list[svg.Bar]:
     bars = []
     for name in question.systems:
         if name not in result["systems"]:
@@ -209,7 +216,7 @@ def _short(status: str) -> str:
 
 
 def _table(question: Question, result: Result) -> str:
-    also = [f"{path.replace('_', ' ').replace('.', ' ')}" for path in question.also]
+    also = [spelled(path) for path in question.also]
     head = ["system", f"median ({question.unit})", "rounds", "to ATF", *also, "result"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     own = figure(result["systems"].get(OURS, {}).get("median", {}), question.figure)
@@ -233,9 +240,7 @@ def _table(question: Question, result: Result) -> str:
 
 
 def _also(medians: Mapping[str, Any], path: str) -> str:
-    found: Any = medians
-    for name in path.split("."):
-        found = found.get(name, {}) if isinstance(found, Mapping) else {}
+    found = inner(medians, path)
     if isinstance(found, Mapping):
         return ", ".join(f"{name} {svg.number(value)}" for name, value in found.items()) or _NONE
     return svg.number(found)

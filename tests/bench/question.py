@@ -130,6 +130,8 @@ class Question:
         sizes: the sizes that it depends on; results of other ones are not thrown together.
         systems: who is asked.
         also: paths of further figures that the page shows.
+        by_level: paths of figures within each of the mapping "levels", for a table with a line per level; the picture then has a bar for
+            the first of them per level, in place of one per system.
         rounds: rounds at most, for what takes very long.
         bars: what ATF is to reach.
     """
@@ -143,6 +145,7 @@ class Question:
     sizes: tuple[str, ...]
     systems: tuple[str, ...] = (OURS, *PEERS)
     also: tuple[str, ...] = ()
+    by_level: tuple[str, ...] = ()
     rounds: int = FULL_ROUNDS
     bars: tuple[Bar, ...] = ()
 

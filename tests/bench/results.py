@@ -26,7 +26,7 @@ ROUNDS: Final = ROOT / ".build" / "bench"
 NOT_RUN: Final = "not run: "
 FAILED: Final = "failed: "
 
-_MEASURES: Final = ("driver.py", "ledger.py", "roles.py", "stats.py", "world.py")
+_MEASURES: Final = ("driver.py", "ledger.py", "ours.py", "roles.py", "stats.py", "stores.py", "world.py")
 
 Round = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The processes of a system: what runs its tasks, and its one client. Which store they use is world.py's matter."""
+"""The processes of a system: what runs its tasks, and its clients. Ours stand in ours.py; which store they use is world.py's matter."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ import contextlib
 import json
 import os
 import signal
-import sys
-import time
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterable
 from typing import Any, Final, Protocol, Self
 
 from atf.bench import proc
-from atf.cli.cluster import Cluster, ClusterSettings
 from atf.embedded.child import Child
 from atf.errors import AtfError
 
 from .known import System
 
-EXECUTORS: Final = 2
-APP: Final = "tests.bench.systems.atf:app"
 UP_S: Final = 60.0
 """Seconds that everything gets to be up."""
 GRACE_S: Final = 5.0
 """Seconds that a process gets to end in order."""
-_LOOK_S: Final = 0.02
+LOOK_S: Final = 0.02
+"""Seconds between two looks at what is waited for."""
 _LONGEST_ANSWER: Final = 64 << 20
 
 
@@ -49,72 +46,9 @@ class Roles(Protocol):
     def pids(self) -> dict[str, list[int]]: ...
 
     @property
-    def client_env(self) -> dict[str, str]: ...
-
-
-class OurRoles:
-    """ATF: the processes of `atf up`, with two executors, on a store that runs already; and more store consumers, if so asked."""
-
-    def __init__(self, url: str, env: dict[str, str], say: Any, consumers: int = 1) -> None:
-        settings = ClusterSettings(redis_url=url, partitions=1, executors=EXECUTORS, free_ports=True)
-        self.cluster = Cluster(settings, [APP], env=env, say=say)
-        self._url, self._env, self._say = url, env, say
-        self._names = [f"store-consumer {number}" for number in range(2, consumers + 1)]
-        self._peers: dict[str, Child] = {}
-
-    async def start(self, workers: bool) -> None:
-        await self.cluster.start()
-        for name in self._names:
-            self._peers[name] = await self._consumer(name)
-        if workers:
-            await self._executors()
-        else:
-            await self.cluster.halt("controller")
-
-    async def start_workers(self) -> None:
-        await self.cluster.resume("controller")
-
-    async def _consumer(self, name: str) -> Child:
-        ready = asyncio.Event()
-
-        def heard(line: str) -> None:
-            self._say(name, line)
-            ready.set()
-
-        command = [sys.executable, "-P", "-m", "atf.cli", "store-consumer"]
-        flags = ["--listen", "127.0.0.1:0", "--partitions", "1"]
-        child = Child([*command, *flags], env=self._env | {"ATF_REDIS_URL": self._url}, on_line=heard)
-        await asyncio.wait_for(ready.wait(), UP_S)
-        return child
-
-    async def _executors(self) -> None:
-        until = time.monotonic() + UP_S
-        while len(self.cluster.executors()) < EXECUTORS:
-            if time.monotonic() > until:
-                raise BenchError(f"{EXECUTORS} executors are not up after {UP_S:g} s")
-            await asyncio.sleep(_LOOK_S)
-
-    async def kill_one(self) -> str:
-        victim = max(self.cluster.executors(), key=lambda each: proc.cpu_s(each.worker))
-        for pid in victim:
-            os.kill(pid, signal.SIGKILL)
-        return f"executor: guard {victim.guard} and worker {victim.worker}"
-
-    async def stop(self) -> None:
-        await asyncio.gather(*(child.stop(GRACE_S) for child in self._peers.values()))
-        await self.cluster.stop(GRACE_S)
-
-    def pids(self) -> dict[str, list[int]]:
-        roles = {name: [pid] for name in self.cluster.names if (pid := self.cluster.pid(name))}
-        if self._peers:
-            roles["store-consumer"] += [child.pid for child in self._peers.values()]
-        executors = self.cluster.executors()
-        guards = {"guards": [each.guard for each in executors], "executors": [each.worker for each in executors]}
-        return roles | guards if executors else roles
-
-    @property
-    def client_env(self) -> dict[str, str]:
-        return {"ATF_FRONTEND": self.cluster.frontend_address}
+    def client_envs(self) -> list[dict[str, str]]:
+        """More variables of each of the clients."""
+        ...
 
 
 class PeerRoles:
@@ -144,9 +78,7 @@ class PeerRoles:
         sessions = [proc.of_session(each.pid) for each in self._children]
         place = max(range(len(sessions)), key=lambda each: sum(map(proc.cpu_s, sessions[each])))
         victim, pids = self._children[place], sessions[place]
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_all(pids)
         await victim.wait()
         self._children[place] = self._start(place)
         return f"worker: processes {' '.join(map(str, pids))}"
@@ -158,8 +90,15 @@ class PeerRoles:
         return {"workers": [pid for each in self._children for pid in proc.of_session(each.pid)]}
 
     @property
-    def client_env(self) -> dict[str, str]:
-        return {}
+    def client_envs(self) -> list[dict[str, str]]:
+        return [{}]
+
+
+def kill_all(pids: Iterable[int]) -> None:
+    """SIGKILL to each that is still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 async def _end(child: Child) -> None:
@@ -173,7 +112,7 @@ async def _end(child: Child) -> None:
 
 
 class ClientProcess:
-    """The client of a system: driver.py in that system's environment."""
+    """A client of a system: driver.py in that system's environment."""
 
     def __init__(self, process: Process, hello: dict[str, Any]) -> None:
         self._process = process

@@ -27,14 +27,23 @@ def medians(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def figure(medians: Mapping[str, Any], path: str) -> float | None:
-    """A figure by its path, "lateness_ms.p99"; None: there is none."""
+def inner(medians: Mapping[str, Any], path: str) -> Any:
+    """What stands at a path, "lateness_ms" or "lateness_ms.p99": a figure, or a mapping of figures; {}: nothing."""
     found: Any = medians
     for name in path.split("."):
-        if not isinstance(found, Mapping) or name not in found:
-            return None
-        found = found[name]
+        found = found.get(name, {}) if isinstance(found, Mapping) else {}
+    return found
+
+
+def figure(medians: Mapping[str, Any], path: str) -> float | None:
+    """A figure by its path; None: there is none."""
+    found = inner(medians, path)
     return found if isinstance(found, int | float) else None
+
+
+def spelled(path: str) -> str:
+    """A path for people."""
+    return path.replace("_", " ").replace(".", " ")
 
 
 def lateness(due_ns: Sequence[float], starts_ns: Sequence[int], slack_ns: int = 0) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""A bar chart as SVG: one bar per system, with its whisker from the least round to the largest.
+"""A bar chart as SVG: one bar per system, or per level of one, with its whisker from the least round to the largest.
 
 Own code, since a page that is checked byte by byte has to come out the same on every machine: a plotting library's paths change
 with its version, its fonts and its numbers' last digits. It knows no question and no system.
@@ -11,6 +11,8 @@ from html import escape
 from typing import Final, NamedTuple
 
 _WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _BAR = 720, 180, 130, 30, 44, 18
+_LETTER: Final = 7
+"""Of a name: more than most take, so that long names begin within the picture."""
 _OURS, _PEER, _INK, _FAINT = "#1f6feb", "#8c959f", "#57606a", "#d0d7de"
 _FONT: Final = "font-family='system-ui, sans-serif' font-size='13'"
 
@@ -29,35 +31,32 @@ class Bar(NamedTuple):
 def chart(title: str, unit: str, bars: Sequence[Bar]) -> str:
     """The picture."""
     height = _TOP + _ROW * len(bars) + 12
-    scale = (_WIDTH - _LEFT - _RIGHT) / (
-        max((each.most for each in bars if each.value is not None), default=0.0) or 1.0
-    )
+    left = max(_LEFT, _LETTER * max((len(each.name) for each in bars), default=0) + 20)
+    scale = (_WIDTH - left - _RIGHT) / (max((each.most for each in bars if each.value is not None), default=0.0) or 1.0)
     lines = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' viewBox='0 0 {_WIDTH} {height}' role='img'>",
         f"<title>{escape(title)}</title>",
         f"<rect width='{_WIDTH}' height='{height}' fill='#ffffff'/>",
         f"<text x='12' y='24' {_FONT} font-weight='600' fill='{_INK}'>{escape(title)}</text>",
-        f"<line x1='{_LEFT}' y1='{_TOP - 6}' x2='{_LEFT}' y2='{height - 8}' stroke='{_FAINT}'/>",
+        f"<line x1='{left}' y1='{_TOP - 6}' x2='{left}' y2='{height - 8}' stroke='{_FAINT}'/>",
     ]
     for place, each in enumerate(bars):
-        lines += _row(_TOP + place * _ROW, each, unit, scale)
+        lines += _row(left, _TOP + place * _ROW, each, unit, scale)
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _row(top: int, bar: Bar, unit: str, scale: float) -> list[str]:
+def _row(left: int, top: int, bar: Bar, unit: str, scale: float) -> list[str]:
     middle = top + _BAR / 2
-    name = (
-        f"<text x='{_LEFT - 10}' y='{middle + 4:g}' {_FONT} text-anchor='end' fill='{_INK}'>{escape(bar.name)}</text>"
-    )
+    name = f"<text x='{left - 10}' y='{middle + 4:g}' {_FONT} text-anchor='end' fill='{_INK}'>{escape(bar.name)}</text>"
     if bar.value is None:
-        return [name, f"<text x='{_LEFT + 8}' y='{middle + 4:g}' {_FONT} fill='{_INK}'>{escape(bar.word)}</text>"]
+        return [name, f"<text x='{left + 8}' y='{middle + 4:g}' {_FONT} fill='{_INK}'>{escape(bar.word)}</text>"]
     length, least, most = (round(each * scale, 1) for each in (bar.value, bar.least, bar.most))
     colour = _OURS if bar.ours else _PEER
     return [
         name,
-        f"<rect x='{_LEFT}' y='{top}' width='{length:g}' height='{_BAR}' fill='{colour}'/>",
-        f"<line x1='{_LEFT + least:g}' y1='{middle:g}' x2='{_LEFT + most:g}' y2='{middle:g}' stroke='{_INK}'/>",
-        f"<text x='{_LEFT + most + 8:g}' y='{middle + 4:g}' {_FONT} fill='{_INK}'>{number(bar.value)} {escape(unit)}</text>",
+        f"<rect x='{left}' y='{top}' width='{length:g}' height='{_BAR}' fill='{colour}'/>",
+        f"<line x1='{left + least:g}' y1='{middle:g}' x2='{left + most:g}' y2='{middle:g}' stroke='{_INK}'/>",
+        f"<text x='{left + most + 8:g}' y='{middle + 4:g}' {_FONT} fill='{_INK}'>{number(bar.value)} {escape(unit)}</text>",
     ]
 
 

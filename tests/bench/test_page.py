@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 from tests.bench import results, svg
-from tests.bench.question import Bar, Question, all_questions
+from tests.bench.question import Bar, Figures, Question, all_questions
 from tests.bench.test_results import SIZES, circumstances, one, question
 from tools import draw_benchmarks
 
@@ -40,6 +40,35 @@ def test_ratios_and_the_best_peer_that_loses_nothing() -> None:
     assert "SAQ is ahead.\n\nIt does less." in pages["index.md"]
     assert "smaller than those of a full measurement" in pages["index.md"]
     assert set(pages) == {"index.md", "speed.svg"}
+
+
+def test_levels_are_lines_of_a_table_and_bars_of_the_picture() -> None:
+    def round_of(rate: float, nodes: dict[str, float]) -> Figures:
+        return {"per_s": rate, "levels": {"small": {"per_s": 9.0}, "large": {"per_s": rate, "cpu_us": nodes}}}
+
+    asked = question(by_level=("per_s", "cpu_us"), systems=("atf",))
+    rounds = [one("atf", round_of(rate, {"hsc": rate, "the store": 2.5})) for rate in (10.0, 30.0, 20.0)]
+    pages = drawn(asked, rounds)
+    page = pages["index.md"]
+    assert "| level | median (tasks/s) | rounds | cpu us hsc | cpu us the store |" in page
+    assert "| small | 9.00 | 3: 9.00 to 9.00 | – | – |" in page
+    assert "| large | 20.0 | 3: 10.0 to 30.0 | 20.0 | 2.50 |" in page
+    picture = pages["speed.svg"]
+    assert picture.index(">small<") < picture.index(">large<"), "in their order, not by size"
+    assert ">ATF<" not in picture
+
+
+def test_a_question_of_levels_without_figures_has_neither_table_nor_picture() -> None:
+    pages = drawn(question(by_level=("per_s",), systems=("atf",)), [one("atf", error="it broke")])
+    assert list(pages) == ["index.md"]
+    assert "| level |" not in pages["index.md"]
+
+
+def test_long_names_begin_within_the_picture() -> None:
+    name = "3 masters, 4 partitions, 2 of each"
+    root = ET.fromstring(svg.chart("speed", "tasks/s", [svg.Bar(name, 1.0, 1.0, 1.0)]))
+    (text,) = [each for each in root.iter("{http://www.w3.org/2000/svg}text") if each.text == name]
+    assert float(text.get("x", "0")) >= 7 * len(name)
 
 
 def test_what_did_not_run_has_no_figure_but_a_reason() -> None:

@@ -1,4 +1,4 @@
-"""One system on a fresh store, with its workers and one client: what a question measures, and what goes when it has.
+"""One system on a fresh store, with its workers and its client: what a question measures, and what goes when it has.
 
     async with World(system, tasks=50_000, workers=True) as world:
         told = await world.client.ask("many", first=0, count=50_000)
@@ -6,7 +6,8 @@
         world.ledger.starts(range(50_000))
 
 All systems get the same: the store server that ATF brings (or finds), append-only file synced once a second, on a Unix socket of
-its own, in an empty directory; the same ledger. ATF's roles are those of `atf up`, one process each, on that store.
+its own, in an empty directory; the same ledger. ATF's roles are those of `atf up`, one process each, on that store. Only a question
+about larger installations has another layout, a store on TCP, and a client for each frontend.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from .driver import STORE
 from .known import ROOT, System
 from .ledger import LEDGER, Ledger
-from .roles import GRACE_S, UP_S, BenchError, ClientProcess, OurRoles, PeerRoles, Roles
+from .ours import AS_ATF_UP, Layout, OurRoles
+from .roles import GRACE_S, UP_S, BenchError, ClientProcess, PeerRoles, Roles
+from .stores import LoopbackStore
 
 WARM: Final = 256
 """Tasks that run before anything is measured, twice; they have the last numbers."""
@@ -48,26 +51,43 @@ class World:
         system: which.
         tasks: numbers that the ledger is to have.
         workers: whether they run from the beginning.
-        consumers: store consumers, of ATF's.
+        layout: how many there are of ATF's roles.
         durability: of the store: relaxed, or disk.
+        cluster: whether the store is, on TCP, one server (False) or a cluster (True), both relaxed; None: on a Unix socket.
+
+    Attributes:
+        clients: one, or one for each frontend.
     """
 
-    client: ClientProcess
-
     def __init__(
-        self, system: System, tasks: int, *, workers: bool = True, consumers: int = 1, durability: str = "relaxed"
+        self,
+        system: System,
+        tasks: int,
+        *,
+        workers: bool = True,
+        layout: Layout = AS_ATF_UP,
+        durability: str = "relaxed",
+        cluster: bool | None = None,
     ) -> None:
         self.system, self.tasks = system, tasks
         self.folder = Path(tempfile.mkdtemp(prefix="atf-bench-"))
         self.ledger = Ledger.create(tasks + 2 * WARM)
-        self.store = EmbeddedStore(find_binary(), DataDir(self.folder / "store"), durability=durability)
+        self.clients: list[ClientProcess] = []
+        self.store: EmbeddedStore | LoopbackStore = (
+            EmbeddedStore(find_binary(), DataDir(self.folder / "store"), durability=durability)
+            if cluster is None
+            else LoopbackStore(self.folder / "store", cluster=cluster)
+        )
         self._workers = workers
         self._log = (self.folder / "said.log").open("w", encoding="utf-8", buffering=1)
         self._warm = 0
-        self.env = environment(self.folder) | {LEDGER: str(self.ledger.path), STORE: self.store.url[len("unix://") :]}
+        self.env = environment(self.folder) | {
+            LEDGER: str(self.ledger.path),
+            STORE: self.store.url.removeprefix("unix://"),
+        }
         self.env |= system.env
         self.roles: Roles = (
-            OurRoles(self.store.url, self.env, self._say, consumers)
+            OurRoles(self.store.url, self.env, self._say, layout)
             if system.ours
             else PeerRoles(system, self.env, self._say)
         )
@@ -76,7 +96,12 @@ class World:
         try:
             await self.store.start()
             await self.roles.start(self._workers)
-            self.client = await ClientProcess.start(self.system, self.env | self.roles.client_env, self._log.fileno())
+            self.clients = await asyncio.gather(
+                *(
+                    ClientProcess.start(self.system, self.env | env, self._log.fileno())
+                    for env in self.roles.client_envs
+                )
+            )
             if self._workers:
                 await self.warm_up()
         except BaseException:
@@ -89,8 +114,8 @@ class World:
 
     async def close(self, *, keep: bool = False) -> None:
         """Ends everything that was started; keeps what was said, if so asked."""
-        if hasattr(self, "client"):
-            await self.client.stop()
+        for client in self.clients:
+            await client.stop()
         await self.roles.stop()
         await self.store.stop(GRACE_S)
         self._log.close()
@@ -101,12 +126,28 @@ class World:
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    @property
+    def client(self) -> ClientProcess:
+        """The first one."""
+        return self.clients[0]
+
+    async def many(self, numbers: range) -> dict[str, int]:
+        """Has the clients schedule tasks as fast as they can, an equal share each; begin and end, in ns of the monotonic clock."""
+        bounds = [numbers.start + len(numbers) * place // len(self.clients) for place in range(len(self.clients) + 1)]
+        told = await asyncio.gather(
+            *(
+                client.ask("many", first=first, count=end - first)
+                for client, first, end in zip(self.clients, bounds, bounds[1:], strict=False)
+            )
+        )
+        return {"begun": min(each["begun"] for each in told), "ended": max(each["ended"] for each in told)}
+
     async def warm_up(self) -> None:
         """Two rounds of tasks: after them every worker is connected and has run some."""
         for _ in range(2 - self._warm):
             numbers = range(self.tasks + self._warm * WARM, self.tasks + (self._warm + 1) * WARM)
             self._warm += 1
-            await self.client.ask("many", first=numbers.start, count=len(numbers))
+            await self.many(numbers)
             if await self.finished(numbers, stalled=UP_S / 2):
                 raise BenchError(f"{self.system.name} runs no tasks")
             await asyncio.sleep(_SETTLE_S)
@@ -131,7 +172,12 @@ class World:
 
     def pids(self) -> dict[str, list[int]]:
         """Every process by role, client and store included."""
-        return {"client": [self.client.pid], **self.roles.pids(), "store": [self.store.pid]}
+        clients = [each.pid for each in self.clients]
+        return {"client": clients, **self.roles.pids(), "store": self.store_pids()}
+
+    def store_pids(self) -> list[int]:
+        """The store's servers."""
+        return self.store.pids if isinstance(self.store, LoopbackStore) else [self.store.pid]
 
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU by role since each began."""

@@ -1,10 +1,12 @@
-"""The benchmark with real processes: a small run of ATF, of which each task ran once, and a client that can't."""
+"""The benchmark with real processes: small runs of ATF, of which each task ran once, on one server and at its largest layout."""
 
 from __future__ import annotations
 
 from tests.bench.known import OURS, SYSTEMS
 from tests.bench.question import Sizes
 from tests.bench.questions.a_throughput import end_to_end
+from tests.bench.questions.g_scale import LEVELS, Running
+from tests.bench.world import World
 
 TASKS = 300
 
@@ -17,3 +19,15 @@ async def test_every_task_of_a_run_is_seen_once() -> None:
     roles = {"client", "frontend", "hsc", "store-consumer", "controller", "guards", "executors", "store"}
     assert set(figures["cpu_us"]) == roles
     assert sum(figures["cpu_us"].values()) > 0
+
+
+async def test_two_of_each_role_share_the_tasks_on_a_cluster() -> None:
+    level, numbers = LEVELS[-1], range(TASKS)
+    async with World(SYSTEMS[OURS], TASKS, layout=level.layout, cluster=level.cluster) as world:
+        running = Running(world)
+        await running.run(numbers)
+        figures = running.figures(numbers)
+    assert (figures["never"], figures["twice"]) == (0, 0)
+    roles = ("client", "frontend", "hsc", "store-consumer", "controller", "guards", "executors")
+    found = {role: len(each) for role, each in figures["cpu_us_by_process"].items()}
+    assert found == dict.fromkeys(roles, 2) | {"store": 3}

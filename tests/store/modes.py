@@ -76,6 +76,11 @@ class TcpServer:
             self._process.wait()
             self._process = None
 
+    @property
+    def pid(self) -> int:
+        """Its process; 0: none runs."""
+        return self._process.pid if self._process is not None else 0
+
     def signal(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)

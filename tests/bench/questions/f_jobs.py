@@ -7,6 +7,7 @@ import statistics
 import time
 
 from tests.bench.known import OURS, System
+from tests.bench.ours import Layout
 from tests.bench.question import Bar, Figures, Question, Sizes, ran, wall_minus_monotonic_ns
 from tests.bench.roles import BenchError
 from tests.bench.stats import percentile
@@ -25,7 +26,8 @@ async def jobs(system: System, sizes: Sizes) -> Figures:
     """Registrations per second, each on disk before it is answered, and ticks per second, with more and more store consumers."""
     levels: Figures = {}
     for consumers in CONSUMERS:
-        async with World(system, sizes.jobs + sizes.ticks, consumers=consumers, durability="disk") as world:
+        layout = Layout(store_consumers=consumers)
+        async with World(system, sizes.jobs + sizes.ticks, layout=layout, durability="disk") as world:
             registered = await _register(world, range(sizes.jobs))
             levels[str(consumers)] = registered | await _burst(world, range(sizes.jobs, sizes.jobs + sizes.ticks))
     return {

@@ -1,0 +1,60 @@
+"""A question that is asked at several levels, on the page: a table with a line per level, and a bar per level for the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .known import OURS
+from .question import Question
+from .stats import figure, inner, spelled
+from .svg import Bar, number
+
+NONE = "–"
+Levels = Mapping[str, Mapping[str, Any]]
+
+
+def table(question: Question, result: Mapping[str, Any]) -> str:
+    """The first figure with its rounds, then the others; one that is a mapping has a column for each of its figures."""
+    levels = _medians(result)
+    first, *others = question.by_level
+    columns: dict[str, str] = {}
+    for path in others:
+        names = dict.fromkeys(
+            name for each in levels.values() if isinstance(found := inner(each, path), Mapping) for name in found
+        )
+        columns |= {f"{spelled(path)} {name}": f"{path}.{name}" for name in names} or {spelled(path): path}
+    head = ["level", f"median ({question.unit})", "rounds", *columns]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for level, each in levels.items():
+        rounds = _rounds(result, level, first)
+        spread = f"{len(rounds)}: {number(min(rounds))} to {number(max(rounds))}" if rounds else NONE
+        cells = [level, _shown(each, first), spread, *(_shown(each, path) for path in columns.values())]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) if levels else ""
+
+
+def bars(question: Question, result: Mapping[str, Any]) -> list[Bar]:
+    """In the order of the levels: each is to be compared with the one before."""
+    path, found = question.by_level[0], []
+    for level, each in _medians(result).items():
+        value, rounds = figure(each, path), _rounds(result, level, path)
+        if value is not None:
+            found.append(Bar(level, value, min(rounds), max(rounds), ours=True))
+    return found
+
+
+def _medians(result: Mapping[str, Any]) -> Levels:
+    found: Levels = inner(result, f"systems.{OURS}.median.levels")
+    return found
+
+
+def _rounds(result: Mapping[str, Any], level: str, path: str) -> list[float]:
+    rounds = inner(result, f"systems.{OURS}.rounds") or []
+    values = [figure(each.get("levels", {}).get(level, {}), path) for each in rounds]
+    return [each for each in values if each is not None]
+
+
+def _shown(level: Mapping[str, Any], path: str) -> str:
+    value = figure(level, path)
+    return number(value) if value is not None else NONE
