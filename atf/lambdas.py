@@ -59,7 +59,8 @@ class Schedulable(Generic[P, R]):
         """
         request = f.ScheduleRequest()
         request.CopyFrom(self._template)
-        request.spec.payload, request.spec.encoding = self._codec.encode(args, kwargs)
+        spec = request.spec
+        spec.payload, spec.encoding = self._codec.encode(args, kwargs)
         return Prepared(request, self._codec.decode_result)
 
     def schedule(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:

@@ -18,9 +18,6 @@ from .task import MAX_PAYLOAD_BYTES, MAX_RESULT_BYTES
 FAILS: Final = (TypeError, ValueError, OverflowError, RecursionError)
 """What msgspec raises on values that JSON can't hold and on bytes it can't read; its own errors are ValueErrors."""
 
-_HINTS: Final = (b"null", b'"nan"', b'inf"')
-"""How msgspec writes numbers that are not finite, as values and as keys. Only output with one of these is searched."""
-
 
 def encode_arguments(name: str, given: Mapping[str, Any]) -> bytes:
     """Arguments by name as a JSON object.
@@ -138,7 +135,8 @@ def short(value: object) -> str:
 
 
 def _may_hide(encoded: bytes) -> bool:
-    return any(hint in encoded for hint in _HINTS)
+    """Whether it may hold numbers that are not finite, going by how msgspec writes them as values and as keys."""
+    return b"null" in encoded or b'"nan"' in encoded or b'inf"' in encoded
 
 
 def _not_finite(value: object) -> str:

@@ -155,8 +155,7 @@ class Codec:
             given = decoder.decode(payload)
         except FAILS as error:
             raise InvalidArgument(f"{self._name}: the payload does not fit: {_place(reason(error))}") from None
-        values = ((name, getattr(given, name)) for name in given.__struct_fields__)
-        return {name: value for name, value in values if value is not _MISSING}
+        return {name: value for name, value in msgspec.structs.asdict(given).items() if value is not _MISSING}
 
     def decode_result(self, result: bytes, encoding: int) -> Any:
         """A recorded result, in the type of the handler's return annotation.

@@ -20,7 +20,7 @@ FORGET_S: Final = 900.0
 class _Lane:
     call: int = 0  # number of its newest call
     number: int = 0  # of the last answer
-    unacknowledged: list[t.ClaimRef] = field(default_factory=list)
+    unacknowledged: list[t.Claim] = field(default_factory=list)
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Answers:
     def __init__(self) -> None:
         self._executors: dict[str, _Executor] = {}
 
-    def called(self, executor_id: str, name: str, call: int, ack: int, now: float) -> list[t.ClaimRef] | None:
+    def called(self, executor_id: str, name: str, call: int, ack: int, now: float) -> list[t.Claim] | None:
         """An executor calls.
 
         Args:
@@ -63,14 +63,14 @@ class Answers:
         lane.number = max(lane.number, ack)  # numbers go on where another controller left off
         return returned
 
-    def answer(self, executor_id: str, name: str, claims: list[t.ClaimRef]) -> int:
+    def answer(self, executor_id: str, name: str, claims: list[t.Claim]) -> int:
         """Notes the claims of an answer that is about to be sent to a lane, and numbers it."""
         lane = self._executors[executor_id].lanes[name]
         lane.number += 1
         lane.unacknowledged = claims
         return lane.number
 
-    def died(self, executor_id: str, now: float) -> list[t.ClaimRef]:
+    def died(self, executor_id: str, now: float) -> list[t.Claim]:
         """An executor is verifiably dead. Returns the claims of its lanes' last answers, as far as those were not acknowledged."""
         executor = self._executors.setdefault(executor_id, _Executor(now))
         executor.dead = True

@@ -48,6 +48,7 @@ class ControllerService:
     ) -> None:
         self._timing = timing
         self._runtime = runtime
+        self._boot_id = runtime.boot_id()
         self._draining = asyncio.Event()
         self._open: dict[tuple[str, str], Call] = {}
         self._answers = Answers()
@@ -82,7 +83,7 @@ class ControllerService:
         undelivered = self._answers.called(executor_id, request.lane, request.call, request.ack, now)
         if undelivered is None:
             return c.NextWorkReply(draining=self._draining.is_set())
-        self._reports.hand_back(executor_id, undelivered)
+        self._reports.hand_back(executor_id, refs(undelivered))
         call = Call(executor_id, request.lane, frozenset(request.lambdas), request.max_tasks)
         key = executor_id, request.lane
         earlier = self._open.pop(key, None)
@@ -99,7 +100,8 @@ class ControllerService:
         """An executor is verifiably dead: sees to it that all it held runs again, or counts as what it was."""
         for key in [key for key in self._open if key[0] == death.executor_id]:
             self._open.pop(key).dismiss()
-        report_death(death, self._answers.died(death.executor_id, self._runtime.monotonic()), self._reports)
+        undelivered = refs(self._answers.died(death.executor_id, self._runtime.monotonic()))
+        report_death(death, undelivered, self._reports)
 
     async def drain(self, seconds: float = 5.0) -> None:
         """Pops no more, answers all calls with `draining`, and hands back the ids it holds.
@@ -137,7 +139,7 @@ class ControllerService:
             raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_LAMBDAS} in one executor")
         for name in request.lambdas:
             check_lambda(name)
-        if request.boot_id != self._runtime.boot_id():
+        if request.boot_id != self._boot_id:
             raise FailedPrecondition(
                 "the executor runs on another host than this controller, or its host has been started anew since; leases are"
                 " dated by the host's own clock, so each host needs a controller of its own: start one there"
@@ -158,13 +160,13 @@ class ControllerService:
             grant = await self._claims.claim(call.executor_id, ids)
             if grant is None:
                 break
-            claims = refs(grant.claims)
-            self._poller.put_back({task_id: ids[task_id] for task_id in grant.deferred if task_id in ids})
+            if grant.deferred:
+                self._poller.put_back({task_id: ids[task_id] for task_id in grant.deferred if task_id in ids})
             if call.dismissed.is_set() or self._draining.is_set():
-                self._reports.hand_back(call.executor_id, claims)
-            elif claims:
-                number = self._answers.answer(call.executor_id, call.lane, claims)
-                _log.info("next_work", executor=call.executor_id, number=number, tasks=len(claims))
+                self._reports.hand_back(call.executor_id, refs(grant.claims))
+            elif grant.claims:
+                number = self._answers.answer(call.executor_id, call.lane, grant.claims)
+                _log.info("next_work", executor=call.executor_id, number=number, tasks=len(grant.claims))
                 return c.NextWorkReply(number=number, claims=grant.claims, claim_sent_us=grant.sent_us)
             if self._runtime.monotonic() >= until:
                 break

@@ -77,9 +77,11 @@ def of_result(result: bytes, encoding: int) -> Outcome:
     return Returned(result, encoding)
 
 
-def to_result(
-    outcome: Outcome, options: t.TaskOptions, attempt: int, chance: random.Random
-) -> tuple[t.Outcome, bytes, int, str, int]:
+Told = tuple[t.Outcome, bytes, int, str, int]
+"""An outcome as the HSC is told of it: outcome, result, encoding, error, retry_in_us."""
+
+
+def to_result(outcome: Outcome, options: t.TaskOptions, attempt: int, chance: random.Random) -> Told:
     """An outcome as the fields of a Result.
 
     Args:
@@ -87,9 +89,6 @@ def to_result(
         options: of the task; its backoff decides on the wait.
         attempt: number of the attempt that ended, from 1.
         chance: the source of the jitter.
-
-    Returns:
-        outcome, result, encoding, error, retry_in_us.
     """
     match outcome:
         case Returned(result, encoding):

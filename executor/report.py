@@ -16,7 +16,7 @@ from atf.runtime import Runtime
 from atf.task import US, clip
 
 from .held import HeldTask, Ledger
-from .outcome import Failed, to_result
+from .outcome import Failed, Told, to_result
 from .sender import CALL_S, Sender
 
 UNANSWERED_S: Final = 0.2
@@ -54,18 +54,20 @@ class Report:
         self._hsc = hsc
         self._ledger = ledger
         self._runtime = runtime
-        self.results: Sender[h.Result] = Sender(
+        self.results: Sender[Told] = Sender(
             "set_results",
             call=self._set_results,
+            size=_told_bytes,
             refused=self._refused,
             ledger=ledger,
             moved=moved,
             timing=timing,
             runtime=runtime,
         )
-        self.returns: Sender[t.ClaimRef] = Sender(
+        self.returns: Sender[None] = Sender(
             "hand_back",
             call=self._hand_back,
+            size=lambda _: 0,
             refused=lambda task, _error: ledger.release([task]),
             ledger=ledger,
             moved=moved,
@@ -79,31 +81,29 @@ class Report:
 
     def ended(self, tasks: Iterable[HeldTask]) -> None:
         """Tells how these runs ended; each has an outcome."""
-        self.results.add([(task, self._result(task)) for task in tasks])
+        self.results.add([(task, self._told(task)) for task in tasks])
 
     def unstarted(self, tasks: Iterable[HeldTask]) -> None:
         """Hands these back; none of them has started or will."""
-        self.returns.add([(task, task.ref()) for task in tasks])
+        self.returns.add([(task, None) for task in tasks])
 
-    def _result(self, task: HeldTask) -> h.Result:
+    def _told(self, task: HeldTask) -> Told:
         assert task.outcome is not None
-        outcome, result, encoding, error, retry_in_us = to_result(
-            task.outcome, task.spec.options, task.attempt, self._runtime.random
-        )
         task.ended_at = task.ended_at or self._runtime.monotonic()
-        ended = h.Result()
-        task.write(ended.claim)
-        ended.outcome, ended.result, ended.encoding = outcome, result, cast("t.Encoding", encoding)
-        ended.error, ended.retry_in_us = error, retry_in_us
-        if task.started:
-            ended.ran_us = round((task.ended_at - task.started_at) * US)
-        return ended
+        return to_result(task.outcome, task.spec.options, task.attempt, self._runtime.random)
 
-    async def _set_results(self, batch: list[tuple[HeldTask, h.Result]]) -> Sequence[h.Verdict]:
+    async def _set_results(self, batch: list[tuple[HeldTask, Told]]) -> Sequence[h.Verdict]:
         now = self._runtime.monotonic()
-        for task, result in batch:
-            result.ended_ago_us = round((now - task.ended_at) * US)
-        request = h.SetResultsRequest(executor_id=self._executor_id, results=[result for _, result in batch])
+        request = h.SetResultsRequest(executor_id=self._executor_id)
+        for task, (outcome, result, encoding, error, retry_in_us) in batch:
+            ended = request.results.add()
+            task.write(ended.claim)
+            ended.outcome, ended.result, ended.encoding = outcome, result, cast("t.Encoding", encoding)
+            if outcome != t.SUCCEEDED:
+                ended.error, ended.retry_in_us = error, retry_in_us
+            if task.started:
+                ended.ran_us = round((task.ended_at - task.started_at) * US)
+            ended.ended_ago_us = round((now - task.ended_at) * US)
         return (await self._hsc.set_results(request, timeout=CALL_S)).verdicts
 
     def _refused(self, task: HeldTask, error: str) -> None:
@@ -113,8 +113,13 @@ class Report:
             self._ledger.release([task])
             return
         task.outcome = Failed(clip(text))
-        self.results.add([(task, self._result(task))])
+        self.results.add([(task, self._told(task))])
 
-    async def _hand_back(self, batch: list[tuple[HeldTask, t.ClaimRef]]) -> Sequence[h.Verdict]:
-        request = h.HandBackRequest(executor_id=self._executor_id, claims=[ref for _, ref in batch])
+    async def _hand_back(self, batch: list[tuple[HeldTask, None]]) -> Sequence[h.Verdict]:
+        request = h.HandBackRequest(executor_id=self._executor_id, claims=[task.ref() for task, _ in batch])
         return (await self._hsc.hand_back(request, timeout=CALL_S)).verdicts
+
+
+def _told_bytes(told: Told) -> int:
+    _, result, _, error, _ = told
+    return len(result) + 4 * len(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from atf.config import Timing
 from atf.errors import AtfError, InvalidArgument
@@ -23,19 +23,15 @@ from .held import HeldTask, Ledger
 
 MAX_BYTES: Final = 3_500_000
 """Of one message; gRPC refuses more than 4 MiB."""
+_CLAIM_BYTES: Final = 256
+"""At most, for the claim that an item is about, and its numbers."""
 CALL_S: Final = 5.0
 """Seconds until a call without an answer is repeated; each is idempotent."""
 _RETRY_FIRST_S: Final = 0.05
 _RETRY_MOST_S: Final = 1.0
 
 
-class Sized(Protocol):
-    """A protobuf message."""
-
-    def ByteSize(self) -> int: ...  # noqa: N802
-
-
-M = TypeVar("M", bound=Sized)
+M = TypeVar("M")
 
 
 class Sender(Generic[M]):
@@ -44,6 +40,7 @@ class Sender(Generic[M]):
     Args:
         what: its name in log lines.
         call: sends a batch, returns a verdict for each.
+        size: about how many bytes of the batch's message an item takes, beside the claim.
         refused: takes what the HSC calls invalid; it is not sent again.
         ledger: forgets what is answered for.
         moved: called whenever something has left.
@@ -56,6 +53,7 @@ class Sender(Generic[M]):
         what: str,
         *,
         call: Callable[[list[tuple[HeldTask, M]]], Awaitable[Sequence[h.Verdict]]],
+        size: Callable[[M], int],
         refused: Callable[[HeldTask, str], None],
         ledger: Ledger,
         moved: Callable[[], None],
@@ -64,6 +62,7 @@ class Sender(Generic[M]):
     ) -> None:
         self._what = what
         self._call = call
+        self._size = size
         self._refused = refused
         self._ledger = ledger
         self._moved = moved
@@ -121,7 +120,7 @@ class Sender(Generic[M]):
         batch: list[tuple[HeldTask, M]] = []
         size = 0
         while self._waiting and len(batch) < MAX_BATCH:
-            size += self._waiting[0][1].ByteSize() + 16
+            size += self._size(self._waiting[0][1]) + _CLAIM_BYTES
             if batch and size > MAX_BYTES:
                 break
             batch.append(self._waiting.popleft())

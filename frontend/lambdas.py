@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -21,20 +21,41 @@ from atf.store.store import Store
 from atf.store.types import LambdaRecord
 
 from .shared import SharedReading
-from .validate import filled_in
+from .validate import check_options, filled_in
 
 _FRESH_S: Final = 1.0
 _PATIENCE_S: Final = 0.3
 """Seconds that a call waits for a fresher copy."""
 _NEAREST: Final = 3
+_REMEMBERED: Final = 256
+"""Options of requests that are kept filled in, per lambda; most requests of one lambda have the same."""
+_REMEMBERED_BYTES: Final = 256
 
 
-class Known(NamedTuple):
+class Known:
     """A registered lambda."""
 
-    record: LambdaRecord
-    spec: f.LambdaSpec
-    options: t.TaskOptions  # every field set: its own, else the system's default
+    def __init__(self, record: LambdaRecord, spec: f.LambdaSpec) -> None:
+        self.record = record
+        self.spec = spec
+        self._options = filled_in(spec.options)
+        self._remembered: dict[bytes, t.TaskOptions] = {}
+
+    def options(self, asked: t.TaskOptions) -> t.TaskOptions:
+        """A task's options, checked and with every field set: as asked for, else the lambda's own. Not to be changed.
+
+        Raises:
+            InvalidArgument: an option breaks its rule.
+        """
+        key = asked.SerializeToString(deterministic=True)
+        full = self._remembered.get(key)
+        if full is None:
+            check_options(asked)
+            full = filled_in(asked, self._options)
+            full.DiscardUnknownFields()
+            if len(key) <= _REMEMBERED_BYTES and len(self._remembered) < _REMEMBERED:
+                self._remembered[key] = full
+        return full
 
 
 class Lambdas:
@@ -94,7 +115,7 @@ class Lambdas:
             spec = f.LambdaSpec.FromString(record.spec)
         except DecodeError:  # somebody has damaged it: the others go on, and the next executor registers it anew
             spec = f.LambdaSpec(name=record.name)
-        return Known(record, spec, filled_in(spec.options))
+        return Known(record, spec)
 
     def _hint(self, name: str) -> str:
         near = difflib.get_close_matches(name, self._known, n=_NEAREST, cutoff=0.6)

@@ -14,7 +14,7 @@ from atf.schedule.of_job import plan_of
 from atf.store.types import NewJob
 
 from .lambdas import Lambdas
-from .validate import check_spec, filled_in, shown, spec_lambda
+from .validate import check_spec, shown, spec_lambda
 
 MAX_RETRIES: Final = 1_000_000
 DEFAULT_RETRIES: Final = 3
@@ -68,7 +68,7 @@ def _completed(asked: j.JobSpec, lambdas: Lambdas, max_attempts_cap: int) -> j.J
     spec.CopyFrom(asked)
     spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
     options = spec.task.options
-    options.CopyFrom(filled_in(asked.task.options, known.options))
+    options.CopyFrom(known.options(asked.task.options))
     retries, interval_us = _retries(asked.failure_policy)
     options.max_attempts = min(1 + retries, max_attempts_cap)
     options.backoff.CopyFrom(t.Backoff(base_us=interval_us, factor=1, max_us=interval_us, jitter=0))

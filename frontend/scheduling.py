@@ -23,7 +23,7 @@ from atf.store.store import Store
 from atf.store.types import NewTask, Scheduled
 
 from .lambdas import Lambdas
-from .validate import asked_durability, check_spec, check_when, filled_in, shown, spec_lambda, spec_lambdas
+from .validate import asked_durability, check_spec, check_when, shown, spec_lambda, spec_lambdas
 from .view import fail
 
 MAX_REQUESTS: Final = 1_000
@@ -99,12 +99,13 @@ class Scheduling:
         durability = asked_durability(request.durability)
         at_us, delay_us = check_when(request, self._runtime.wall_us())
         known = self._lambdas.get(spec_lambda(asked))
+        full = known.options(asked.options)
         spec = t.TaskSpec()
         spec.CopyFrom(asked)
-        options = spec.options
-        options.CopyFrom(filled_in(asked.options, known.options))
         spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
-        options.max_attempts = min(options.max_attempts, self._cap)
+        spec.options.CopyFrom(full)
+        max_attempts = min(full.max_attempts, self._cap)
+        spec.options.max_attempts = max_attempts
         if tick is not None:
             spec.tick.CopyFrom(tick)
         ordering_key = spec.ordering_key
@@ -112,14 +113,14 @@ class Scheduling:
             task_id,
             self._store.partition_for(ordering_key or task_id),
             known.record.name,
-            options.priority,
+            full.priority,
             spec.SerializeToString(deterministic=True),
             digest(request),
             at_us,
             delay_us,
-            options.max_attempts,
-            options.max_losses,
-            options.retention_us,
+            max_attempts,
+            full.max_losses,
+            full.retention_us,
             ordering_key,
             durability,
         )

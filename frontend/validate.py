@@ -51,7 +51,7 @@ def asked_durability(number: int) -> Durability:
 
 
 def check_spec(spec: t.TaskSpec) -> None:
-    """All of a TaskSpec but whether its lambda exists."""
+    """All of a TaskSpec but its options (check_options), and whether its lambda exists."""
     rules.check_lambda(shown(spec_lambda(spec)))
     if len(spec.payload) > rules.MAX_PAYLOAD_BYTES:
         raise InvalidArgument(
@@ -60,8 +60,6 @@ def check_spec(spec: t.TaskSpec) -> None:
         )
     if spec.encoding not in _ENCODINGS:
         raise InvalidArgument(f"encoding {spec.encoding}: use JSON (0) or RAW (1)")
-    if spec.HasField("options"):
-        check_options(spec.options)
     if spec.labels:
         _check_labels(spec)
     if spec.ordering_key:

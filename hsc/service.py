@@ -206,7 +206,7 @@ def _result(result: h.Result) -> RunResult:
 
 
 def _clamped(us: int, most: int) -> int:
-    return min(max(us, 0), most)
+    return us if 0 <= us <= most else min(max(us, 0), most)
 
 
 def _encoded(verdicts: Iterable[Verdict]) -> list[h.Verdict]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from atf.durability import Durability
 from atf.errors import AtfError
 
 from . import keys, library
@@ -37,6 +36,8 @@ class Adding(Caller):
     async def schedule_each(self, items: Sequence[NewTask]) -> list[Scheduled | AtfError]:
         """Like `schedule`; what went wrong is answered item by item, so that a partition that is away does not concern the others."""
 
+        floor = self.settings.floor
+
         async def call(partition: int, batch: list[NewTask]) -> list[Scheduled | AtfError]:
             args: list[Arg] = []
             ids = [f"{partition}-{each.id}" for each in batch]
@@ -45,7 +46,7 @@ class Adding(Caller):
                 at = "" if each.at_us is None else each.at_us
                 queue = keys.queue(each.lambda_name, each.priority)
                 args += (task_id, queue, each.spec, each.digest, at, each.delay_us, limits, each.ordering_key)
-            demand = self._at_least(batch[0].durability)
+            demand = max(batch[0].durability, floor)
             try:
                 reply = await self._call("schedule", partition, args, demand=demand)
             except AtfError as error:
@@ -61,11 +62,8 @@ class Adding(Caller):
             lambda each: each.partition,
             call,
             size=lambda each: len(each.spec),
-            kind=lambda each: self._at_least(each.durability),
+            kind=lambda each: max(each.durability, floor),
         )
-
-    def _at_least(self, asked: Durability) -> Durability:
-        return max(asked, self.settings.floor)
 
     async def restore(self, tasks: Sequence[RestoredTask]) -> list[int]:
         """(no record) → NEW, RETRIABLE_FAILURE, CANCELLED, with what the task had been through; per task 1, or 0 where its id is taken."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -52,13 +53,13 @@ class Claims(Caller):
 
         # A queue may hold an id twice, and a repetition within one call would be answered as a repetition of the call.
         ids = list(dict.fromkeys(ids))
+        parts: defaultdict[int, list[str]] = defaultdict(list)
         for task_id in ids:
-            self._partition(task_id)  # all are checked before the first is claimed
+            parts[self._partition(task_id)].append(task_id)  # all are checked before the first is claimed
         away: list[Unavailable] = []
         answered = False
-        for partition in sorted({self._partition(each) for each in ids}):
+        for partition, mine in sorted(parts.items()):
             # one after the other: the bytes of the answer are counted over all of them
-            mine = [each for each in ids if self._partition(each) == partition]
             try:
                 for start in range(0, len(mine), MAX_BATCH):
                     left = mine[start : start + MAX_BATCH]
@@ -145,18 +146,20 @@ def _sort_in(
     Returns:
         These ids; none where the call claimed nothing: another one would not, either.
     """
-    deferred = [task_id for task_id, (_, *claim) in zip(ids, reply, strict=True) if claim == [b""]]
-    more = deferred if cut and len(deferred) < len(ids) else []
-    for task_id, (_, *claim) in zip(ids, reply, strict=True):
-        if not claim:
+    deferred = []
+    for task_id, answer in zip(ids, reply, strict=True):
+        if len(answer) == 1:
             batch.lost.append(task_id)
-        elif claim != [b""]:
-            counter, spec, attempt, run, losses, at, alone = claim
+        elif len(answer) == 2:
+            deferred.append(task_id)
+        else:
+            _, counter, spec, attempt, run, losses, at, alone = answer
             numbers = int(attempt), int(run), int(losses), int(at)
             batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
-    if not more:
-        batch.deferred.extend(deferred)
-    return more
+    if cut and len(deferred) < len(ids):
+        return deferred
+    batch.deferred.extend(deferred)
+    return []
 
 
 def _unknown(_error: AtfError) -> Verdict:

@@ -6,6 +6,7 @@ digest of the code: a library that a running role may use is never replaced, a c
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -34,6 +35,7 @@ CLAIM_OVERHEAD_BYTES: Final = 256
 """What a claim weighs in an answer beside its spec: id, token, numbers."""
 
 
+@functools.lru_cache(maxsize=1024)  # most tasks have the same, and a call is made for every task
 def limits(max_attempts: int, max_losses: int, retention_us: int) -> str:
     """The task field `lim`; empty where all three have their defaults."""
     text = f"{max_attempts} {max_losses} {retention_us}"

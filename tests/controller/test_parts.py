@@ -158,7 +158,7 @@ def test_the_buffer_gives_the_most_urgent_ids_first_and_lets_go_of_old_ones() ->
 
 
 def test_numbers_grow_and_only_a_lower_acknowledgement_frees_claims() -> None:
-    answers, claims = Answers(), [t.ClaimRef(task_id="0-a")]
+    answers, claims = Answers(), [t.Claim(task_id="0-a")]
     assert answers.called("e1", "def", 1, 0, 0.0) == []
     assert answers.answer("e1", "def", claims) == 1
     assert answers.called("e1", "def", 2, 1, 0.0) == []
@@ -171,7 +171,7 @@ def test_numbers_grow_and_only_a_lower_acknowledgement_frees_claims() -> None:
 def test_an_executor_that_is_silent_for_long_is_forgotten_not_freed() -> None:
     answers = Answers()
     answers.called("e1", "def", 1, 0, 0.0)
-    answers.answer("e1", "def", [t.ClaimRef(task_id="0-a")])
+    answers.answer("e1", "def", [t.Claim(task_id="0-a")])
     answers.called("e2", "def", 1, 0, FORGET_S + 1)
     assert answers.called("e1", "def", 1, 0, FORGET_S + 2) == []
 

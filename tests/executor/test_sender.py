@@ -34,6 +34,7 @@ class Sending:
         self.sender: Sender[h.Result] = Sender(
             "set_results",
             call=self._call,
+            size=lambda result: result.ByteSize(),
             refused=lambda _task, _error: None,
             ledger=ledger,
             moved=self._moved,

@@ -50,6 +50,15 @@ async def test_a_job_is_stored_with_everything_filled_in(bench: Bench) -> None:
     assert await bench.frontend.get_job(f.GetJobRequest(name=NAME)) == made
 
 
+async def test_what_a_job_says_of_retries_is_nothing_to_other_tasks(bench: Bench) -> None:
+    await bench.register(options=t.TaskOptions(max_attempts=7))
+    await make(bench, job(schedule="@every 10s", failure_policy=j.FailurePolicy(max_retries=1, interval_us=US)))
+
+    task = await bench.stored(await bench.schedule())
+
+    assert (task.spec.options.max_attempts, task.spec.options.backoff.factor) == (7, 2)
+
+
 async def test_each_of_many_jobs_is_made_or_refused_by_itself(bench: Bench) -> None:
     await bench.register()
     await make(bench, job("photos/taken"))

@@ -8,7 +8,10 @@ from typing import NoReturn
 import pytest
 
 from atf.errors import Unavailable
-from atf.frontend.lambdas import Lambdas
+from atf.frontend.lambdas import Known, Lambdas
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.store.types import LambdaRecord
 
 from .conftest import Bench
 
@@ -39,3 +42,19 @@ async def test_calls_that_share_failing_refreshes_go_on_with_the_older_copy(
         return lambdas.get(NAME).record.name
 
     assert await asyncio.gather(*map(call, range(20))) == [NAME] * 20
+
+
+def test_options_are_filled_in_once_and_what_is_kept_of_them_is_bounded() -> None:
+    known = Known(LambdaRecord(NAME, b"", 1, 1, paused=False), f.LambdaSpec(options=t.TaskOptions(max_attempts=7)))
+
+    first = known.options(t.TaskOptions(priority=2))
+    assert known.options(t.TaskOptions(priority=2)) is first
+    assert (first.priority, first.max_attempts) == (2, 7)
+    assert known.options(t.TaskOptions(priority=3)).priority == 3
+
+    large = t.TaskOptions.FromString(b"\xa2\x06" + bytes([0xE8, 0x07]) + b"x" * 1000)  # a field that nobody knows
+    for number in range(1000):
+        assert known.options(t.TaskOptions(timeout_us=number)).timeout_us == number
+        assert known.options(large) == known.options(t.TaskOptions())
+    assert len(known._remembered) == 256
+    assert max(map(len, known._remembered)) < 256

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import redis.asyncio as redis
 
-from atf.embedded import DataDir, EmbeddedStore, find_binary, lock
+from atf.embedded import DataDir, EmbeddedStore, find_binary, lock, server
 from atf.errors import ConfigError, FailedPrecondition, Unavailable
 
 
@@ -36,6 +36,11 @@ def alive(pid: int) -> bool:
         return False
 
 
+def environ_of(pid: int) -> str:
+    """With colons between the variables: some releases of glibc end each tunable with a zero when they have read it."""
+    return ":" + Path(f"/proc/{pid}/environ").read_text("utf-8").replace("\0", ":")
+
+
 async def gone(pid: int) -> None:
     async with asyncio.timeout(20):
         while alive(pid):
@@ -55,6 +60,19 @@ async def test_a_killed_server_starts_again_with_everything_it_accepted(data: Da
         assert store.url == url
         assert store.pid != first
         assert await do(store, "GET", "task") == b"kept"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("own", ["", "glibc.malloc.tcache_count=7"])
+async def test_the_server_keeps_small_strings_at_hand_unless_somebody_has_tuned_its_allocator(
+    data: DataDir, monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    if own:
+        monkeypatch.setenv("GLIBC_TUNABLES", own)
+
+    async with EmbeddedStore(find_binary(), data) as store:
+        assert f":GLIBC_TUNABLES={own or server._MALLOC}:" in environ_of(store.pid)
 
 
 async def test_a_server_that_ended_in_order_starts_again_with_everything(data: DataDir) -> None:

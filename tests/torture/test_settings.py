@@ -23,7 +23,7 @@ from atf.cli.options import duration
 from atf.cli.schedule import build_request
 from atf.config import load
 from atf.errors import AtfError, ConfigError, InvalidArgument
-from atf.frontend.validate import check_spec, check_when
+from atf.frontend.validate import check_options, check_spec, check_when
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.rpc.server import serve, split_address
@@ -189,6 +189,7 @@ def test_words_become_a_request_that_a_frontend_can_judge(name: str, options: di
         t.TaskSpec.FromString(request.spec.SerializeToString())
         assert isinstance(msgspec.json.decode(request.spec.payload), dict)
         check_spec(request.spec)
+        check_options(request.spec.options)
         check_when(request, 0)
 
 
