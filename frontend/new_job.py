@@ -47,15 +47,7 @@ def new_job(
     """
     if request.request_id:
         rules.check_id(shown(request.request_id))
-    spec = _completed(request.job, lambdas, max_attempts_cap)
-    spec.base_at_us = now_us
-    first_us = plan_of(spec, strict=True).first_us()
-    assert first_us is not None
-    stored, overlap = spec.SerializeToString(deterministic=True), _OVERLAPS[spec.overlap]
-    return NewJob(spec.name, request.request_id, request.overwrite, stored, overlap, first_us), spec
-
-
-def _completed(asked: j.JobSpec, lambdas: Lambdas, max_attempts_cap: int) -> j.JobSpec:
+    asked = request.job
     rules.check_job(asked.name)
     _check_policies(asked)
     check_spec(asked.task)
@@ -63,17 +55,25 @@ def _completed(asked: j.JobSpec, lambdas: Lambdas, max_attempts_cap: int) -> j.J
         raise InvalidArgument(
             "task.ordering_key: the task of a job has none; its ticks follow each other by the overlap policy"
         )
-    known = lambdas.get(spec_lambda(asked.task))
     spec = j.JobSpec()
     spec.CopyFrom(asked)
     spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
-    options = spec.task.options
-    options.CopyFrom(known.options(asked.task.options))
-    retries, interval_us = _retries(asked.failure_policy)
+    spec.retention_us = asked.retention_us or rules.DEFAULT_RETENTION_US
+    spec.base_at_us = now_us
+    first_us = plan_of(spec, strict=True).first_us()
+    assert first_us is not None
+    known = lambdas.get(spec_lambda(asked.task))  # at the end: who registers it now can rely on the rest
+    _fill_in(spec.task.options, known.options(asked.task.options), asked.failure_policy, max_attempts_cap)
+    stored, overlap = spec.SerializeToString(deterministic=True), _OVERLAPS[spec.overlap]
+    return NewJob(spec.name, request.request_id, request.overwrite, stored, overlap, first_us), spec
+
+
+def _fill_in(options: t.TaskOptions, full: t.TaskOptions, policy: j.FailurePolicy, max_attempts_cap: int) -> None:
+    """Leaves nothing open in the options of a job's tasks."""
+    options.CopyFrom(full)
+    retries, interval_us = _retries(policy)
     options.max_attempts = min(1 + retries, max_attempts_cap)
     options.backoff.CopyFrom(t.Backoff(base_us=interval_us, factor=1, max_us=interval_us, jitter=0))
-    spec.retention_us = asked.retention_us or rules.DEFAULT_RETENTION_US
-    return spec
 
 
 def _check_policies(spec: j.JobSpec) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atf.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable
+from atf.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
@@ -79,6 +79,14 @@ async def test_each_of_many_jobs_is_made_or_refused_by_itself(bench: Bench) -> N
     assert same.job == before
     assert (replaced.job.generation, replaced.job.spec.schedule) == (before.generation + 1, "@daily")
     assert sorted(await names(bench)) == ["photos/before", "photos/new", "photos/taken"]
+
+
+async def test_what_else_is_wrong_is_said_before_that_there_is_no_such_lambda(bench: Bench) -> None:
+    unknown = {"lambda": "photos/none"}
+    with pytest.raises(InvalidArgument, match="61"):  # so that whoever registers the lambda now does not do it in vain
+        await make(bench, job(schedule="0 61 * * * *", task=unknown))
+    with pytest.raises(UnknownLambda):
+        await make(bench, job(task=unknown))
 
 
 async def test_many_jobs_are_refused_as_one_where_the_store_is_away(
