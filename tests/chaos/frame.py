@@ -359,10 +359,12 @@ def write(found: dict[str, Any], results: Path) -> dict[str, Any]:
 
 
 def latest(results: Path) -> dict[str, dict[str, Any]]:
-    """Of each row that has results the newest full one, else the newest."""
+    """Of each row that has results the newest full one, else the newest. What other tools keep there is no row's."""
     found: dict[str, dict[str, Any]] = {}
     read = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob("*.json")]
-    for each in sorted(read, key=lambda each: (each["done"] >= each["full"], each["at"])):
+    for each in sorted(
+        (each for each in read if "row" in each), key=lambda each: (each["done"] >= each["full"], each["at"])
+    ):
         found[each["row"]] = each
     return found
 

@@ -313,6 +313,8 @@ def test_a_full_result_counts_for_more_than_a_newer_short_one(tmp_path: Path) ->
         found = {"row": "r", "date": at, "at": at, "proof": code, "done": done, "full": 9}
         frame.write(found, tmp_path)
     assert frame.latest(tmp_path)["r"]["at"] == "2"
+    (tmp_path / "2026-11-21-fuzz.json").write_text('{"what": "fuzz"}', encoding="utf-8")
+    assert list(frame.latest(tmp_path)) == ["r"]
 
 
 def test_what_is_done_for_this_proof_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
