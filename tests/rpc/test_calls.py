@@ -175,7 +175,7 @@ async def test_a_role_that_comes_back_is_found_again() -> None:
     with pytest.raises(errors.Unavailable):
         await stub.get_task(f.GetTaskRequest())
     again = await serve(f"127.0.0.1:{port}", [Service(FRONTEND, Answers(echo_id))])
-    async with asyncio.timeout(2.5):
+    async with asyncio.timeout(30):
         while True:
             try:
                 await stub.get_task(f.GetTaskRequest())
@@ -187,9 +187,10 @@ async def test_a_role_that_comes_back_is_found_again() -> None:
 
 
 async def test_no_answer_in_time_cancels_the_method_and_says_how_long_it_had() -> None:
-    cancelled = asyncio.Event()
+    started, cancelled = asyncio.Event(), asyncio.Event()
 
     async def hang(_request: object) -> object:
+        started.set()
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -199,9 +200,12 @@ async def test_no_answer_in_time_cancels_the_method_and_says_how_long_it_had() -
 
     async with running(hang) as server:
         channel = open_channel(server.address)
-        with pytest.raises(errors.DeadlineExceeded, match=r"NextWork: no answer from .* within 0\.05 s"):
-            await ControllerStub(channel).next_work(c.NextWorkRequest(), timeout=0.05)
-        async with asyncio.timeout(2):
+        for seconds in (0.05, 0.5, 5):
+            with pytest.raises(errors.DeadlineExceeded, match=rf"NextWork: no answer from .* within {seconds} s"):
+                await ControllerStub(channel).next_work(c.NextWorkRequest(), timeout=seconds)
+            if started.is_set():
+                break  # else the time was over before the call reached the server, as on a busy machine
+        async with asyncio.timeout(30):
             await cancelled.wait()
         await channel.close()
 
@@ -225,7 +229,7 @@ async def test_a_caller_that_gives_up_cancels_the_method() -> None:
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(30):
             await cancelled.wait()
         await channel.close()
 

@@ -122,7 +122,7 @@ async def test_a_caller_that_is_gone_ends_the_method() -> None:
         await call.read()
         assert not echo.ended.is_set()
         call.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await echo.ended.wait()
 
 

@@ -88,14 +88,14 @@ async def test_no_more_are_kept_than_leave_some_to_tools() -> None:
     linked = link(pool, keep=2)
     await asyncio.gather(*(linked.command("PING") for _ in range(3)))
     assert len(pool.made) == 3
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await pool.get_connection()
 
 
 async def test_whoever_waits_for_a_connection_gets_the_next_one() -> None:
     pool = Pool(1)
     linked = link(pool, keep=1)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         assert await asyncio.gather(*(linked.command("PING") for _ in range(5))) == [b"PONG"] * 5
     assert len(pool.made) == 1
 

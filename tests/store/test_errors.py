@@ -211,7 +211,7 @@ async def test_a_lost_library_is_loaded_again_by_many_at_once(open_store: OpenSt
     store = await open_store(store_connections=2)
     await world.schedule("a")
     await store._link.command("FUNCTION", "FLUSH")
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(30):
         answers = await asyncio.gather(*(store.get(["0-a"]) for _ in range(10)))
     assert {each[0].id for each in answers if each[0]} == {"0-a"}
 
