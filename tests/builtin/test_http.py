@@ -290,10 +290,10 @@ async def test_a_slow_answer_is_given_up_within_the_timeout_and_before_the_deadl
 
     for handler in (never, half):
         target.answer = handler
-        with pytest.raises(atf.Retry, match=r"no answer within 0\.05 s"):
-            await call(target.url, timeout=0.05)
-    soon = datetime.now(UTC) + timedelta(seconds=0.1)
-    with pytest.raises(atf.Retry, match=r"no answer within 0\.0"):
+        with pytest.raises(atf.Retry, match=r"no answer within 0\.5 s"):
+            await call(target.url, timeout=0.5)
+    soon = datetime.now(UTC) + timedelta(seconds=0.5)
+    with pytest.raises(atf.Retry, match=r"no answer within 0\."):
         await call(target.url, ctx=context(deadline=soon))
 
 
@@ -341,9 +341,9 @@ async def test_a_host_that_is_not_found_in_time_gives_its_turn_to_the_next(
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", never)
     gone = "http://slow.invalid/"
-    assert (await call([gone, target.url], allow="127.0.0.1,slow.invalid", timeout=0.05))["status"] == 200
+    assert (await call([gone, target.url], allow="127.0.0.1,slow.invalid", timeout=0.5))["status"] == 200
     with pytest.raises(atf.Retry, match="no connection in time"):
-        await call(gone, allow="slow.invalid", timeout=0.05)
+        await call(gone, allow="slow.invalid", timeout=0.5)
 
 
 async def test_a_request_that_may_have_been_done_is_not_sent_to_another_address_in_the_same_run(

@@ -167,7 +167,7 @@ async def test_a_store_that_went_and_came_back_empty_is_used_again(embedded: Ser
 async def test_a_store_that_stalls_is_unavailable_and_its_late_answers_go_nowhere(
     embedded: Server, real: redis.Redis, clock: Clock
 ) -> None:
-    async with opened(embedded.url, clock, store_timeout=0.05, store_connections=1) as store:
+    async with opened(embedded.url, clock, store_timeout=1, store_connections=1) as store:
         world = World(store, clock)
         await world.schedule("a")
         real.client_pause(60_000, all=False)

@@ -120,7 +120,7 @@ async def nodes() -> AsyncIterator[tuple[Node, Node]]:
 
 @pytest.fixture
 async def link(nodes: tuple[Node, Node]) -> AsyncIterator[ClusterLink]:
-    made = open_link(StoreSettings(redis_url=f"redis+cluster://127.0.0.1:{nodes[0].port}", store_timeout=0.3))
+    made = open_link(StoreSettings(redis_url=f"redis+cluster://127.0.0.1:{nodes[0].port}", store_timeout=1))
     assert isinstance(made, ClusterLink)
     yield made
     await made.close()
@@ -196,7 +196,7 @@ async def test_a_node_that_answers_nothing_is_waited_for_once(
 
 
 async def test_nobody_to_ask_is_unavailable() -> None:
-    link = open_link(StoreSettings(redis_url="redis+cluster://127.0.0.1:1", store_timeout=0.3))
+    link = open_link(StoreSettings(redis_url="redis+cluster://127.0.0.1:1", store_timeout=1))
     with pytest.raises(Unavailable, match="no node"):
         await link.call("get", "atf:{0}", [""])
     await link.close()
