@@ -31,8 +31,6 @@ T = TypeVar("T")
 _RETRY_FIRST_S: Final = 0.1
 _RETRY_MOST_S: Final = 2.0
 _SAY_AGAIN_S: Final = 30.0
-_GC_THRESHOLDS: Final = (20_000, 20, 100)
-"""A batch makes some thousand objects that go away by themselves; to look for cycles among them each time costs a twentieth of the CPU."""
 _LOOK_AGAIN_S: Final = 60.0
 """Seconds between two looks at the task store's settings; each is about fifty small commands."""
 
@@ -164,7 +162,7 @@ def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settin
             return EXIT_OK
 
     said = log.get_logger()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.freeze()  # what was imported stays: no collection need look at it again
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(frame())
