@@ -27,6 +27,7 @@ from .explain import explain
 from .jobs import Jobs
 from .lambdas import Known, Lambdas
 from .scheduling import Scheduling
+from .settings import door_settings
 from .validate import MAX_REGISTERED_AT_ONCE, check_ids, check_lambda_spec, check_stored_id, shown
 from .waiting import Waiting
 
@@ -266,6 +267,7 @@ def _record(spec: f.LambdaSpec) -> LambdaRecord:
         queue_limit=spec.queue_limit or DEFAULT_QUEUE_LIMIT,
         enqueue_timeout_us=spec.enqueue_timeout_us or DEFAULT_ENQUEUE_TIMEOUT_US,
         paused=False,  # the store leaves it as it stands
+        settings=" ".join(f"{name}={value}" for name, value in sorted(door_settings(spec).items())),
     )
 
 

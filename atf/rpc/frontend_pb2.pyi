@@ -1,12 +1,22 @@
 from atf.rpc import job_pb2 as _job_pb2
 from atf.rpc import task_pb2 as _task_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class Placement(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ANY: _ClassVar[Placement]
+    STICKY: _ClassVar[Placement]
+    SPREAD: _ClassVar[Placement]
+ANY: Placement
+STICKY: Placement
+SPREAD: Placement
 
 class ScheduleJobRequest(_message.Message):
     __slots__ = ("job", "overwrite", "request_id")
@@ -268,18 +278,49 @@ class RetryResult(_message.Message):
     def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., retried: bool = ...) -> None: ...
 
 class LambdaSpec(_message.Message):
-    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature")
+    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal")
+    class SharesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: float
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[float] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     QUEUE_LIMIT_FIELD_NUMBER: _ClassVar[int]
     ENQUEUE_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    RUNBOOK_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    BURST_FIELD_NUMBER: _ClassVar[int]
+    MAX_PENDING_FIELD_NUMBER: _ClassVar[int]
+    MAX_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    STOP_ON_FATAL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    GATE_AT_FATAL_FIELD_NUMBER: _ClassVar[int]
     name: str
     options: _task_pb2.TaskOptions
     queue_limit: int
     enqueue_timeout_us: int
     signature: str
-    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ...) -> None: ...
+    owner: str
+    runbook: str
+    rate: float
+    burst: int
+    max_pending: int
+    max_running: int
+    shares: _containers.ScalarMap[int, float]
+    pool: str
+    placement: Placement
+    stop_on_fatal: bool
+    version: int
+    gate_at_fatal: float
+    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ...) -> None: ...
 
 class RegisterLambdasRequest(_message.Message):
     __slots__ = ("lambdas",)

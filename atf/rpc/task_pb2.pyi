@@ -90,7 +90,7 @@ class TaskOptions(_message.Message):
     def __init__(self, priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., max_losses: _Optional[int] = ..., timeout_us: _Optional[int] = ..., backoff: _Optional[_Union[Backoff, _Mapping]] = ..., retention_us: _Optional[int] = ...) -> None: ...
 
 class TaskSpec(_message.Message):
-    __slots__ = ("payload", "encoding", "options", "labels", "ordering_key", "tick")
+    __slots__ = ("payload", "encoding", "options", "labels", "ordering_key", "tick", "concurrency", "unique", "affinity_key")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -105,13 +105,53 @@ class TaskSpec(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
     TICK_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_FIELD_NUMBER: _ClassVar[int]
+    AFFINITY_KEY_FIELD_NUMBER: _ClassVar[int]
     payload: bytes
     encoding: Encoding
     options: TaskOptions
     labels: _containers.ScalarMap[str, str]
     ordering_key: str
     tick: TickInfo
-    def __init__(self, payload: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., ordering_key: _Optional[str] = ..., tick: _Optional[_Union[TickInfo, _Mapping]] = ..., **kwargs) -> None: ...
+    concurrency: Concurrency
+    unique: Unique
+    affinity_key: str
+    def __init__(self, payload: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., ordering_key: _Optional[str] = ..., tick: _Optional[_Union[TickInfo, _Mapping]] = ..., concurrency: _Optional[_Union[Concurrency, _Mapping]] = ..., unique: _Optional[_Union[Unique, _Mapping]] = ..., affinity_key: _Optional[str] = ..., **kwargs) -> None: ...
+
+class Concurrency(_message.Message):
+    __slots__ = ("key", "limit", "policy")
+    class Policy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        QUEUE: _ClassVar[Concurrency.Policy]
+        SKIP: _ClassVar[Concurrency.Policy]
+        CANCEL_RUNNING: _ClassVar[Concurrency.Policy]
+    QUEUE: Concurrency.Policy
+    SKIP: Concurrency.Policy
+    CANCEL_RUNNING: Concurrency.Policy
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    limit: int
+    policy: Concurrency.Policy
+    def __init__(self, key: _Optional[str] = ..., limit: _Optional[int] = ..., policy: _Optional[_Union[Concurrency.Policy, str]] = ...) -> None: ...
+
+class Unique(_message.Message):
+    __slots__ = ("key", "window_us", "policy")
+    class Policy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        THROTTLE: _ClassVar[Unique.Policy]
+        DEBOUNCE: _ClassVar[Unique.Policy]
+    THROTTLE: Unique.Policy
+    DEBOUNCE: Unique.Policy
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_US_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    window_us: int
+    policy: Unique.Policy
+    def __init__(self, key: _Optional[str] = ..., window_us: _Optional[int] = ..., policy: _Optional[_Union[Unique.Policy, str]] = ...) -> None: ...
 
 class TickInfo(_message.Message):
     __slots__ = ("job", "number", "at_us")

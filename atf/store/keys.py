@@ -42,7 +42,11 @@ KEYS: Final = (
         "finished task -> expiry; with FATAL_FAILURE the lambda's dead-letter set",
     ),
     KeySpec("atf:{p}:q:<queue>", "hash", "what a queue was ever pushed, and whether it was full at its last visit"),
-    KeySpec("atf:{p}:l:<lambda>", "hash", "a lambda: spec, queue limit, enqueue timeout, paused, versions of both"),
+    KeySpec(
+        "atf:{p}:l:<lambda>",
+        "hash",
+        "a lambda: spec, queue limit, enqueue timeout, other settings, paused, versions; at home what its code and an operator said",
+    ),
     KeySpec("atf:{p}:lambdas", "set", "names of the lambdas"),
     KeySpec("atf:{p}:o:<key>", "list", "the unfinished tasks of an ordering key; the first one may run"),
     KeySpec("atf:{p}:sweep", "set", "<lambda>:<STATUS> of the finished sets that exist"),

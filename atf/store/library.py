@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 from atf import task as t
 
+SHARED: Final = ("common.lua", "door.lua")
+"""What several verbs use; a file uses only those before it."""
 VERSION: Final = 1
 """Of the data: roles whose libraries differ in it must not share a store."""
 
@@ -64,14 +66,14 @@ def _code() -> str:
         "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
     }
     lua = files("atf.store") / "lua"
-    verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name != "common.lua")
+    verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name not in SHARED)
     parts = [f"local {name} = {value}" for name, value in constants.items()]
     parts.append(
         "local function register(name, flags, callback)\n"
         "  redis.register_function{function_name = LIBRARY .. '_' .. name, callback = callback, flags = flags}\n"
         "end"
     )
-    parts.append((lua / "common.lua").read_text(encoding="utf-8"))
+    parts += [(lua / name).read_text(encoding="utf-8") for name in SHARED]
     # each verb in a block of its own: Lua allows 200 locals in one, and helpers of one verb stay unseen by the others
     parts += [f"do\n{(lua / name).read_text(encoding='utf-8')}end" for name in verbs]
     return "\n".join(parts) + "\n"

@@ -55,6 +55,8 @@ class LambdaLine(msgspec.Struct, tag="lambda"):
     queue_limit: int
     enqueue_timeout_us: int
     paused: bool
+    settings: str = ""
+    overrides: str = ""
 
 
 class JobLine(msgspec.Struct, tag="job"):

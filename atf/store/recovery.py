@@ -166,8 +166,12 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
     if line.name in known:
         return
     known.add(line.name)
-    record = LambdaRecord(line.name, line.spec, line.queue_limit, line.enqueue_timeout_us, line.paused)
+    record = LambdaRecord(
+        line.name, line.spec, line.queue_limit, line.enqueue_timeout_us, line.paused, line.settings, line.overrides
+    )
     await store.register([record])
+    if line.overrides:
+        await store.override(line.name, line.overrides)
     if line.paused:
         await store.set_paused(line.name, paused=True)
 

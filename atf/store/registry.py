@@ -38,14 +38,27 @@ class Registry(Caller):
         for start in range(0, len(records), at_once):
             args: list[Arg] = [_HOME, self.partitions]
             for each in records[start : start + at_once]:
-                spec = base64.b64encode(each.spec).decode()
-                body = msgspec.json.encode(
-                    ["register", each.name, spec, str(each.queue_limit), str(each.enqueue_timeout_us)]
+                spec, limit, timeout = (
+                    base64.b64encode(each.spec).decode(),
+                    str(each.queue_limit),
+                    str(each.enqueue_timeout_us),
                 )
-                args += (each.name, each.spec, each.queue_limit, each.enqueue_timeout_us, body)
+                body = msgspec.json.encode(["register", each.name, spec, limit, timeout, each.settings])
+                args += (each.name, each.spec, limit, timeout, body)
             changed += int(await self._call("register", _HOME, args))
             await self._deliver_owed()
         return changed
+
+    async def override(self, name: str, settings: str) -> bool:
+        """Sets, for an operator, what goes before what a lambda's code says; "": nothing. False where there is none of this name."""
+        while True:
+            record = (await self.lambdas()).get(name)
+            if record is None:
+                return False
+            args: list[Arg] = [_HOME, self.partitions, name, record.spec, base64.b64encode(record.spec), settings]
+            if await self._call("override", _HOME, args) == 1:
+                await self._deliver_owed()
+                return True
 
     async def set_paused(self, name: str, paused: bool) -> bool:
         """Pauses or resumes a lambda; False where there is none of this name."""
@@ -57,9 +70,13 @@ class Registry(Caller):
     async def lambdas(self) -> dict[str, LambdaRecord]:
         """Every registered lambda, by name."""
         found = {}
-        for name, spec, limit, timeout, paused in await self._call("lambdas", _HOME, []):
-            record = LambdaRecord(name.decode(), spec, int(limit), int(timeout), paused == b"1")
-            found[record.name] = record
+        for name, spec, limit, timeout, paused, *said in await self._call("lambdas", _HOME, []):
+            code, overrides = (
+                each.decode() for each in said or (b"", b"")
+            )  # the functions of an older role say neither
+            settings = "".join(code.split(" ", 2)[2:])  # behind limit and timeout
+            of = (name.decode(), spec, int(limit), int(timeout), paused == b"1", settings, overrides)
+            found[of[0]] = LambdaRecord(*of)
         return found
 
     async def deliver(self, record: OutboxRecord) -> None:

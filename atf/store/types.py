@@ -289,9 +289,11 @@ class LambdaRecord(NamedTuple):
 
     name: str
     spec: bytes  # a serialized LambdaSpec
-    queue_limit: int
-    enqueue_timeout_us: int
+    queue_limit: int  # that holds now
+    enqueue_timeout_us: int  # that holds now
     paused: bool
+    settings: str = ""  # what else its code says of how it is pushed, "name=value name=value" by name; see settings.py
+    overrides: str = ""  # what an operator set instead of what the code says, `limit` and `timeout` among it
 
 
 class QueueDepth(NamedTuple):

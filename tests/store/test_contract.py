@@ -20,7 +20,7 @@ import atf.store
 from atf.config import StoreSettings, Timing
 from atf.errors import Internal
 from atf.runtime import SystemRuntime
-from atf.store import keys
+from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.types import Beat, Held, LambdaRecord, Outcome, RestoredTask, RunResult
 from atf.task import MAX_BATCH, US, Status
@@ -32,8 +32,10 @@ from .versions import CURRENT, in_place
 from .watched import watched
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, Clock, World, dump, held
 
-VERBS: Final = {entry.name[:-4] for entry in (files(atf.store) / "lua").iterdir() if entry.name.endswith(".lua")} - {
-    "common"
+VERBS: Final = {
+    entry.name[:-4]
+    for entry in (files(atf.store) / "lua").iterdir()
+    if entry.name.endswith(".lua") and entry.name not in library.SHARED
 }
 EXCEPTIONS: Final = {
     "created": "a field of the partition's record: when it was opened, by the server's own TIME",
@@ -111,6 +113,8 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await whole_life(world)
     await world.jobs()
     await world.firsts()
+    await store.override(LAMBDA, "limit=7 running=6")
+    await store.override(LAMBDA, "")
     await told.end()
     return told
 
@@ -121,7 +125,8 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
     world, chance = World(store, clock), random.Random(seed)
     names = [f"t{number}" for number in range(12)]
     tokens: list[Held] = [Held("0-t0", 1, "nobody's")]
-    await store.register([LambdaRecord(LAMBDA, b"x", 5, ENQUEUE_TIMEOUT_US, paused=False)])
+    await store.register([LambdaRecord(LAMBDA, b"x", 5, ENQUEUE_TIMEOUT_US, paused=False, settings="running=5")])
+    await store.override(LAMBDA, "limit=5 running=6")
 
     def some() -> list[str]:
         return [f"{chance.randrange(2)}-{name}" for name in chance.sample(names, chance.randrange(1, 5))]

@@ -147,9 +147,8 @@ def test_a_queues_name_tells_its_parts() -> None:
 LUA = {
     entry.name[:-4]: entry.read_text(encoding="utf-8")
     for entry in (files(atf.store) / "lua").iterdir()
-    if entry.name.endswith(".lua")
+    if entry.name.endswith(".lua") and entry.name not in library.SHARED
 }
-del LUA["common"]
 HEADERS = {
     verb: "\n".join(takewhile(lambda line: line.startswith("--"), text.splitlines())) for verb, text in LUA.items()
 }
@@ -174,7 +173,9 @@ def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
     reads = not re.search(
         r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
     )
-    helpers = re.search(r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|release)\(", LUA[verb])
+    helpers = re.search(
+        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|release)\(", LUA[verb]
+    )
     if verb in CREATING:
         assert flags == ""
     else:

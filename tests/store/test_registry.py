@@ -21,7 +21,9 @@ def record(spec: bytes = b"spec \x00\xff", queue_limit: int = 7, paused: bool = 
 
 
 async def in_partition(world: World, partition: int) -> dict[str, str]:
-    return (await dump(world.store)).hash(f"atf:{{{partition}}}:l:{LAMBDA}")
+    """The lambda's record there; what its code says is known to its home alone."""
+    stored = (await dump(world.store)).hash(f"atf:{{{partition}}}:l:{LAMBDA}")
+    return {name: value for name, value in stored.items() if name not in {"code", "set"}}
 
 
 def break_delivery(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,3 +144,57 @@ async def test_many_lambdas_over_many_partitions(open_store: OpenStore, clock: C
         found.hash(f"atf:{{{partition}}}:l:{name}").get("spec") == name for partition in range(16) for name in names
     }
     assert specs == {True}
+
+
+async def test_what_an_operator_sets_goes_before_what_the_code_says(world: World) -> None:
+    await world.store.register([record()._replace(settings="burst=9 rate=5")])
+    assert (await in_partition(world, 1))["door"] == "burst=9 rate=5"
+    assert await world.store.override(LAMBDA, "limit=3 rate=7.5")
+    for partition in range(2):
+        stored = await in_partition(world, partition)
+        assert (stored["limit"], stored["timeout"], stored["door"]) == ("3", "10000000", "burst=9 rate=7.5")
+    await world.store.register([record(spec=b"new", queue_limit=8)._replace(settings="running=1")])
+    (found,) = (await world.store.lambdas()).values()
+    assert found == LambdaRecord(
+        LAMBDA, b"new", 3, ENQUEUE_TIMEOUT_US, paused=False, settings="running=1", overrides="limit=3 rate=7.5"
+    )
+    assert (await in_partition(world, 1))["door"] == "rate=7.5 running=1"
+
+
+async def test_nothing_set_is_as_the_code_says(world: World) -> None:
+    await world.store.register([record()])
+    before = await in_partition(world, 0), await in_partition(world, 1)
+    await world.store.override(LAMBDA, "limit=3 rate=7")
+    await world.store.override(LAMBDA, "")
+    after = await in_partition(world, 0), await in_partition(world, 1)
+    assert [each | {"rv": ""} for each in after] == [each | {"rv": ""} for each in before]
+
+
+async def test_nobody_overrides_a_lambda_that_is_not_there(world: World) -> None:
+    assert not await world.store.override("shop/none", "limit=3")
+
+
+async def test_a_lambda_that_is_registered_anew_meanwhile_is_overridden_as_it_is_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.store.register([record()])
+    stale = await world.store.lambdas()
+    await world.store.register([record(spec=b"new")])
+    read, answers = world.store.lambdas, [stale]
+
+    async def lambdas() -> dict[str, LambdaRecord]:
+        return answers.pop() if answers else await read()
+
+    monkeypatch.setattr(world.store, "lambdas", lambdas)
+    assert await world.store.override(LAMBDA, "limit=3")
+    for partition in range(2):
+        stored = await in_partition(world, partition)
+        assert (stored["spec"], stored["limit"]) == ("new", "3")
+
+
+async def test_a_raised_limit_is_looked_at_at_once(world: World) -> None:
+    await world.store.register([record(queue_limit=1)])
+    await world.schedule("a", "b")
+    assert await world.passes() == (1, 0, 0)
+    await world.store.override(LAMBDA, "limit=2")
+    assert await world.passes() == (1, 0, 0)

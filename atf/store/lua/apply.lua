@@ -1,7 +1,8 @@
 -- apply: carries out, in the partition that was owed it, what `register` or `pause` wrote at home. Idempotent: an older
 -- version than the one on record changes nothing.
 -- KEYS[1]  the partition's record
--- ARGV     now, version, "register" or "pause", name, then spec, queue limit, enqueue timeout; or 1 paused, 0
+-- ARGV     now, version, "register" or "pause", name, then spec, queue limit, enqueue timeout, other settings; or
+--          1 paused, 0
 -- RETURNS  1 applied, 0 was applied before
 register('apply', {'allow-oom'}, function(keys, args)
   local P, now, version, name = keys[1], instant(args[1]), args[2], args[4]
@@ -9,7 +10,8 @@ register('apply', {'allow-oom'}, function(keys, args)
   if tonumber(redis.call('HGET', lambda_key(P, name), field) or 0) >= tonumber(version) then return 0 end
   if args[3] == 'register' then
     redis.call('SADD', P .. ':lambdas', name)
-    redis.call('HSET', lambda_key(P, name), 'spec', args[5], 'limit', args[6], 'timeout', args[7], 'rv', version)
+    redis.call('HSET', lambda_key(P, name), 'spec', args[5])
+    put_settings(P, name, args[6], args[7], args[8] or '', version, now)
   else
     set_paused(P, name, args[5], version, now)
   end

@@ -253,14 +253,59 @@ local function owe(P, target, body, now)
   visit_by(P, OUTBOX, now)
 end
 
--- Pauses or resumes a lambda within one partition, and has what waits for it looked at.
-local function set_paused(P, name, paused, version, now)
-  redis.call('HSET', lambda_key(P, name), 'paused', paused, 'pv', version)
+-- settings of lambdas -------------------------------------------------------------------------------------------------------
+
+-- A lambda's settings as a table; as text they are "name=value name=value".
+local function settings_of(text)
+  local found = {}
+  for name, value in string.gmatch(text or '', '([a-z_]+)=(%S*)') do found[name] = value end
+  return found
+end
+
+-- Has all queues of a lambda looked at that hold live tasks.
+local function visit_lambda(P, name, now)
   for priority = 0, MAX_PRIORITY do
     local queue = name .. ':' .. priority
     local waits = false
     for _, status in ipairs(LIVE) do waits = waits or redis.call('EXISTS', live_key(P, queue, status)) == 1 end
     if waits then visit_by(P, queue, now) end
-    if paused == '0' then redis.call('SPUBLISH', P .. ':bell:ready', queue) end
   end
+end
+
+-- Writes what holds of a lambda within one partition. The queue's limit and timeout have fields of their own, which every visit
+-- reads; all else is the field `door`, which most lambdas don't have.
+local function put_settings(P, name, limit, timeout, door, version, now)
+  local key = lambda_key(P, name)
+  local known = redis.call('HMGET', key, 'limit', 'timeout', 'door')
+  redis.call('HSET', key, 'limit', limit, 'timeout', timeout, 'rv', version)
+  if door ~= '' then redis.call('HSET', key, 'door', door) elseif known[3] then redis.call('HDEL', key, 'door') end
+  if known[1] and (known[1] ~= limit or known[2] ~= timeout or (known[3] or '') ~= door) then visit_lambda(P, name, now) end
+end
+
+-- Writes what holds of a lambda in its home partition, and owes it to the others: what an operator set (`set`) goes before what
+-- the code says (`code`).
+local function write_settings(P, name, spec64, code, set, home, partitions, now)
+  local holds_now, names, door = settings_of(code), {}, {}
+  for each, value in pairs(settings_of(set)) do holds_now[each] = value end
+  for each in pairs(holds_now) do
+    if each ~= 'limit' and each ~= 'timeout' then names[#names + 1] = each end
+  end
+  table.sort(names)
+  for i, each in ipairs(names) do door[i] = each .. '=' .. holds_now[each] end
+  door = table.concat(door, ' ')
+  local version = fmt(redis.call('HINCRBY', P, 'lambda_version', 1))
+  put_settings(P, name, holds_now.limit, holds_now.timeout, door, version, now)
+  local strings = {'register', name, spec64, holds_now.limit, holds_now.timeout, door}
+  local body = version .. '\n["' .. table.concat(strings, '","') .. '"]'  -- nothing in them needs to be escaped
+  for target = 0, partitions - 1 do
+    if target ~= home then owe(P, target, body, now) end
+  end
+end
+
+-- Pauses or resumes a lambda within one partition, and has what waits for it looked at.
+local function set_paused(P, name, paused, version, now)
+  redis.call('HSET', lambda_key(P, name), 'paused', paused, 'pv', version)
+  visit_lambda(P, name, now)
+  if paused == '1' then return end
+  for priority = 0, MAX_PRIORITY do redis.call('SPUBLISH', P .. ':bell:ready', name .. ':' .. priority) end
 end

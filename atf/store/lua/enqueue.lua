@@ -24,13 +24,15 @@ end
 
 -- What one visit knows and counts; `pushed` and `length` follow the queue as it changes.
 local function visit(P, queue, now, lease_now, budget)
-  local config = redis.call('HMGET', lambda_key(P, lambda_of(queue)), 'limit', 'timeout', 'paused')
+  local config = redis.call('HMGET', lambda_key(P, lambda_of(queue)), 'limit', 'timeout', 'paused', 'door')
   local limit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT)
   local expires = now + tonumber(config[2] or DEFAULT_ENQUEUE_TIMEOUT)
   local paused = config[3] == '1'
   local list = list_key(P, queue)
   local length = redis.call('LLEN', list)
-  local pushed = tonumber(redis.call('HGET', queue_key(P, queue), 'pushed') or 0)
+  local state = redis.call('HMGET', queue_key(P, queue), 'pushed', 'keyed')
+  local pushed = tonumber(state[1] or 0)
+  local door = (config[4] or state[2]) and settings_of(config[4]) or nil
   local count = {enqueued = 0, again = 0, lost = 0, looked = 0}
 
   for _, status in ipairs({'CLAIMED', 'PROCESSING'}) do
@@ -69,9 +71,12 @@ local function visit(P, queue, now, lease_now, budget)
     count.again = count.again + 1
   end
 
+  local kept_until = {}
   if not paused then
     for _, status in ipairs({'RETRIABLE_FAILURE', 'NEW'}) do
       local ids = due_ids(P, queue, status, now, math.min(budget - count.looked, limit - length))
+      count.looked = count.looked + #ids
+      if door and #ids > 0 then ids, kept_until[status] = through_door(P, queue, status, ids, now, door, state[2]) end
       if #ids > 0 then
         local found, scores = {}, {}
         for _, id in ipairs(ids) do
@@ -84,7 +89,6 @@ local function visit(P, queue, now, lease_now, budget)
           end
         end
         redis.call('ZREM', live_key(P, queue, status), unpack(ids))
-        count.looked = count.looked + #ids
         if #found > 0 then
           redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), unpack(scores))
           length = redis.call('RPUSH', list, unpack(found))
@@ -103,6 +107,7 @@ local function visit(P, queue, now, lease_now, budget)
       -- Overdue by a clock that is not believed yet. It may be believed any moment, by a consumer that has just started: soon again.
       score = now + math.min(score - lease_now, UNBELIEVED_REVISIT)
     end
+    if score and kept_until[status] then score = math.max(score, kept_until[status]) end
     if score and (not next_at or score < next_at) then next_at = score end
   end
   -- Full, and nothing else is left to do (leases come before what is stuck): looking again would not help before a pop.

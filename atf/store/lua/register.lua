@@ -1,21 +1,20 @@
--- register: writes a lambda's record in its home partition and owes it to the others
+-- register: writes a lambda's record in its home partition and owes it to the others. What an operator has set stays set.
 -- KEYS[1]  the home partition's record
--- ARGV     now, number of this partition, number of partitions, then per lambda: name, spec, queue limit, enqueue timeout,
---          body of the outbox records
+-- ARGV     now, number of this partition, number of partitions, then per lambda: name, spec, queue limit, enqueue timeout, and a
+--          list of strings as json: "register", name, spec in base64, queue limit, enqueue timeout, more settings ("name=value ...")
 -- RETURNS  lambdas that changed
 register('register', {}, function(keys, args)
   local P, now, home, partitions = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local changed = 0
   for i = 4, #args, 5 do
-    local key = lambda_key(P, args[i])
-    local known = redis.call('HMGET', key, 'spec', 'limit', 'timeout')
-    if known[1] ~= args[i + 1] or known[2] ~= args[i + 2] or known[3] ~= args[i + 3] then
-      local version = fmt(redis.call('HINCRBY', P, 'lambda_version', 1))
-      redis.call('SADD', P .. ':lambdas', args[i])
-      redis.call('HSET', key, 'spec', args[i + 1], 'limit', args[i + 2], 'timeout', args[i + 3], 'rv', version)
-      for target = 0, partitions - 1 do
-        if target ~= home then owe(P, target, version .. '\n' .. args[i + 4], now) end
-      end
+    local name, key = args[i], lambda_key(P, args[i])
+    local spec64, settings = string.match(args[i + 4], '^%["register","[^"]*","([^"]*)","%d+","%d+","([^"]*)"%]$')
+    local code = 'limit=' .. args[i + 2] .. ' timeout=' .. args[i + 3] .. ' ' .. settings
+    local known = redis.call('HMGET', key, 'spec', 'code', 'set')
+    if known[1] ~= args[i + 1] or known[2] ~= code then
+      redis.call('SADD', P .. ':lambdas', name)
+      redis.call('HSET', key, 'spec', args[i + 1], 'code', code)
+      write_settings(P, name, spec64, code, known[3], home, partitions, now)
       changed = changed + 1
     end
   end
