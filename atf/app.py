@@ -99,6 +99,17 @@ class App:
             job: what else a job may say, such as {"misfire": "all"}; see atf.job.JobOptions.
             queue_limit: entries that one queue of the lambda holds; the rest waits in the task store. Default 10,000.
             enqueue_timeout: seconds or a timedelta after which a queued id is looked at again; default 10.
+            owner, runbook: who answers for it, and where it says what to do when it fails; for people.
+            rate: tasks a second that are started, over the cluster; default no bound.
+            burst: the most of them that any one second sees; default what the rate needs.
+            max_running: tasks that run at once, over the cluster; default no bound.
+            max_pending: unfinished tasks; beyond them `schedule` raises ResourceExhausted. Default no bound.
+            shares: by priority the least share of what is started, such as {"low": 0.1}, so that it never starves.
+            pool: the worker cluster that runs it; default any worker that names no pool.
+            placement: "any" worker host that has room (the default), "sticky" (see affinity_key) or "spread".
+            stop_on_fatal: an ordering key stops at a task that fails for good, until somebody resumes or skips it.
+            version: of its code, a number that grows; a redrive can ask for a newer one than what failed.
+            gate_at_fatal: it is paused by itself once this share of a minute's runs failed for good; default never.
 
         Raises:
             TypeError: the signature can't travel (*args, **kwargs, positional-only), or there is no such option.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 from .context import local_context
 from .durability import durability_of
 from .errors import InvalidArgument
+from .isolation import isolation_spec
 from .job import JobOptions, job_spec
 from .options import CallOptions, LambdaOptions, TaskOptionsValues, duration_us, instant_us, run_options
 from .payload import decode_result, encode_named, encode_result, short
@@ -105,6 +106,7 @@ class Lambda(Schedulable[P, R]):
         self.defaults: TaskOptionsValues = run_options(options)
         self._queue_limit = options.get("queue_limit", 0)
         self._enqueue_timeout_us = duration_us(options.get("enqueue_timeout", 0), "enqueue_timeout")
+        self._isolation = isolation_spec(self.name, options)
         self.job = self._job(options)
         self.__signature__ = self._codec.signature
         self.__wrapped__ = fn
@@ -125,6 +127,7 @@ class Lambda(Schedulable[P, R]):
             priority: "high", "normal", "low", or 0 (high) to 9.
             key: idempotency key. The same call again finds the task that it made; another call with it fails.
             ordering_key: tasks of one key run one after another, in the order in which they were accepted.
+            affinity_key: tasks of one key prefer the host that ran it last, where the lambda's placement is "sticky".
             labels: at most 16 names with values, for people.
             durability: "relaxed", "disk" (the store's disk has it) or "replicated" (a replica has it): how safe the task must
                 be before the call returns; default what the frontend is set to. See docs/stores.md.
@@ -138,13 +141,15 @@ class Lambda(Schedulable[P, R]):
 
     def spec(self) -> f.LambdaSpec:
         """The lambda as it is registered."""
-        return f.LambdaSpec(
+        spec = f.LambdaSpec(
             name=self.name,
             options=self.defaults.to_proto(),
             queue_limit=self._queue_limit,
             enqueue_timeout_us=self._enqueue_timeout_us,
             signature=str(self._codec.signature),
         )
+        spec.MergeFrom(self._isolation)
+        return spec
 
     def _job(self, options: LambdaOptions) -> j.JobSpec | None:
         schedule = options.get("schedule")
@@ -239,6 +244,8 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
     setattr(spec, "lambda", name)  # a keyword of the language
     if "ordering_key" in options:
         spec.ordering_key = check_name(options["ordering_key"], "ordering_key")
+    if "affinity_key" in options:
+        spec.affinity_key = check_name(options["affinity_key"], "affinity_key")
     request = f.ScheduleRequest(id=check_id(options["key"]) if "key" in options else "", spec=spec)
     if "durability" in options:
         request.durability = cast("t.Durability", int(durability_of(options["durability"])))

@@ -107,6 +107,18 @@ class LambdaOptions(RunOptions, total=False):
     job: Mapping[str, Any]  # what else a job may say; see atf.job.JobOptions
     queue_limit: int  # entries of one queue of this lambda
     enqueue_timeout: Duration  # how long an id may stay unclaimed outside its queue
+    owner: str  # who answers for it; for people
+    runbook: str  # where it says what to do when it fails; for people
+    rate: float  # tasks a second, over the cluster
+    burst: int  # the most of them that any one second sees
+    max_pending: int  # unfinished tasks; schedule() beyond it is refused
+    max_running: int  # tasks that run at once, over the cluster
+    shares: Mapping[int | str, float]  # by priority: its least share of what is started
+    pool: str  # the worker cluster that runs it
+    placement: str  # "any", "sticky" or "spread": which worker host a task goes to
+    stop_on_fatal: bool  # an ordering key stops at a task that fails for good
+    version: int  # of its code; grows
+    gate_at_fatal: float  # it is paused by itself once this share of a minute's runs failed for good
 
 
 class CallOptions(RunOptions, total=False):
@@ -116,6 +128,7 @@ class CallOptions(RunOptions, total=False):
     at: datetime  # an instant, with a time zone; in the past means now
     key: str  # idempotency key: the task's id
     ordering_key: str  # tasks of one key run one after another, in the order they were accepted
+    affinity_key: str  # tasks of one key prefer the host that ran it last, where the lambda's placement is "sticky"
     labels: Mapping[str, str]  # at most 16, of at most 64 characters
     durability: str  # "relaxed", "disk" or "replicated": how safe it must be before the call returns
 

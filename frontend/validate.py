@@ -12,6 +12,7 @@ from typing import Final
 from atf import task as rules
 from atf.durability import Durability
 from atf.errors import InvalidArgument
+from atf.isolation import check_isolation
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 
@@ -64,6 +65,11 @@ def check_spec(spec: t.TaskSpec) -> None:
         _check_labels(spec)
     if spec.ordering_key:
         rules.check_name(shown(spec.ordering_key), "ordering_key")
+    if spec.affinity_key:
+        rules.check_name(shown(spec.affinity_key), "affinity_key")
+    for name in ("concurrency", "unique"):
+        if spec.HasField(name):
+            raise InvalidArgument(f"{name}: this release keeps no such keys; leave it out")
     if spec.HasField("tick"):
         raise InvalidArgument("tick: only a job sets it")
 
@@ -124,6 +130,7 @@ def check_lambda_spec(spec: f.LambdaSpec) -> None:
             _within("enqueue_timeout_us", spec.enqueue_timeout_us, MIN_ENQUEUE_TIMEOUT_US, 86_400 * rules.US, "a day")
         if len(spec.signature) > MAX_SIGNATURE_CHARS:
             raise InvalidArgument(f"signature: {len(spec.signature)} characters, at most {MAX_SIGNATURE_CHARS}")
+        check_isolation(spec)
     except InvalidArgument as error:
         raise InvalidArgument(f"lambda {spec.name}: {error}") from None
 

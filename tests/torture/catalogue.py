@@ -52,6 +52,9 @@ _SPEC: Final[dict[Path, Rule]] = {
     ("spec", "labels", "key"): Rule(_at_most(64, 1), "label"),
     ("spec", "labels", "value"): Rule(_at_most(64), "label"),
     ("spec", "ordering_key"): Rule(_must(r"|" + _NAME), "ordering_key"),
+    ("spec", "affinity_key"): Rule(_must(r"|" + _NAME), "affinity_key"),
+    ("spec", "concurrency", "key"): Rule(lambda _: INVALID, "concurrency"),
+    ("spec", "unique", "key"): Rule(lambda _: INVALID, "unique"),
     ("spec", "tick", "job"): Rule(lambda _: INVALID, "tick"),
 }
 
@@ -117,6 +120,9 @@ _UNREAD: Final = (
     "task.labels.key",
     "task.labels.value",
     "task.ordering_key",
+    "task.affinity_key",
+    "task.concurrency.key",
+    "task.unique.key",
     "task.tick.job",
 )
 _TOLD: Final = Rule(lambda text: OK if len(quote(text, safe="")) <= 230 else INVALID, "name prefix")
@@ -145,6 +151,9 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.RegisterLambdas": {
         ("lambdas", "name"): _NEW_LAMBDA,
         ("lambdas", "signature"): Rule(_at_most(2_000), "signature"),
+        ("lambdas", "owner"): Rule(_at_most(200), "owner"),
+        ("lambdas", "runbook"): Rule(_at_most(2_000), "runbook"),
+        ("lambdas", "pool"): Rule(_must(r"|" + _NAME), "pool"),
     },
     "Frontend.ListLambdas": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
     "Frontend.PauseLambda": {("lambda",): _LAMBDA},

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from atf.controller.service import MAX_ACK, MAX_LAMBDAS, MAX_WAIT_US
 from atf.frontend.scheduling import MAX_REQUESTS
 from atf.frontend.validate import MAX_QUEUE_LIMIT, MAX_REGISTERED_AT_ONCE, MAX_SIGNATURE_CHARS
+from atf.isolation import MAX_AT_ONCE, MAX_BURST, MAX_OWNER_CHARS, MAX_PENDING, MAX_RATE, MAX_RUNBOOK_CHARS, MAX_VERSION
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
@@ -51,6 +52,10 @@ def _spec(**fields: Any) -> Message:
     for name, value in fields.items():
         setattr(spec, name, value)
     return f.RegisterLambdasRequest(lambdas=[spec])
+
+
+def _shares(shares: dict[int, float]) -> Message:
+    return f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="a/b", shares=shares)])
 
 
 def _next_work(w: World, **fields: Any) -> Message:
@@ -114,6 +119,18 @@ BOUNDS = {
     ),
     "a signature": Bound("RegisterLambdas", lambda w, n: _spec(signature="ä" * n), 0, MAX_SIGNATURE_CHARS, "signature"),
     "a queue": Bound("RegisterLambdas", lambda w, n: _spec(queue_limit=n), 0, MAX_QUEUE_LIMIT, "queue_limit"),
+    "an affinity key": Bound("Schedule", lambda w, n: schedule("a", affinity_key="x" * n), 0, 64, "affinity_key"),
+    "an owner": Bound("RegisterLambdas", lambda w, n: _spec(owner="ä" * n), 0, MAX_OWNER_CHARS, "owner"),
+    "a runbook": Bound("RegisterLambdas", lambda w, n: _spec(runbook="ä" * n), 0, MAX_RUNBOOK_CHARS, "runbook"),
+    "a rate": Bound("RegisterLambdas", lambda w, n: _spec(rate=n), 0, MAX_RATE, "rate"),
+    "a burst": Bound("RegisterLambdas", lambda w, n: _spec(burst=n), 0, MAX_BURST, "burst"),
+    "pending": Bound("RegisterLambdas", lambda w, n: _spec(max_pending=n), 0, MAX_PENDING, "max_pending"),
+    "running": Bound("RegisterLambdas", lambda w, n: _spec(max_running=n), 0, MAX_AT_ONCE, "max_running"),
+    "a share's priority": Bound("RegisterLambdas", lambda w, n: _shares({n: 0.5}), 0, 9, "priority"),
+    "shares": Bound("RegisterLambdas", lambda w, n: _shares(dict.fromkeys(range(n), 0.1)), 0, 10, "priority"),
+    "a pool": Bound("RegisterLambdas", lambda w, n: _spec(pool="x" * n), 0, 64, "pool"),
+    "a placement": Bound("RegisterLambdas", lambda w, n: _spec(placement=n), 0, 2, "placement"),
+    "a version": Bound("RegisterLambdas", lambda w, n: _spec(version=n), 0, MAX_VERSION, "version"),
     "ids to wait for": Bound(
         "WaitTasks", lambda w, n: f.WaitTasksRequest(ids=[w.new] * n, timeout_us=1), 1, MAX_BATCH, "ids"
     ),
@@ -210,6 +227,30 @@ async def test_at_its_bounds_it_is_taken_and_beyond_them_refused(what: str) -> N
     for amount in {bound.least, bound.most}:
         async with opened() as world:
             assert (await world.ask(method, bound.request(world, amount))).code is OK, amount
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({"rate": bad} for bad in (-1, float("nan"), float("inf"), -float("inf"), 1e-6, 1e300)),
+        *({"gate_at_fatal": bad} for bad in (-0.1, 1.1, float("nan"), float("inf"))),
+        *({"shares": {1: bad}} for bad in (0, -0.1, 1.1, float("nan"), float("inf"))),
+        *({name: -1} for name in ("burst", "max_pending", "max_running", "version", "placement")),
+        {"shares": {0: 0.6, 1: 0.6}},
+        {"shares": {-1: 0.6}},
+        {"burst": 5, "rate": 0},
+    ],
+    ids=str,
+)
+async def test_settings_of_a_lambda_that_mean_nothing_are_refused_by_name(fields: dict[str, Any]) -> None:
+    async with opened() as world:
+        before = world.stored()
+        spec = f.LambdaSpec(name="a/b", **fields)
+        answer = await world.ask("Frontend.RegisterLambdas", f.RegisterLambdasRequest(lambdas=[spec]))
+        assert answer.code is INVALID
+        assert next(iter(fields)) in answer.sentence or "priority" in answer.sentence
+        assert "a/b" in answer.sentence
+        assert world.stored() == before
 
 
 async def test_waits_are_cut_and_not_refused_where_the_frontend_answers_them() -> None:

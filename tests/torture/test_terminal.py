@@ -32,7 +32,8 @@ def poison(message: Message, text: str = POISON) -> Any:
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             inner: Any = field.message_type
             if inner.GetOptions().map_entry:
-                value[text] = text if inner.fields_by_name["value"].type == FieldDescriptor.TYPE_STRING else 7
+                key = text if inner.fields_by_name["key"].type == FieldDescriptor.TYPE_STRING else 7
+                value[key] = text if inner.fields_by_name["value"].type == FieldDescriptor.TYPE_STRING else 7
             else:
                 poison(value.add() if field.is_repeated else value, text)
         elif field.type in {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES}:

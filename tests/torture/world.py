@@ -142,7 +142,7 @@ def schedule(task_id: str, *, delay_us: int = 0, **spec: Any) -> f.ScheduleReque
 
 
 def full_schedule(task_id: str) -> f.ScheduleRequest:
-    spec = {"payload": b'{"path":"a"}', "labels": {"team": "web"}, "ordering_key": "customer-1"}
+    spec = {"payload": b'{"path":"a"}', "labels": {"team": "web"}, "ordering_key": "customer-1", "affinity_key": "a"}
     return schedule(task_id, delay_us=1, options=options(), **spec)
 
 
@@ -194,7 +194,23 @@ def of_actor(kind: str = "Cat") -> ds.JobMetadata:
 
 def lambda_spec() -> f.LambdaSpec:
     return f.LambdaSpec(
-        name="other/one", options=options(), queue_limit=5, enqueue_timeout_us=1_000_000, signature="(path: str)"
+        name="other/one",
+        options=options(),
+        queue_limit=5,
+        enqueue_timeout_us=1_000_000,
+        signature="(path: str)",
+        owner="web team",
+        runbook="https://wiki/thumbnails",
+        rate=100.5,
+        burst=10,
+        max_pending=1_000,
+        max_running=5,
+        shares={0: 0.5, 2: 0.1},
+        pool="gpu",
+        placement=f.STICKY,
+        stop_on_fatal=True,
+        version=7,
+        gate_at_fatal=0.5,
     )
 
 

@@ -1,0 +1,139 @@
+"""What a lambda may declare so that it keeps apart from the others: the bounds of each setting. Pure.
+
+0 is "no bound" on the wire. Whoever declares a lambda writes no 0: what lets nothing through is a pause.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .errors import InvalidArgument
+from .options import LambdaOptions, priority_number
+from .payload import short
+from .rpc import frontend_pb2 as f
+from .task import check_name, check_priority
+
+MAX_OWNER_CHARS: Final = 200
+MAX_RUNBOOK_CHARS: Final = 2_000
+MIN_RATE: Final = 1e-5
+"""Tasks a second: about one a day."""
+MAX_RATE: Final = 100_000
+"""More than a task store can push."""
+MAX_BURST: Final = 1_000_000
+MAX_PENDING: Final = 1_000_000_000
+MAX_AT_ONCE: Final = 1_000_000
+"""Of max_running."""
+MAX_VERSION: Final = (1 << 53) - 1
+"""The store counts in floating point."""
+PLACEMENTS: Final = {"any": f.ANY, "sticky": f.STICKY, "spread": f.SPREAD}
+_TEXTS: Final = ("owner", "runbook", "pool")
+_COUNTS: Final = {
+    "burst": MAX_BURST,
+    "max_pending": MAX_PENDING,
+    "max_running": MAX_AT_ONCE,
+    "version": MAX_VERSION,
+}
+_NUMBERS: Final = ("rate", "gate_at_fatal")
+_NONE: Final = ", or leave it out for no bound"
+_HUGE: Final = 1e300
+_HAIR: Final = 1e-9
+"""By which shares such as 0.1 + 0.2 + 0.7 may exceed 1."""
+
+
+def isolation_spec(name: str, options: LambdaOptions) -> f.LambdaSpec:
+    """Those of a lambda's options that keep it apart from the others, as they are registered; all else is left open.
+
+    Raises:
+        InvalidArgument: one breaks its rule; names the lambda and the option.
+    """
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    spec = f.LambdaSpec()
+    try:
+        for each in (*_TEXTS, *_COUNTS, *_NUMBERS):
+            if each in given:
+                setattr(spec, each, _value(each, given[each]))
+        for priority, share in _mapping(given.get("shares", {})).items():
+            spec.shares[priority_number(priority)] = _value("shares", share)
+        if "placement" in given:
+            spec.placement = placement_of(given["placement"])
+        spec.stop_on_fatal = bool(given.get("stop_on_fatal", False))
+        check_isolation(spec)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"lambda {name}: {error}") from None
+    return spec
+
+
+def placement_of(name: str) -> f.Placement:
+    """A placement by its name.
+
+    Raises:
+        InvalidArgument: there is none of this name.
+    """
+    if not isinstance(name, str) or name not in PLACEMENTS:
+        raise InvalidArgument(f"placement {short(name)}: use {', '.join(PLACEMENTS)}")
+    return PLACEMENTS[name]
+
+
+def _value(name: str, given: object) -> Any:
+    if name in _TEXTS:
+        if not isinstance(given, str) or not given.isprintable():
+            raise InvalidArgument(f"{name} {short(given)}: give a text of characters that can be seen")
+        return given
+    if name in _COUNTS:
+        if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= _COUNTS[name]:
+            raise InvalidArgument(f"{name} {short(given)}: give a whole number from 1 to {_COUNTS[name]}{_NONE}")
+        return given
+    if not isinstance(given, int | float) or isinstance(given, bool) or given == 0:
+        raise InvalidArgument(f"{name} {short(given)}: give a number of more than 0{_NONE}")
+    return given if abs(given) < _HUGE else math.inf
+
+
+def _mapping(given: object) -> Mapping[Any, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(f'shares {short(given)}: give them by priority, such as {{"low": 0.1}}')
+    return given
+
+
+def check_isolation(spec: f.LambdaSpec) -> None:
+    """The settings of a lambda that keep it apart from the others.
+
+    Raises:
+        InvalidArgument: one breaks its rule; names it.
+    """
+    for name, most in (("owner", MAX_OWNER_CHARS), ("runbook", MAX_RUNBOOK_CHARS)):
+        if len(getattr(spec, name)) > most:
+            raise InvalidArgument(f"{name}: {len(getattr(spec, name))} characters, at most {most}")
+    if spec.rate != 0 and not MIN_RATE <= spec.rate <= MAX_RATE:  # NaN is not, either
+        raise InvalidArgument(
+            f"rate {spec.rate}: tasks a second, from {MIN_RATE} to {MAX_RATE}; pause a lambda that shall start none"
+        )
+    _whole("burst", spec.burst, MAX_BURST)
+    if spec.burst and not spec.rate:
+        raise InvalidArgument(f"burst {spec.burst}: of no use without a rate")
+    _whole("max_pending", spec.max_pending, MAX_PENDING)
+    _whole("max_running", spec.max_running, MAX_AT_ONCE)
+    _check_shares(spec)
+    if spec.pool:
+        check_name(spec.pool[:500], "pool")
+    if spec.placement not in f.Placement.values():
+        raise InvalidArgument(f"placement {spec.placement}: use ANY (0), STICKY (1) or SPREAD (2)")
+    _whole("version", spec.version, MAX_VERSION)
+    if not 0 <= spec.gate_at_fatal <= 1:
+        raise InvalidArgument(f"gate_at_fatal {spec.gate_at_fatal}: a share of the runs, from 0 (never) to 1")
+
+
+def _check_shares(spec: f.LambdaSpec) -> None:
+    for priority, share in spec.shares.items():
+        check_priority(priority)
+        if not 0 < share <= 1:
+            raise InvalidArgument(f"shares: priority {priority} has {share}; use more than 0 and at most 1")
+    total = math.fsum(spec.shares.values())
+    if total > 1 + _HAIR:
+        raise InvalidArgument(f"shares: they add up to {total:g}; at most 1")
+
+
+def _whole(name: str, value: int, most: int) -> None:
+    if not 0 <= value <= most:
+        raise InvalidArgument(f"{name} {value}: from 0 (no bound) to {most}")

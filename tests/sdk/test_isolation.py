@@ -1,0 +1,87 @@
+"""What a lambda's code says so that it keeps apart from the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import atf
+from atf.rpc import frontend_pb2 as f
+
+app = atf.App("photos")
+
+
+@app.task(
+    owner="web team",
+    runbook="https://wiki/thumbnails",
+    rate=12.5,
+    burst=20,
+    max_pending=1_000,
+    max_running=3,
+    shares={"low": 0.1, 0: 0.5},
+    pool="gpu",
+    placement="sticky",
+    stop_on_fatal=True,
+    version=4,
+    gate_at_fatal=0.25,
+)
+def thumbnail(path: str) -> None: ...
+
+
+def test_it_is_registered_with_what_it_declares() -> None:
+    assert thumbnail.spec() == f.LambdaSpec(
+        name="photos/thumbnail",
+        options={},
+        signature="(path: 'str') -> 'None'",
+        owner="web team",
+        runbook="https://wiki/thumbnails",
+        rate=12.5,
+        burst=20,
+        max_pending=1_000,
+        max_running=3,
+        shares={2: 0.1, 0: 0.5},
+        pool="gpu",
+        placement=f.STICKY,
+        stop_on_fatal=True,
+        version=4,
+        gate_at_fatal=0.25,
+    )
+    assert thumbnail.options(affinity_key="cat").prepare("a").request.spec.affinity_key == "cat"
+
+
+@pytest.mark.parametrize("name", ["rate", "burst", "max_pending", "max_running", "version", "gate_at_fatal"])
+@pytest.mark.parametrize(
+    "bad", [0, -1, "5", True, float("nan"), float("inf"), 10**400, []], ids=lambda bad: str(bad)[:5]
+)
+def test_numbers_that_mean_nothing_are_refused_by_name(name: str, bad: Any) -> None:
+    with pytest.raises(atf.InvalidArgument, match=f"lambda photos/bad: {name} "):
+        app.task(**{"name": "bad", "rate": 1, name: bad})(lambda: None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"burst": 5}, "burst 5: of no use without a rate"),
+        ({"rate": 100_001}, "rate 100001"),
+        ({"shares": {"low": 0}}, "shares 0: give a number of more than 0"),
+        ({"shares": {"low": 0.6, "high": 0.5}}, r"shares: they add up to 1\.1"),
+        ({"shares": {"lowest": 0.5}}, "priority 'lowest': use 0"),
+        ({"shares": 0.5}, "shares 0.5: give them by priority"),
+        ({"placement": "near"}, "placement 'near': use any, sticky, spread"),
+        ({"pool": "a b"}, "pool 'a b': use 1 to 64"),
+        ({"owner": 7}, "owner 7: give a text"),
+        ({"owner": "\ud800"}, "owner"),
+        ({"owner": "x" * 201}, "owner: 201 characters, at most 200"),
+        ({"runbook": "a\nb"}, "runbook"),
+    ],
+    ids=str,
+)
+def test_other_nonsense_is_refused_with_a_sentence(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(atf.InvalidArgument, match=f"lambda photos/bad: {says}"):
+        app.task(name="bad", **options)(lambda: None)
+
+
+def test_none_is_as_if_it_were_left_out() -> None:
+    made: Any = app.task(name="open", rate=None, pool=None, shares={})(lambda: None)
+    assert made.spec() == f.LambdaSpec(name="photos/open", options={}, signature="()")
