@@ -96,6 +96,7 @@ class Client:
     explain = blocking(AsyncClient.explain)
     lambdas = blocking(AsyncClient.lambdas)
     pause = blocking(AsyncClient.pause)
+    set_lambda = blocking(AsyncClient.set_lambda)
     resume = blocking(AsyncClient.resume)
     schedule_job = blocking(AsyncClient.schedule_job)
     get_job = blocking(AsyncClient.get_job)

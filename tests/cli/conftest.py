@@ -101,6 +101,10 @@ class FakeFrontend:
         self._note(request)
         return f.ResumeLambdaReply()
 
+    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
+        self._note(request)
+        return self.lambdas[0]
+
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         self._note(request)
         task = await self.get_task(f.GetTaskRequest(id=request.id))
