@@ -14,7 +14,7 @@ import atf.store
 from atf.config import StoreSettings
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
-from atf.store import keys
+from atf.store import keys, library
 from atf.store.connection import Link
 from atf.store.store import Store
 from atf.store.types import RestoredTask
@@ -24,7 +24,7 @@ from .line import Fault
 from .world import PARTITIONS, TIMING, H, World, app, charge, hopeless, of, play, step
 
 VERBS: Final = sorted(
-    path.stem for path in (Path(atf.store.__file__).parent / "lua").glob("*.lua") if path.stem != "common"
+    path.stem for path in (Path(atf.store.__file__).parent / "lua").glob("*.lua") if path.name not in library.SHARED
 )
 
 
@@ -57,6 +57,7 @@ async def _desk_work(world: World) -> None:
     await world.client.retry(letter.id)
     await world.client.pause("f/hopeless")
     await world.client.resume("f/hopeless")
+    await world.client.set_lambda("f/hopeless", {"queue_limit": 5})
     await world.succeed([letter])
     assert (await world.client.explain(never.id)).task.status is Status.CANCELLED
     assert [each.id for each in await world.client.list("f/step", Status.CANCELLED)] == [never.id]
