@@ -167,7 +167,7 @@ def in_force(spec: f.LambdaSpec, overrides: str) -> f.LambdaSpec:
     for each in SETTINGS.values():
         if each.stored in held:
             value = held[each.stored]
-            found.ClearField(each.field)  # type: ignore[arg-type]  # the stubs want the very name
+            found.ClearField(each.field)
             if value != _LIFTED:
                 _put(found, each.field, each.read(value))
     return found

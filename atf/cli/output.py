@@ -196,7 +196,7 @@ def _settings(spec: f.LambdaSpec) -> dict[str, Any]:
 def placement_name(number: int) -> str:
     """A placement as @app.task calls it; by its number where a newer frontend has it."""
     try:
-        return str(f.Placement.Name(number)).lower()  # type: ignore[arg-type]
+        return str(f.Placement.Name(number)).lower()
     except ValueError:
         return str(number)
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from atf.rpc import frontend_pb2 as f
 
 from .conftest import Atf, FakeFrontend
+
+
+def asked(name: str, **fields: Any) -> f.SetLambdaRequest:
+    return f.SetLambdaRequest(**{"lambda": name, **fields})
 
 
 def info(name: str, **counts: int) -> f.LambdaInfo:
@@ -48,9 +54,9 @@ def test_settings_are_set_unset_and_shown(atf: Atf, frontend: FakeFrontend) -> N
     ]
     shown = atf("lambdas", "set", "shop/mail", "rate=7.5", "owner=a=b", "--json").json
     assert (shown["set"], shown["settings"]["rate"], shown["code"]["rate"]) == (set_by_hand, 7.5, 5)
-    assert frontend.asked[-1] == f.SetLambdaRequest(**{"lambda": "shop/mail"}, set={"rate": "7.5", "owner": "a=b"})
+    assert frontend.asked[-1] == asked("shop/mail", set={"rate": "7.5", "owner": "a=b"})
     atf("lambdas", "unset", "shop/mail", "rate", "all")
-    assert frontend.asked[-1] == f.SetLambdaRequest(**{"lambda": "shop/mail"}, unset=["rate", "all"])
+    assert frontend.asked[-1] == asked("shop/mail", unset=["rate", "all"])
     assert atf("lambdas", "set", "shop/mail", "rate").code == 2
     assert atf("lambdas", "set", "shop/mail").code == 2
 
