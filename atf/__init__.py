@@ -6,7 +6,7 @@ Loads neither gRPC nor any server library.
 from __future__ import annotations
 
 from .app import App
-from .client import AsyncClient, Client, Handle, LambdaInfo, TaskInfo
+from .client import AsyncClient, Client, Handle, KeyInfo, LambdaInfo, TaskInfo
 from .client.default import default_client, use_client
 from .context import Context
 from .errors import (
@@ -50,6 +50,7 @@ __all__ = [
     "Handle",
     "Internal",
     "InvalidArgument",
+    "KeyInfo",
     "Lambda",
     "LambdaInfo",
     "NotFound",

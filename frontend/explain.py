@@ -50,6 +50,13 @@ def _answer(found: Explanation) -> Answer:
 def _waiting(found: Explanation) -> Answer:
     """Not yet on its queue."""
     record, left = found.record, found.record.next_at_us - found.now_us
+    if found.stopped_at:
+        name, key = record.lambda_name, record.ordering_key
+        return Answer(
+            "key_stopped",
+            f"Its ordering key {key} has stopped, since task {found.stopped_at} failed for good. atf keys resume {name} {key}"
+            f" runs that task again, atf keys skip {name} {key} goes on without it.",
+        )
     if found.behind:
         return Answer(
             "behind",
@@ -137,6 +144,11 @@ def _finished(found: Explanation) -> Answer:
                 f" {_count(record.losses, 'lost run')}: {_short(record.error) or 'no error was recorded'}."
                 f" atf retry {record.id} starts it afresh."
             )
+            if found.stopped_at == record.id:
+                sentence += (
+                    f" Its ordering key {record.ordering_key} has stopped at it: atf keys skip {record.lambda_name}"
+                    f" {record.ordering_key} goes on without it."
+                )
     return Answer("finished", sentence)
 
 

@@ -25,9 +25,10 @@ from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH,
 from . import view
 from .explain import explain
 from .jobs import Jobs
-from .lambdas import Known, Lambdas, spec_of
+from .keys import Keys
+from .lambdas import Known, Lambdas
 from .scheduling import Scheduling
-from .settings import door_settings, overridden, said
+from .settings import door_settings
 from .validate import MAX_REGISTERED_AT_ONCE, check_ids, check_lambda_spec, check_stored_id, shown
 from .waiting import Waiting
 
@@ -48,6 +49,7 @@ class FrontendService:
         self._lambdas = Lambdas(store, runtime)
         self._scheduling = Scheduling(store, self._lambdas, runtime, settings.max_attempts_cap)
         self._jobs = Jobs(store, self._lambdas, self._scheduling, settings.max_attempts_cap)
+        self._keys = Keys(store)
         self._waiting = Waiting(store, runtime)
         self._dapr_apps = settings.dapr_apps
 
@@ -141,6 +143,23 @@ class FrontendService:
         if found is None:
             raise view.no_task(request.id)
         return explain(found)
+
+    # --- ordering keys ------------------------------------------------------------------------------------------------
+
+    async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
+        """The keys of a lambda that have stopped, or one key."""
+        await self._known(getattr(request, "lambda"))
+        return await self._keys.list(request)
+
+    async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
+        """Lets a stopped key go on with the task that stopped it."""
+        await self._known(getattr(request, "lambda"))
+        return await self._keys.resume(request)
+
+    async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
+        """Lets a stopped key go on without the task that stopped it."""
+        await self._known(getattr(request, "lambda"))
+        return await self._keys.skip(request)
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -238,19 +257,6 @@ class FrontendService:
         await self._set_paused(getattr(request, "lambda"), paused=False)
         return f.ResumeLambdaReply()
 
-    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
-        """Sets what goes before what a lambda's code says."""
-        name = getattr(request, "lambda")
-        await self._known(name)
-
-        def change(record: LambdaRecord) -> str:
-            return overridden(spec_of(record), record.overrides, request.set, request.unset)
-
-        await self._store.override(name, change)
-        _log.info("set_lambda", name=name, set=dict(request.set), unset=list(request.unset))
-        (info,) = (await self.list_lambdas(f.ListLambdasRequest(**{"lambda": name}))).lambdas
-        return info
-
     async def _set_paused(self, name: str, *, paused: bool) -> None:
         await self._known(name)
         await self._store.set_paused(name, paused)
@@ -288,8 +294,6 @@ def _info(known: Known, counts: dict[Status, int], queues: Sequence[QueueDepth])
     limit = known.record.queue_limit
     return f.LambdaInfo(
         spec=known.spec,
-        overrides=said(known.record.overrides),
-        in_force=known.in_force,
         paused=known.record.paused,
         counts={status.name: count for status, count in counts.items()},
         queues=[

@@ -41,6 +41,7 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "queues": _Entry("lambdas", "queues", "The queues and how long they are."),
         "pause": _Entry("lambdas", "pause", "Start no more tasks of a lambda."),
         "resume": _Entry("lambdas", "resume", "Start tasks of a paused lambda again."),
+        "keys": _Entry("keys", "keys", "Ordering keys that have stopped, and how they go on."),
     },
     "One role, one process": {
         "frontend": _Entry("roles", "frontend", "The scheduling service, which clients talk to."),

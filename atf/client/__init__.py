@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .core import AsyncClient
 from .handle import Handle
-from .info import LambdaInfo, TaskInfo
+from .info import KeyInfo, LambdaInfo, TaskInfo
 from .sync import Client
 
-__all__ = ["AsyncClient", "Client", "Handle", "LambdaInfo", "TaskInfo"]
+__all__ = ["AsyncClient", "Client", "Handle", "KeyInfo", "LambdaInfo", "TaskInfo"]

@@ -152,8 +152,14 @@ class Calls:
     async def resume_lambda(self, request: f.ResumeLambdaRequest) -> f.ResumeLambdaReply:
         return await self._repeat(lambda timeout: self._connected().resume_lambda(request, timeout=timeout))
 
-    async def set_lambda(self, request: f.SetLambdaRequest) -> f.LambdaInfo:
-        return await self._repeat(lambda timeout: self._connected().set_lambda(request, timeout=timeout))
+    async def list_keys(self, request: f.ListKeysRequest) -> f.ListKeysReply:
+        return await self._repeat(lambda timeout: self._connected().list_keys(request, timeout=timeout))
+
+    async def resume_key(self, request: f.ResumeKeyRequest) -> f.ResumeKeyReply:
+        return await self._repeat(lambda timeout: self._connected().resume_key(request, timeout=timeout))
+
+    async def skip_key(self, request: f.SkipKeyRequest) -> f.SkipKeyReply:
+        return await self._repeat(lambda timeout: self._connected().skip_key(request, timeout=timeout))
 
     async def get_job(self, request: f.GetJobRequest) -> j.Job:
         return await self._repeat(lambda timeout: self._connected().get_job(request, timeout=timeout))

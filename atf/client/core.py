@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from atf.config import FRONTEND_PORT
@@ -23,7 +23,7 @@ from atf.task import MAX_BATCH, US, Status
 
 from .calls import Calls
 from .handle import Handle
-from .info import Explanation, LambdaInfo, TaskInfo
+from .info import Explanation, KeyInfo, LambdaInfo, TaskInfo
 from .jobs import JobCalls
 from .portal import OwnLoop, Portal
 
@@ -272,6 +272,39 @@ class AsyncClient(JobCalls):
         reply = await self._calls.list_lambdas(request)
         return [LambdaInfo.from_proto(each) for each in reply.lambdas]
 
+    async def stopped_keys(self, lambda_name: str) -> builtins.list[KeyInfo]:
+        """The ordering keys of a lambda that have stopped at a task which failed for good."""
+        found: builtins.list[KeyInfo] = []
+        request = f.ListKeysRequest(page_size=MAX_BATCH)
+        setattr(request, "lambda", lambda_name)
+        while True:
+            reply = await self._calls.list_keys(request)
+            found += [KeyInfo.from_proto(each) for each in reply.keys]
+            request.page_token = reply.next_page_token
+            if not request.page_token:
+                return found
+
+    async def resume_key(self, lambda_name: str, key: str, task_id: str = "") -> None:
+        """Lets a stopped ordering key go on with the task that stopped it, which starts afresh.
+
+        Args:
+            lambda_name: whose key it is.
+            key: the key.
+            task_id: the task that stopped it, for a call that may be repeated: nothing happens where it has gone on since.
+
+        Raises:
+            FailedPrecondition: it has not stopped, or at another task.
+        """
+        request = f.ResumeKeyRequest(key=key, task_id=task_id)
+        setattr(request, "lambda", lambda_name)
+        await self._calls.resume_key(request)
+
+    async def skip_key(self, lambda_name: str, key: str, task_id: str = "") -> None:
+        """Lets a stopped ordering key go on without the task that stopped it; that one stays a dead letter. As resume_key otherwise."""
+        request = f.SkipKeyRequest(key=key, task_id=task_id)
+        setattr(request, "lambda", lambda_name)
+        await self._calls.skip_key(request)
+
     async def pause(self, lambda_name: str) -> None:
         """Starts no more tasks of a lambda; it goes on accepting them, and what runs goes on.
 
@@ -291,24 +324,6 @@ class AsyncClient(JobCalls):
         request = f.ResumeLambdaRequest()
         setattr(request, "lambda", lambda_name)
         await self._calls.resume_lambda(request)
-
-    async def set_lambda(
-        self, lambda_name: str, settings: Mapping[str, object] = MappingProxyType({}), *, unset: Sequence[str] = ()
-    ) -> LambdaInfo:
-        """Sets what goes before what a lambda's code says, until it is unset; within a second it holds everywhere.
-
-        Args:
-            lambda_name: "namespace/name".
-            settings: by the names of `@app.task`, such as {"rate": 100}; "none" lifts a bound that the code has.
-            unset: names of settings that shall be as the code says again; "all": every one.
-
-        Raises:
-            UnknownLambda: no such lambda is registered.
-            InvalidArgument: there is no such setting, or a value breaks its rule.
-        """
-        request = f.SetLambdaRequest(set={name: str(value) for name, value in settings.items()}, unset=unset)
-        setattr(request, "lambda", lambda_name)
-        return LambdaInfo.from_proto(await self._calls.set_lambda(request))
 
 
 def _no_task(task_id: str) -> TaskNotFound:

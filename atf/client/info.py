@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -105,8 +105,6 @@ class LambdaInfo:
     """Tasks by status."""
     queue_depths: Mapping[str, int]
     """Ids waiting, by queue as RQ shows it: "{partition}namespace/name:priority"."""
-    overrides: Mapping[str, str] = field(default_factory=dict)
-    """What an operator set, before what the code says, by the names of `@app.task`."""
 
     @classmethod
     def from_proto(cls, info: f.LambdaInfo) -> LambdaInfo:
@@ -116,8 +114,26 @@ class LambdaInfo:
             paused=info.paused,
             counts={status: info.counts.get(status.name, 0) for status in Status},
             queue_depths={queue.name: queue.depth for queue in info.queues},
-            overrides=dict(info.overrides),
         )
+
+
+@dataclass(frozen=True)
+class KeyInfo:
+    """An ordering key of a lambda."""
+
+    key: str
+    stopped_at: datetime | None
+    """When it stopped, since a task of it failed for good; None: it has not."""
+    task_id: str
+    """The task at which it has stopped; else the first of its unfinished ones."""
+    error: str
+    """Of that one's last failure."""
+    unfinished: int
+    """Tasks of it; the one at which it has stopped is none."""
+
+    @classmethod
+    def from_proto(cls, info: f.KeyInfo) -> KeyInfo:
+        return cls(info.key, from_us(info.stopped_at_us), info.task_id, info.error, info.unfinished)
 
 
 @dataclass(frozen=True)
@@ -126,7 +142,7 @@ class Explanation:
 
     task: TaskInfo
     reason: str
-    """not_due, behind, paused, queue_full, due (about to be pushed), queued, between, claimed, running, backing_off or finished."""
+    """not_due, behind, key_stopped, paused, queue_full, due (about to be pushed), queued, between, claimed, running, backing_off or finished."""
     sentence: str
     """The same for people."""
     until: datetime | None

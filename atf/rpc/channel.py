@@ -207,11 +207,17 @@ class FrontendStub(Stub):
     async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
         return await self._call("ResumeLambda", request, f.ResumeLambdaReply, timeout)
 
-    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
-        return await self._call("SetLambda", request, f.LambdaInfo, timeout)
-
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         return await self._call("ExplainTask", request, f.ExplainTaskReply, timeout)
+
+    async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
+        return await self._call("ListKeys", request, f.ListKeysReply, timeout)
+
+    async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
+        return await self._call("ResumeKey", request, f.ResumeKeyReply, timeout)
+
+    async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
+        return await self._call("SkipKey", request, f.SkipKeyReply, timeout)
 
     async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
         return await self._call("ScheduleJob", request, j.Job, timeout)

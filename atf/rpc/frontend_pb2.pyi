@@ -344,7 +344,7 @@ class ListLambdasReply(_message.Message):
     def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaInfo, _Mapping]]] = ...) -> None: ...
 
 class LambdaInfo(_message.Message):
-    __slots__ = ("spec", "paused", "counts", "queues", "overrides", "in_force")
+    __slots__ = ("spec", "paused", "counts", "queues")
     class CountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -352,42 +352,15 @@ class LambdaInfo(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
-    class OverridesEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     SPEC_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
-    OVERRIDES_FIELD_NUMBER: _ClassVar[int]
-    IN_FORCE_FIELD_NUMBER: _ClassVar[int]
     spec: LambdaSpec
     paused: bool
     counts: _containers.ScalarMap[str, int]
     queues: _containers.RepeatedCompositeFieldContainer[QueueInfo]
-    overrides: _containers.ScalarMap[str, str]
-    in_force: LambdaSpec
-    def __init__(self, spec: _Optional[_Union[LambdaSpec, _Mapping]] = ..., paused: bool = ..., counts: _Optional[_Mapping[str, int]] = ..., queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ..., overrides: _Optional[_Mapping[str, str]] = ..., in_force: _Optional[_Union[LambdaSpec, _Mapping]] = ...) -> None: ...
-
-class SetLambdaRequest(_message.Message):
-    __slots__ = ("set", "unset")
-    class SetEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    LAMBDA_FIELD_NUMBER: _ClassVar[int]
-    SET_FIELD_NUMBER: _ClassVar[int]
-    UNSET_FIELD_NUMBER: _ClassVar[int]
-    set: _containers.ScalarMap[str, str]
-    unset: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, set: _Optional[_Mapping[str, str]] = ..., unset: _Optional[_Iterable[str]] = ..., **kwargs) -> None: ...
+    def __init__(self, spec: _Optional[_Union[LambdaSpec, _Mapping]] = ..., paused: bool = ..., counts: _Optional[_Mapping[str, int]] = ..., queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ...) -> None: ...
 
 class QueueInfo(_message.Message):
     __slots__ = ("name", "partition", "priority", "depth", "limit")
@@ -448,6 +421,73 @@ class ExplainTaskReply(_message.Message):
     now_us: int
     behind: str
     def __init__(self, task: _Optional[_Union[_task_pb2.Task, _Mapping]] = ..., reason: _Optional[str] = ..., sentence: _Optional[str] = ..., until_us: _Optional[int] = ..., position: _Optional[int] = ..., queue_depth: _Optional[int] = ..., queue_limit: _Optional[int] = ..., now_us: _Optional[int] = ..., behind: _Optional[str] = ...) -> None: ...
+
+class ListKeysRequest(_message.Message):
+    __slots__ = ("key", "page_size", "page_token")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    page_size: int
+    page_token: str
+    def __init__(self, key: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., **kwargs) -> None: ...
+
+class ListKeysReply(_message.Message):
+    __slots__ = ("keys", "next_page_token")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedCompositeFieldContainer[KeyInfo]
+    next_page_token: str
+    def __init__(self, keys: _Optional[_Iterable[_Union[KeyInfo, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class KeyInfo(_message.Message):
+    __slots__ = ("key", "stopped", "stopped_at_us", "task_id", "error", "unfinished")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    UNFINISHED_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    stopped: bool
+    stopped_at_us: int
+    task_id: str
+    error: str
+    unfinished: int
+    def __init__(self, key: _Optional[str] = ..., stopped: bool = ..., stopped_at_us: _Optional[int] = ..., task_id: _Optional[str] = ..., error: _Optional[str] = ..., unfinished: _Optional[int] = ...) -> None: ...
+
+class ResumeKeyRequest(_message.Message):
+    __slots__ = ("key", "task_id")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    task_id: str
+    def __init__(self, key: _Optional[str] = ..., task_id: _Optional[str] = ..., **kwargs) -> None: ...
+
+class ResumeKeyReply(_message.Message):
+    __slots__ = ("task_id", "retried")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    RETRIED_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    retried: bool
+    def __init__(self, task_id: _Optional[str] = ..., retried: bool = ...) -> None: ...
+
+class SkipKeyRequest(_message.Message):
+    __slots__ = ("key", "task_id")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    task_id: str
+    def __init__(self, key: _Optional[str] = ..., task_id: _Optional[str] = ..., **kwargs) -> None: ...
+
+class SkipKeyReply(_message.Message):
+    __slots__ = ("task_id",)
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    def __init__(self, task_id: _Optional[str] = ...) -> None: ...
 
 class FindDaprAppRequest(_message.Message):
     __slots__ = ("app_id",)

@@ -45,7 +45,8 @@ class Adding(Caller):
                 limits = library.limits(each.max_attempts, each.max_losses, each.retention_us)
                 at = "" if each.at_us is None else each.at_us
                 queue = keys.queue(each.lambda_name, each.priority)
-                args += (task_id, queue, each.spec, each.digest, at, each.delay_us, limits, each.ordering_key)
+                ordering = _ordering(each)
+                args += (task_id, queue, each.spec, each.digest, at, each.delay_us, limits, ordering)
             demand = max(batch[0].durability, floor)
             try:
                 reply = await self._call("schedule", partition, args, demand=demand)
@@ -73,7 +74,7 @@ class Adding(Caller):
             for each in batch:
                 args += (f"{partition}-{each.id}", keys.queue(each.lambda_name, each.priority), each.spec, each.digest)
                 next_at_us = _NEVER if each.cancelled else each.next_at_us
-                args += (each.scheduled_at_us, next_at_us, each.limits, each.ordering_key)
+                args += (each.scheduled_at_us, next_at_us, each.limits, _ordering(each))
                 args += (each.attempts, each.losses, each.runs, each.fence, each.error)
             return list(await self._call("restore", partition, args))
 
@@ -89,3 +90,7 @@ class Adding(Caller):
         """
         timeout = self._lease_us
         return max([int(await self._call("settle", each, [timeout])) for each in range(self.partitions)])
+
+
+def _ordering(task: NewTask | RestoredTask) -> str:
+    return keys.ordering(task.lambda_name, task.ordering_key) if task.ordering_key else ""

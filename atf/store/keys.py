@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 class KeySpec(NamedTuple):
     """One kind of key."""
 
-    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <key> ordering key, <job>
+    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>; <key> "lambda:key", or of an older release "key"
     type: str
     meaning: str
 
@@ -48,7 +48,12 @@ KEYS: Final = (
         "a lambda: spec, queue limit, enqueue timeout, other settings, paused, versions; at home what its code and an operator said",
     ),
     KeySpec("atf:{p}:lambdas", "set", "names of the lambdas"),
-    KeySpec("atf:{p}:o:<key>", "list", "the unfinished tasks of an ordering key; the first one may run"),
+    KeySpec(
+        "atf:{p}:o:<key>",
+        "list",
+        "the unfinished tasks of an ordering key; the first one may run. Before them, where it has stopped, ! and the task at which",
+    ),
+    KeySpec("atf:{p}:stops:<lambda>", "zset", "ordering key that has stopped -> when"),
     KeySpec("atf:{p}:sweep", "set", "<lambda>:<STATUS> of the finished sets that exist"),
     KeySpec("atf:{p}:tombs", "zset", "tombstone -> expiry"),
     KeySpec("atf:{p}:outbox", "hash", "number -> a change owed to another partition"),
@@ -72,7 +77,7 @@ FIELDS: Final = {
     "spec": "the serialized TaskSpec",
     "d": "digest of the request",
     "lim": "max_attempts max_losses retention; absent: the defaults",
-    "k": "ordering key",
+    "k": "ordering key, as lambda:key; of an older release key alone",
     "c": "counter of the newest token",
     "n": "nonce of the newest token",
     "o": "owner: the executor that holds it; absent or empty: nobody",
@@ -124,6 +129,16 @@ def record(partition: int) -> str:
 def queue(lambda_name: str, priority: int) -> str:
     """A queue's name within its partition."""
     return f"{lambda_name}:{priority}"
+
+
+def ordering(lambda_name: str, key: str) -> str:
+    """An ordering key as the store knows it: keys of different lambdas are different keys."""
+    return f"{lambda_name}:{key}"
+
+
+def bare(ordering_name: str) -> str:
+    """An ordering key as its tasks give it."""
+    return ordering_name.rpartition(":")[2]
 
 
 def rq_name(partition: int, queue_name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from atf import task as t
 
-SHARED: Final = ("common.lua", "door.lua")
+SHARED: Final = ("common.lua", "held_keys.lua", "door.lua")
 """What several verbs use; a file uses only those before it."""
 VERSION: Final = 1
 """Of the data: roles whose libraries differ in it must not share a store."""

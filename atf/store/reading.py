@@ -145,7 +145,7 @@ class Reading(Caller):
         reply = await self._call("explain", self._partition(task_id), [task_id])
         if not reply:
             return None
-        now, paused, depth, limit, position, in_queue, behind = reply
+        now, paused, depth, limit, position, in_queue, behind, *more = reply  # an older role's functions say no more
         return Explanation(
             record=record,
             now_us=int(now),
@@ -155,6 +155,7 @@ class Reading(Caller):
             position=position,
             in_queue=bool(in_queue),
             behind=behind.decode(),
+            stopped_at=more[0].decode() if more else "",
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from atf.errors import Internal
 from atf.task import Status
 
+from . import keys
 from .types import Run, TaskRecord
 
 
@@ -56,7 +57,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         progress=text("p"),
         ended_runs=[_run(line) for line in text("R").splitlines()],
         spec=field.get("spec", b""),
-        ordering_key=text("k"),
+        ordering_key=keys.bare(text("k")),
         digest=field.get("d", b""),
         limits=text("lim"),
     )

@@ -124,7 +124,7 @@ async def import_tasks(
                     batch = []
             case EndLine():
                 complete = True
-    ordered.sort(key=lambda each: (each.ordering_key, each.place))
+    ordered.sort(key=lambda each: (each.lambda_name, each.ordering_key, each.place))
     await work.restore(batch + ordered)
     progress(done.stored + done.present + done.ended)
     if not complete:
@@ -171,7 +171,7 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
     )
     await store.register([record])
     if line.overrides:
-        await store.override(line.name, lambda _: line.overrides)
+        await store.override(line.name, line.overrides)
     if line.paused:
         await store.set_paused(line.name, paused=True)
 

@@ -26,6 +26,7 @@ from .connection import Arg, Link
 from .findings import Finding
 from .jobs import Jobs, due_jobs
 from .modes import open_link
+from .ordering import Ordering
 from .reading import Reading
 from .registry import Registry
 from .types import (
@@ -37,7 +38,7 @@ from .types import (
 )
 
 
-class Store(Adding, Claims, Jobs, Reading, Registry):
+class Store(Adding, Claims, Jobs, Ordering, Reading, Registry):
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:

@@ -284,6 +284,32 @@ class RetryResult(NamedTuple):
     retried: bool
 
 
+class KeyRecord(NamedTuple):
+    """An ordering key of a lambda."""
+
+    key: str
+    stopped_at_us: int  # 0: it has not stopped
+    task_id: str  # at which it has stopped, or the first of its unfinished ones
+    error: str  # of that one's last failure
+    unfinished: int  # tasks of it
+
+
+class Mended(enum.IntEnum):
+    """What an attempt to have a stopped key go on came to."""
+
+    NOT_STOPPED = 0
+    DONE = 1
+    WITHOUT = 2  # the task that stopped it can't be started afresh any more; what is behind it goes on
+    ANOTHER = 3  # it has stopped at another task than the one given; nothing was done
+
+
+class Mending(NamedTuple):
+    """The answer to resume_key or skip_key."""
+
+    mended: Mended
+    task_id: str  # that stopped it
+
+
 class LambdaRecord(NamedTuple):
     """A registered lambda."""
 
@@ -317,3 +343,4 @@ class Explanation(NamedTuple):
     position: int  # in its queue or behind its ordering key; -1: in neither
     in_queue: bool
     behind: str  # the task that holds its ordering key; "": none
+    stopped_at: str = ""  # the task at which its ordering key has stopped; "": it has not

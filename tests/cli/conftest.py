@@ -33,6 +33,7 @@ class FakeFrontend:
     def __init__(self) -> None:
         self.tasks: dict[str, t.Task] = {}
         self.lambdas: list[f.LambdaInfo] = []
+        self.keys: list[f.KeyInfo] = []
         self.asked: list[Any] = []
         self.addresses: list[str] = []
         self.fails: AtfError | None = None
@@ -101,9 +102,20 @@ class FakeFrontend:
         self._note(request)
         return f.ResumeLambdaReply()
 
-    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
+    async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
         self._note(request)
-        return self.lambdas[0]
+        found = [each for each in self.keys if request.key in {"", each.key} and (request.key or each.stopped)]
+        start = int(request.page_token or 0)
+        end = start + 2  # small pages, so that paging is seen
+        return f.ListKeysReply(keys=found[start:end], next_page_token=str(end) if end < len(found) else "")
+
+    async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
+        self._note(request)
+        return f.ResumeKeyReply(task_id=request.task_id, retried=request.key != "gone")
+
+    async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
+        self._note(request)
+        return f.SkipKeyReply(task_id=request.task_id)
 
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         self._note(request)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from atf.client import Handle
 from atf.errors import NotFound
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
@@ -135,15 +136,37 @@ async def resume_lambda(world: World) -> None:
     await world.succeed(handles, within=10)
 
 
-async def set_lambda(world: World) -> None:
-    assert (await world.client.set_lambda("f/step", {"queue_limit": 7})).overrides == {"queue_limit": "7"}
-    assert (await world.client.set_lambda("f/step", unset=["all"])).overrides == {}
-    await world.succeed(await world.schedule(2, 0.1))
-
-
 async def explain_task(world: World) -> None:
     (handle,) = await world.schedule(1, delay=60)
     assert (await world.client.explain(handle.id)).task.status is Status.NEW
+
+
+async def _stopped(world: World) -> list[Handle[Any]]:
+    """A key that has stopped at the first of two tasks."""
+    line = hopeless.options(ordering_key="k"), hopeless.options(ordering_key="k", delay=10)
+    made = [await world.client.schedule(each.prepare()) for each in line]
+    await world.finished(made[:1])
+    return made
+
+
+async def list_keys(world: World) -> None:
+    first, _ = await _stopped(world)
+    assert [(each.key, each.task_id) for each in await world.client.stopped_keys("f/hopeless")] == [("k", first.id)]
+
+
+async def resume_key(world: World) -> None:
+    first, second = await _stopped(world)
+    await world.client.resume_key("f/hopeless", "k", first.id)
+    await world.succeed([first])
+    await world.finished([second])
+    assert (len(of(first)), len(of(second))) == (2, 1)
+
+
+async def skip_key(world: World) -> None:
+    first, second = await _stopped(world)
+    await world.client.skip_key("f/hopeless", "k", first.id)
+    await world.finished([second])
+    assert (len(of(first)), len(of(second))) == (1, 1)
 
 
 async def _job(world: World, schedule: str = "@every 1h") -> None:
@@ -225,7 +248,8 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
     each.__name__: each
     for each in (
         *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
-        *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda, explain_task),
+        *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, explain_task),
+        *(list_keys, resume_key, skip_key),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
         *(pause_job, resume_job, run_job_now, preview_schedule, find_dapr_app),
     )

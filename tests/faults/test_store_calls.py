@@ -24,7 +24,9 @@ from .line import Fault
 from .world import PARTITIONS, TIMING, H, World, app, charge, hopeless, of, play, step
 
 VERBS: Final = sorted(
-    path.stem for path in (Path(atf.store.__file__).parent / "lua").glob("*.lua") if path.name not in library.SHARED
+    path.stem
+    for path in (Path(atf.store.__file__).parent / "lua").glob("*.lua")
+    if f"{path.stem}.lua" not in library.SHARED
 )
 
 
@@ -57,12 +59,25 @@ async def _desk_work(world: World) -> None:
     await world.client.retry(letter.id)
     await world.client.pause("f/hopeless")
     await world.client.resume("f/hopeless")
-    await world.client.set_lambda("f/hopeless", {"queue_limit": 5})
     await world.succeed([letter])
+    await _stopped_keys(world)
     assert (await world.client.explain(never.id)).task.status is Status.CANCELLED
     assert [each.id for each in await world.client.list("f/step", Status.CANCELLED)] == [never.id]
     assert {each.name for each in await world.client.lambdas()} == set(app.lambdas)
     await _jobs(world)
+
+
+async def _stopped_keys(world: World) -> None:
+    """A key stops at its first task, goes on with it, stops at the second one, and goes on without that."""
+    line = hopeless.options(ordering_key="k"), hopeless.options(ordering_key="k", delay=10)
+    first, second = [await world.client.schedule(each.prepare()) for each in line]
+    await world.finished([first])
+    await world.client.resume_key("f/hopeless", "k", first.id)
+    await world.succeed([first])
+    await world.finished([second])
+    assert [each.task_id for each in await world.client.stopped_keys("f/hopeless")] == [second.id]
+    await world.client.skip_key("f/hopeless", "k", second.id)
+    assert await world.client.stopped_keys("f/hopeless") == []
 
 
 async def _jobs(world: World) -> None:

@@ -92,9 +92,9 @@ async def step(ctx: atf.Context, seconds: float = 1.0, fails: int = 0) -> int:
         run.end = asyncio.get_running_loop().time()
 
 
-@app.task
+@app.task(stop_on_fatal=True)
 async def hopeless(ctx: atf.Context) -> None:
-    """Fails for good, unless it is retried."""
+    """Fails for good, unless it is retried; its ordering key stops there."""
     run = _started(ctx)
     run.end, run.ok = run.start, ctx.run > 1
     if not run.ok:

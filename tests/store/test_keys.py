@@ -27,7 +27,7 @@ _PARTS = {
     "<queue>": rf"{_NAME}/{_NAME}:\d",
     "<lambda>": rf"{_NAME}/{_NAME}",
     "<STATUS>": "|".join(status.name for status in Status).join("()"),
-    "<key>": _NAME,
+    "<key>": rf"(?:{_NAME}/{_NAME}:)?{_NAME}",
     "<job>": rf"{_NAME}/.{{1,255}}",
 }
 
@@ -78,6 +78,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.store.retry(["0-d"])
     await world.jobs()
     await world.firsts()
+    await world.stops()
     await look()
     world.clock.advance(60)
     await world.pop()
@@ -174,7 +175,8 @@ def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
         r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
     )
     helpers = re.search(
-        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|release)\(", LUA[verb]
+        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|release|pass_over|start_afresh)\(",
+        LUA[verb],
     )
     if verb in CREATING:
         assert flags == ""

@@ -105,7 +105,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _leaves_line(self, task: Model) -> None:
         """A task has finished: whoever was right behind it may run."""
-        line = self.lines.get(task.ordering_key, [])
+        line = self.lines.get(f"{task.lambda_name}:{task.ordering_key}", [])
         if task.id in line:
             head = line[0] == task.id
             line.remove(task.id)
@@ -115,7 +115,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _joins_line(self, task: Model) -> None:
         if task.ordering_key:
-            line = self.lines.setdefault(task.ordering_key, [])
+            line = self.lines.setdefault(f"{task.lambda_name}:{task.ordering_key}", [])
             line.append(task.id)
             task.due = len(line) == 1
 

@@ -1,13 +1,16 @@
-"""Ordering keys: the tasks of one key run one after another, as they were accepted, whatever becomes of each."""
+"""Ordering keys: the tasks of one key run one after another, as they were accepted, whatever becomes of each; or they stop."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from atf.store.types import Held, Outcome
+from atf.errors import InvalidArgument
+from atf.store.types import Held, LambdaRecord, Mended, Outcome
 from atf.task import US, Status
 
-from .world import World, held
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, held
 
 KEY = "customer-7"
 
@@ -138,15 +141,187 @@ async def test_a_whole_batch_may_be_cancelled_at_once(world: World) -> None:
     assert await due(world) == ["0-c"]
 
 
-async def test_one_key_orders_tasks_of_several_lambdas_and_keys_do_not_meet(world: World) -> None:
-    await world.schedule("a", ordering_key=KEY, lambda_name="shop/charge")
-    await world.schedule("b", ordering_key=KEY, lambda_name="shop/ship")
-    await world.schedule("c", ordering_key="customer-8", lambda_name="shop/ship")
+async def test_keys_of_different_lambdas_are_different_keys(world: World) -> None:
+    await world.schedule("a", "b", ordering_key=KEY, lambda_name="shop/charge")
+    await world.schedule("c", "d", ordering_key=KEY, lambda_name="shop/ship")
+    await world.schedule("e", ordering_key="customer-8", lambda_name="shop/ship")
     await world.passes()
-    assert await world.pop("shop/charge:1", "shop/ship:1") == ["0-a", "0-c"]
-    await world.finish(Outcome.SUCCEEDED, *held(await world.claim("0-a")))
+    assert await world.pop("shop/charge:1", "shop/ship:1") == ["0-a", "0-c", "0-e"]
+    await world.finish(Outcome.SUCCEEDED, *held(await world.claim("0-c")))
     await world.passes()
-    assert await world.pop("shop/charge:1", "shop/ship:1") == ["0-b"]
+    assert await world.pop("shop/charge:1", "shop/ship:1") == ["0-d"]
+    assert (await world.get("0-d")).ordering_key == KEY
+
+
+async def test_tasks_of_several_priorities_keep_the_order(world: World) -> None:
+    await world.schedule("low", ordering_key=KEY, priority=2)
+    await world.schedule("high", ordering_key=KEY, priority=0)
+    await world.passes()
+    assert await world.pop(f"{LAMBDA}:0", f"{LAMBDA}:2") == ["0-low"]
+
+
+async def test_a_record_that_somebody_deleted_holds_up_nobody(world: World) -> None:
+    await line_up(world, "a", "b", "c")
+    claim = await start(world)
+    await world.store._link.command("DEL", "atf:{0}:t:0-b")
+    await world.finish(Outcome.SUCCEEDED, claim)
+    await world.passes()
+    assert await world.pop() == ["0-c"]
+
+
+# --- keys that stop ---------------------------------------------------------------------------------------------------
+
+
+async def stopped(world: World, *behind: str) -> Held:
+    """A key that has stopped at its task `bad`; answers the claim under which that failed."""
+    await world.store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    await line_up(world, "bad", *behind)
+    claim = await start(world)
+    await world.finish(Outcome.FAILED_FATAL, claim, error="no such account")
+    await world.check()
+    return claim
+
+
+async def keys_of(world: World) -> list[tuple[str, str, int]]:
+    """The stopped keys: key, task, unfinished tasks."""
+    found, token = await world.store.list_keys(LAMBDA, 256, "")
+    assert token == ""
+    return [(each.key, each.task_id, each.unfinished) for each in found]
+
+
+async def test_a_key_stops_at_a_task_that_fails_for_good(world: World) -> None:
+    await stopped(world, "a", "b")
+    await line_up(world, "c")
+    await world.schedule("other", ordering_key="customer-8")
+    assert await due(world) == ["0-other"]
+    ((record,), _) = await world.store.list_keys(LAMBDA, 10, "")
+    assert record == (KEY, world.clock.us, "0-bad", "no such account", 3)
+    around = await world.store.explain("0-b")
+    assert around is not None
+    assert (around.stopped_at, around.behind, around.position) == ("0-bad", "", 2)
+
+
+@pytest.mark.parametrize("end", ["attempts", "losses"])
+async def test_a_key_stops_when_attempts_or_losses_are_used_up(world: World, end: str) -> None:
+    await world.store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    await world.schedule("bad", ordering_key=KEY, max_attempts=1, max_losses=1)
+    await line_up(world, "a")
+    claim = await start(world)
+    if end == "attempts":
+        await world.fail(claim)
+    else:
+        await world.store.lose("executor-1", [claim], "killed")
+    assert await due(world) == []
+    assert await keys_of(world) == [(KEY, "0-bad", 1)]
+
+
+async def test_a_cancelled_task_stops_no_key(world: World) -> None:
+    await world.store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    await line_up(world, "bad", "a")
+    await world.store.cancel(["0-bad"])
+    assert await due(world) == ["0-a"]
+
+
+async def test_a_resumed_key_runs_the_task_that_stopped_it_first(world: World) -> None:
+    await stopped(world, "a", "b")
+    assert await world.store.resume_key(LAMBDA, KEY) == (Mended.DONE, "0-bad")
+    assert await keys_of(world) == []
+    order = []
+    for _ in range(3):
+        claim = await start(world)
+        order.append(claim.task_id)
+        await world.finish(Outcome.SUCCEEDED, claim)
+    assert order == ["0-bad", "0-a", "0-b"]
+
+
+async def test_a_retry_of_the_task_that_stopped_a_key_resumes_it(world: World) -> None:
+    await stopped(world, "a")
+    await world.store.retry(["0-bad"])
+    assert await keys_of(world) == []
+    assert await due(world) == ["0-bad"]
+
+
+async def test_a_resumed_key_stops_again_where_the_task_fails_again(world: World) -> None:
+    await stopped(world, "a")
+    await world.store.resume_key(LAMBDA, KEY)
+    world.clock.advance(1)
+    await world.finish(Outcome.FAILED_FATAL, await start(world), error="still none")
+    assert await keys_of(world) == [(KEY, "0-bad", 1)]
+
+
+async def test_a_skipped_key_goes_on_without_the_task_that_stopped_it(world: World) -> None:
+    await stopped(world, "a")
+    assert await world.store.skip_key(LAMBDA, KEY, "0-bad") == (Mended.DONE, "0-bad")
+    assert await keys_of(world) == []
+    assert await due(world) == ["0-a"]
+    assert (await world.get("0-bad")).status is Status.FATAL_FAILURE
+
+
+@pytest.mark.parametrize("verb", ["resume_key", "skip_key"])
+async def test_nothing_is_mended_that_nobody_has_seen(world: World, verb: str) -> None:
+    """A call that is repeated when the key has stopped anew must not take the next task for the one before."""
+    mend = getattr(world.store, verb)
+    assert await mend(LAMBDA, KEY) == (Mended.NOT_STOPPED, "")
+    await stopped(world, "a")
+    assert await mend(LAMBDA, KEY, "0-a") == (Mended.ANOTHER, "0-bad")
+    assert await keys_of(world) == [(KEY, "0-bad", 1)]
+
+
+async def test_a_key_goes_on_when_the_record_of_the_task_that_stopped_it_is_gone(world: World) -> None:
+    await stopped(world, "a")
+    world.clock.advance(100_000)
+    await world.store.sweep(0, 1000)
+    assert await keys_of(world) == [(KEY, "0-bad", 1)]
+    assert await world.store.resume_key(LAMBDA, KEY) == (Mended.WITHOUT, "0-bad")
+    assert await due(world) == ["0-a"]
+
+
+async def test_a_stopped_key_without_other_tasks_holds_back_those_to_come(world: World) -> None:
+    await stopped(world)
+    await line_up(world, "a")
+    assert await due(world) == []
+    await world.store.skip_key(LAMBDA, KEY)
+    assert await due(world) == ["0-a"]
+
+
+async def test_stopped_keys_are_paged_over_all_partitions(world: World) -> None:
+    await world.store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    names = [f"key-{number}" for number in range(7)]
+    for name in names:
+        partition = world.store.partition_for(name)
+        claims = await world.run(name, ordering_key=name, partition=partition)
+        await world.finish(Outcome.FAILED_FATAL, *claims)
+        world.clock.advance(0.5)
+    found, token, pages = [], "", 0
+    while pages == 0 or token:
+        page, token = await world.store.list_keys(LAMBDA, 2, token)
+        found += [each.key for each in page]
+        pages += 1
+    assert sorted(found) == names
+    assert pages >= 4
+    for bad in ("x", "7.0.", "0.1", "0.1.a b"):
+        with pytest.raises(InvalidArgument, match="page_token"):
+            await world.store.list_keys(LAMBDA, 2, bad)
+
+
+async def test_one_key_is_shown_as_it_stands(world: World) -> None:
+    await line_up(world, "a", "b")
+    assert await world.store.get_key(LAMBDA, KEY) == (KEY, 0, "0-a", "", 2)
+    assert await world.store.get_key(LAMBDA, "none") is None
+    assert await world.store.get_key("shop/none", KEY) is None
+
+
+async def test_a_key_that_an_older_release_filled_keeps_its_order(world: World) -> None:
+    """It named the list by the key alone; what is accepted now joins it until it is empty."""
+    args: list[Any] = ["0-old", QUEUE, b"spec", b"digest", "", 0, "", KEY]
+    await world.store._call("schedule", 0, args)
+    await line_up(world, "a")
+    assert await world.store.get_key(LAMBDA, KEY) == (KEY, 0, "0-old", "", 2)
+    await world.finish(Outcome.SUCCEEDED, await start(world))
+    await world.finish(Outcome.SUCCEEDED, await start(world))
+    await line_up(world, "b")
+    assert (await world.store._link.command("EXISTS", f"atf:{{0}}:o:{LAMBDA}:{KEY}")) == 1
+    assert await due(world) == ["0-b"]
 
 
 async def test_what_waits_is_listed_counted_and_explained(world: World) -> None:

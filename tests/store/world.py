@@ -6,7 +6,7 @@ It looks into Redis by itself, past the store's own reading verbs, so that these
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -140,7 +140,8 @@ def violations(found: Dump, now_us: int) -> list[str]:
     """What breaks an invariant of the store; empty where all hold.
 
     Exactly one status set per task · live <=> in the due index, or waiting behind a task that is · a queue that holds
-    anything to look at is visited in time · an ordering key's list is exactly its unfinished tasks.
+    anything to look at is visited in time · an ordering key's list is exactly its unfinished tasks, and where it has stopped
+    the task at which it has.
     """
     wrong: list[str] = []
     tasks = found.tasks()
@@ -153,12 +154,24 @@ def violations(found: Dump, now_us: int) -> list[str]:
     for task_id, task in tasks.items():
         wrong += _task_violations(found, now_us, task_id, task, places.pop(task_id, []))
     wrong += [f"{task_id} has no record and stands in {where}" for task_id, where in places.items()]
-    for key, (_, ids) in found.data.items():
+    for key, (_, listed) in found.data.items():
         if ":o:" in key and key.startswith("atf:{"):
+            ids = listed
+            if ids[0][0] == "!":
+                wrong += _stop_violations(found, key, ids[0][1:])
+                ids = ids[1:]
             ordered = [task_id for task_id in ids if Status[tasks[task_id]["s"]] in LIVE]
             if ordered != ids or len(set(ids)) != len(ids):
                 wrong.append(f"{key} holds {ids}, unfinished among them {ordered}")
     return wrong
+
+
+def _stop_violations(found: Dump, key: str, task_id: str) -> list[str]:
+    """Whether a key that has stopped can be found, and so can be helped on."""
+    record, _, name = key.partition(":o:")
+    task = found.tasks().get(task_id, {})
+    stops = found.zset(f"{record}:stops:{task['q'].rpartition(':')[0]}") if "q" in task else {name: 0}
+    return [] if name in stops else [f"{key} has stopped at {task_id}, and nobody finds it"]
 
 
 def _task_violations(
@@ -340,6 +353,19 @@ class World:
         for partition in range(self.store.partitions):
             await self.store.sweep(partition, 1_000_000)
 
+    async def stops(self) -> None:
+        """Four keys that have stopped; one goes on with the task that stopped it, one without."""
+        name = "shop/ordered"
+        await self.store.register([LambdaRecord(name, b"", 6, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+        for key in ("key-0", "key-1", "key-2", "key-3"):
+            partition = self.store.partition_for(key)
+            claims = await self.run(key, ordering_key=key, partition=partition, lambda_name=name)
+            await self.finish(Outcome.FAILED_FATAL, *claims, error="no")
+        await self.store.list_keys(name, 3, "")
+        await self.store.get_key(name, "key-0")
+        await self.store.resume_key(name, "key-0")
+        await self.store.skip_key(name, "key-1")
+
     async def jobs(self) -> None:
         """Everything that can happen to jobs: afterwards one has ended, one is paused, and one waits for its next tick."""
         for name in ("shop/ends", "shop/paused", "shop/ticks", "shop/deleted"):
@@ -363,11 +389,6 @@ class World:
         for name in {task["q"].rpartition(":")[0] for task in found.tasks().values() if "q" in task}:
             assert await self.store.counts(name) == tally(found, name)
         return found
-
-
-def to(settings: str) -> Callable[[LambdaRecord], str]:
-    """What an operator sets, whatever is set already."""
-    return lambda _: settings
 
 
 def held(claims: Sequence[Claimed]) -> list[Held]:

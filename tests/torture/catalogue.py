@@ -41,6 +41,7 @@ _ANY: Final = Rule(lambda _: OK)
 """Free, or cut, or of a claim: one that nobody gave is answered LOST."""
 _ID: Final = Rule(_must(r"[A-Za-z0-9_-]{0,64}"), "task id")
 _STORED: Final = Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}", NOT_FOUND), "task id")
+_NAMED: Final = Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}"), "task id")
 _LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}", NOT_FOUND), "lambda")
 _NEW_LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}"), "lambda")
 _WORD: Final = r"[!-~]{1,128}"
@@ -56,6 +57,13 @@ _SPEC: Final[dict[Path, Rule]] = {
     ("spec", "concurrency", "key"): Rule(lambda _: INVALID, "concurrency"),
     ("spec", "unique", "key"): Rule(lambda _: INVALID, "unique"),
     ("spec", "tick", "job"): Rule(lambda _: INVALID, "tick"),
+}
+
+
+_MENDED_KEY: Final[dict[Path, Rule]] = {
+    ("lambda",): _LAMBDA,
+    ("key",): Rule(_must(_NAME), "key"),
+    ("task_id",): Rule(lambda text: _NAMED.code(text) if text else PRECONDITION),
 }
 
 
@@ -158,13 +166,14 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.ListLambdas": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
     "Frontend.PauseLambda": {("lambda",): _LAMBDA},
     "Frontend.ResumeLambda": {("lambda",): _LAMBDA},
-    "Frontend.SetLambda": {
-        ("lambda",): _LAMBDA,
-        ("set", "key"): Rule(lambda _: INVALID, "setting"),
-        ("set", "value"): Rule(lambda text: OK if re.fullmatch(_NAME, text) else INVALID, "pool"),
-        ("unset",): Rule(lambda _: INVALID, "setting"),
-    },
     "Frontend.ExplainTask": {("id",): _STORED},
+    "Frontend.ListKeys": {
+        ("lambda",): _LAMBDA,
+        ("key",): Rule(_must(r"|" + _NAME), "key"),
+        ("page_token",): Rule(_must(r"|[01]\.\d{1,17}\.[A-Za-z0-9._/:-]{0,200}"), "page_token"),
+    },
+    "Frontend.ResumeKey": _MENDED_KEY,
+    "Frontend.SkipKey": _MENDED_KEY,
     "Frontend.ScheduleJob": _MADE_JOB,
     "Frontend.ScheduleJobs": {("requests", *path): rule for path, rule in _MADE_JOB.items()},
     "Frontend.GetJob": {("name",): _job(NOT_FOUND)},

@@ -122,7 +122,7 @@ BOUNDS = {
     "an affinity key": Bound("Schedule", lambda w, n: schedule("a", affinity_key="x" * n), 0, 64, "affinity_key"),
     "an owner": Bound("RegisterLambdas", lambda w, n: _spec(owner="ä" * n), 0, MAX_OWNER_CHARS, "owner"),
     "a runbook": Bound("RegisterLambdas", lambda w, n: _spec(runbook="ä" * n), 0, MAX_RUNBOOK_CHARS, "runbook"),
-    "a rate": Bound("RegisterLambdas", lambda w, n: _spec(rate=n, burst=0), 0, MAX_RATE, "rate"),
+    "a rate": Bound("RegisterLambdas", lambda w, n: _spec(rate=n), 0, MAX_RATE, "rate"),
     "a burst": Bound("RegisterLambdas", lambda w, n: _spec(burst=n), 0, MAX_BURST, "burst"),
     "pending": Bound("RegisterLambdas", lambda w, n: _spec(max_pending=n), 0, MAX_PENDING, "max_pending"),
     "running": Bound("RegisterLambdas", lambda w, n: _spec(max_running=n), 0, MAX_AT_ONCE, "max_running"),
@@ -137,6 +137,9 @@ BOUNDS = {
     "ids to cancel": Bound("CancelTasks", lambda w, n: f.CancelTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
     "ids to retry": Bound("RetryTasks", lambda w, n: f.RetryTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
     "a page": Bound("ListTasks", lambda w, n: _page(page_size=n), 0, MAX_BATCH, "page_size"),
+    "a page of keys": Bound(
+        "ListKeys", lambda w, n: f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=n), 0, MAX_BATCH, "page_size"
+    ),
     "a status": Bound("ListTasks", lambda w, n: _page(status=n), 0, 8, "status"),
     "an encoding": Bound("Schedule", lambda w, n: schedule("a", encoding=n), 0, 1, "encoding"),
     "an executor of the HSC": Bound(

@@ -68,6 +68,8 @@ class Frontend:
                 case "wait_tasks":
                     task = poisoned_task()
                     return f.WaitTasksReply(tasks=[_with_id(task, each) for each in request.ids])
+                case "list_keys":
+                    return f.ListKeysReply(keys=[poison(f.KeyInfo(stopped=True, key=request.key))])
                 case "explain_task":
                     reply: f.ExplainTaskReply = poison(f.ExplainTaskReply())
                     reply.task.CopyFrom(poisoned_task())
@@ -113,13 +115,15 @@ COMMANDS = [
     ["cancel", WORD],
     ["retry", WORD],
     ["explain", WORD],
+    ["keys", "ls", WORD],
+    ["keys", "ls", WORD, WORD],
+    ["keys", "resume", WORD, WORD],
+    ["keys", "resume", WORD, "--all"],
+    ["keys", "skip", WORD, "--all"],
     ["lambdas"],
     ["lambdas", "ls"],
     ["lambdas", "check", WORD],
     ["lambdas", "register", f"{WORD}:{WORD}"],
-    ["lambdas", "show", WORD],
-    ["lambdas", "set", WORD, f"rate={WORD}"],
-    ["lambdas", "unset", WORD, WORD],
     ["queues"],
     ["queues", WORD],
     ["pause", WORD],

@@ -262,12 +262,20 @@ class _Valid:
         return f.ResumeLambdaRequest(**{"lambda": LAMBDA})
 
     @staticmethod
-    def Frontend_SetLambda(w: World) -> Message:  # noqa: N802
-        return f.SetLambdaRequest(**{"lambda": LAMBDA}, set={"pool": "gpu"}, unset=["owner"])
-
-    @staticmethod
     def Frontend_ExplainTask(w: World) -> Message:  # noqa: N802
         return f.ExplainTaskRequest(id=w.new)
+
+    @staticmethod
+    def Frontend_ListKeys(w: World) -> Message:  # noqa: N802
+        return f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=5, page_token="0.0.")
+
+    @staticmethod
+    def Frontend_ResumeKey(w: World) -> Message:  # noqa: N802
+        return f.ResumeKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a")
+
+    @staticmethod
+    def Frontend_SkipKey(w: World) -> Message:  # noqa: N802
+        return f.SkipKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a")
 
     @staticmethod
     def Frontend_ScheduleJob(w: World) -> Message:  # noqa: N802

@@ -12,6 +12,7 @@ local MOVED = {  -- the field that holds the time of the last move into a state
 }
 local OUTBOX = '>'  -- the outbox's member in the due index; no queue can have this name
 local TICK_OF = '@'  -- begins the field w of a job's tick, before the job's name
+local STOPPED = '!'  -- in front of an ordering key's tasks, before the id of the one that failed: the key has stopped
 
 -- What was made before is remembered: to build a string costs as much as half a command.
 local REMEMBERED = 2000  -- then all is forgotten
@@ -62,6 +63,7 @@ local done_key = remembered(function(P, name, status) return P .. ':f:' .. name 
 local queue_key = remembered(function(P, queue) return P .. ':q:' .. queue end)
 local lambda_key = remembered(function(P, name) return P .. ':l:' .. name end)
 local function order_key(P, key) return P .. ':o:' .. key end
+local stops_key = remembered(function(P, name) return P .. ':stops:' .. name end)
 local function job_key(P, name) return P .. ':j:' .. name end
 local list_key = remembered(function(P, queue) return 'rq:queue:' .. string.sub(P, 5) .. queue end)  -- "atf:{0}" -> "{0}"
 local lambda_of_ = remembered(function(_, queue) return string.sub(queue, 1, -3) end)                -- "ns/name:1" -> "ns/name"
@@ -164,19 +166,64 @@ local function move(P, sets, id, queue, from, to, score, now, ...)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
 end
 
--- The task at the head of an ordering key has finished: the next one may become due.
-local function release(P, key, id, now)
+-- A lambda's settings as a table; as text they are "name=value name=value".
+local function settings_of(text)
+  local found = {}
+  for name, value in string.gmatch(text or '', '([a-z_]+)=(%S*)') do found[name] = value end
+  return found
+end
+
+-- What is now at the head of an ordering key may become due.
+local function advance(P, key, now)
   local list = order_key(P, key)
-  local head = redis.call('LINDEX', list, 0)
-  redis.call('LREM', list, 1, id)
-  if head ~= id then return end
-  local next_id = redis.call('LINDEX', list, 0)
-  if not next_id then return end
-  local task = redis.call('HMGET', task_key(P, next_id), 's', 'q', 'at')
-  if task[1] ~= 'NEW' then return end
-  local at = math.max(tonumber(task[3]), now)
-  redis.call('ZADD', live_key(P, task[2], 'NEW'), fmt(at), next_id)
-  visit_by(P, task[2], at)
+  for _ = 1, PART do
+    local id = redis.call('LINDEX', list, 0)
+    if not id or string.sub(id, 1, 1) == STOPPED then return end
+    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'at')
+    if task[1] and task[1] ~= 'TOMBSTONE' and not FINISHED[task[1]] then
+      if task[1] == 'NEW' then
+        local at = math.max(tonumber(task[3]), now)
+        redis.call('ZADD', live_key(P, task[2], 'NEW'), fmt(at), id)
+        visit_by(P, task[2], at)
+      end
+      return
+    end
+    redis.call('LPOP', list)  -- somebody has deleted its record: it must not hold up the others
+  end
+end
+
+-- A task of an ordering key has finished: the next one may become due, or the key stops where it failed.
+local function release(P, key, id, queue, to, now)
+  local list = order_key(P, key)
+  if redis.call('LINDEX', list, 0) ~= id then
+    redis.call('LREM', list, 1, id)
+    return
+  end
+  redis.call('LPOP', list)
+  local name = lambda_of(queue)
+  if to == 'FATAL_FAILURE' and settings_of(redis.call('HGET', lambda_key(P, name), 'door')).stop == '1' then
+    redis.call('LPUSH', list, STOPPED .. id)
+    redis.call('ZADD', stops_key(P, name), fmt(now), key)
+  else
+    advance(P, key, now)
+  end
+end
+
+-- FATAL_FAILURE, CANCELLED -> NEW, due now or behind others of its ordering key: at their end, or where it stopped them.
+local function start_afresh(P, id, queue, status, key, now)
+  local waits = false
+  if key and redis.call('LINDEX', order_key(P, key), 0) == STOPPED .. id then
+    redis.call('LPOP', order_key(P, key))
+    redis.call('LPUSH', order_key(P, key), id)
+    redis.call('ZREM', stops_key(P, lambda_of(queue)), key)
+  elseif key then
+    waits = redis.call('RPUSH', order_key(P, key), id) > 1
+  end
+  redis.call('ZREM', done_key(P, lambda_of(queue), status), id)
+  redis.call('HDEL', task_key(P, id), 'a', 'l', 'err', 'f', 'p', 'e', 'z')
+  redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(now), 't1', fmt(now))
+  redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(now), id)
+  if not waits then visit_by(P, queue, now) end
 end
 
 -- A tick of a job has ended: what waits for that may be due.
@@ -201,7 +248,7 @@ local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched
   sets.SADD(sweep_key(P, ''), swept(P, name, to))
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'e', '', 'o', '', ...)
   if watched or flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
-  if ordering then release(P, ordering, id, now) end
+  if ordering then release(P, ordering, id, queue, to, now) end
   if watched then
     if string.sub(watched, 1, 1) == TICK_OF then tick_ended(P, string.sub(watched, 2), id, to, now) end
     redis.call('SPUBLISH', P .. ':bell:done', id)
@@ -255,13 +302,6 @@ end
 
 -- settings of lambdas -------------------------------------------------------------------------------------------------------
 
--- A lambda's settings as a table; as text they are "name=value name=value".
-local function settings_of(text)
-  local found = {}
-  for name, value in string.gmatch(text or '', '([a-z_]+)=(%S*)') do found[name] = value end
-  return found
-end
-
 -- Has all queues of a lambda looked at that hold live tasks.
 local function visit_lambda(P, name, now)
   for priority = 0, MAX_PRIORITY do
@@ -282,15 +322,13 @@ local function put_settings(P, name, limit, timeout, door, version, now)
   if known[1] and (known[1] ~= limit or known[2] ~= timeout or (known[3] or '') ~= door) then visit_lambda(P, name, now) end
 end
 
-local NOT_OF_THE_DOOR = {limit = true, timeout = true, owner = true, runbook = true}
-
 -- Writes what holds of a lambda in its home partition, and owes it to the others: what an operator set (`set`) goes before what
--- the code says (`code`), "-" lifts that.
+-- the code says (`code`).
 local function write_settings(P, name, spec64, code, set, home, partitions, now)
   local holds_now, names, door = settings_of(code), {}, {}
   for each, value in pairs(settings_of(set)) do holds_now[each] = value end
-  for each, value in pairs(holds_now) do
-    if value ~= '-' and not NOT_OF_THE_DOOR[each] then names[#names + 1] = each end
+  for each in pairs(holds_now) do
+    if each ~= 'limit' and each ~= 'timeout' then names[#names + 1] = each end
   end
   table.sort(names)
   for i, each in ipairs(names) do door[i] = each .. '=' .. holds_now[each] end

@@ -1,7 +1,8 @@
 -- explain: what surrounds a task: its lambda, its queue, its place in it or behind its ordering key
 -- KEYS[1]  the partition's record
 -- ARGV     now, id
--- RETURNS  now, paused, queue's length, queue's limit, position (-1 = in neither), 1 in the queue, the task it is behind ("")
+-- RETURNS  now, paused, queue's length, queue's limit, position (-1 = in neither), 1 in the queue, the task it is
+--          behind (""), the task at which its ordering key has stopped ("")
 register('explain', {'no-writes'}, function(keys, args)
   local P, id = keys[1], args[2]
   local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k')
@@ -9,13 +10,14 @@ register('explain', {'no-writes'}, function(keys, args)
   local config = redis.call('HMGET', lambda_key(P, lambda_of(task[2])), 'paused', 'limit')
   local list = list_key(P, task[2])
   local place = redis.call('LPOS', list, id)
-  local position, behind = place or -1, ''
+  local position, behind, stopped = place or -1, '', ''
   if task[3] and not place then
     local head = redis.call('LINDEX', order_key(P, task[3]), 0)
     position = redis.call('LPOS', order_key(P, task[3]), id) or -1
     if head and head ~= id then behind = head end
+    if string.sub(behind, 1, 1) == STOPPED then behind, stopped = '', string.sub(behind, 2) end
   end
   local paused = config[1] == '1' and 1 or 0
   local limit = tonumber(config[2] or DEFAULT_QUEUE_LIMIT)
-  return {fmt(instant(args[1])), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind}
+  return {fmt(instant(args[1])), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped}
 end)

@@ -1,7 +1,7 @@
 -- restore: (no record) -> NEW, RETRIABLE_FAILURE, CANCELLED: a live task from an export, with what it had been through
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per task: id, queue, spec, digest, at, next instant (below 0: it is cancelled), limits ("" = defaults),
---          ordering key ("" = none), attempts, losses, runs, token counter, error
+--          lambda:ordering key ("" = none), attempts, losses, runs, token counter, error
 -- RETURNS  per task 1 stored, 0 the id was taken
 register('restore', {}, function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}

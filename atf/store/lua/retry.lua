@@ -10,12 +10,7 @@ register('retry', {'allow-oom'}, function(keys, args)
     local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k')
     local status = task[1]
     if status == 'FATAL_FAILURE' or status == 'CANCELLED' then
-      local waits = task[3] and redis.call('RPUSH', order_key(P, task[3]), id) > 1
-      redis.call('ZREM', done_key(P, lambda_of(task[2]), status), id)
-      redis.call('HDEL', task_key(P, id), 'a', 'l', 'err', 'f', 'p', 'e', 'z')
-      redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(now), 't1', fmt(now))
-      redis.call('ZADD', live_key(P, task[2], 'NEW'), waits and '+inf' or fmt(now), id)
-      if not waits then visit_by(P, task[2], now) end
+      start_afresh(P, id, task[2], status, task[3], now)
       answer[#answer + 1] = {'NEW', 1}
     else
       answer[#answer + 1] = {(not status or status == 'TOMBSTONE') and '' or status, 0}

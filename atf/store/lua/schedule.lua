@@ -1,6 +1,7 @@
 -- schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
--- ARGV     now, then per task: id, queue, spec, digest, at ("" = after delay), delay, limits ("" = defaults), ordering key ("" = none)
+-- ARGV     now, then per task: id, queue, spec, digest, at ("" = after delay), delay, limits ("" = defaults),
+--          lambda:ordering key ("" = none)
 -- RETURNS  per task {what, at}: what is 0 stored, 1 the same request was stored before, 2 another request holds the id
 register('schedule', {}, function(keys, args)
   local P, now = keys[1], instant(args[1])
@@ -18,6 +19,7 @@ register('schedule', {}, function(keys, args)
         local fields = {'s', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', args[i + 2]}
         if args[i + 6] ~= '' then fields[#fields + 1] = 'lim'; fields[#fields + 1] = args[i + 6] end
         if ordering ~= '' then
+          ordering = joined(P, ordering)
           fields[#fields + 1] = 'k'; fields[#fields + 1] = ordering
           if redis.call('RPUSH', order_key(P, ordering), id) > 1 then score = nil end  -- waits behind another
         end

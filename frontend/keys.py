@@ -1,0 +1,79 @@
+"""Ordering keys: which have stopped at a task that failed for good, and how they go on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from atf.errors import FailedPrecondition, InvalidArgument
+from atf.rpc import frontend_pb2 as f
+from atf.store.store import Store
+from atf.store.types import KeyRecord, Mended, Mending
+from atf.task import MAX_BATCH, check_name
+
+from .validate import check_stored_id, shown
+
+DEFAULT_PAGE: Final = 100
+MAX_ERROR_CHARS: Final = 1_000
+"""Of an error as a list of keys shows it; the task has it whole."""
+
+
+class Keys:
+    """ListKeys, ResumeKey and SkipKey. Their lambda has been checked."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def list(self, request: f.ListKeysRequest) -> f.ListKeysReply:
+        """A page of those that have stopped, or the one asked for."""
+        if not 0 <= request.page_size <= MAX_BATCH:
+            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
+        name = getattr(request, "lambda")
+        if request.key:
+            found = await self._store.get_key(name, check_name(shown(request.key), "key"))
+            return f.ListKeysReply(keys=[_info(found)] if found else [])
+        records, token = await self._store.list_keys(name, request.page_size or DEFAULT_PAGE, request.page_token)
+        return f.ListKeysReply(keys=[_info(each) for each in records], next_page_token=token)
+
+    async def resume(self, request: f.ResumeKeyRequest) -> f.ResumeKeyReply:
+        """The task that stopped it starts afresh."""
+        self._check(request)
+        done = await self._store.resume_key(getattr(request, "lambda"), request.key, request.task_id)
+        _check_done(request, done)
+        return f.ResumeKeyReply(task_id=done.task_id, retried=done.mended is Mended.DONE)
+
+    async def skip(self, request: f.SkipKeyRequest) -> f.SkipKeyReply:
+        """What is behind that task goes on."""
+        self._check(request)
+        done = await self._store.skip_key(getattr(request, "lambda"), request.key, request.task_id)
+        _check_done(request, done)
+        return f.SkipKeyReply(task_id=done.task_id)
+
+    def _check(self, request: f.ResumeKeyRequest | f.SkipKeyRequest) -> None:
+        check_name(shown(request.key), "key")
+        if request.task_id:
+            check_stored_id(request.task_id, self._store.partitions)
+
+
+def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: Mending) -> None:
+    name = getattr(request, "lambda")
+    if (
+        done.mended is Mended.NOT_STOPPED and not request.task_id
+    ):  # else it has gone on from there, by this call's first try or another
+        raise FailedPrecondition(
+            f"key {request.key!r} of {name} has not stopped; atf keys ls {name} lists those that have"
+        )
+    if done.mended is Mended.ANOTHER:
+        raise FailedPrecondition(
+            f"key {request.key!r} of {name} has stopped at task {done.task_id}, not at {request.task_id}; look at that one first"
+        )
+
+
+def _info(record: KeyRecord) -> f.KeyInfo:
+    return f.KeyInfo(
+        key=record.key,
+        stopped=record.stopped_at_us > 0,
+        stopped_at_us=record.stopped_at_us,
+        task_id=record.task_id,
+        error=record.error[:MAX_ERROR_CHARS],
+        unfinished=record.unfinished,
+    )

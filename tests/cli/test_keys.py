@@ -1,0 +1,64 @@
+"""Commands on ordering keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from atf.rpc import frontend_pb2 as f
+
+from .conftest import Atf, FakeFrontend
+
+
+@pytest.fixture
+def frontend(frontend: FakeFrontend) -> FakeFrontend:
+    frontend.keys = [
+        f.KeyInfo(key=key, stopped=key != "busy", stopped_at_us=5, task_id=f"0-{key}", error="no\nway", unfinished=3)
+        for key in ("anna", "bert", "busy", "gone")
+    ]
+    return frontend
+
+
+def mended(frontend: FakeFrontend) -> list[tuple[str, str, str]]:
+    calls = [each for each in frontend.asked if not isinstance(each, f.ListKeysRequest)]
+    return [(type(each).__name__[:-7], each.key, each.task_id) for each in calls]
+
+
+def test_stopped_keys_are_listed_over_all_pages(atf: Atf, frontend: FakeFrontend) -> None:
+    lines = [line.split("\t") for line in atf("keys", "ls", "shop/mail").out.splitlines()]
+    assert [(line[0], line[2:]) for line in lines] == [
+        (key, [f"0-{key}", "3", "no"]) for key in ("anna", "bert", "gone")
+    ]
+    assert all(line[1].startswith("stopped ") for line in lines)
+
+
+def test_one_key_is_listed_as_it_stands(atf: Atf, frontend: FakeFrontend) -> None:
+    (shown,) = atf("keys", "ls", "shop/mail", "busy", "--json").json
+    assert (shown["key"], shown["stopped"], shown["unfinished"]) == ("busy", False, 3)
+    assert "goes on" in atf("keys", "ls", "shop/mail", "busy").out
+
+
+def test_keys_are_resumed_with_the_task_that_was_seen(atf: Atf, frontend: FakeFrontend) -> None:
+    ran = atf("keys", "resume", "shop/mail", "anna", "gone")
+    assert ran.out.splitlines() == [
+        "anna: task 0-anna resumed",
+        "gone: task 0-gone goes on without it: it can't run again",
+    ]
+    assert mended(frontend) == [("ResumeKey", "anna", "0-anna"), ("ResumeKey", "gone", "0-gone")]
+
+
+def test_all_keys_are_skipped(atf: Atf, frontend: FakeFrontend) -> None:
+    done = atf("keys", "skip", "shop/mail", "--all", "--json").json
+    assert done[0] == {"key": "anna", "task": "0-anna", "skipped": True}
+    assert [key for _, key, _ in mended(frontend)] == ["anna", "bert", "gone"]
+
+
+@pytest.mark.parametrize("word", ["resume", "skip"])
+def test_what_can_t_be_mended_is_refused_before_anything_is_done(atf: Atf, frontend: FakeFrontend, word: str) -> None:
+    refused = atf("keys", word, "shop/mail", "anna", "busy")
+    assert (refused.code, refused.err) == (
+        3,
+        "atf: not stopped: busy; atf keys ls shop/mail lists the keys that are\n",
+    )
+    for arguments in ([], ["anna", "--all"]):
+        assert atf("keys", word, "shop/mail", *arguments).code == 2
+    assert mended(frontend) == []
