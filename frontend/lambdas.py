@@ -20,6 +20,7 @@ from atf.runtime import Runtime
 from atf.store.store import Store
 from atf.store.types import LambdaRecord
 
+from .settings import in_force
 from .shared import SharedReading
 from .validate import check_options, filled_in
 
@@ -38,6 +39,7 @@ class Known:
     def __init__(self, record: LambdaRecord, spec: f.LambdaSpec) -> None:
         self.record = record
         self.spec = spec
+        self.in_force = in_force(spec, record.overrides)
         self._options = filled_in(spec.options)
         self._remembered: dict[bytes, t.TaskOptions] = {}
 
@@ -111,11 +113,7 @@ class Lambdas:
         known = self._known.get(record.name)
         if known is not None and known.record == record:
             return known
-        try:
-            spec = f.LambdaSpec.FromString(record.spec)
-        except DecodeError:  # somebody has damaged it: the others go on, and the next executor registers it anew
-            spec = f.LambdaSpec(name=record.name)
-        return Known(record, spec)
+        return Known(record, spec_of(record))
 
     def _hint(self, name: str) -> str:
         near = difflib.get_close_matches(name, self._known, n=_NEAREST, cutoff=0.6)
@@ -124,6 +122,14 @@ class Lambdas:
         if not self._known:
             return "; there are none yet: start an executor with your app, or run atf lambdas register MODULE:APP"
         return "; atf lambdas lists those that are"
+
+
+def spec_of(record: LambdaRecord) -> f.LambdaSpec:
+    """What a lambda's code says."""
+    try:
+        return f.LambdaSpec.FromString(record.spec)
+    except DecodeError:  # somebody has damaged it: the others go on, and the next executor registers it anew
+        return f.LambdaSpec(name=record.name)
 
 
 def _seen(refreshing: asyncio.Task[None]) -> None:

@@ -26,9 +26,9 @@ from . import view
 from .explain import explain
 from .jobs import Jobs
 from .keys import Keys
-from .lambdas import Known, Lambdas
+from .lambdas import Known, Lambdas, spec_of
 from .scheduling import Scheduling
-from .settings import door_settings
+from .settings import door_settings, overridden, said
 from .validate import MAX_REGISTERED_AT_ONCE, check_ids, check_lambda_spec, check_stored_id, shown
 from .waiting import Waiting
 
@@ -257,6 +257,19 @@ class FrontendService:
         await self._set_paused(getattr(request, "lambda"), paused=False)
         return f.ResumeLambdaReply()
 
+    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
+        """Sets what goes before what a lambda's code says."""
+        name = getattr(request, "lambda")
+        await self._known(name)
+
+        def change(record: LambdaRecord) -> str:
+            return overridden(spec_of(record), record.overrides, request.set, request.unset)
+
+        await self._store.override(name, change)
+        _log.info("set_lambda", name=name, set=dict(request.set), unset=list(request.unset))
+        (info,) = (await self.list_lambdas(f.ListLambdasRequest(**{"lambda": name}))).lambdas
+        return info
+
     async def _set_paused(self, name: str, *, paused: bool) -> None:
         await self._known(name)
         await self._store.set_paused(name, paused)
@@ -294,6 +307,8 @@ def _info(known: Known, counts: dict[Status, int], queues: Sequence[QueueDepth])
     limit = known.record.queue_limit
     return f.LambdaInfo(
         spec=known.spec,
+        overrides=said(known.record.overrides),
+        in_force=known.in_force,
         paused=known.record.paused,
         counts={status.name: count for status, count in counts.items()},
         queues=[

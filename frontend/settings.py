@@ -1,31 +1,236 @@
-"""What the store's functions need to know of a lambda to keep its tasks apart from the others': its settings as they keep them."""
+"""The settings of a lambda that hold: what its code says, and before that what an operator set. As the store keeps them.
+
+What an operator set is a text, "name=value name=value", of the store's names for settings and of values without white space; "-" is a
+value that lifts what the code says. Those that the store's functions need stand in the same form in each partition.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote
+
+from atf.errors import InvalidArgument
+from atf.isolation import MAX_AT_ONCE, MAX_BURST, MAX_PENDING, PLACEMENTS, placement_of
+from atf.options import duration_us, priority_number
+from atf.payload import short
 from atf.rpc import frontend_pb2 as f
+from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US
+
+from .validate import MAX_QUEUE_LIMIT, check_lambda_spec, shown
+
+ALL: Final = "all"
+"""Instead of a name: every setting."""
+_NONE: Final = "none"
+_LIFTED: Final = "-"
 
 
-def door_settings(spec: f.LambdaSpec) -> dict[str, str]:
-    """By name, the settings that are not the default: names of [a-z_], values without white space.
+class _Setting(NamedTuple):
+    """A setting that an operator may change."""
 
-    Most lambdas have none, and pass a queue's door unseen; see atf/store/lua/door.lua.
-    """
-    shares = ",".join(f"{priority}:{number(share)}" for priority, share in sorted(spec.shares.items()))
-    found = {
-        "rate": number(spec.rate),
-        "burst": number(spec.burst),
-        "running": number(spec.max_running),
-        "pending": number(spec.max_pending),
-        "shares": shares,
-        "pool": spec.pool,
-        "placement": f.Placement.Name(spec.placement).lower() if spec.placement else "",
-        "stop": "1" if spec.stop_on_fatal else "",
-        "fatal": number(spec.gate_at_fatal),
-        "version": number(spec.version),
-    }
-    return {name: value for name, value in found.items() if value}
+    field: str
+    """Of LambdaSpec."""
+    stored: str
+    """What the store calls it."""
+    parse: Callable[[str], Any]
+    """From what an operator writes; InvalidArgument without the name."""
+    write: Callable[[Any], str]
+    """The field's value as the store keeps it; empty for the default."""
+    read: Callable[[str], Any]
+    """From what the store keeps."""
+    show: Callable[[Any], str]
+    """For an operator to see, and to write."""
 
 
 def number(value: float) -> str:
     """A number as the store's functions read it; 0, which is the default everywhere: empty."""
-    return str(int(value)) if value == int(value) and value else repr(value) if value else ""
+    if not value:
+        return ""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _whole(most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,15}", text) or not 1 <= int(text) <= most:
+            raise InvalidArgument(f"use a whole number from 1 to {most}")
+        return int(text)
+
+    return parse
+
+
+def _positive(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?|\.[0-9]{1,15}", text) or not float(text):
+        raise InvalidArgument("use a number of more than 0, such as 100 or 0.5")
+    return float(text)
+
+
+def _seconds(text: str) -> int:
+    return duration_us(_positive(text), "enqueue_timeout")
+
+
+def _shares(text: str) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for each in text.split(","):
+        name, colon, share = each.partition(":")
+        if not colon:
+            raise InvalidArgument("write priority:share, such as high:0.5,low:0.1")
+        priority = priority_number(int(name) if re.fullmatch("[0-9]", name) else name)
+        if priority in found:
+            raise InvalidArgument(f"priority {name} stands there twice")
+        found[priority] = _positive(share)
+    return found
+
+
+def _written_shares(shares: Mapping[int, float]) -> str:
+    return ",".join(f"{priority}:{number(share)}" for priority, share in sorted(shares.items()))
+
+
+def _yes(text: str) -> bool:
+    if text not in {"yes", "no"}:
+        raise InvalidArgument("use yes or no")
+    return text == "yes"
+
+
+def _text(text: str) -> str:
+    if not text or not text.isprintable():
+        raise InvalidArgument("use characters that can be seen")
+    return text
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text):
+        raise InvalidArgument("use 1 to 64 of the characters A-Z a-z 0-9 . _ -")
+    return text
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="/:@+")
+
+
+def _placement_name(value: int) -> str:
+    return next((name for name, number in PLACEMENTS.items() if number == value), str(value))
+
+
+def _counted(field: str, stored: str, most: int) -> _Setting:
+    return _Setting(field, stored, _whole(most), number, int, str)
+
+
+SETTINGS: Final[dict[str, _Setting]] = {
+    "queue_limit": _counted("queue_limit", "limit", MAX_QUEUE_LIMIT),
+    "enqueue_timeout": _Setting("enqueue_timeout_us", "timeout", _seconds, number, int, lambda us: f"{us / US:g}"),
+    "owner": _Setting("owner", "owner", _text, _quoted, unquote, str),
+    "runbook": _Setting("runbook", "runbook", _text, _quoted, unquote, str),
+    "rate": _Setting("rate", "rate", _positive, number, float, number),
+    "burst": _counted("burst", "burst", MAX_BURST),
+    "max_pending": _counted("max_pending", "pending", MAX_PENDING),
+    "max_running": _counted("max_running", "running", MAX_AT_ONCE),
+    "shares": _Setting("shares", "shares", _shares, _written_shares, _shares, _written_shares),
+    "pool": _Setting("pool", "pool", _name, str, str, str),
+    "placement": _Setting(
+        "placement",
+        "placement",
+        placement_of,
+        lambda value: _placement_name(value) if value else "",
+        placement_of,
+        _placement_name,
+    ),
+    "stop_on_fatal": _Setting(
+        "stop_on_fatal", "stop", _yes, lambda on: "1" if on else "", lambda text: text == "1", lambda on: "yes" * on
+    ),
+    "gate_at_fatal": _Setting("gate_at_fatal", "fatal", _positive, number, float, number),
+}
+"""By the name that @app.task has for it."""
+_FOR_PEOPLE: Final = frozenset({"queue_limit", "enqueue_timeout", "owner", "runbook"})
+"""Of which a queue's door knows nothing; the first two have fields of their own."""
+_DEFAULTS: Final = {"limit": str(DEFAULT_QUEUE_LIMIT), "timeout": str(DEFAULT_ENQUEUE_TIMEOUT_US)}
+
+
+def door_settings(spec: f.LambdaSpec) -> dict[str, str]:
+    """By the store's name, the settings that are not the default: names of [a-z_], values without white space.
+
+    Most lambdas have none, and pass a queue's door unseen; see atf/store/lua/door.lua.
+    """
+    found = {
+        each.stored: each.write(getattr(spec, each.field)) for name, each in SETTINGS.items() if name not in _FOR_PEOPLE
+    }
+    found["version"] = number(spec.version)
+    return {name: value for name, value in found.items() if value}
+
+
+def in_force(spec: f.LambdaSpec, overrides: str) -> f.LambdaSpec:
+    """What holds of a lambda: its code's spec, with what an operator set. What a newer release wrote is passed over."""
+    if not overrides:
+        return spec
+    held, found = _pairs(overrides), f.LambdaSpec()
+    found.CopyFrom(spec)
+    for each in SETTINGS.values():
+        if each.stored in held:
+            value = held[each.stored]
+            found.ClearField(each.field)
+            if value != _LIFTED:
+                _put(found, each.field, each.read(value))
+    return found
+
+
+def overridden(spec: f.LambdaSpec, overrides: str, wanted: Mapping[str, str], unwanted: Sequence[str]) -> str:
+    """What an operator has set, after one more change of it.
+
+    Args:
+        spec: what the code says.
+        overrides: what was set so far.
+        wanted: by name, what is set now, as an operator writes it.
+        unwanted: names of what shall be as the code says again.
+
+    Raises:
+        InvalidArgument: there is no such setting, a value breaks its rule, or they don't go together.
+    """
+    held = _pairs(overrides)
+    for name in unwanted:
+        if name == ALL:
+            held.clear()
+        else:
+            held.pop(_setting(name).stored, None)
+    for name, text in wanted.items():
+        setting = _setting(name)
+        if name in unwanted:
+            raise InvalidArgument(f"{name}: set it or unset it, not both")
+        try:
+            value = "" if text == _NONE else setting.write(setting.parse(text))
+        except InvalidArgument as error:
+            raise InvalidArgument(f"{name} {shown(text)!r}: {error}{_instead(name)}") from None
+        held[setting.stored] = value or _DEFAULTS.get(setting.stored, _LIFTED)
+    changed = " ".join(f"{name}={held[name]}" for name in sorted(held))
+    check_lambda_spec(in_force(spec, changed))
+    return changed
+
+
+def said(overrides: str) -> dict[str, str]:
+    """What an operator has set, by the names and in the words of people."""
+    held, found = _pairs(overrides), {}
+    for name, each in SETTINGS.items():
+        value = held.get(each.stored)
+        if value is not None:
+            found[name] = _NONE if value == _LIFTED else each.show(each.read(value)) or _NONE
+    return found
+
+
+def _instead(name: str) -> str:
+    return "" if name in {"queue_limit", "enqueue_timeout", "placement", "stop_on_fatal"} else ", or none"
+
+
+def _setting(name: str) -> _Setting:
+    if name not in SETTINGS:
+        raise InvalidArgument(f"there is no setting {short(name)}; there are {', '.join(SETTINGS)}")
+    return SETTINGS[name]
+
+
+def _put(spec: f.LambdaSpec, field: str, value: Any) -> None:
+    if isinstance(value, dict):
+        getattr(spec, field).update(value)
+    else:
+        setattr(spec, field, value)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return dict(each.split("=", 1) for each in text.split())

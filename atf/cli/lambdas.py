@@ -1,4 +1,4 @@
-"""Commands on lambdas and their queues: lambdas (ls, register, check), queues, pause, resume."""
+"""Commands on lambdas and their queues: lambdas (ls, show, set, unset, register, check), queues, pause, resume."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
 
 from .options import as_json, frontend_flag
-from .output import lambda_json, print_json, print_table, queue_json
+from .output import lambda_json, print_facts, print_json, print_table, queue_json, settings_json
 from .remote import ask
 
 
@@ -52,6 +52,66 @@ def _ls(frontend: str | None, as_json: bool) -> None:
         for info in found
     ]
     print_table(["lambda", "", "new", "queued", "running", "to retry", "succeeded", "failed", "cancelled"], rows)
+
+
+@lambdas.command()
+@click.argument("lambda_name", metavar="LAMBDA")
+@frontend_flag
+@as_json
+def show(lambda_name: str, frontend: str | None, as_json: bool) -> None:
+    """Show what holds of LAMBDA: what its code says, and before that what was set."""
+    reply = ask(frontend, lambda stub: stub.list_lambdas(f.ListLambdasRequest(**{"lambda": lambda_name})))
+    _print_settings(reply.lambdas[0], as_json)
+
+
+@lambdas.command("set")
+@click.argument("lambda_name", metavar="LAMBDA")
+@click.argument("settings", metavar="NAME=VALUE...", nargs=-1, required=True)
+@frontend_flag
+@as_json
+def set_(lambda_name: str, settings: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
+    """Set what goes before what the code of LAMBDA says, until it is unset; within a second it holds everywhere.
+
+    The names are those of @app.task: rate, burst, max_running, max_pending, queue_limit, enqueue_timeout (seconds), shares
+    (high:0.5,low:0.1), pool, placement (any, sticky, spread), stop_on_fatal (yes, no), gate_at_fatal, owner, runbook. The value
+    "none" lifts a bound that the code has.
+    """
+    pairs = [each.partition("=") for each in settings]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise click.UsageError(f"{name!r}: write NAME=VALUE, such as rate=100")
+    _change(f.SetLambdaRequest(set={name: value for name, _, value in pairs}), lambda_name, frontend, as_json)
+
+
+@lambdas.command()
+@click.argument("lambda_name", metavar="LAMBDA")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@frontend_flag
+@as_json
+def unset(lambda_name: str, names: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
+    """Have settings of LAMBDA as its code says again; "all": every one."""
+    _change(f.SetLambdaRequest(unset=names), lambda_name, frontend, as_json)
+
+
+def _change(request: f.SetLambdaRequest, lambda_name: str, frontend: str | None, as_json: bool) -> None:
+    setattr(request, "lambda", lambda_name)
+    _print_settings(ask(frontend, lambda stub: stub.set_lambda(request)), as_json)
+
+
+def _print_settings(info: f.LambdaInfo, as_json: bool) -> None:
+    shown = settings_json(info)
+    if as_json:
+        print_json(shown)
+        return
+    facts: list[tuple[str, object]] = [("name", info.spec.name), ("", "paused" if info.paused else "")]
+    for name, value in shown["settings"].items():
+        facts.append(
+            (
+                name,
+                f"{value} (set; the code says {shown['code'][name] or 'nothing'})" if name in info.overrides else value,
+            )
+        )
+    print_facts(facts)
 
 
 @lambdas.command()

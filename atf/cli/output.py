@@ -162,6 +162,45 @@ def lambda_json(info: f.LambdaInfo) -> dict[str, Any]:
     }
 
 
+def settings_json(info: f.LambdaInfo) -> dict[str, Any]:
+    """What holds of a lambda, what of it was set, and what its code says; for programs."""
+    return {
+        "name": info.spec.name,
+        "paused": info.paused,
+        "settings": _settings(info.in_force),
+        "set": dict(sorted(info.overrides.items())),
+        "code": _settings(info.spec),
+    }
+
+
+def _settings(spec: f.LambdaSpec) -> dict[str, Any]:
+    """By the names of @app.task; None: the default."""
+    return {
+        "owner": spec.owner or None,
+        "runbook": spec.runbook or None,
+        "rate": spec.rate or None,
+        "burst": spec.burst or None,
+        "max_running": spec.max_running or None,
+        "max_pending": spec.max_pending or None,
+        "queue_limit": spec.queue_limit or None,
+        "enqueue_timeout": spec.enqueue_timeout_us / 1e6 or None,
+        "shares": {str(priority): share for priority, share in sorted(spec.shares.items())} or None,
+        "pool": spec.pool or None,
+        "placement": placement_name(spec.placement) if spec.placement else None,
+        "stop_on_fatal": spec.stop_on_fatal or None,
+        "gate_at_fatal": spec.gate_at_fatal or None,
+        "version": spec.version or None,
+    }
+
+
+def placement_name(number: int) -> str:
+    """A placement as @app.task calls it; by its number where a newer frontend has it."""
+    try:
+        return str(f.Placement.Name(number)).lower()
+    except ValueError:
+        return str(number)
+
+
 def queue_json(queue: f.QueueInfo) -> dict[str, Any]:
     """A queue for programs."""
     return {

@@ -152,6 +152,9 @@ class Calls:
     async def resume_lambda(self, request: f.ResumeLambdaRequest) -> f.ResumeLambdaReply:
         return await self._repeat(lambda timeout: self._connected().resume_lambda(request, timeout=timeout))
 
+    async def set_lambda(self, request: f.SetLambdaRequest) -> f.LambdaInfo:
+        return await self._repeat(lambda timeout: self._connected().set_lambda(request, timeout=timeout))
+
     async def list_keys(self, request: f.ListKeysRequest) -> f.ListKeysReply:
         return await self._repeat(lambda timeout: self._connected().list_keys(request, timeout=timeout))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from atf.config import FRONTEND_PORT
@@ -324,6 +324,24 @@ class AsyncClient(JobCalls):
         request = f.ResumeLambdaRequest()
         setattr(request, "lambda", lambda_name)
         await self._calls.resume_lambda(request)
+
+    async def set_lambda(
+        self, lambda_name: str, settings: Mapping[str, object] = MappingProxyType({}), *, unset: Sequence[str] = ()
+    ) -> LambdaInfo:
+        """Sets what goes before what a lambda's code says, until it is unset; within a second it holds everywhere.
+
+        Args:
+            lambda_name: "namespace/name".
+            settings: by the names of `@app.task`, such as {"rate": 100}; "none" lifts a bound that the code has.
+            unset: names of settings that shall be as the code says again; "all": every one.
+
+        Raises:
+            UnknownLambda: no such lambda is registered.
+            InvalidArgument: there is no such setting, or a value breaks its rule.
+        """
+        request = f.SetLambdaRequest(set={name: str(value) for name, value in settings.items()}, unset=unset)
+        setattr(request, "lambda", lambda_name)
+        return LambdaInfo.from_proto(await self._calls.set_lambda(request))
 
 
 def _no_task(task_id: str) -> TaskNotFound:

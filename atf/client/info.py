@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -105,6 +105,8 @@ class LambdaInfo:
     """Tasks by status."""
     queue_depths: Mapping[str, int]
     """Ids waiting, by queue as RQ shows it: "{partition}namespace/name:priority"."""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """What an operator set, before what the code says, by the names of `@app.task`."""
 
     @classmethod
     def from_proto(cls, info: f.LambdaInfo) -> LambdaInfo:
@@ -114,6 +116,7 @@ class LambdaInfo:
             paused=info.paused,
             counts={status: info.counts.get(status.name, 0) for status in Status},
             queue_depths={queue.name: queue.depth for queue in info.queues},
+            overrides=dict(info.overrides),
         )
 
 

@@ -99,6 +99,7 @@ class Client:
     resume_key = blocking(AsyncClient.resume_key)
     skip_key = blocking(AsyncClient.skip_key)
     pause = blocking(AsyncClient.pause)
+    set_lambda = blocking(AsyncClient.set_lambda)
     resume = blocking(AsyncClient.resume)
     schedule_job = blocking(AsyncClient.schedule_job)
     get_job = blocking(AsyncClient.get_job)

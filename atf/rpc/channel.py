@@ -207,6 +207,9 @@ class FrontendStub(Stub):
     async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
         return await self._call("ResumeLambda", request, f.ResumeLambdaReply, timeout)
 
+    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
+        return await self._call("SetLambda", request, f.LambdaInfo, timeout)
+
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         return await self._call("ExplainTask", request, f.ExplainTaskReply, timeout)
 

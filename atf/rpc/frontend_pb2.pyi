@@ -344,7 +344,7 @@ class ListLambdasReply(_message.Message):
     def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaInfo, _Mapping]]] = ...) -> None: ...
 
 class LambdaInfo(_message.Message):
-    __slots__ = ("spec", "paused", "counts", "queues")
+    __slots__ = ("spec", "paused", "counts", "queues", "overrides", "in_force")
     class CountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -352,15 +352,42 @@ class LambdaInfo(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class OverridesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     SPEC_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    OVERRIDES_FIELD_NUMBER: _ClassVar[int]
+    IN_FORCE_FIELD_NUMBER: _ClassVar[int]
     spec: LambdaSpec
     paused: bool
     counts: _containers.ScalarMap[str, int]
     queues: _containers.RepeatedCompositeFieldContainer[QueueInfo]
-    def __init__(self, spec: _Optional[_Union[LambdaSpec, _Mapping]] = ..., paused: bool = ..., counts: _Optional[_Mapping[str, int]] = ..., queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ...) -> None: ...
+    overrides: _containers.ScalarMap[str, str]
+    in_force: LambdaSpec
+    def __init__(self, spec: _Optional[_Union[LambdaSpec, _Mapping]] = ..., paused: bool = ..., counts: _Optional[_Mapping[str, int]] = ..., queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ..., overrides: _Optional[_Mapping[str, str]] = ..., in_force: _Optional[_Union[LambdaSpec, _Mapping]] = ...) -> None: ...
+
+class SetLambdaRequest(_message.Message):
+    __slots__ = ("set", "unset")
+    class SetEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
+    UNSET_FIELD_NUMBER: _ClassVar[int]
+    set: _containers.ScalarMap[str, str]
+    unset: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, set: _Optional[_Mapping[str, str]] = ..., unset: _Optional[_Iterable[str]] = ..., **kwargs) -> None: ...
 
 class QueueInfo(_message.Message):
     __slots__ = ("name", "partition", "priority", "depth", "limit")

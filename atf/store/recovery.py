@@ -171,7 +171,7 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
     )
     await store.register([record])
     if line.overrides:
-        await store.override(line.name, line.overrides)
+        await store.override(line.name, lambda _: line.overrides)
     if line.paused:
         await store.set_paused(line.name, paused=True)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import redis.exceptions as rx
@@ -49,13 +49,21 @@ class Registry(Caller):
             await self._deliver_owed()
         return changed
 
-    async def override(self, name: str, settings: str) -> bool:
-        """Sets, for an operator, what goes before what a lambda's code says; "": nothing. False where there is none of this name."""
+    async def override(self, name: str, change: Callable[[LambdaRecord], str]) -> bool:
+        """Sets, for an operator, what goes before what a lambda's code says. False where there is none of this name.
+
+        Args:
+            name: of the lambda.
+            change: tells from the record as it is now what is set from now on, "name=value name=value"; it may be asked again, where
+                others change the record meanwhile.
+        """
         while True:
             record = (await self.lambdas()).get(name)
             if record is None:
                 return False
-            args: list[Arg] = [_HOME, self.partitions, name, record.spec, base64.b64encode(record.spec), settings]
+            settings = change(record)
+            spec64 = base64.b64encode(record.spec)
+            args: list[Arg] = [_HOME, self.partitions, name, record.spec, spec64, record.overrides, settings]
             if await self._call("override", _HOME, args) == 1:
                 await self._deliver_owed()
                 return True
@@ -71,9 +79,7 @@ class Registry(Caller):
         """Every registered lambda, by name."""
         found = {}
         for name, spec, limit, timeout, paused, *said in await self._call("lambdas", _HOME, []):
-            code, overrides = (
-                each.decode() for each in said or (b"", b"")
-            )  # the functions of an older role say neither
+            code, overrides = (each.decode() for each in said or (b"", b""))  # an older role's functions say neither
             settings = "".join(code.split(" ", 2)[2:])  # behind limit and timeout
             of = (name.decode(), spec, int(limit), int(timeout), paused == b"1", settings, overrides)
             found[of[0]] = LambdaRecord(*of)

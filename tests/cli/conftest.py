@@ -102,6 +102,10 @@ class FakeFrontend:
         self._note(request)
         return f.ResumeLambdaReply()
 
+    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
+        self._note(request)
+        return self.lambdas[0]
+
     async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
         self._note(request)
         found = [each for each in self.keys if request.key in {"", each.key} and (request.key or each.stopped)]

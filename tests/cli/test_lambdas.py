@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from atf.rpc import frontend_pb2 as f
 
 from .conftest import Atf, FakeFrontend
+
+
+def asked(name: str, **fields: Any) -> f.SetLambdaRequest:
+    return f.SetLambdaRequest(**{"lambda": name, **fields})
 
 
 def info(name: str, **counts: int) -> f.LambdaInfo:
@@ -29,6 +35,30 @@ def test_queues(atf: Atf, frontend: FakeFrontend) -> None:
     assert atf("queues").out == "{0}shop/mail:1\tshop/mail\t1\t7\t10000\n"
     assert atf("queues", "shop/mail", "--json").json[0]["depth"] == 7
     assert getattr(frontend.asked[-1], "lambda") == "shop/mail"
+
+
+def test_settings_are_set_unset_and_shown(atf: Atf, frontend: FakeFrontend) -> None:
+    spec = f.LambdaSpec(name="shop/mail", rate=5, shares={2: 0.1}, placement=f.STICKY)
+    holds = f.LambdaSpec(name="shop/mail", rate=7.5, shares={2: 0.1}, placement=f.STICKY, max_running=3)
+    set_by_hand = {"rate": "7.5", "max_running": "3"}
+    frontend.lambdas = [f.LambdaInfo(spec=spec, in_force=holds, overrides=set_by_hand)]
+
+    lines = [line.split(None, 1) for line in atf("lambdas", "show", "shop/mail").out.splitlines()]
+
+    assert lines == [
+        ["name", "shop/mail"],
+        ["rate", "7.5 (set; the code says 5.0)"],
+        ["max_running", "3 (set; the code says nothing)"],
+        ["shares", "{'2': 0.1}"],
+        ["placement", "sticky"],
+    ]
+    shown = atf("lambdas", "set", "shop/mail", "rate=7.5", "owner=a=b", "--json").json
+    assert (shown["set"], shown["settings"]["rate"], shown["code"]["rate"]) == (set_by_hand, 7.5, 5)
+    assert frontend.asked[-1] == asked("shop/mail", set={"rate": "7.5", "owner": "a=b"})
+    atf("lambdas", "unset", "shop/mail", "rate", "all")
+    assert frontend.asked[-1] == asked("shop/mail", unset=["rate", "all"])
+    assert atf("lambdas", "set", "shop/mail", "rate").code == 2
+    assert atf("lambdas", "set", "shop/mail").code == 2
 
 
 def test_pause_and_resume(atf: Atf, frontend: FakeFrontend) -> None:

@@ -136,6 +136,12 @@ async def resume_lambda(world: World) -> None:
     await world.succeed(handles, within=10)
 
 
+async def set_lambda(world: World) -> None:
+    assert (await world.client.set_lambda("f/step", {"queue_limit": 7})).overrides == {"queue_limit": "7"}
+    assert (await world.client.set_lambda("f/step", unset=["all"])).overrides == {}
+    await world.succeed(await world.schedule(2, 0.1))
+
+
 async def explain_task(world: World) -> None:
     (handle,) = await world.schedule(1, delay=60)
     assert (await world.client.explain(handle.id)).task.status is Status.NEW
@@ -248,7 +254,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
     each.__name__: each
     for each in (
         *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
-        *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, explain_task),
+        *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda, explain_task),
         *(list_keys, resume_key, skip_key),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
         *(pause_job, resume_job, run_job_now, preview_schedule, find_dapr_app),

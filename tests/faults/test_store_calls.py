@@ -24,9 +24,7 @@ from .line import Fault
 from .world import PARTITIONS, TIMING, H, World, app, charge, hopeless, of, play, step
 
 VERBS: Final = sorted(
-    path.stem
-    for path in (Path(atf.store.__file__).parent / "lua").glob("*.lua")
-    if f"{path.stem}.lua" not in library.SHARED
+    path.stem for path in (Path(atf.store.__file__).parent / "lua").glob("*.lua") if path.name not in library.SHARED
 )
 
 
@@ -59,6 +57,7 @@ async def _desk_work(world: World) -> None:
     await world.client.retry(letter.id)
     await world.client.pause("f/hopeless")
     await world.client.resume("f/hopeless")
+    await world.client.set_lambda("f/hopeless", {"queue_limit": 5})
     await world.succeed([letter])
     await _stopped_keys(world)
     assert (await world.client.explain(never.id)).task.status is Status.CANCELLED

@@ -121,6 +121,10 @@ class FakeFrontend:
         self.calls.append(["resume", getattr(request, "lambda")])
         return f.ResumeLambdaReply()
 
+    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
+        self.calls.append(["set", getattr(request, "lambda"), *sorted(request.unset)])
+        return f.LambdaInfo(spec=f.LambdaSpec(name="photos/thumbnail"), overrides=request.set)
+
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         task = t.Task(id=request.id, status=t.ENQUEUED)
         return f.ExplainTaskReply(task=task, reason="queued", sentence="it is the first", position=0)

@@ -213,6 +213,9 @@ async def test_lambdas_pause_resume_and_explain(w: World) -> None:
     await w.client.pause("photos/thumbnail")
     await w.client.resume("photos/thumbnail")
     assert w.frontend.calls == [["pause", "photos/thumbnail"], ["resume", "photos/thumbnail"]]
+    changed = await w.client.set_lambda("photos/thumbnail", {"rate": 5}, unset=["burst"])
+    assert changed.overrides == {"rate": "5"}
+    assert w.frontend.calls[-1] == ["set", "photos/thumbnail", "burst"]
     explained = await w.client.explain("0-1")
     assert (explained.reason, explained.position, explained.until) == ("queued", 0, None)
 

@@ -56,7 +56,7 @@ def test_it_is_registered_with_what_it_declares() -> None:
 )
 def test_numbers_that_mean_nothing_are_refused_by_name(name: str, bad: Any) -> None:
     with pytest.raises(atf.InvalidArgument, match=f"lambda photos/bad: {name} "):
-        app.task(**{"name": "bad", "rate": 1, name: bad})(lambda: None)  # type: ignore[arg-type]
+        app.task(**{"name": "bad", "rate": 1, name: bad})(lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,6 @@ def test_other_nonsense_is_refused_with_a_sentence(options: dict[str, Any], says
 
 
 def test_none_is_as_if_it_were_left_out() -> None:
-    made: Any = app.task(name="open", rate=None, pool=None, shares={})(lambda: None)
+    options: dict[str, Any] = {"name": "open", "rate": None, "pool": None, "shares": {}}
+    made = app.task(**options)(lambda: None)
     assert made.spec() == f.LambdaSpec(name="photos/open", options={}, signature="()")

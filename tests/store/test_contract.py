@@ -30,7 +30,7 @@ from .conftest import OpenStore
 from .test_upgrade import whole_life
 from .versions import CURRENT, in_place
 from .watched import watched
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, Clock, World, dump, held
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, Clock, World, dump, held, to
 
 VERBS: Final = {
     entry.name[:-4]
@@ -114,8 +114,8 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await world.jobs()
     await world.firsts()
     await world.stops()
-    await store.override(LAMBDA, "limit=7 running=6")
-    await store.override(LAMBDA, "")
+    await store.override(LAMBDA, to("limit=7 running=6"))
+    await store.override(LAMBDA, to(""))
     await told.end()
     return told
 
@@ -127,7 +127,7 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
     names = [f"t{number}" for number in range(12)]
     tokens: list[Held] = [Held("0-t0", 1, "nobody's")]
     await store.register([LambdaRecord(LAMBDA, b"x", 5, ENQUEUE_TIMEOUT_US, paused=False, settings="running=5")])
-    await store.override(LAMBDA, "limit=5 running=6")
+    await store.override(LAMBDA, to("limit=5 running=6"))
 
     def some() -> list[str]:
         return [f"{chance.randrange(2)}-{name}" for name in chance.sample(names, chance.randrange(1, 5))]

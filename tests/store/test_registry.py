@@ -13,7 +13,7 @@ from atf.store.types import LambdaRecord, OutboxRecord
 from atf.task import US
 
 from .conftest import OpenStore
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, dump
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, dump, to
 
 
 def record(spec: bytes = b"spec \x00\xff", queue_limit: int = 7, paused: bool = False) -> LambdaRecord:
@@ -149,7 +149,7 @@ async def test_many_lambdas_over_many_partitions(open_store: OpenStore, clock: C
 async def test_what_an_operator_sets_goes_before_what_the_code_says(world: World) -> None:
     await world.store.register([record()._replace(settings="burst=9 rate=5")])
     assert (await in_partition(world, 1))["door"] == "burst=9 rate=5"
-    assert await world.store.override(LAMBDA, "limit=3 rate=7.5")
+    assert await world.store.override(LAMBDA, to("limit=3 rate=7.5"))
     for partition in range(2):
         stored = await in_partition(world, partition)
         assert (stored["limit"], stored["timeout"], stored["door"]) == ("3", "10000000", "burst=9 rate=7.5")
@@ -164,14 +164,14 @@ async def test_what_an_operator_sets_goes_before_what_the_code_says(world: World
 async def test_nothing_set_is_as_the_code_says(world: World) -> None:
     await world.store.register([record()])
     before = await in_partition(world, 0), await in_partition(world, 1)
-    await world.store.override(LAMBDA, "limit=3 rate=7")
-    await world.store.override(LAMBDA, "")
+    await world.store.override(LAMBDA, to("limit=3 rate=7"))
+    await world.store.override(LAMBDA, to(""))
     after = await in_partition(world, 0), await in_partition(world, 1)
     assert [each | {"rv": ""} for each in after] == [each | {"rv": ""} for each in before]
 
 
 async def test_nobody_overrides_a_lambda_that_is_not_there(world: World) -> None:
-    assert not await world.store.override("shop/none", "limit=3")
+    assert not await world.store.override("shop/none", to("limit=3"))
 
 
 async def test_a_lambda_that_is_registered_anew_meanwhile_is_overridden_as_it_is_then(
@@ -186,7 +186,7 @@ async def test_a_lambda_that_is_registered_anew_meanwhile_is_overridden_as_it_is
         return answers.pop() if answers else await read()
 
     monkeypatch.setattr(world.store, "lambdas", lambdas)
-    assert await world.store.override(LAMBDA, "limit=3")
+    assert await world.store.override(LAMBDA, to("limit=3"))
     for partition in range(2):
         stored = await in_partition(world, partition)
         assert (stored["spec"], stored["limit"]) == ("new", "3")
@@ -196,5 +196,5 @@ async def test_a_raised_limit_is_looked_at_at_once(world: World) -> None:
     await world.store.register([record(queue_limit=1)])
     await world.schedule("a", "b")
     assert await world.passes() == (1, 0, 0)
-    await world.store.override(LAMBDA, "limit=2")
+    await world.store.override(LAMBDA, to("limit=2"))
     assert await world.passes() == (1, 0, 0)

@@ -166,6 +166,12 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.ListLambdas": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
     "Frontend.PauseLambda": {("lambda",): _LAMBDA},
     "Frontend.ResumeLambda": {("lambda",): _LAMBDA},
+    "Frontend.SetLambda": {
+        ("lambda",): _LAMBDA,
+        ("set", "key"): Rule(lambda _: INVALID, "setting"),
+        ("set", "value"): Rule(lambda text: OK if re.fullmatch(_NAME, text) else INVALID, "pool"),
+        ("unset",): Rule(lambda _: INVALID, "setting"),
+    },
     "Frontend.ExplainTask": {("id",): _STORED},
     "Frontend.ListKeys": {
         ("lambda",): _LAMBDA,

@@ -122,7 +122,7 @@ BOUNDS = {
     "an affinity key": Bound("Schedule", lambda w, n: schedule("a", affinity_key="x" * n), 0, 64, "affinity_key"),
     "an owner": Bound("RegisterLambdas", lambda w, n: _spec(owner="ä" * n), 0, MAX_OWNER_CHARS, "owner"),
     "a runbook": Bound("RegisterLambdas", lambda w, n: _spec(runbook="ä" * n), 0, MAX_RUNBOOK_CHARS, "runbook"),
-    "a rate": Bound("RegisterLambdas", lambda w, n: _spec(rate=n), 0, MAX_RATE, "rate"),
+    "a rate": Bound("RegisterLambdas", lambda w, n: _spec(rate=n, burst=0), 0, MAX_RATE, "rate"),
     "a burst": Bound("RegisterLambdas", lambda w, n: _spec(burst=n), 0, MAX_BURST, "burst"),
     "pending": Bound("RegisterLambdas", lambda w, n: _spec(max_pending=n), 0, MAX_PENDING, "max_pending"),
     "running": Bound("RegisterLambdas", lambda w, n: _spec(max_running=n), 0, MAX_AT_ONCE, "max_running"),

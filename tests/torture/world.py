@@ -262,6 +262,10 @@ class _Valid:
         return f.ResumeLambdaRequest(**{"lambda": LAMBDA})
 
     @staticmethod
+    def Frontend_SetLambda(w: World) -> Message:  # noqa: N802
+        return f.SetLambdaRequest(**{"lambda": LAMBDA}, set={"pool": "gpu"}, unset=["owner"])
+
+    @staticmethod
     def Frontend_ExplainTask(w: World) -> Message:  # noqa: N802
         return f.ExplainTaskRequest(id=w.new)
 

@@ -322,13 +322,15 @@ local function put_settings(P, name, limit, timeout, door, version, now)
   if known[1] and (known[1] ~= limit or known[2] ~= timeout or (known[3] or '') ~= door) then visit_lambda(P, name, now) end
 end
 
+local NOT_OF_THE_DOOR = {limit = true, timeout = true, owner = true, runbook = true}
+
 -- Writes what holds of a lambda in its home partition, and owes it to the others: what an operator set (`set`) goes before what
--- the code says (`code`).
+-- the code says (`code`), "-" lifts that.
 local function write_settings(P, name, spec64, code, set, home, partitions, now)
   local holds_now, names, door = settings_of(code), {}, {}
   for each, value in pairs(settings_of(set)) do holds_now[each] = value end
-  for each in pairs(holds_now) do
-    if each ~= 'limit' and each ~= 'timeout' then names[#names + 1] = each end
+  for each, value in pairs(holds_now) do
+    if value ~= '-' and not NOT_OF_THE_DOOR[each] then names[#names + 1] = each end
   end
   table.sort(names)
   for i, each in ipairs(names) do door[i] = each .. '=' .. holds_now[each] end
