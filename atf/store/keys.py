@@ -14,6 +14,7 @@ class KeySpec(NamedTuple):
     """One kind of key."""
 
     pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>; <key> "lambda:key", or of an older release "key"
+    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <key> ordering key, <job>, <pool>
     type: str
     meaning: str
 
@@ -66,6 +67,13 @@ KEYS: Final = (
     KeySpec("atf:{p}:jobnames", "zset", "names of the jobs that have not ended, by name"),
     KeySpec("atf:{p}:firsts", "hash", "key of first_time, <namespace>/<key> -> the task that asked for it first"),
     KeySpec("atf:{p}:firsts:expiry", "zset", "key of first_time -> expiry"),
+    KeySpec("atf:{p}:pools", "set", "names of the pools that have cores; at home"),
+    KeySpec(
+        "atf:{p}:c:<pool>",
+        "hash",
+        "a pool's cores: version, state, groups of executors, the version at which these were dealt, membership, and to which they were",
+    ),
+    KeySpec("atf:{p}:c:<pool>:members", "zset", "executor of a pool -> until when it is one unless it is named again"),
     KeySpec("rq:queue:{p}<queue>", "list", "the queue itself, in RQ's layout: ids of ENQUEUED tasks"),
     KeySpec("rq:queues", "set", "keys of the queues, RQ's registry; the only key without a tag"),
 )

@@ -21,6 +21,7 @@ from . import keys, library, server
 from .adding import Adding
 from .batches import by_partition
 from .bells import Bell, listen
+from .capacity import Capacity
 from .claims import Claims
 from .connection import Arg, Link
 from .findings import Finding
@@ -39,6 +40,7 @@ from .types import (
 
 
 class Store(Adding, Claims, Jobs, Ordering, Reading, Registry):
+class Store(Adding, Capacity, Claims, Jobs, Reading, Registry):
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:

@@ -29,6 +29,7 @@ _PARTS = {
     "<STATUS>": "|".join(status.name for status in Status).join("()"),
     "<key>": rf"(?:{_NAME}/{_NAME}:)?{_NAME}",
     "<job>": rf"{_NAME}/.{{1,255}}",
+    "<pool>": r"[A-Za-z0-9._-]{0,64}",
 }
 
 
@@ -79,6 +80,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.jobs()
     await world.firsts()
     await world.stops()
+    await world.cores()
     await look()
     world.clock.advance(60)
     await world.pop()

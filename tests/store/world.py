@@ -339,6 +339,18 @@ class World:
         """The ids that stand in a queue, front first."""
         return (await dump(self.store)).list(f"rq:queue:{keys.rq_name(partition, queue)}")
 
+    async def cores(self) -> None:
+        """A pool with cores and members, and one that has none any more."""
+        for pool in ("gpu", ""):
+            version = await self.store.set_cores(pool, 0, b"state", deal_anew=True)
+            found = await self.store.cores(pool, here=["executor-1", "executor-2"], stay_us=60 * US)
+            assert found is not None
+            await self.store.set_cores(pool, version, b"dealt", ([found.to_deal or []], found.membership))
+        version = (await self.store.cores("")).version  # type: ignore[union-attr]
+        await self.store.set_cores("", version, b"")
+        await self.store.waiting(0, [LAMBDA])
+        await self.store.pools()
+
     async def first(self, task_id: str, key: str = "charge", seconds: float = 60, namespace: str = "shop") -> bool:
         """Whether a task is the first that asks for a key."""
         (first,) = await self.store.first_time([FirstTime(task_id, namespace, key, round(seconds * US))])

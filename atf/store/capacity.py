@@ -1,0 +1,124 @@
+"""The cores of pools: one record a pool, which is replaced only by who has read it as it is; and what lambdas wait for executors.
+
+All pools are in the home partition of the registry. What a record says is atf/cores.py's matter: it is text here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from atf.task import MAX_BATCH
+
+from .base import Caller
+from .connection import Arg
+
+_HOME: Final = 0
+_JSON: Final = msgspec.json.Encoder()
+
+
+class Waiting:
+    """What a partition says of a lambda; the numbers are those of the function."""
+
+    NOTHING: Final = 0
+    TAKEN: Final = 1  # all that it has are with controllers or executors
+    QUEUED: Final = 2
+    UNKNOWN: Final = 3
+
+
+class CoresRecord(NamedTuple):
+    """The cores of a pool, and its members."""
+
+    now_us: int  # the store's TIME
+    version: int
+    state: bytes  # b"": that of the version that is known
+    deal: int
+    groups: list[list[str]] | None  # None: those of the deal that is known
+    membership: int  # grows with each change of the members
+    to_deal: list[str] | None  # the members, where the groups are of others or were dealt for another number of cores
+
+
+class CoresKnown(NamedTuple):
+    """What the caller of `cores` has read before."""
+
+    version: int = 0
+    deal: int = 0
+
+
+class Capacity(Caller):
+    """The verbs of Store about cores."""
+
+    async def cores(
+        self,
+        pool: str,
+        known: CoresKnown = CoresKnown(),
+        *,
+        here: Sequence[str] = (),
+        gone: Sequence[str] = (),
+        stay_us: int = 1,
+    ) -> CoresRecord | None:
+        """Reads a pool's cores, and notes which executors are its members.
+
+        Args:
+            pool: its name.
+            known: what need not be told again.
+            here: members.
+            gone: they are none any more.
+            stay_us: how long those that are here stay, unless they are named again.
+
+        Returns:
+            None where no cores are set for the pool.
+        """
+        names = [*((each, True) for each in here), *((each, False) for each in gone)]
+        for start in range(0, max(len(names), 1), MAX_BATCH):
+            some = names[start : start + MAX_BATCH]
+            args: list[Arg] = [pool, known.version, known.deal, stay_us, sum(is_here for _, is_here in some)]
+            reply = await self._call("cores", _HOME, [*args, *(name for name, _ in some)])
+            if not reply:
+                return None
+        now, version, state, deal, groups, membership, stale, to_deal = reply
+        return CoresRecord(
+            int(now),
+            int(version),
+            bytes(state),
+            int(deal),
+            msgspec.json.decode(groups, type=list[list[str]]) if groups else None,
+            int(membership),
+            [each.decode() for each in to_deal] if stale else None,
+        )
+
+    async def set_cores(
+        self,
+        pool: str,
+        version: int,
+        state: bytes,
+        dealt: tuple[Sequence[Sequence[str]], int] | None = None,
+        *,
+        deal_anew: bool = False,
+    ) -> int:
+        """Replaces a pool's record.
+
+        Args:
+            pool: its name.
+            version: that was read; 0: there was none.
+            state: what it says from now on; b"": no cores are set any more.
+            dealt: groups, where they were dealt anew, and the membership that they were dealt to.
+            deal_anew: somebody has to deal them.
+
+        Returns:
+            its version now; 0: somebody else has written it meanwhile, and nothing was changed.
+        """
+        groups, membership = (
+            ("", "-1" if deal_anew else "") if dealt is None else (_JSON.encode(dealt[0]), str(dealt[1]))
+        )
+        return int(await self._call("set_cores", _HOME, [pool, version, state, groups, membership]))
+
+    async def pools(self) -> list[str]:
+        """The names of the pools that have cores."""
+        return sorted(name.decode() for name in await self._call("pools", _HOME, []))
+
+    async def waiting(self, partition: int, lambdas: Sequence[str]) -> list[int]:
+        """What a partition has for executors, of each of at most 256 lambdas: see Waiting."""
+        return list(await self._call("waiting", partition, list(lambdas)))

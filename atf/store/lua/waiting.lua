@@ -1,0 +1,27 @@
+-- waiting: which lambdas have tasks for executors in this partition
+-- KEYS[1]  the partition's record
+-- ARGV     now, then names of lambdas
+-- RETURNS  per lambda: 0 it has none, 1 all that it has are with controllers or executors, 2 some wait in its queues, 3 no such lambda
+--
+-- What a paused lambda has in its queues waits for nobody.
+register('waiting', {'no-writes'}, function(keys, args)
+  local P, answer = keys[1], {}
+  for i = 2, #args do
+    local name, lists, taken = args[i], {}, {}
+    for priority = 0, MAX_PRIORITY do
+      local queue = name .. ':' .. priority
+      lists[#lists + 1] = list_key(P, queue)
+      for _, status in ipairs({'ENQUEUED', 'CLAIMED', 'PROCESSING'}) do taken[#taken + 1] = live_key(P, queue, status) end
+    end
+    local found = 0
+    if redis.call('EXISTS', lambda_key(P, name)) == 0 then
+      found = 3
+    elseif redis.call('EXISTS', unpack(lists)) > 0 and redis.call('HGET', lambda_key(P, name), 'paused') ~= '1' then
+      found = 2
+    elseif redis.call('EXISTS', unpack(taken)) > 0 then
+      found = 1
+    end
+    answer[#answer + 1] = found
+  end
+  return answer
+end)
