@@ -23,6 +23,7 @@ from atf.store.types import LambdaRecord, QueueDepth
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, US, Status, check_lambda
 
 from . import view
+from .capacity import Capacity
 from .explain import explain
 from .jobs import Jobs
 from .keys import Keys
@@ -50,6 +51,7 @@ class FrontendService:
         self._scheduling = Scheduling(store, self._lambdas, runtime, settings.max_attempts_cap)
         self._jobs = Jobs(store, self._lambdas, self._scheduling, settings.max_attempts_cap)
         self._keys = Keys(store)
+        self._capacity = Capacity(store, self._lambdas, runtime)
         self._waiting = Waiting(store, runtime)
         self._dapr_apps = settings.dapr_apps
 
@@ -269,6 +271,22 @@ class FrontendService:
         _log.info("set_lambda", name=name, set=dict(request.set), unset=list(request.unset))
         (info,) = (await self.list_lambdas(f.ListLambdasRequest(**{"lambda": name}))).lambdas
         return info
+
+    # --- cores of pools -----------------------------------------------------------------------------------------------
+
+    async def set_capacity(self, request: f.SetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
+        """Sets the cores of a pool."""
+        return await self._capacity.set(request)
+
+    async def get_capacity(self, request: f.GetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
+        """The cores of a pool, and who has them."""
+        return await self._capacity.get(request.pool)
+
+    async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
+        """The pools that have cores."""
+        return f.ListCapacityReply(pools=await self._store.pools())
+
+    # ------------------------------------------------------------------------------------------------------------------
 
     async def _set_paused(self, name: str, *, paused: bool) -> None:
         await self._known(name)

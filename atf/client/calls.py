@@ -164,6 +164,15 @@ class Calls:
     async def skip_key(self, request: f.SkipKeyRequest) -> f.SkipKeyReply:
         return await self._repeat(lambda timeout: self._connected().skip_key(request, timeout=timeout))
 
+    async def set_capacity(self, request: f.SetCapacityRequest) -> f.Capacity:
+        return await self._repeat(lambda timeout: self._connected().set_capacity(request, timeout=timeout))
+
+    async def get_capacity(self, request: f.GetCapacityRequest) -> f.Capacity:
+        return await self._repeat(lambda timeout: self._connected().get_capacity(request, timeout=timeout))
+
+    async def list_capacity(self, request: f.ListCapacityRequest) -> f.ListCapacityReply:
+        return await self._repeat(lambda timeout: self._connected().list_capacity(request, timeout=timeout))
+
     async def get_job(self, request: f.GetJobRequest) -> j.Job:
         return await self._repeat(lambda timeout: self._connected().get_job(request, timeout=timeout))
 

@@ -222,6 +222,15 @@ class FrontendStub(Stub):
     async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
         return await self._call("SkipKey", request, f.SkipKeyReply, timeout)
 
+    async def set_capacity(self, request: f.SetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
+        return await self._call("SetCapacity", request, f.Capacity, timeout)
+
+    async def get_capacity(self, request: f.GetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
+        return await self._call("GetCapacity", request, f.Capacity, timeout)
+
+    async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
+        return await self._call("ListCapacity", request, f.ListCapacityReply, timeout)
+
     async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
         return await self._call("ScheduleJob", request, j.Job, timeout)
 

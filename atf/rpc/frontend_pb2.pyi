@@ -14,9 +14,18 @@ class Placement(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ANY: _ClassVar[Placement]
     STICKY: _ClassVar[Placement]
     SPREAD: _ClassVar[Placement]
+
+class CoreState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FREE: _ClassVar[CoreState]
+    SCHEDULED: _ClassVar[CoreState]
+    OCCUPIED: _ClassVar[CoreState]
 ANY: Placement
 STICKY: Placement
 SPREAD: Placement
+FREE: CoreState
+SCHEDULED: CoreState
+OCCUPIED: CoreState
 
 class ScheduleJobRequest(_message.Message):
     __slots__ = ("job", "overwrite", "request_id")
@@ -527,3 +536,131 @@ class FindDaprAppReply(_message.Message):
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     address: str
     def __init__(self, address: _Optional[str] = ...) -> None: ...
+
+class SetCapacityRequest(_message.Message):
+    __slots__ = ("pool", "cores", "reserve", "lookahead", "max_retries", "hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us")
+    class ReserveEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    CORES_FIELD_NUMBER: _ClassVar[int]
+    RESERVE_FIELD_NUMBER: _ClassVar[int]
+    LOOKAHEAD_FIELD_NUMBER: _ClassVar[int]
+    MAX_RETRIES_FIELD_NUMBER: _ClassVar[int]
+    HAND_OVER_US_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    MULTIPLEXED_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    ROTATION_US_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    cores: int
+    reserve: _containers.ScalarMap[str, int]
+    lookahead: int
+    max_retries: int
+    hand_over_us: int
+    reserved_timeout_us: int
+    multiplexed_timeout_us: int
+    rotation_us: int
+    def __init__(self, pool: _Optional[str] = ..., cores: _Optional[int] = ..., reserve: _Optional[_Mapping[str, int]] = ..., lookahead: _Optional[int] = ..., max_retries: _Optional[int] = ..., hand_over_us: _Optional[int] = ..., reserved_timeout_us: _Optional[int] = ..., multiplexed_timeout_us: _Optional[int] = ..., rotation_us: _Optional[int] = ...) -> None: ...
+
+class GetCapacityRequest(_message.Message):
+    __slots__ = ("pool",)
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    def __init__(self, pool: _Optional[str] = ...) -> None: ...
+
+class ListCapacityRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListCapacityReply(_message.Message):
+    __slots__ = ("pools",)
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    pools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, pools: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Capacity(_message.Message):
+    __slots__ = ("pool", "cores", "groups", "queue", "beyond", "reserved", "lookahead", "max_retries", "hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us", "rotation", "rotated_at_us", "next_rotation_at_us", "now_us", "dropped", "timed_out")
+    class ReservedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    CORES_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    BEYOND_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_FIELD_NUMBER: _ClassVar[int]
+    LOOKAHEAD_FIELD_NUMBER: _ClassVar[int]
+    MAX_RETRIES_FIELD_NUMBER: _ClassVar[int]
+    HAND_OVER_US_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    MULTIPLEXED_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    ROTATION_US_FIELD_NUMBER: _ClassVar[int]
+    ROTATION_FIELD_NUMBER: _ClassVar[int]
+    ROTATED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    NEXT_ROTATION_AT_US_FIELD_NUMBER: _ClassVar[int]
+    NOW_US_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    cores: _containers.RepeatedCompositeFieldContainer[Core]
+    groups: _containers.RepeatedCompositeFieldContainer[CoreGroup]
+    queue: _containers.RepeatedCompositeFieldContainer[CoreClaim]
+    beyond: _containers.RepeatedCompositeFieldContainer[CoreClaim]
+    reserved: _containers.ScalarMap[str, int]
+    lookahead: int
+    max_retries: int
+    hand_over_us: int
+    reserved_timeout_us: int
+    multiplexed_timeout_us: int
+    rotation_us: int
+    rotation: int
+    rotated_at_us: int
+    next_rotation_at_us: int
+    now_us: int
+    dropped: int
+    timed_out: int
+    def __init__(self, pool: _Optional[str] = ..., cores: _Optional[_Iterable[_Union[Core, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CoreGroup, _Mapping]]] = ..., queue: _Optional[_Iterable[_Union[CoreClaim, _Mapping]]] = ..., beyond: _Optional[_Iterable[_Union[CoreClaim, _Mapping]]] = ..., reserved: _Optional[_Mapping[str, int]] = ..., lookahead: _Optional[int] = ..., max_retries: _Optional[int] = ..., hand_over_us: _Optional[int] = ..., reserved_timeout_us: _Optional[int] = ..., multiplexed_timeout_us: _Optional[int] = ..., rotation_us: _Optional[int] = ..., rotation: _Optional[int] = ..., rotated_at_us: _Optional[int] = ..., next_rotation_at_us: _Optional[int] = ..., now_us: _Optional[int] = ..., dropped: _Optional[int] = ..., timed_out: _Optional[int] = ...) -> None: ...
+
+class Core(_message.Message):
+    __slots__ = ("state", "reserved", "group", "since_us", "until_us", "retries", "next_up_on_available", "next_up_on_time_out")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SINCE_US_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_US_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_UP_ON_AVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_UP_ON_TIME_OUT_FIELD_NUMBER: _ClassVar[int]
+    state: CoreState
+    reserved: bool
+    group: int
+    since_us: int
+    until_us: int
+    retries: int
+    next_up_on_available: str
+    next_up_on_time_out: str
+    def __init__(self, state: _Optional[_Union[CoreState, str]] = ..., reserved: bool = ..., group: _Optional[int] = ..., since_us: _Optional[int] = ..., until_us: _Optional[int] = ..., retries: _Optional[int] = ..., next_up_on_available: _Optional[str] = ..., next_up_on_time_out: _Optional[str] = ..., **kwargs) -> None: ...
+
+class CoreGroup(_message.Message):
+    __slots__ = ("executors",)
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    executors: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, executors: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CoreClaim(_message.Message):
+    __slots__ = ("core", "retries")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    CORE_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
+    core: int
+    retries: int
+    def __init__(self, core: _Optional[int] = ..., retries: _Optional[int] = ..., **kwargs) -> None: ...

@@ -6,7 +6,7 @@ All pools are in the home partition of the registry. What a record says is atf/c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -47,13 +47,16 @@ class CoresKnown(NamedTuple):
     deal: int = 0
 
 
+NOTHING_KNOWN: Final = CoresKnown()
+
+
 class Capacity(Caller):
     """The verbs of Store about cores."""
 
     async def cores(
         self,
         pool: str,
-        known: CoresKnown = CoresKnown(),
+        known: CoresKnown = NOTHING_KNOWN,
         *,
         here: Sequence[str] = (),
         gone: Sequence[str] = (),
@@ -72,6 +75,7 @@ class Capacity(Caller):
             None where no cores are set for the pool.
         """
         names = [*((each, True) for each in here), *((each, False) for each in gone)]
+        reply: Any = None
         for start in range(0, max(len(names), 1), MAX_BATCH):
             some = names[start : start + MAX_BATCH]
             args: list[Arg] = [pool, known.version, known.deal, stay_us, sum(is_here for _, is_here in some)]

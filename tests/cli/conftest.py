@@ -34,6 +34,7 @@ class FakeFrontend:
         self.tasks: dict[str, t.Task] = {}
         self.lambdas: list[f.LambdaInfo] = []
         self.keys: list[f.KeyInfo] = []
+        self.capacity = f.Capacity()
         self.asked: list[Any] = []
         self.addresses: list[str] = []
         self.fails: AtfError | None = None
@@ -120,6 +121,18 @@ class FakeFrontend:
     async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
         self._note(request)
         return f.SkipKeyReply(task_id=request.task_id)
+
+    async def set_capacity(self, request: f.SetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
+        self._note(request)
+        return self.capacity
+
+    async def get_capacity(self, request: f.GetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
+        self._note(request)
+        return self.capacity
+
+    async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
+        self._note(request)
+        return f.ListCapacityReply(pools=["", "gpu"])
 
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         self._note(request)

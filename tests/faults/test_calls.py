@@ -175,6 +175,23 @@ async def skip_key(world: World) -> None:
     assert (len(of(first)), len(of(second))) == (1, 1)
 
 
+async def set_capacity(world: World) -> None:
+    found = await world.client.set_capacity("gpu", cores=3, reserve={"f/step": 1})
+    assert [each.lambda_name for each in found.cores] == ["f/step", "", ""]
+    assert await world.client.pools_with_cores() == ["gpu"]
+
+
+async def get_capacity(world: World) -> None:
+    await world.client.set_capacity("gpu", cores=3)
+    assert len((await world.client.capacity("gpu")).cores) == 3
+
+
+async def list_capacity(world: World) -> None:
+    await world.client.set_capacity("gpu", cores=3)
+    await world.client.set_capacity("gpu", cores=0)
+    assert await world.client.pools_with_cores() == []
+
+
 async def _job(world: World, schedule: str = "@every 1h") -> None:
     await world.client.schedule_job("f/job", step.prepare(0.1), schedule)
 
@@ -256,6 +273,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
         *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda, explain_task),
         *(list_keys, resume_key, skip_key),
+        *(set_capacity, get_capacity, list_capacity),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
         *(pause_job, resume_job, run_job_now, preview_schedule, find_dapr_app),
     )

@@ -64,6 +64,17 @@ async def _desk_work(world: World) -> None:
     assert [each.id for each in await world.client.list("f/step", Status.CANCELLED)] == [never.id]
     assert {each.name for each in await world.client.lambdas()} == set(app.lambdas)
     await _jobs(world)
+    await _cores(world)
+
+
+async def _cores(world: World) -> None:
+    """Tasks run under cores, and after they are gone."""
+    await world.client.set_capacity(cores=2, reserve={"f/charge": 1})
+    assert await world.client.pools_with_cores() == [""]
+    await world.succeed(await world.schedule(3))
+    store = await world.open_store()
+    await world.sure(lambda: store.waiting(0, ["f/step"]))
+    await world.client.set_capacity(cores=0)
 
 
 async def _stopped_keys(world: World) -> None:

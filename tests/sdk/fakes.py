@@ -29,6 +29,7 @@ class FakeFrontend:
     """The next ScheduleMany is carried out, but its answer never comes."""
     calls: list[list[str]] = field(default_factory=list)
     """The ids in each ScheduleMany, the names in each ScheduleJobs."""
+    capacity: f.SetCapacityRequest | None = None
     requests: dict[str, f.ScheduleRequest] = field(default_factory=dict)
     """By stored id."""
     refused: dict[str, f.Error] = field(default_factory=dict)
@@ -125,9 +126,31 @@ class FakeFrontend:
         self.calls.append(["set", getattr(request, "lambda"), *sorted(request.unset)])
         return f.LambdaInfo(spec=f.LambdaSpec(name="photos/thumbnail"), overrides=request.set)
 
+    async def set_capacity(self, request: f.SetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
+        self.capacity = request
+        return await self.get_capacity(f.GetCapacityRequest(pool=request.pool))
+
+    async def get_capacity(self, request: f.GetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
+        core = f.Core(state=f.OCCUPIED, **_of("photos/thumbnail"), reserved=True, until_us=7)
+        return f.Capacity(
+            pool=request.pool,
+            cores=[core],
+            groups=[f.CoreGroup(executors=["e1"])],
+            queue=[f.CoreClaim(**_of("shop/mail"), core=0)],
+            rotation=3,
+        )
+
+    async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
+        return f.ListCapacityReply(pools=["", "gpu"])
+
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         task = t.Task(id=request.id, status=t.ENQUEUED)
         return f.ExplainTaskReply(task=task, reason="queued", sentence="it is the first", position=0)
+
+
+def _of(name: str) -> dict[str, Any]:
+    """The field whose name is a keyword."""
+    return {"lambda": name}
 
 
 def faked(frontend: FakeFrontend) -> Frontend:

@@ -226,3 +226,19 @@ def test_the_address_is_the_argument_else_the_environments_else_the_default(monk
     monkeypatch.setenv("ATF_FRONTEND", "tasks:1")
     assert atf.Client().address == "tasks:1"
     assert atf.Client("here:2").address == "here:2"
+
+
+@virtual(world)
+async def test_cores_of_a_pool_are_set_and_seen(w: World) -> None:
+    found = await w.client.set_capacity("gpu", cores=2, reserve={"photos/thumbnail": 1}, rotation=0.5, max_retries=0)
+    sent = f.SetCapacityRequest(
+        pool="gpu", cores=2, reserve={"photos/thumbnail": 1}, rotation_us=500_000, max_retries=0
+    )
+    assert w.frontend.capacity == sent
+    assert (found.cores[0].state, found.cores[0].lambda_name, found.groups) == (
+        "occupied",
+        "photos/thumbnail",
+        [["e1"]],
+    )
+    assert (await w.client.capacity("gpu")).queue == [("shop/mail", 0)]
+    assert await w.client.pools_with_cores() == ["", "gpu"]

@@ -165,6 +165,12 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     },
     "Frontend.ListLambdas": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
     "Frontend.PauseLambda": {("lambda",): _LAMBDA},
+    "Frontend.SetCapacity": {
+        ("pool",): Rule(_must(rf"|{_NAME}"), "pool"),
+        ("reserve", "key"): _LAMBDA,
+    },
+    "Frontend.ListCapacity": {},
+    "Frontend.GetCapacity": {("pool",): Rule(_must(rf"|{_NAME}", NOT_FOUND), "pool")},
     "Frontend.ResumeLambda": {("lambda",): _LAMBDA},
     "Frontend.SetLambda": {
         ("lambda",): _LAMBDA,

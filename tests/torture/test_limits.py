@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.message import Message
 
 from atf.controller.service import MAX_ACK, MAX_LAMBDAS, MAX_WAIT_US
+from atf.cores import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TIME_US
 from atf.frontend.scheduling import MAX_REQUESTS
 from atf.frontend.validate import MAX_QUEUE_LIMIT, MAX_REGISTERED_AT_ONCE, MAX_SIGNATURE_CHARS
 from atf.isolation import MAX_AT_ONCE, MAX_BURST, MAX_OWNER_CHARS, MAX_PENDING, MAX_RATE, MAX_RUNBOOK_CHARS, MAX_VERSION
@@ -75,6 +76,14 @@ def _page(**fields: Any) -> Message:
     return f.ListTasksRequest(**{"lambda": LAMBDA, **fields})
 
 
+def _cores(**fields: Any) -> Message:
+    return f.SetCapacityRequest(**{"pool": "cpu", **fields})
+
+
+def _time(name: str) -> Bound:
+    return Bound("SetCapacity", lambda _, n: _cores(**{name: n}), MIN_TIME_US, MAX_TIME_US, name)
+
+
 def _hold(count: int) -> list[h.HeldClaim]:
     return [h.HeldClaim(claim=_ref(each)) for each in range(count)]
 
@@ -131,6 +140,14 @@ BOUNDS = {
     "a pool": Bound("RegisterLambdas", lambda w, n: _spec(pool="x" * n), 0, 64, "pool"),
     "a placement": Bound("RegisterLambdas", lambda w, n: _spec(placement=n), 0, 2, "placement"),
     "a version": Bound("RegisterLambdas", lambda w, n: _spec(version=n), 0, MAX_VERSION, "version"),
+    "cores": Bound("SetCapacity", lambda w, n: _cores(cores=n), 0, MAX_CORES, "cores"),
+    "a reservation": Bound("SetCapacity", lambda w, n: _cores(cores=64, reserve={LAMBDA: n}), 0, 63, "cores"),
+    "a lookahead": Bound("SetCapacity", lambda w, n: _cores(lookahead=n), 1, MAX_LOOKAHEAD, "lookahead"),
+    "retries": Bound("SetCapacity", lambda w, n: _cores(max_retries=n), 0, MAX_RETRIES, "max_retries"),
+    **{
+        f"a time: {name}": _time(name)
+        for name in ("hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us")
+    },
     "ids to wait for": Bound(
         "WaitTasks", lambda w, n: f.WaitTasksRequest(ids=[w.new] * n, timeout_us=1), 1, MAX_BATCH, "ids"
     ),

@@ -119,6 +119,7 @@ class World:
         await self.answer("Frontend.ScheduleJob", f.ScheduleJobRequest(job=full_job(JOB)))
         await self.answer("Dapr.ScheduleJob", d.ScheduleJobRequest(job=dapr_job("nightly")))
         await self.answer("Scheduler.ScheduleJob", reminder("nightly"))
+        await self.answer("Frontend.SetCapacity", f.SetCapacityRequest(pool="cpu", cores=2))
         running = (await self.answer("Frontend.Schedule", schedule("running"))).id
         for partition in range(self.store.partitions):
             await self.store.enqueue(partition, 0)
@@ -280,6 +281,27 @@ class _Valid:
     @staticmethod
     def Frontend_SkipKey(w: World) -> Message:  # noqa: N802
         return f.SkipKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a")
+
+    def Frontend_SetCapacity(w: World) -> Message:  # noqa: N802
+        return f.SetCapacityRequest(
+            pool="gpu",
+            cores=4,
+            reserve={LAMBDA: 1},
+            lookahead=2,
+            max_retries=1,
+            hand_over_us=1_000_000,
+            reserved_timeout_us=2_000_000,
+            multiplexed_timeout_us=3_000_000,
+            rotation_us=4_000_000,
+        )
+
+    @staticmethod
+    def Frontend_GetCapacity(w: World) -> Message:  # noqa: N802
+        return f.GetCapacityRequest(pool="cpu")
+
+    @staticmethod
+    def Frontend_ListCapacity(w: World) -> Message:  # noqa: N802
+        return f.ListCapacityRequest()
 
     @staticmethod
     def Frontend_ScheduleJob(w: World) -> Message:  # noqa: N802

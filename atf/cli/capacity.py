@@ -1,0 +1,172 @@
+"""Commands on the cores of worker pools: capacity (set, show, ls)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from atf.rpc import frontend_pb2 as f
+from atf.task import US
+from atf.visible import one_line
+
+from .options import as_json, duration, frontend_flag
+from .output import print_json, print_table
+from .remote import ask
+
+DEFAULT: Final = "default"
+"""How the pool that has no name is called here."""
+
+
+@click.group()
+def capacity() -> None:
+    """The cores of worker pools: equal shares of their executors, lambdas' own or shared in turns. No pool has any unless they are set."""
+
+
+def _pool(name: str) -> str:
+    return "" if name == DEFAULT else name
+
+
+def _seconds(_context: click.Context, _parameter: click.Parameter, given: str | None) -> int | None:
+    return None if given is None else round(duration(given) * US)
+
+
+def _reserve(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    found = {}
+    for each in given:
+        name, _, count = each.partition("=")
+        if not count.isascii() or not count.isdigit() or len(count) > 4:
+            raise click.BadParameter(f"{each[:80]!r}: write LAMBDA=CORES, such as photos/thumbnail=2, or =0 for none")
+        found[name] = int(count)
+    return found
+
+
+@capacity.command("set")
+@click.argument("pool", metavar="POOL")
+@click.option("--cores", type=int, metavar="N", help="Equal shares of the pool's executors; 0: none any more.")
+@click.option(
+    "--reserve", multiple=True, callback=_reserve, metavar="LAMBDA=N", help="Cores of its own; several are allowed."
+)
+@click.option("--lookahead", type=int, metavar="N", help="Core claims that may wait for one core; default 3.")
+@click.option("--max-retries", type=int, metavar="N", help="Hand-overs of one core claim that may fail; default 3.")
+@click.option("--hand-over", callback=_seconds, metavar="TIME", help="Until a hand-over has failed; default 1s.")
+@click.option("--reserved-timeout", callback=_seconds, metavar="TIME", help="A turn on a reserved core; default 60s.")
+@click.option("--multiplexed-timeout", callback=_seconds, metavar="TIME", help="A turn on a shared core; default 1s.")
+@click.option("--rotation", callback=_seconds, metavar="TIME", help="Between two rotations; default 10s.")
+@frontend_flag
+@as_json
+def set_(pool: str, frontend: str | None, as_json: bool, **given: Any) -> None:
+    """Set the cores of POOL ("default": executors without one). What is not given stays; every claim is kept."""
+    durations = {"hand_over", "reserved_timeout", "multiplexed_timeout", "rotation"}
+    fields = {f"{name}_us" if name in durations else name: value for name, value in given.items()}
+    try:
+        request = f.SetCapacityRequest(pool=_pool(pool), **fields)
+    except ValueError:
+        raise click.BadParameter("a number is too large: cores are at most 64") from None
+    _print(ask(frontend, lambda stub: stub.set_capacity(request)), as_json)
+
+
+@capacity.command()
+@click.argument("pool", metavar="[POOL]", default=DEFAULT)
+@frontend_flag
+@as_json
+def show(pool: str, frontend: str | None, as_json: bool) -> None:
+    """Show whose turn it is on each core of POOL, who comes next, who waits, and which group of executors is where."""
+    _print(ask(frontend, lambda stub: stub.get_capacity(f.GetCapacityRequest(pool=_pool(pool)))), as_json)
+
+
+@capacity.command()
+@frontend_flag
+@as_json
+def ls(frontend: str | None, as_json: bool) -> None:
+    """List the pools that have cores."""
+    pools = [each or DEFAULT for each in ask(frontend, lambda stub: stub.list_capacity(f.ListCapacityRequest())).pools]
+    if as_json:
+        print_json(pools)
+    else:
+        print_table(["pool"], [(each,) for each in pools])
+
+
+def _print(found: f.Capacity, as_json: bool) -> None:
+    if as_json:
+        print_json(_json(found))
+    elif not found.cores:
+        print(one_line(f"the pool {found.pool or DEFAULT} has no cores: its executors run whatever comes"))
+    else:
+        _print_tables(found)
+
+
+def _print_tables(found: f.Capacity) -> None:
+    now = found.now_us
+    rows = [
+        (
+            number,
+            "reserved" if core.reserved else "shared",
+            f.CoreState.Name(core.state).lower(),
+            getattr(core, "lambda"),
+            _in(core.until_us, now),
+            core.next_up_on_available,
+            core.next_up_on_time_out,
+            f"{core.group} ({_size(found, core.group)} executors)",
+        )
+        for number, core in enumerate(found.cores)
+    ]
+    headings = ["core", "", "state", "lambda", "until", "next when it is done", "next when its time is up", "group"]
+    print_table(headings, rows)
+    waiting = [f"{getattr(each, 'lambda')} (core {each.core})" for each in found.queue]
+    waiting += [getattr(each, "lambda") for each in found.beyond]
+    print(one_line(f"waiting: {', '.join(waiting) or 'nobody'}"))
+    print(one_line(f"rotation {found.rotation}; the next one {_in(found.next_rotation_at_us, now)}"))
+
+
+def _size(found: f.Capacity, group: int) -> int:
+    return len(found.groups[group].executors) if group < len(found.groups) else 0
+
+
+def _in(at_us: int, now_us: int) -> str:
+    return f"in {max(at_us - now_us, 0) / US:.1f} s" if at_us else ""
+
+
+def _json(found: f.Capacity) -> dict[str, Any]:
+    cores = [_core_json(number, core) for number, core in enumerate(found.cores)]
+    return {
+        "pool": found.pool,
+        "cores": cores,
+        "scheduled": [each for each in cores if each["state"] == "SCHEDULED"],
+        "occupied": [each for each in cores if each["state"] == "OCCUPIED"],
+        "groups": [list(each.executors) for each in found.groups],
+        "queue": [_claim_json(each) for each in found.queue],
+        "beyond": [_claim_json(each) for each in found.beyond],
+        "reserved": dict(found.reserved),
+        "lookahead": found.lookahead,
+        "max_retries": found.max_retries,
+        "hand_over_us": found.hand_over_us,
+        "reserved_timeout_us": found.reserved_timeout_us,
+        "multiplexed_timeout_us": found.multiplexed_timeout_us,
+        "rotation_us": found.rotation_us,
+        "rotation": found.rotation,
+        "rotated_at_us": found.rotated_at_us,
+        "next_rotation_at_us": found.next_rotation_at_us,
+        "now_us": found.now_us,
+        "dropped": found.dropped,
+        "timed_out": found.timed_out,
+    }
+
+
+def _core_json(number: int, core: f.Core) -> dict[str, Any]:
+    return {
+        "core": number,
+        "state": f.CoreState.Name(core.state),
+        "lambda": getattr(core, "lambda"),
+        "reserved": core.reserved,
+        "group": core.group,
+        "since_us": core.since_us,
+        "until_us": core.until_us,
+        "retries": core.retries,
+        "next_up_on_available": core.next_up_on_available,
+        "next_up_on_time_out": core.next_up_on_time_out,
+    }
+
+
+def _claim_json(claim: f.CoreClaim) -> dict[str, Any]:
+    return {"lambda": getattr(claim, "lambda"), "core": claim.core, "retries": claim.retries}

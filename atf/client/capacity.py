@@ -1,0 +1,150 @@
+"""The cores of worker pools, as a client sets and sees them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from atf.options import from_us
+from atf.rpc import frontend_pb2 as f
+from atf.task import US
+
+if TYPE_CHECKING:
+    from .calls import Calls
+
+
+@dataclass(frozen=True)
+class CoreInfo:
+    """A core at one instant."""
+
+    number: int
+    state: str
+    """free, scheduled (its lambda has been chosen, nothing of it was handed over yet) or occupied."""
+    lambda_name: str
+    """Whose turn it is; empty: nobody's."""
+    reserved: bool
+    group: int
+    """That works on it."""
+    since: datetime | None
+    until: datetime | None
+    """When the turn times out, or its hand-over has failed; None: never."""
+    next_up_on_available: str
+    """The lambda that has it next, should the turn conclude now; empty: none."""
+    next_up_on_time_out: str
+    """And should it time out now."""
+
+
+@dataclass(frozen=True)
+class CapacityInfo:
+    """The cores of a pool at one instant."""
+
+    pool: str
+    cores: builtins.list[CoreInfo]
+    """None: its executors run whatever comes."""
+    groups: builtins.list[builtins.list[str]]
+    """Executors, by the number of their group."""
+    queue: builtins.list[tuple[str, int]]
+    """Lambdas that wait for a core, in order, and the core that each was dealt to."""
+    beyond: builtins.list[str]
+    """Those behind them."""
+    reserved: dict[str, int]
+    lookahead: int
+    rotation: int
+    """k: group i is on core (i + k) mod n."""
+    next_rotation_at: datetime | None
+
+    @classmethod
+    def from_proto(cls, capacity: f.Capacity) -> CapacityInfo:
+        return cls(
+            pool=capacity.pool,
+            cores=[_core(number, each) for number, each in enumerate(capacity.cores)],
+            groups=[list(each.executors) for each in capacity.groups],
+            queue=[(getattr(each, "lambda"), each.core) for each in capacity.queue],
+            beyond=[getattr(each, "lambda") for each in capacity.beyond],
+            reserved=dict(capacity.reserved),
+            lookahead=capacity.lookahead,
+            rotation=capacity.rotation,
+            next_rotation_at=from_us(capacity.next_rotation_at_us),
+        )
+
+
+def _core(number: int, core: f.Core) -> CoreInfo:
+    return CoreInfo(
+        number=number,
+        state=f.CoreState.Name(core.state).lower(),
+        lambda_name=getattr(core, "lambda"),
+        reserved=core.reserved,
+        group=core.group,
+        since=from_us(core.since_us),
+        until=from_us(core.until_us),
+        next_up_on_available=core.next_up_on_available,
+        next_up_on_time_out=core.next_up_on_time_out,
+    )
+
+
+class CapacityCalls:
+    """The calls of AsyncClient about cores."""
+
+    _calls: Calls
+
+    async def capacity(self, pool: str = "") -> CapacityInfo:
+        """The cores of a pool.
+
+        Args:
+            pool: its name; empty: that of executors which have no other.
+
+        Raises:
+            NotFound: it has none: its executors run whatever comes.
+        """
+        return CapacityInfo.from_proto(await self._calls.get_capacity(f.GetCapacityRequest(pool=pool)))
+
+    async def set_capacity(
+        self,
+        pool: str = "",
+        *,
+        cores: int | None = None,
+        reserve: Mapping[str, int] | None = None,
+        lookahead: int | None = None,
+        max_retries: int | None = None,
+        hand_over: float | None = None,
+        reserved_timeout: float | None = None,
+        multiplexed_timeout: float | None = None,
+        rotation: float | None = None,
+    ) -> CapacityInfo:
+        """Sets the cores of a pool; what is not given stays as it is. Every core claim is kept.
+
+        Args:
+            pool: its name; empty: that of executors which have no other.
+            cores: equal shares of the pool's executors; 0: none any more.
+            reserve: cores of its own by lambda, 0 for none; lambdas that are not named keep theirs.
+            lookahead: core claims that may wait for one core.
+            max_retries: hand-overs of one core claim that may fail.
+            hand_over: seconds until a hand-over has failed.
+            reserved_timeout: seconds that a turn on a reserved core lasts at most.
+            multiplexed_timeout: and on a shared one.
+            rotation: seconds between two rotations of the groups.
+
+        Raises:
+            InvalidArgument: a value breaks a rule.
+            UnknownLambda: no such lambda is registered.
+            NotFound: the pool has no cores, and no number of them was given.
+        """
+        request = f.SetCapacityRequest(pool=pool, cores=cores, reserve=reserve, lookahead=lookahead)
+        if max_retries is not None:
+            request.max_retries = max_retries
+        for name, seconds in (
+            ("hand_over_us", hand_over),
+            ("reserved_timeout_us", reserved_timeout),
+            ("multiplexed_timeout_us", multiplexed_timeout),
+            ("rotation_us", rotation),
+        ):
+            if seconds is not None:
+                setattr(request, name, round(seconds * US))
+        return CapacityInfo.from_proto(await self._calls.set_capacity(request))
+
+    async def pools_with_cores(self) -> builtins.list[str]:
+        """The pools that have cores."""
+        return list((await self._calls.list_capacity(f.ListCapacityRequest())).pools)

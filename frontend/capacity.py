@@ -1,0 +1,165 @@
+"""The cores of pools: what operators set of them, and what there is to see.
+
+What cores are and who comes next is atf/cores.py; controllers carry it out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from atf.core_groups import deal, group_on
+from atf.cores import CoreClaim, CoreSettings, Pool
+from atf.errors import InvalidArgument, NotFound, Unavailable
+from atf.log import get_logger
+from atf.rpc import frontend_pb2 as f
+from atf.runtime import Runtime
+from atf.store.capacity import CoresRecord
+from atf.store.store import Store
+from atf.task import check_lambda, check_name
+
+from .lambdas import Lambdas
+from .validate import shown
+
+SEED_BYTES: Final = 16
+_TRIES: Final = 100
+"""Of one change: controllers write the record, too, some tens of times a second at the most."""
+_NUMBERS: Final = (
+    *("cores", "lookahead", "max_retries"),
+    *("hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us"),
+)
+
+_log = get_logger()
+
+
+class Capacity:
+    """The calls about cores."""
+
+    def __init__(self, store: Store, lambdas: Lambdas, runtime: Runtime) -> None:
+        self._store = store
+        self._lambdas = lambdas
+        self._runtime = runtime
+
+    async def get(self, name: str) -> f.Capacity:
+        """A pool's cores."""
+        record = await self._store.cores(_pool_name(name))
+        if record is None:
+            raise _no_cores(name)
+        return view(name, Pool.decode(record.state), record)
+
+    async def set(self, request: f.SetCapacityRequest) -> f.Capacity:
+        """Changes a pool's cores: every claim is kept."""
+        name = _pool_name(request.pool)
+        await self._check_lambdas(request)
+        for _ in range(_TRIES):
+            record = await self._store.cores(name)
+            pool = Pool.decode(record.state) if record is not None else None
+            if request.HasField("cores") and request.cores == 0:
+                if record is None or await self._store.set_cores(name, record.version, b""):
+                    _log.info("set_capacity", pool=name, cores=0)
+                    return f.Capacity(pool=name)
+                continue
+            if await self._write(name, record, pool, _settings(request, pool)):
+                return await self.get(name)
+        raise Unavailable("others change the pool's cores at the same time; try again")
+
+    async def _write(self, name: str, record: CoresRecord | None, pool: Pool | None, settings: CoreSettings) -> bool:
+        if record is None or pool is None:
+            made = Pool.make(settings, await self._store.time_us())
+            return bool(await self._store.set_cores(name, 0, made.encode(), deal_anew=True))
+        if settings == pool.settings:
+            return True
+        dealt = [each for group in record.groups or [] for each in group]
+        members = dealt if record.to_deal is None else record.to_deal
+        pool.change(settings, record.now_us)
+        pool.staff(len(members), record.now_us)
+        groups = deal(members, settings.cores, self._runtime.random.randbytes(SEED_BYTES))
+        if not await self._store.set_cores(name, record.version, pool.encode(), (groups, record.membership)):
+            return False
+        _log.info("set_capacity", pool=name, cores=settings.cores, reserved=settings.first_multiplexed)
+        return True
+
+    async def _check_lambdas(self, request: f.SetCapacityRequest) -> None:
+        names = sorted(request.reserve)
+        for name in names:
+            check_lambda(shown(name))
+        await self._lambdas.load([name for name in names if request.reserve[name] != 0])
+        for name in names:
+            if request.reserve[name] != 0:  # what is not known any more can still be taken off
+                self._lambdas.get(name)
+
+
+def _pool_name(name: str) -> str:
+    return check_name(shown(name), "pool") if name else name
+
+
+def _no_cores(name: str) -> NotFound:
+    return NotFound(
+        f"the pool {name!r} has no cores: its executors run whatever comes. atf capacity set POOL --cores N gives it some"
+    )
+
+
+def _settings(request: f.SetCapacityRequest, pool: Pool | None) -> CoreSettings:
+    """What is set now, with what is asked for.
+
+    Raises:
+        NotFound: there are no cores, and no number of them is asked for.
+        InvalidArgument: a value breaks a rule.
+    """
+    if pool is None and not request.HasField("cores"):
+        raise _no_cores(request.pool)
+    given = {name: getattr(request, name) for name in _NUMBERS if request.HasField(name)}
+    settings = msgspec.structs.replace(pool.settings, **given) if pool is not None else CoreSettings(**given)
+    for name, count in request.reserve.items():
+        if count < 0:
+            raise InvalidArgument(f"reserved cores of {name} {count}: use 1 or more, or 0 for none")
+    reserved = {**settings.reserved, **request.reserve}
+    return msgspec.structs.replace(
+        settings, reserved={name: count for name, count in reserved.items() if count}
+    ).check()
+
+
+def view(name: str, pool: Pool, record: CoresRecord) -> f.Capacity:
+    """A pool as callers see it, at the store's time of the record."""
+    settings, now = pool.settings, record.now_us
+    rotation, next_us = pool.rotation.at(now), pool.rotation.next_us(now)
+    return f.Capacity(
+        pool=name,
+        cores=[_core(pool, core, now) for core in range(settings.cores)],
+        groups=[f.CoreGroup(executors=each) for each in record.groups or []],
+        queue=[_claim(each) for each in pool.queue],
+        beyond=[_claim(each) for each in pool.beyond],
+        reserved=settings.reserved,
+        lookahead=settings.lookahead,
+        max_retries=settings.max_retries,
+        hand_over_us=settings.hand_over_us,
+        reserved_timeout_us=settings.reserved_timeout_us,
+        multiplexed_timeout_us=settings.multiplexed_timeout_us,
+        rotation_us=settings.rotation_us,
+        rotation=rotation,
+        rotated_at_us=next_us - settings.rotation_us,
+        next_rotation_at_us=next_us,
+        now_us=now,
+        dropped=pool.dropped,
+        timed_out=pool.timed_out,
+    )
+
+
+def _core(pool: Pool, core: int, now_us: int) -> f.Core:
+    made = f.Core(
+        reserved=core < pool.settings.first_multiplexed,
+        group=group_on(core, pool.rotation.at(now_us), pool.settings.cores),
+        next_up_on_available=pool.next_up_on_available(core, now_us) or "",
+        next_up_on_time_out=pool.next_up_on_time_out(core, now_us) or "",
+    )
+    turn = pool.turns[core]
+    if turn is not None:
+        made.state = f.OCCUPIED if turn.occupied else f.SCHEDULED
+        made.since_us, made.until_us, made.retries = turn.since_us, pool.due_us(core) or 0, turn.retries
+        setattr(made, "lambda", turn.lambda_name)
+    return made
+
+
+def _claim(claim: CoreClaim) -> f.CoreClaim:
+    return f.CoreClaim(**{"lambda": claim.lambda_name}, core=claim.core, retries=claim.retries)

@@ -1,0 +1,72 @@
+"""Commands on the cores of worker pools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from atf.rpc import frontend_pb2 as f
+
+from .conftest import Atf, FakeFrontend
+
+NOW = 1_000_000_000
+
+
+def _of(name: str) -> dict[str, Any]:
+    """The field whose name is a keyword."""
+    return {"lambda": name}
+
+
+def capacity() -> f.Capacity:
+    occupied = f.Core(state=f.OCCUPIED, **_of("shop/mail"), group=1, until_us=NOW + 500_000)
+    occupied.next_up_on_available = occupied.next_up_on_time_out = "shop/bill"
+    return f.Capacity(
+        pool="gpu",
+        cores=[f.Core(state=f.SCHEDULED, **_of("vip/one"), reserved=True), occupied],
+        groups=[f.CoreGroup(executors=["e1", "e2"]), f.CoreGroup(executors=["e3"])],
+        queue=[f.CoreClaim(**_of("shop/bill"), core=1, retries=2)],
+        beyond=[f.CoreClaim(**_of("shop/last"), core=-1)],
+        rotation=7,
+        next_rotation_at_us=NOW + 2_000_000,
+        now_us=NOW,
+    )
+
+
+def test_show_says_who_has_the_cores_and_who_is_next(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.capacity = capacity()
+    lines = [line.split("\t") for line in atf("capacity", "show", "gpu").out.splitlines()]
+    assert lines[0] == ["0", "reserved", "scheduled", "vip/one", "", "", "", "0 (2 executors)"]
+    assert lines[1][1:6] == ["shared", "occupied", "shop/mail", "in 0.5 s", "shop/bill"]
+    assert lines[2] == ["waiting: shop/bill (core 1), shop/last"]
+    assert lines[3] == ["rotation 7; the next one in 2.0 s"]
+    found = atf("capacity", "show", "gpu", "--json").json
+    assert [each["lambda"] for each in found["scheduled"]] == ["vip/one"]
+    assert [each["core"] for each in found["occupied"]] == [1]
+    assert found["groups"] == [["e1", "e2"], ["e3"]]
+    assert found["queue"] == [{"lambda": "shop/bill", "core": 1, "retries": 2}]
+    assert frontend.asked[-1] == f.GetCapacityRequest(pool="gpu")
+
+
+def test_set_sends_what_was_given_and_nothing_else(atf: Atf, frontend: FakeFrontend) -> None:
+    given = ["--reserve", "shop/mail=2", "--reserve", "shop/bill=0", "--rotation", "500ms", "--lookahead", "4"]
+    assert "has no cores" in atf("capacity", "set", "default", *given).out
+    expected = f.SetCapacityRequest(reserve={"shop/mail": 2, "shop/bill": 0}, rotation_us=500_000, lookahead=4)
+    assert frontend.asked[-1] == expected
+    atf("capacity", "set", "gpu", "--cores", "0")
+    assert frontend.asked[-1] == f.SetCapacityRequest(pool="gpu", cores=0)
+
+
+@pytest.mark.parametrize(
+    "given", [["--reserve", "shop/mail"], ["--reserve", "shop/mail=-1"], ["--rotation", "soon"], ["--cores", "9" * 30]]
+)
+def test_what_makes_no_sense_is_refused_with_a_sentence(atf: Atf, frontend: FakeFrontend, given: list[str]) -> None:
+    ran = atf("capacity", "set", "gpu", *given)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    assert not frontend.asked
+
+
+def test_ls_names_the_pools_that_have_cores(atf: Atf, frontend: FakeFrontend) -> None:
+    assert atf("capacity", "ls").out == "default\ngpu\n"
+    assert atf("capacity", "ls", "--json").json == ["default", "gpu"]
