@@ -82,10 +82,28 @@ def _waiting(found: Explanation) -> Answer:
             " executors have made room. If the depth does not fall, look for executors that run"
             f" {record.lambda_name}.",
         )
+    if found.waits_for:
+        return _short_of_permits(found)
     return Answer(
         "due",
         f"It became due {duration(-left)} ago and is about to be pushed onto its queue. If this stays so, no store"
         " consumer is running, or it can't reach the task store.",
+    )
+
+
+def _short_of_permits(found: Explanation) -> Answer:
+    """Its lambda's limits keep it back."""
+    name, (limit, _, number) = found.record.lambda_name, found.waits_for.partition("=")
+    if limit == "running":
+        return Answer(
+            "max_running",
+            f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues. It is pushed when"
+            f" one of them ends; atf lambdas set {name} max_running=… changes the limit.",
+        )
+    return Answer(
+        "rate",
+        f"It is due and waits for its turn: {name} is limited to {number} tasks a second. atf lambdas set {name} rate=… changes the"
+        " limit.",
     )
 
 

@@ -48,6 +48,12 @@ KEYS: Final = (
         "hash",
         "a lambda: spec, queue limit, enqueue timeout, other settings, paused, versions; at home what its code and an operator said",
     ),
+    KeySpec("atf:{p}:p:<lambda>", "hash", "a lambda's permits that this partition has and used: see PERMIT_FIELDS"),
+    KeySpec(
+        "atf:{p}:h:<lambda>",
+        "hash",
+        "in the lambda's home: partition -> what permits it got, gave back and needs (lua/home.lua); v, turn, e, z",
+    ),
     KeySpec("atf:{p}:lambdas", "set", "names of the lambdas"),
     KeySpec(
         "atf:{p}:o:<key>",
@@ -94,6 +100,7 @@ FIELDS: Final = {
     "l": "losses",
     "e": "number of its entry in the queue, while ENQUEUED; absent or empty: it has left the queue",
     "z": "set: it was lost beside other suspects, and runs alone from now on",
+    "h": "what it holds while it stands in its queue or runs, a letter each: p a permit",
     "x": "set: its cancellation was asked for while it ran",
     "w": "set: somebody waits for its end; after @, the job whose tick it is",
     "f": "counter of the token that finished its last run",
@@ -122,6 +129,30 @@ JOB_FIELDS: Final = {
     "ended": "when it had",
     "skips": "ticks that were passed over",
     "why": "the newest of them was",
+}
+
+
+PERMIT_FIELDS: Final = {
+    "w": "digits of the priorities whose queues wait for tasks to end",
+    "y": "digits of the priorities whose queues wait for the rate",
+    "z": "the instant at which the rate's bucket was empty",
+    "log": "pushes of the last second: instant:number, oldest first",
+    **{
+        f"{kind}{field}": f"permits of {limit}: {meaning}"
+        for kind, limit in {"n": "max_running", "b": "the rate"}.items()
+        for field, meaning in {
+            "G": "ever got",
+            "R": "ever given back",
+            "C": "the most to keep while others wait",
+            "N": "needed, as home was told last",
+        }.items()
+    },
+    "at": "when home was told last",
+    "s": "number of the last message to home",
+    "v": "number of the last message from home",
+    "e": "when this partition's server last forgot something, as home was told",
+    "ae": "the same, as home has answered",
+    "he": "when home's server last forgot something",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from atf import task as t
 
-SHARED: Final = ("common.lua", "held_keys.lua", "door.lua")
+SHARED: Final = ("common.lua", "held_keys.lua", "permits.lua", "home.lua", "door.lua")
 """What several verbs use; a file uses only those before it."""
 VERSION: Final = 1
 """Of the data: roles whose libraries differ in it must not share a store."""
@@ -24,6 +24,12 @@ FULL_REVISIT_US: Final = t.US
 """When a full queue is looked at again, should no pop do it sooner."""
 UNBELIEVED_REVISIT_US: Final = t.US
 """When a queue is looked at again whose leases are over only by a clock that is not believed yet."""
+PERMIT_REVISIT_US: Final = t.US
+"""When a queue is looked at again that waits for a permit, should nobody say that there is one."""
+PERMIT_TURN_US: Final = t.US // 10
+"""How long a partition keeps a permit at least where there is less than one for each."""
+RATE_STEP_US: Final = t.US // 100
+"""A queue is looked at no sooner again for the sake of its rate: what became free meanwhile is pushed in one go."""
 OUTBOX_RETRY_US: Final = 5 * t.US
 JOBS_PER_PASS: Final = 256
 """Due jobs that one pass tells of."""
@@ -59,6 +65,9 @@ def _code() -> str:
         "VISITS_PER_PASS": VISITS_PER_PASS,
         "FULL_REVISIT": FULL_REVISIT_US,
         "UNBELIEVED_REVISIT": UNBELIEVED_REVISIT_US,
+        "PERMIT_REVISIT": PERMIT_REVISIT_US,
+        "PERMIT_TURN": PERMIT_TURN_US,
+        "RATE_STEP": RATE_STEP_US,
         "OUTBOX_RETRY": OUTBOX_RETRY_US,
         "JOBS_BYTES": JOBS_BYTES,
         "JOB_RETRY": JOB_RETRY_US,

@@ -146,6 +146,11 @@ class Reading(Caller):
         if not reply:
             return None
         now, paused, depth, limit, position, in_queue, behind, *more = reply  # an older role's functions say no more
+        stopped_at, waits_for = (each.decode() for each in more or (b"", b""))
+        in_hand = 0
+        if waits_for.startswith("running"):
+            counts = await self.counts(record.lambda_name)
+            in_hand = sum(counts[each] for each in (Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING))
         return Explanation(
             record=record,
             now_us=int(now),
@@ -155,7 +160,9 @@ class Reading(Caller):
             position=position,
             in_queue=bool(in_queue),
             behind=behind.decode(),
-            stopped_at=more[0].decode() if more else "",
+            stopped_at=stopped_at,
+            waits_for=waits_for,
+            in_hand=in_hand,
         )
 
 

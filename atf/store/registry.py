@@ -92,7 +92,12 @@ class Registry(Caller):
         args: list[Arg] = [version, kind, name, *rest]
         if kind == "register":
             args[3] = base64.b64decode(rest[0])
-        await self._call("apply", record.target, args)
+        if kind == "ask_permits":
+            await self._call("ask_permits", record.target, args[2:])
+        elif kind == "grant_permits":
+            await self._call("grant_permits", record.target, args[2:])
+        else:
+            await self._call("apply", record.target, args)
         await self._call("delivered", record.partition, [record.number])
 
     async def _deliver_owed(self) -> None:

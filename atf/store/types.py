@@ -344,3 +344,7 @@ class Explanation(NamedTuple):
     in_queue: bool
     behind: str  # the task that holds its ordering key; "": none
     stopped_at: str = ""  # the task at which its ordering key has stopped; "": it has not
+    waits_for: str = ""  # the limit of its lambda that its queue waits for, "running=5" or "rate=100"; "": none
+    in_hand: int = (
+        0  # tasks of its lambda that stand in queues and run, anywhere; counted where it waits for one of these
+    )

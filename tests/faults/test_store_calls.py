@@ -21,7 +21,7 @@ from atf.store.types import RestoredTask
 from atf.task import US, Status
 
 from .line import Fault
-from .world import PARTITIONS, TIMING, H, World, app, charge, hopeless, of, play, step
+from .world import PARTITIONS, TIMING, H, World, app, charge, hopeless, of, one_by_one, play, step
 
 VERBS: Final = sorted(
     path.stem for path in (Path(atf.store.__file__).parent / "lua").glob("*.lua") if path.name not in library.SHARED
@@ -64,6 +64,7 @@ async def _desk_work(world: World) -> None:
     assert [each.id for each in await world.client.list("f/step", Status.CANCELLED)] == [never.id]
     assert {each.name for each in await world.client.lambdas()} == set(app.lambdas)
     await _jobs(world)
+    await _limited(world)
     await _cores(world)
 
 
@@ -75,6 +76,13 @@ async def _cores(world: World) -> None:
     store = await world.open_store()
     await world.sure(lambda: store.waiting(0, ["f/step"]))
     await world.client.set_capacity(cores=0)
+
+
+async def _limited(world: World) -> None:
+    """A lambda of which one may run; an operator allows two."""
+    handles = await world.client.schedule_many([one_by_one.prepare() for _ in range(4)])
+    await world.client.set_lambda("f/one_by_one", {"max_running": 2})
+    await world.succeed(handles)
 
 
 async def _stopped_keys(world: World) -> None:

@@ -115,6 +115,14 @@ async def charge(ctx: atf.Context, key: str, fails: int = 0) -> bool:
         run.end = asyncio.get_running_loop().time()
 
 
+@app.task(max_running=1)
+async def one_by_one(ctx: atf.Context) -> None:
+    """Takes a moment, and never beside another one."""
+    run = _started(ctx)
+    await asyncio.sleep(0.05)
+    run.end, run.ok = asyncio.get_running_loop().time(), True
+
+
 @app.task
 async def poison(ctx: atf.Context) -> None:
     """Ends its executor's process each time."""

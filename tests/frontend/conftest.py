@@ -60,7 +60,8 @@ class Bench:
 
     async def enqueue(self) -> None:
         for partition in range(self.store.partitions):
-            await self.store.enqueue(partition, 0)
+            for owed in (await self.store.enqueue(partition, 0)).outbox:
+                await self.store.deliver(owed)
 
     async def claim(self, *ids: str, owner: str = "executor-1") -> list[Claimed]:
         await self.enqueue()

@@ -51,6 +51,29 @@ async def test_paused_before_and_in_its_queue(bench: Bench) -> None:
         assert "atf resume photos/thumbnail" in answer.sentence
 
 
+async def test_its_lambda_runs_as_many_as_may(bench: Bench) -> None:
+    await bench.register(max_running=2)
+    ids = [await bench.schedule(name, ordering_key=name) for name in "abcdefgh"]
+    for _ in range(8):  # partitions tell each other
+        await bench.enqueue()
+    answers = [await explain(bench, task_id) for task_id in ids]
+    waiting = [answer for answer in answers if answer.reason == "max_running"]
+    assert len(waiting) == 6
+    assert "waits for a permit: 2 of 2 tasks of photos/thumbnail run" in waiting[0].sentence
+
+
+async def test_its_lambda_has_used_up_its_rate(bench: Bench) -> None:
+    await bench.register(rate=0.5)
+    ids = [await bench.schedule(name, ordering_key="one") for name in "a"]
+    ids += [await bench.schedule(name) for name in "bcdefgh"]
+    for _ in range(8):
+        await bench.enqueue()
+    reasons = [await explain(bench, task_id) for task_id in ids]
+    waiting = [answer for answer in reasons if answer.reason == "rate"]
+    assert waiting
+    assert "limited to 0.5 tasks a second" in waiting[0].sentence
+
+
 async def test_queue_full(bench: Bench) -> None:
     await bench.register(queue_limit=2)
     ids = [await bench.schedule(name, ordering_key="") for name in "abcdefgh"]

@@ -219,8 +219,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "the store consumer looks two seconds ahead",
         (
             (
-                "due_ids(P, queue, status, now, math.min(budget - count.looked, limit - length))",
-                "due_ids(P, queue, status, now + 2000000, math.min(budget - count.looked, limit - length))",
+                "due_ids(P, queue, status, now, room and",
+                "due_ids(P, queue, status, now + 2000000, room and",
             ),
         ),
     ),

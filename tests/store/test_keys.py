@@ -88,6 +88,8 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.finish(Outcome.SUCCEEDED, *held(await world.claim("0-k1")))
     await world.store.sweep(0, 1000)
     await look()
+    await world.permits()
+    await look()
     return seen
 
 
@@ -114,6 +116,12 @@ async def test_every_field_of_a_job_is_on_the_page(world: World, monkeypatch: py
     photographs = await whole_life(world, monkeypatch)
     found = {name for each in photographs for key in each.data if ":j:" in key for name in each.hash(key)}
     assert found == set(keys.JOB_FIELDS)
+
+
+async def test_every_field_of_permits_is_on_the_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    photographs = await whole_life(world, monkeypatch)
+    found = {name for each in photographs for key in each.data if ":p:" in key for name in each.hash(key)}
+    assert found == set(keys.PERMIT_FIELDS)
 
 
 async def test_every_key_carries_the_tag_of_its_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +185,7 @@ def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
         r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
     )
     helpers = re.search(
-        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|release|pass_over|start_afresh)\(",
+        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|release|pass_over|start_afresh|hear|take_part)\(",
         LUA[verb],
     )
     if verb in CREATING:

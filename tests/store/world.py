@@ -219,6 +219,9 @@ def _visit_violations(found: Dump, record: str, queue: str, task_id: str, status
         return [f"{task_id}: {status.name}, and nobody will visit {queue}"]
     full = found.hash(f"{record}:q:{queue}").get("full") == "1"
     late = visit - needed
+    permits = found.hash(f"{record}:p:{queue.rpartition(':')[0]}")
+    if queue[-1] in permits.get("w", "") + permits.get("y", ""):
+        return []  # it waits for its lambda's limits
     if late > (FULL_REVISIT_US if full else 0):
         return [f"{task_id}: {status.name}, to be looked at at {needed:.0f}, {queue} is visited {late:.0f} µs later"]
     return []
@@ -377,6 +380,17 @@ class World:
         await self.store.get_key(name, "key-0")
         await self.store.resume_key(name, "key-0")
         await self.store.skip_key(name, "key-1")
+
+    async def permits(self) -> None:
+        """A lambda with limits in both partitions, one of which asks the other for permits."""
+        few = LambdaRecord("shop/few", b"", 6, ENQUEUE_TIMEOUT_US, False, "running=1 rate=5")
+        await self.store.register([few])
+        for partition in range(2):
+            await self.schedule("f1", "f2", lambda_name=few.name, partition=partition)
+        for _ in range(4):
+            for partition in range(2):
+                await self.passes(partition)
+            self.clock.advance(0.2)
 
     async def jobs(self) -> None:
         """Everything that can happen to jobs: afterwards one has ended, one is paused, and one waits for its next tick."""

@@ -235,12 +235,22 @@ local function tick_ended(P, name, id, status, now)
   if job[2] ~= '' and not job[3] then look_at_job(P, name, tonumber(job[2])) end
 end
 
+local permit_freed  -- permits.lua
+
+-- A task leaves its queue, or its executor, for good or for a while: what it held meanwhile (its field `h`, letters: p a permit) others
+-- may have.
+local function let_go(P, id, queue, held, now)
+  if not held then return end
+  redis.call('HDEL', task_key(P, id), 'h')
+  if string.find(held, 'p', 1, true) then permit_freed(P, queue, now) end
+end
+
 local sweep_key = remembered(function(P) return P .. ':sweep' end)
 local swept = remembered(function(_, name, status) return name .. ':' .. status end)
 
 -- Ends a task: out of the due index, into the set of its lambda and status until its retention is over. More fields to set
--- may follow.
-local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched, flagged, ...)
+-- may follow. `held`: see let_go.
+local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched, flagged, held, ...)
   local name = lambda_of(queue)
   local retention = limits and tonumber(string.match(limits, '(%d+)$')) or DEFAULT_RETENTION
   sets.ZREM(live_key(P, queue, from), id)
@@ -248,6 +258,7 @@ local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched
   sets.SADD(sweep_key(P, ''), swept(P, name, to))
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'e', '', 'o', '', ...)
   if watched or flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
+  if held then let_go(P, id, queue, held, now) end
   if ordering then release(P, ordering, id, queue, to, now) end
   if watched then
     if string.sub(watched, 1, 1) == TICK_OF then tick_ended(P, string.sub(watched, 2), id, to, now) end
@@ -267,7 +278,7 @@ end
 -- A run has ended with its executor, or its lease has run out: CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
 -- FATAL_FAILURE where it has been lost too often; CANCELLED where that was asked for. `shared`: see lose.lua.
 local function lose_task(P, id, now, why, shared)
-  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'a', 'l', 'lim', 'R', 'o', 't4', 'x', 'k', 'w', 't3')
+  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'a', 'l', 'lim', 'R', 'o', 't4', 'x', 'k', 'w', 't3', 'h')
   local status, queue = task[1], task[2]
   local losses = tonumber(task[4] or 0)
   shared = shared and losses > 0
@@ -275,10 +286,10 @@ local function lose_task(P, id, now, why, shared)
   local started = tonumber(status == 'PROCESSING' and task[8] or 0)
   local runs = with_run(task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why .. (shared and ' (not counted)' or ''))
   if task[9] then
-    rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, 'l', losses, 'R', runs)
+    rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, task[13], 'l', losses, 'R', runs)
   elseif not shared and losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then
     local err = 'lost with its executor ' .. losses .. ' times; last: ' .. why
-    rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10], task[11], false, 'l', losses, 'R', runs, 'err', err)
+    rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10], task[11], false, task[13], 'l', losses, 'R', runs, 'err', err)
   else
     redis.call('HDEL', task_key(P, id), 'e', 'o')
     move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)
@@ -312,6 +323,8 @@ local function visit_lambda(P, name, now)
   end
 end
 
+local settings_changed  -- home.lua
+
 -- Writes what holds of a lambda within one partition. The queue's limit and timeout have fields of their own, which every visit
 -- reads; all else is the field `door`, which most lambdas don't have.
 local function put_settings(P, name, limit, timeout, door, version, now)
@@ -320,6 +333,7 @@ local function put_settings(P, name, limit, timeout, door, version, now)
   redis.call('HSET', key, 'limit', limit, 'timeout', timeout, 'rv', version)
   if door ~= '' then redis.call('HSET', key, 'door', door) elseif known[3] then redis.call('HDEL', key, 'door') end
   if known[1] and (known[1] ~= limit or known[2] ~= timeout or (known[3] or '') ~= door) then visit_lambda(P, name, now) end
+  if (known[3] or '') ~= door then settings_changed(P, name, now) end
 end
 
 local NOT_OF_THE_DOOR = {limit = true, timeout = true, owner = true, runbook = true}

@@ -72,9 +72,11 @@ local function visit(P, queue, now, lease_now, budget)
   end
 
   local kept_until = {}
+  local room = door and not paused and permits_for(P, queue, door, now) or nil
   if not paused then
     for _, status in ipairs({'RETRIABLE_FAILURE', 'NEW'}) do
-      local ids = due_ids(P, queue, status, now, math.min(budget - count.looked, limit - length))
+      local most = math.min(budget - count.looked, limit - length)
+      local ids = due_ids(P, queue, status, now, room and math.min(most, room.left) or most)
       count.looked = count.looked + #ids
       if door and #ids > 0 then ids, kept_until[status] = through_door(P, queue, status, ids, now, door, state[2]) end
       if #ids > 0 then
@@ -84,6 +86,7 @@ local function visit(P, queue, now, lease_now, budget)
           if redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', fmt(number)) == 3 then
             redis.call('DEL', task_key(P, id))  -- not even the status was there before: no record
           else
+            if room and room.running then redis.call('HSET', task_key(P, id), 'h', 'p') end
             found[#found + 1] = id
             scores[#scores + 1], scores[#scores + 2] = fmt(expires), id
           end
@@ -94,13 +97,14 @@ local function visit(P, queue, now, lease_now, budget)
           length = redis.call('RPUSH', list, unpack(found))
           pushed = pushed + #found
           count.enqueued = count.enqueued + #found
+          if room then room.left = room.left - #found end
         end
       end
     end
     if count.enqueued > 0 then redis.call('HSET', queue_key(P, queue), 'pushed', fmt(pushed)) end
   end
 
-  local next_at
+  local next_at, short = nil, false
   for _, status in ipairs(paused and {'CLAIMED', 'PROCESSING'} or LIVE) do
     local score = first_score(P, queue, status)
     if score and (status == 'CLAIMED' or status == 'PROCESSING') and score <= now then
@@ -108,8 +112,12 @@ local function visit(P, queue, now, lease_now, budget)
       score = now + math.min(score - lease_now, UNBELIEVED_REVISIT)
     end
     if score and kept_until[status] then score = math.max(score, kept_until[status]) end
+    if room and room.left <= 0 and score and score <= now and (status == 'NEW' or status == 'RETRIABLE_FAILURE') then
+      score, short = room.again, true
+    end
     if score and (not next_at or score < next_at) then next_at = score end
   end
+  if room and permits_taken(P, queue, room, count.enqueued, short, now) then next_at = now end
   -- Full, and nothing else is left to do (leases come before what is stuck): looking again would not help before a pop.
   if next_at and next_at <= now and length >= limit and (stuck or count.looked < budget) then
     redis.call('HSET', queue_key(P, queue), 'full', '1')

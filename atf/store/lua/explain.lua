@@ -2,12 +2,13 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, id
 -- RETURNS  now, paused, queue's length, queue's limit, position (-1 = in neither), 1 in the queue, the task it is
---          behind (""), the task at which its ordering key has stopped ("")
+--          behind (""), the task at which its ordering key has stopped (""),
+--          the limit that its queue waits for, running=<number> or rate=<number> ("")
 register('explain', {'no-writes'}, function(keys, args)
   local P, id = keys[1], args[2]
   local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k')
   if not task[2] then return {} end
-  local config = redis.call('HMGET', lambda_key(P, lambda_of(task[2])), 'paused', 'limit')
+  local config = redis.call('HMGET', lambda_key(P, lambda_of(task[2])), 'paused', 'limit', 'door')
   local list = list_key(P, task[2])
   local place = redis.call('LPOS', list, id)
   local position, behind, stopped = place or -1, '', ''
@@ -19,5 +20,6 @@ register('explain', {'no-writes'}, function(keys, args)
   end
   local paused = config[1] == '1' and 1 or 0
   local limit = tonumber(config[2] or DEFAULT_QUEUE_LIMIT)
-  return {fmt(instant(args[1])), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped}
+  local waits_for = permits_wait(P, task[2], config[3])
+  return {fmt(instant(args[1])), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for}
 end)

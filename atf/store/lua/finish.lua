@@ -12,7 +12,7 @@ register('finish', {'allow-oom'}, function(keys, args)
   gathering(function(sets)
     for i = 2, #args, 10 do
       local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
-      local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w')
+      local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w', 'h')
       local status, queue, limits, flagged = task[1], task[4], task[7], task[8]
       if not holds(status, counter, nonce, task[2], task[3]) then
         local before = task[3] == nonce and redis.call('HGET', task_key(P, id), 'f') == counter
@@ -25,15 +25,16 @@ register('finish', {'allow-oom'}, function(keys, args)
         local runs = with_run(earlier[2], task[5] or '', ended - tonumber(args[i + 8]), ended, attempts, WHY[outcome])
         if outcome == 1 then
           if args[i + 5] ~= '0' then redis.call('HSET', task_key(P, id), 'enc', args[i + 5]) end
-          rest(P, sets, id, queue, status, 'SUCCESS', now, limits, task[9], task[10], flagged,
+          rest(P, sets, id, queue, status, 'SUCCESS', now, limits, task[9], task[10], flagged, task[11],
             'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])
         elseif flagged or outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+')) then
-          rest(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, task[9], task[10], flagged,
+          rest(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, task[9], task[10], flagged, task[11],
             'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
         else
           local retry_at = now + tonumber(args[i + 7])
           move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now,
             'e', '', 'o', '', 'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
+          let_go(P, id, queue, task[11], now)
           visit_by(P, queue, retry_at)
         end
         answer[#answer + 1] = 1

@@ -8,13 +8,13 @@ register('hand_back', {'allow-oom'}, function(keys, args)
   local answer = {}
   for i = 3, 2 + 3 * claims, 3 do
     local id = args[i]
-    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'x', 'r', 'lim', 'k', 'w')
+    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'x', 'r', 'lim', 'k', 'w', 'h')
     if task[1] ~= 'CLAIMED' or not holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then
       answer[#answer + 1] = 2
     else
       redis.call('HSET', task_key(P, id), 'r', tonumber(task[6]) - 1)
       if task[5] then
-        rest(P, AT_ONCE, id, task[4], 'CLAIMED', 'CANCELLED', now, task[7], task[8], task[9], true)
+        rest(P, AT_ONCE, id, task[4], 'CLAIMED', 'CANCELLED', now, task[7], task[8], task[9], true, task[10])
       else
         redis.call('HDEL', task_key(P, id), 'e', 'o')
         move(P, AT_ONCE, id, task[4], 'CLAIMED', 'ENQUEUED', now, now)

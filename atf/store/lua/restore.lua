@@ -23,7 +23,7 @@ register('restore', {}, function(keys, args)
       redis.call('ZADD', live_key(P, queue, status), waits and '+inf' or fmt(next_at), id)
       if cancelled then
         local limits = args[i + 6] ~= '' and args[i + 6] or nil
-        rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, limits, ordering ~= '' and ordering or nil, nil, false)
+        rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, limits, ordering ~= '' and ordering or nil, nil, false, nil)
       elseif not waits then
         visit_by(P, queue, next_at)
       end

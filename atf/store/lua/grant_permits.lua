@@ -1,0 +1,15 @@
+-- grant_permits: a lambda's home says what permits this partition has. Idempotent: an older message than the last one changes nothing.
+-- KEYS[1]  the partition's record
+-- ARGV     now, lambda, number of home's message, when home and (as it knows) this partition last forgot something, then of max_running's
+--          permits, and of the rate's: got, given back, the most to keep (-1 = all); when home's bucket was empty
+-- RETURNS  1 taken, 0 was older
+register('grant_permits', {'allow-oom'}, function(keys, args)
+  local P, now, name, n = keys[1], instant(args[1]), args[2], {}
+  for i = 3, 12 do n[i] = tonumber(args[i]) end
+  local settings = settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil)
+  local given = {nG = n[6], nR = n[7], nC = n[8], bG = n[9], bR = n[10], bC = n[11]}
+  if not take_part(P, name, n[3], n[4], n[5], given, n[12], limits_of(settings), now) then return 0 end
+  local room = permits_for(P, name .. ':1', settings, now)
+  if room and room.partitions > 1 then tell_home(P, room, now) end
+  return 1
+end)

@@ -1,0 +1,201 @@
+-- Home: the one partition that gives out a lambda's permits, where a store has several. It remembers what each partition got and gave
+-- back, so that a message may come twice, late or never, and gives out no more than the limit. Where more is asked for than there is,
+-- those that ask share it evenly: whoever has more is told the most to keep. Where that is less than one for each, who has waited
+-- longest comes first, and has it for a while (`T`: until when).
+--
+-- Nothing is given before every partition has said what it has and what runs there: a limit may be new, and this server may have
+-- forgotten something.
+
+local ENTRY = {'s', 'e', 'he', 'nG', 'nR', 'nN', 'nC', 'bG', 'bR', 'bN', 'bC', 'turn', 'sent', 'nT', 'bT'}
+
+local home_key = remembered(function(P, name) return P .. ':h:' .. name end)
+
+local function home_of(name, partitions)
+  local hash = 0
+  for i = 1, #name do hash = (hash * 31 + string.byte(name, i)) % 1000003 end
+  return hash % partitions
+end
+
+local function new_entry() return {s = 0, e = -1, he = -1, nG = 0, nR = 0, nN = 0, nC = -1, bG = 0, bR = 0, bN = 0, bC = -1, turn = 0, sent = 0, nT = 0, bT = 0} end
+
+local function read_home(P, name, partitions)
+  local home, all = {parts = {}, P = P, name = name}, redis.call('HGETALL', home_key(P, name))
+  for i = 1, #all, 2 do
+    local number = tonumber(all[i])
+    if number then
+      local entry, place = {}, 0
+      for value in string.gmatch(all[i + 1], '%-?%d+') do
+        place = place + 1
+        entry[ENTRY[place]] = tonumber(value)
+      end
+      home.parts[number] = entry
+    else
+      home[all[i]] = tonumber(all[i + 1])
+    end
+  end
+  for number = 0, partitions - 1 do home.parts[number] = home.parts[number] or new_entry() end
+  home.v, home.turn = home.v or 0, home.turn or 0
+  return home
+end
+
+local function write_home(P, name, home)
+  local values = {'v', fmt(home.v), 'turn', fmt(home.turn), 'e', fmt(home.e), 'z', fmt(home.z or 0)}
+  for number, entry in pairs(home.parts) do
+    local texts_of = {}
+    for i, field in ipairs(ENTRY) do texts_of[i] = fmt(entry[field]) end
+    values[#values + 1] = fmt(number)
+    values[#values + 1] = table.concat(texts_of, ' ')
+  end
+  redis.call('HSET', home_key(P, name), unpack(values))
+end
+
+-- Tells a partition what its part is. `P` is home's own record.
+local function tell_part(P, home, number, limits, here, now)
+  local entry = home.parts[number]
+  home.v = home.v + 1
+  entry.sent = now
+  if number == here then
+    take_part(P, home.name, home.v, home.e, entry.e, entry, home.z or 0, limits, now)
+    return
+  end
+  local strings = {'grant_permits', home.name}
+  for _, each in ipairs({home.v, home.e, entry.e, entry.nG, entry.nR, entry.nC, entry.bG, entry.bR, entry.bC, home.z or 0}) do
+    strings[#strings + 1] = fmt(each)
+  end
+  owe(P, number, '0\n["' .. table.concat(strings, '","') .. '"]', now)  -- an older role takes version 0 for applied, and strikes it off
+end
+
+local function by_place(one, other) return one.number < other.number end
+
+-- How many permits of a kind each partition should have: what it needs, or an even share.
+local function targets_of(home, kind, limit, now)
+  local askers, left = {}, limit
+  for number, entry in pairs(home.parts) do
+    entry.number, entry.target = number, 0
+    if entry[kind .. 'N'] > 0 then askers[#askers + 1] = entry end
+  end
+  table.sort(askers, function(one, other)
+    if one[kind .. 'N'] ~= other[kind .. 'N'] then return one[kind .. 'N'] < other[kind .. 'N'] end
+    return by_place(one, other)
+  end)
+  local share  -- of each that needs more than that
+  for i, entry in ipairs(askers) do
+    share = share or math.floor(left / (#askers - i + 1)) < entry[kind .. 'N'] and math.floor(left / (#askers - i + 1))
+    entry.target = share or entry[kind .. 'N']
+    left = left - entry.target
+  end
+  local scarce = limit < #askers
+  table.sort(askers, function(one, other)  -- what is left over: to those that waited longest, or that have it already
+    local my_turn, its_turn = now < one[kind .. 'T'], now < other[kind .. 'T']
+    if scarce and my_turn ~= its_turn then return my_turn end
+    if scarce and one.turn ~= other.turn then return one.turn < other.turn end
+    local mine, its = one[kind .. 'G'] - one[kind .. 'R'], other[kind .. 'G'] - other[kind .. 'R']
+    if not scarce and mine ~= its then return mine > its end
+    return by_place(one, other)
+  end)
+  for _, entry in ipairs(askers) do
+    if left > 0 and entry.target < entry[kind .. 'N'] then entry.target, left = entry.target + 1, left - 1 end
+  end
+  return askers
+end
+
+-- Gives out what is free of a kind, and has those give back that have too much while others wait. Returns the partitions to be told.
+local function share_out(home, kind, limit, limits, changed, now)
+  local askers, out = targets_of(home, kind, limit, now), 0
+  for _, entry in pairs(home.parts) do out = out + entry[kind .. 'G'] - entry[kind .. 'R'] end
+  local free, short = limit - out, out > limit
+  if kind == 'b' then home.z = math.min(math.max(home.z or 0, fullest(limits, free, now)), now) end
+  for _, entry in ipairs(askers) do
+    local lacks = entry.target - (entry[kind .. 'G'] - entry[kind .. 'R'])
+    local gets = math.min(lacks, free)
+    if gets > 0 then
+      entry[kind .. 'G'], free = entry[kind .. 'G'] + gets, free - gets
+      home.turn = home.turn + 1
+      entry.turn, changed[entry.number] = home.turn, true
+      entry[kind .. 'T'] = now + PERMIT_TURN + (kind == 'b' and math.ceil(SECOND * limits.b / limits.rate) or 0)
+    end
+    short = short or lacks > math.max(gets, 0)
+  end
+  for number, entry in pairs(home.parts) do
+    local above = entry[kind .. 'G'] - entry[kind .. 'R'] > entry.target
+    local cap = short and above and entry.target or -1
+    if cap ~= entry[kind .. 'C'] or cap >= 0 and now - entry.sent >= PERMIT_REVISIT then
+      entry[kind .. 'C'], changed[number] = cap, true
+    end
+  end
+end
+
+-- Gives out what may be given. `asker` is told in any case (-1: nobody).
+local function give_out(P, home, limits, partitions, asker, now)
+  local here, changed, heard = tonumber(string.sub(P, 6, -2)), {}, true
+  if asker >= 0 then changed[asker] = true end
+  for number, entry in pairs(home.parts) do
+    if entry.he ~= home.e then
+      heard = false
+      if now - entry.sent >= PERMIT_REVISIT or now < entry.sent then changed[number] = true end
+    end
+  end
+  if heard then
+    for _, kind in ipairs({'n', 'b'}) do
+      if limits and limits[kind] then share_out(home, kind, limits[kind], limits, changed, now) end
+    end
+  end
+  for number = 0, partitions - 1 do
+    if changed[number] then tell_part(P, home, number, limits, here, now) end
+  end
+  write_home(P, home.name, home)
+end
+
+-- What a partition said: its number, the number of its message, when it and (as it knows) home last forgot something, per kind permits
+-- got, given back and needed, tasks that run there, and when its bucket was empty.
+local function hear(P, name, from, number, epoch, home_epoch, said, runs, z, now)
+  local record = redis.call('HMGET', P, 'partitions', 'settled')
+  local partitions = tonumber(record[1])
+  local limits = limits_of(settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil))
+  local home = read_home(P, name, partitions)
+  home.e = tonumber(record[2] or 0)
+  local entry = home.parts[from]
+  if epoch < entry.e or epoch == entry.e and number <= entry.s then return end
+  entry.e, entry.s = epoch, number
+  for _, kind in ipairs({'n', 'b'}) do
+    local back = said[kind .. 'R'] - entry[kind .. 'R']
+    if kind == 'b' and back > 0 and limits and limits.b then
+      local free = limits.b
+      for _, each in pairs(home.parts) do free = free - each.bG + each.bR end
+      free = math.max(free, 0)
+      local mine = math.max(home.z or 0, fullest(limits, free, now))
+      home.z = math.min(math.floor((mine * free + z * back) / (free + back)), now)
+    end
+    entry[kind .. 'G'] = math.max(entry[kind .. 'G'], said[kind .. 'G'])
+    entry[kind .. 'R'] = math.max(entry[kind .. 'R'], said[kind .. 'R'])
+    entry[kind .. 'N'] = said[kind .. 'N']
+  end
+  entry.nG = math.max(entry.nG, entry.nR + runs)  -- what runs there has its permit, however it came to run
+  if home_epoch == home.e then entry.he = home.e end
+  give_out(P, home, limits, partitions, from, now)
+end
+
+ask_home = function(P, name, partitions, runs, part, now)
+  local here, home = tonumber(string.sub(P, 6, -2)), home_of(name, partitions)
+  local said = {}
+  for _, field in ipairs({'nG', 'nR', 'nN', 'bG', 'bR', 'bN'}) do said[field] = part[field] or 0 end
+  if home == here then
+    hear(P, name, here, part.s, part.e, part.he or -1, said, runs, part.z or now, now)
+    return
+  end
+  local strings = {'ask_permits', name, fmt(here)}
+  for _, each in ipairs({part.s, part.e, part.he or -1, said.nG, said.nR, said.nN, said.bG, said.bR, said.bN, runs, part.z or now}) do
+    strings[#strings + 1] = fmt(each)
+  end
+  owe(P, home, '0\n["' .. table.concat(strings, '","') .. '"]', now)
+end
+
+-- A lambda's settings have changed: where this is its home, what is given out changes, too.
+settings_changed = function(P, name, now)
+  if redis.call('EXISTS', home_key(P, name)) == 0 then return end
+  local record = redis.call('HMGET', P, 'partitions', 'settled')
+  local partitions = tonumber(record[1])
+  local home = read_home(P, name, partitions)
+  home.e = tonumber(record[2] or 0)
+  give_out(P, home, limits_of(settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil)), partitions, -1, now)
+end

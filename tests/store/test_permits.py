@@ -1,0 +1,447 @@
+"""Permits: never more of a lambda's tasks in its queues and at work than max_running, never more pushed in a second than its burst."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter, deque
+from typing import Any
+
+import pytest
+
+from atf.store.types import Held, LambdaRecord, OutboxRecord, Outcome
+from atf.task import US
+
+from .conftest import OpenStore
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Clock, World, dump, held, to
+
+
+async def limited(open_store: OpenStore, clock: Clock, settings: str, partitions: int = 1) -> World:
+    world = World(await open_store(partitions), clock)
+    await declare(world, settings)
+    return world
+
+
+async def declare(world: World, settings: str) -> None:
+    await world.store.register([LambdaRecord(LAMBDA, b"", 1000, ENQUEUE_TIMEOUT_US, False, settings)])
+
+
+async def names(world: World, count: int, prefix: str = "t", **options: int) -> list[str]:
+    return await world.schedule(*(f"{prefix}{number}" for number in range(count)), **options)
+
+
+# --- max_running ------------------------------------------------------------------------------------------------------
+
+
+async def test_no_more_run_than_may(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "running=3")
+    await names(world, 8)
+    done = 0
+    while done < 8:
+        await world.passes()
+        claims = held(await world.claim(*await world.pop()))
+        assert len(claims) == min(3, 8 - done)
+        await world.finish(Outcome.SUCCEEDED, *claims)
+        done += len(claims)
+    await world.check()
+
+
+@pytest.mark.parametrize(
+    "end", ["success", "retriable", "fatal", "cancel", "lost for good", "handed back and cancelled"]
+)
+async def test_the_next_one_is_pushed_as_soon_as_one_has_ended(open_store: OpenStore, clock: Clock, end: str) -> None:
+    world = await limited(open_store, clock, "running=1")
+    (first,) = await world.run("first", max_losses=1)
+    await world.schedule("second")
+    assert await world.passes() == (0, 0, 0)
+    match end:
+        case "success":
+            await world.finish(Outcome.SUCCEEDED, first)
+        case "retriable":
+            await world.fail(first)
+        case "fatal":
+            await world.finish(Outcome.FAILED_FATAL, first)
+        case "cancel":
+            await world.store.cancel(["0-first"])
+            assert await world.passes() == (0, 0, 0)  # it runs until it is stopped
+            await world.finish(Outcome.STOPPED, first)
+        case "lost for good":
+            await world.store.lose("executor-1", [first], "killed")
+        case _:
+            await world.store.hand_back("executor-1", [first], [])
+            await world.store.lose("executor-1", [first], "killed")
+    assert (await world.store.enqueue(0, 0)).enqueued == 1, "in the very next pass, on no other clock"
+    await world.check()
+
+
+async def test_a_lost_or_handed_back_task_keeps_its_permit(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "running=1")
+    (claim,) = await world.run("first", started=False)
+    await world.schedule("second")
+    await world.store.hand_back("executor-1", [claim], [])
+    await world.passes()
+    assert await world.queued() == ["0-first"]
+    (claim,) = held(await world.claim(*await world.pop()))
+    await world.store.lose("executor-1", [claim], "killed")
+    await world.passes()
+    assert await world.queued() == ["0-first"]
+
+
+async def test_a_queued_task_that_is_cancelled_makes_room(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "running=1")
+    await names(world, 2)
+    await world.passes()
+    await world.store.cancel(["0-t0"])
+    assert (await world.store.enqueue(0, 0)).enqueued == 1
+
+
+async def test_all_priorities_share_the_permits(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "running=2")
+    await names(world, 2, "low", priority=2)
+    await world.passes()
+    await names(world, 2, "high", priority=0)
+    await names(world, 1, "normal")
+    await world.passes()
+    claims = held(await world.claim(*await world.pop(f"{LAMBDA}:0", QUEUE, f"{LAMBDA}:2")))
+    assert {each.task_id for each in claims} == {"0-low0", "0-low1"}
+    await world.finish(Outcome.SUCCEEDED, claims[0])
+    await world.passes()
+    assert await world.queued(f"{LAMBDA}:0") == ["0-high0"]
+
+
+async def test_a_raised_limit_holds_at_once_and_a_lowered_one_waits(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "running=2")
+    await names(world, 10)
+    await world.passes()
+    await world.store.override(LAMBDA, to("running=4"))
+    assert await world.passes() == (2, 0, 0)
+    claims = held(await world.claim(*await world.pop()))
+    await world.store.override(LAMBDA, to("running=1"))
+    for number, claim in enumerate(claims):
+        await world.finish(Outcome.SUCCEEDED, claim)
+        await world.passes()
+        assert len(await world.queued()) == (1 if number == 3 else 0)
+    await world.store.override(LAMBDA, to("running=7"))
+    await declare(world, "")  # the code says nothing any more; the operator still does
+    assert await world.passes() == (5, 0, 0)
+
+
+async def test_what_ran_before_there_was_a_limit_counts(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "")
+    claims = await world.run("a", "b", "c")
+    await world.store.override(LAMBDA, to("running=2"))
+    await world.schedule("d")
+    await world.finish(Outcome.SUCCEEDED, claims[0])
+    assert await world.passes() == (0, 0, 0)
+    await world.finish(Outcome.SUCCEEDED, claims[1])
+    clock.advance(1)  # it had no permit, so that its end tells nobody
+    assert await world.passes() == (1, 0, 0)
+
+
+async def test_a_limit_costs_other_lambdas_nothing_and_a_waiting_queue_is_left_alone(
+    open_store: OpenStore, clock: Clock
+) -> None:
+    world = await limited(open_store, clock, "running=1")
+    await names(world, 300)
+    await world.passes()
+    made = await world.store.enqueue(0, 0)
+    assert made.next_in_us == US
+    await world.schedule("other", lambda_name="shop/other")
+    assert await world.passes() == (1, 0, 0)
+
+
+# --- rate -------------------------------------------------------------------------------------------------------------
+
+
+async def pushed_at(world: World, seconds: float) -> list[int]:
+    """Passes whenever one is due, and answers when each task was pushed, µs."""
+    pushed: list[int] = []
+    began = world.clock()
+    while (now := world.clock() - began) < seconds * US:
+        made = await world.store.enqueue(0, 0)
+        pushed += [now] * made.enqueued
+        assert made.next_in_us or made.enqueued, "a pass that does nothing is not due again at once"
+        world.clock.us += min(made.next_in_us or 0, round(began + seconds * US) - world.clock())
+    return pushed
+
+
+def most_in_a_second(pushed: list[int]) -> int:
+    window: deque[int] = deque()
+    most = 0
+    for each in pushed:
+        window.append(each)
+        while window[0] <= each - US:
+            window.popleft()
+        most = max(most, len(window))
+    return most
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate", "burst"),
+    [
+        ("rate=100", 100, 125),
+        ("rate=100 burst=100", 100, 100),
+        ("rate=20 burst=60", 20, 60),
+        ("rate=0.5", 0.5, 1),
+        ("rate=3", 3, 4),
+    ],
+)
+async def test_a_flood_is_pushed_at_the_rate(
+    open_store: OpenStore, clock: Clock, settings: str, rate: float, burst: int
+) -> None:
+    world = await limited(open_store, clock, settings)
+    await names(world, 256)
+    await names(world, 256, "more")
+    seconds = 4 if rate > 10 else 10
+    pushed = await pushed_at(world, seconds)
+    assert most_in_a_second(pushed) <= burst
+    assert rate * seconds - 1 <= len(pushed) <= rate * seconds + max(burst - rate, rate / 4, 1) + 1
+
+
+async def test_passes_that_come_late_lose_nothing_of_the_rate(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "rate=50")
+    await names(world, 256)
+    first = await world.passes()
+    count = 0
+    for _ in range(40):
+        clock.advance(0.1)  # instead of 0.02
+        count += (await world.passes())[0]
+    assert (first, count) == ((13, 0, 0), 200)
+
+
+async def test_rest_earns_a_burst_and_no_more(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "rate=10 burst=30")
+    await names(world, 100)
+    assert await world.passes() == (20, 0, 0)
+    clock.advance(1)
+    assert await world.passes() == (10, 0, 0)
+    clock.advance(3600)
+    assert await world.passes() == (20, 0, 0)
+
+
+async def test_a_changed_rate_holds_at_once(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "rate=0.01")
+    await names(world, 100)
+    assert await world.passes() == (1, 0, 0)
+    await world.store.override(LAMBDA, to("rate=1000"))
+    clock.advance(0.05)
+    assert (await world.passes())[0] == 50
+    await world.store.override(LAMBDA, to(""))
+    assert await world.passes() == (0, 0, 0)
+
+
+async def test_a_clock_that_is_set_back_empties_the_bucket(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "rate=10")
+    await names(world, 20)
+    assert await world.passes() == (3, 0, 0)
+    clock.advance(-3600)
+    await world.schedule("now")
+    assert await world.passes() == (0, 0, 0)
+    clock.advance(0.1)
+    assert await world.passes() == (1, 0, 0)
+
+
+async def test_rate_and_running_hold_together(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "rate=10 running=3")
+    await names(world, 20)
+    assert await world.passes() == (3, 0, 0)
+    clock.advance(5)
+    (claim, *_) = held(await world.claim(*await world.pop()))
+    await world.fail(claim)
+    assert await world.passes() == (1, 0, 0)
+    clock.advance(BACKOFF_US / US)
+    assert await world.passes() == (0, 2, 2)
+
+
+# --- several partitions -----------------------------------------------------------------------------------------------
+
+
+class Partitions:
+    """Passes over all partitions, and messages between them that take their time, come twice, or are lost."""
+
+    def __init__(self, world: World, *, takes_s: float = 0, twice: float = 0, lost: float = 0, seed: int = 0) -> None:
+        self.world = world
+        self.pushed: list[int] = []
+        self.messages = 0
+        self._takes_us, self._twice, self._lost = round(takes_s * US), twice, lost
+        self._chance = random.Random(seed)
+        self._travels: list[tuple[int, int, OutboxRecord]] = []
+
+    def next_us(self) -> int:
+        return min((at for at, _, _ in self._travels), default=1 << 62)
+
+    async def once(self) -> int:
+        """One pass over each partition; answers when the next one is due at the latest."""
+        wait = 1 << 62
+        now = self.world.clock()
+        while self._travels and self._travels[0][0] <= now:
+            await self.world.store.deliver(heapq.heappop(self._travels)[2])
+        for partition in range(self.world.store.partitions):
+            made = await self.world.store.enqueue(partition, 0)
+            self.pushed += [now] * made.enqueued
+            for record in made.outbox:
+                if self._chance.random() >= self._lost:
+                    for _ in range(1 + (self._chance.random() < self._twice)):
+                        self.messages += 1
+                        at = now + round(self._takes_us * (0.5 + self._chance.random()))
+                        heapq.heappush(self._travels, (at, self.messages, record))
+                else:
+                    await self.world.store._call("delivered", record.partition, [record.number])
+            wait = min(wait, (1 << 62) if made.next_in_us is None else 0 if made.enqueued else made.next_in_us)
+        return min(now + max(wait, 1000), self.next_us())
+
+    async def until(self, at_us: int) -> None:
+        """Everything until an instant."""
+        while self.world.clock() < at_us:
+            following = await self.once()
+            self.world.clock.us = min(max(following, self.world.clock()), at_us)
+
+    async def pop(self, want: int = 1000) -> list[str]:
+        return [
+            each
+            for partition in range(self.world.store.partitions)
+            for each in await self.world.pop(want=want, partition=partition)
+        ]
+
+
+async def spread(world: World, count: int, prefix: str = "t") -> list[str]:
+    """As many tasks in each partition."""
+    ids = []
+    for partition in range(world.store.partitions):
+        ids += await world.schedule(*(f"{prefix}{partition}-{number}" for number in range(count)), partition=partition)
+    return ids
+
+
+LATE = {"takes_s": 0.3}
+BAD = {"takes_s": 0.3, "twice": 0.3, "lost": 0.2}
+
+
+@pytest.mark.parametrize("bad", [{}, LATE, BAD], ids=["well", "late", "lost"])
+@pytest.mark.parametrize("limit", [1, 5])
+async def test_never_more_run_in_all_partitions(open_store: OpenStore, clock: Clock, bad: Any, limit: int) -> None:
+    world = await limited(open_store, clock, f"running={limit}", 4)
+    ids = await spread(world, 5)
+    partitions = Partitions(world, **bad)
+    running: list[Held] = []
+    seen: list[str] = []
+    chance = random.Random(1)
+    while len(seen) < len(ids):
+        clock.us = max(await partitions.once(), clock.us)
+        popped = await partitions.pop()
+        seen += popped
+        running += held(await world.claim(*popped)) if popped else []
+        assert len(running) <= limit
+        while running and (len(running) == limit or chance.random() < 0.3):
+            claim = running.pop(chance.randrange(len(running)))
+            await world.finish(chance.choice([Outcome.SUCCEEDED, Outcome.FAILED_FATAL]), claim)
+        assert clock() - Clock().us < 1000 * US, "some task never gets its permit"
+    await world.check()
+
+
+async def test_all_partitions_have_their_turn(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "running=2", 4)
+    await spread(world, 20)
+    partitions = Partitions(world)
+    ran: list[str] = []
+    while len(ran) < 40:
+        clock.us = max(await partitions.once(), clock.us)
+        popped = await partitions.pop()
+        ran += popped
+        if popped:
+            await world.finish(Outcome.SUCCEEDED, *held(await world.claim(*popped)))
+    counts = Counter(task_id[0] for task_id in ran)
+    assert max(counts.values()) <= min(counts.values()) + 2
+
+
+@pytest.mark.parametrize("bad", [{}, LATE, BAD], ids=["well", "late", "lost"])
+async def test_a_flood_in_all_partitions_is_pushed_at_the_rate(open_store: OpenStore, clock: Clock, bad: Any) -> None:
+    world = await limited(open_store, clock, "rate=100", 4)
+    await spread(world, 250)
+    partitions = Partitions(world, **bad)
+    began = clock()
+    await partitions.until(began + 8 * US)
+    assert most_in_a_second(partitions.pushed) <= 125
+    steady = [each for each in partitions.pushed if each - began > 3 * US]
+    assert 495 <= len(steady) <= 505
+    assert len(partitions.pushed) <= 825
+
+
+async def test_low_rates_reach_every_partition(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "rate=1", 4)
+    await spread(world, 20)
+    partitions = Partitions(world, takes_s=0.05)
+    await partitions.until(clock() + 40 * US)
+    counts = Counter(task_id[0] for task_id in await partitions.pop())
+    assert 37 <= counts.total() <= 42
+    assert min(counts.values()) >= 7
+
+
+async def test_a_changed_limit_holds_in_all_partitions_within_a_second(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "running=4", 4)
+    await spread(world, 10)
+    partitions = Partitions(world)
+    await partitions.until(clock() + US)
+    claims = held(await world.claim(*await partitions.pop()))
+    assert len(claims) == 4
+    await world.store.override(LAMBDA, to("running=10"))
+    await partitions.until(clock() + US)
+    claims += held(await world.claim(*await partitions.pop()))
+    assert len(claims) == 10
+    await world.store.override(LAMBDA, to("running=2"))
+    await partitions.until(clock() + US)
+    for left in range(9, 0, -1):
+        await world.beat(*claims)
+        await world.finish(Outcome.SUCCEEDED, claims.pop())
+        await partitions.until(clock() + US)
+        claims += held(await world.claim(*await partitions.pop()))
+        assert len(claims) == max(left, 2)
+
+
+async def test_what_runs_in_any_partition_counts_against_a_new_limit(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "", 4)
+    ids = await spread(world, 1)
+    partitions = Partitions(world)
+    await partitions.once()
+    claims = held(await world.claim(*await partitions.pop()))
+    assert len(claims) == len(ids)
+    await world.store.override(LAMBDA, to("running=4"))
+    await spread(world, 1, "more")
+    await partitions.until(clock() + 3 * US)
+    assert await partitions.pop() == []
+    await world.finish(Outcome.SUCCEEDED, *claims[:2])
+    await partitions.until(clock() + 3 * US)
+    assert len(await partitions.pop()) == 2
+
+
+@pytest.mark.parametrize("who", ["home", "another", "both"])
+async def test_a_partition_that_forgot_what_it_had_asks_before_it_uses_any(
+    open_store: OpenStore, clock: Clock, who: str
+) -> None:
+    """Its server came back with an earlier state: what it knew of permits was of another time."""
+    world = await limited(open_store, clock, "running=4", 2)
+    await spread(world, 10)
+    partitions = Partitions(world)
+    await partitions.until(clock() + US)
+    before = await dump(world.store)
+    home = next(int(key[5]) for key in before.data if ":h:" in key)
+    claims = held(await world.claim(*await partitions.pop()))
+    for _ in range(3):
+        await world.finish(Outcome.SUCCEEDED, claims.pop(0))
+        await partitions.until(clock() + US)
+        claims += held(await world.claim(*await partitions.pop()))
+    assert len(claims) == 4
+    for partition in range(2):
+        if who == "both" or (partition == home) == (who == "home"):
+            for kind in "hp":
+                key = f"atf:{{{partition}}}:{kind}:{LAMBDA}"
+                await world.store._link.command("DEL", key, key=key)
+                if earlier := before.hash(key):
+                    pairs = [each for pair in earlier.items() for each in pair]
+                    await world.store._link.command("HSET", key, *pairs, key=key)
+            await world.store._call("settle", partition, [1])
+    for _ in range(5):
+        await partitions.until(clock() + 2 * US)
+        claims += held(await world.claim(*await partitions.pop()))
+        assert len(claims) == 4
+        await world.finish(Outcome.SUCCEEDED, claims.pop(0))
+        await world.beat(*claims)
