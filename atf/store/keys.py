@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 class KeySpec(NamedTuple):
     """One kind of key."""
 
-    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>; <key> "lambda:key", or of an older release "key"
-    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <key> ordering key, <job>, <pool>
+    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <pool>; <key> "lambda:key", or of an older release "key"
     type: str
     meaning: str
 

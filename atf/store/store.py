@@ -39,8 +39,7 @@ from .types import (
 )
 
 
-class Store(Adding, Claims, Jobs, Ordering, Reading, Registry):
-class Store(Adding, Capacity, Claims, Jobs, Reading, Registry):
+class Store(Adding, Capacity, Claims, Jobs, Ordering, Reading, Registry):
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:

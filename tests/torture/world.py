@@ -282,6 +282,7 @@ class _Valid:
     def Frontend_SkipKey(w: World) -> Message:  # noqa: N802
         return f.SkipKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a")
 
+    @staticmethod
     def Frontend_SetCapacity(w: World) -> Message:  # noqa: N802
         return f.SetCapacityRequest(
             pool="gpu",
