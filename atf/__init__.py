@@ -26,6 +26,7 @@ from .errors import (
     TaskError,
     TaskFailed,
     TaskNotFound,
+    TooManyPending,
     Unavailable,
     UnknownLambda,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "TaskFailed",
     "TaskInfo",
     "TaskNotFound",
+    "TooManyPending",
     "Unavailable",
     "UnknownLambda",
     "__version__",

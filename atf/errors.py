@@ -9,6 +9,7 @@
     ├── AlreadyExists            the id is taken by another request
     ├── FailedPrecondition       the call does not fit the state of the system
     ├── ResourceExhausted        the task store is full
+    │   └── TooManyPending       the lambda has as many unfinished tasks as it may have
     ├── Unavailable              a role or the task store can't be reached; calling again is safe
     │   └── StoreSettling        no claims for a while after a restart of the store
     ├── DeadlineExceeded         no answer in time; whether the call took effect is unknown
@@ -88,6 +89,13 @@ class ResourceExhausted(AtfError):
     """The task store is full; nothing was stored."""
 
     code = "RESOURCE_EXHAUSTED"
+
+
+class TooManyPending(ResourceExhausted):
+    """The lambda has as many unfinished tasks as it may have; nothing was stored."""
+
+    retry_after_s: float = 0.0
+    """Seconds after which trying again may be of use."""
 
 
 class Unavailable(AtfError):

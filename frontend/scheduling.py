@@ -23,6 +23,7 @@ from atf.store.store import Store
 from atf.store.types import NewTask, Scheduled
 
 from .lambdas import Lambdas
+from .pending import Entry, Pending
 from .validate import asked_durability, check_spec, check_when, shown, spec_lambda, spec_lambdas
 from .view import fail
 
@@ -47,24 +48,36 @@ class Scheduling:
         self._lambdas = lambdas
         self._runtime = runtime
         self._cap = max_attempts_cap
+        self._pending = Pending(store, runtime)
         self._lanes: defaultdict[int, _Lane] = defaultdict(_Lane)
 
     async def one(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> f.ScheduleReply:
         """One task, in a call of the store that it may share with others; of a job, where there is a tick."""
         await self._lambdas.load([spec_lambda(request.spec)])
         task = self._new_task(request, tick)
+        known = self._lambdas.get(task.lambda_name)
+        entry = await self._pending.enter(known, [task.stored_id])
+        for refusal in entry.refusals.values():
+            raise refusal
+        scheduled = None
+        try:
+            scheduled = await self._store_one(task)
+        finally:
+            entry.ended(int(scheduled is not None and not scheduled.existed and not scheduled.conflict))
+        if scheduled.conflict:
+            raise _taken(task)
+        reply = f.ScheduleReply()
+        _fill(reply, scheduled)
+        return reply
+
+    async def _store_one(self, task: NewTask) -> Scheduled:
         future: asyncio.Future[Scheduled] = asyncio.get_running_loop().create_future()
         lane = self._lanes[task.partition]
         lane.waiting.append((task, future))
         if not lane.sending:
             lane.sending = True
             self._runtime.spawn(self._send(lane), name="schedule")
-        scheduled = await future
-        if scheduled.conflict:
-            raise _taken(task)
-        reply = f.ScheduleReply()
-        _fill(reply, scheduled)
-        return reply
+        return await future
 
     async def many(self, requests: Sequence[f.ScheduleRequest]) -> f.ScheduleManyReply:
         """Many tasks; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
@@ -79,7 +92,14 @@ class Scheduling:
                 tasks.append((result, self._new_task(request)))
             except AtfError as error:
                 fail(result.error, error)
-        stored = await self._store.schedule_each([task for _, task in tasks])
+        entries, tasks = await self._let_in(tasks)
+        stored: list[Scheduled | AtfError] = []
+        try:
+            stored = list(await self._store.schedule_each([task for _, task in tasks]))
+        finally:
+            for name, entry in entries.items():
+                made = (each for (_, task), each in zip(tasks, stored, strict=False) if task.lambda_name == name)
+                entry.ended(sum(_is_new(each) for each in made))
         away = [each for each in stored if isinstance(each, AtfError)]
         if away and len(away) == len(stored):
             raise away[0]
@@ -91,6 +111,27 @@ class Scheduling:
             else:
                 _fill(result.reply, scheduled)
         return reply
+
+    async def _let_in(
+        self, tasks: list[tuple[f.ScheduleResult, NewTask]]
+    ) -> tuple[dict[str, Entry], list[tuple[f.ScheduleResult, NewTask]]]:
+        """Says to those that are too many of their lambda so. Returns the entries by lambda, and the rest."""
+        bound = {task.lambda_name for _, task in tasks if self._lambdas.get(task.lambda_name).in_force.max_pending}
+        if not bound:
+            return {}, tasks
+        by_lambda: dict[str, list[tuple[f.ScheduleResult, NewTask]]] = defaultdict(list)
+        for each in tasks:
+            if each[1].lambda_name in bound:
+                by_lambda[each[1].lambda_name].append(each)
+        entries: dict[str, Entry] = {}
+        refused: set[int] = set()
+        for name, some in by_lambda.items():
+            entry = await self._pending.enter(self._lambdas.get(name), [task.stored_id for _, task in some])
+            entries[name] = entry
+            for place, refusal in entry.refusals.items():
+                fail(some[place][0].error, refusal)
+                refused.add(id(some[place]))
+        return entries, [each for each in tasks if id(each) not in refused] if refused else tasks
 
     def _new_task(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> NewTask:
         task_id = rules.check_id(shown(request.id)) if request.id else new_id(self._runtime.random)
@@ -159,6 +200,10 @@ def digest(request: f.ScheduleRequest) -> bytes:
         bare.ClearField("durability")
         request = bare
     return hashlib.blake2b(request.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
+
+
+def _is_new(stored: Scheduled | AtfError) -> bool:
+    return not isinstance(stored, AtfError) and not stored.existed and not stored.conflict
 
 
 def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:

@@ -6,11 +6,11 @@ from typing import Final, cast
 
 from google.protobuf.message import DecodeError
 
-from atf.errors import AtfError, TaskNotFound
+from atf.errors import AtfError, TaskNotFound, TooManyPending
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.types import Run, TaskRecord
-from atf.task import Status
+from atf.task import US, Status
 
 _MAX_SENTENCE_CHARS: Final = 500
 
@@ -62,6 +62,8 @@ def no_task(task_id: str) -> TaskNotFound:
 def fail(said: f.Error, error: AtfError) -> None:
     """Says what went wrong with one item of a call of many."""
     said.code, said.message, said.reason = error.code, str(error)[:_MAX_SENTENCE_CHARS], error.reason
+    if isinstance(error, TooManyPending):
+        said.retry_after_us = round(error.retry_after_s * US)
 
 
 def _ended(run: Run) -> t.EndedRun:

@@ -14,10 +14,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from atf.errors import BY_REASON, AtfError, DeadlineExceeded, Internal
+from atf.errors import BY_REASON, AtfError, DeadlineExceeded, Internal, TooManyPending
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
-from atf.task import MAX_BATCH
+from atf.task import MAX_BATCH, US
 
 MAX_CALL_BYTES: Final = 3 << 20
 """Of the requests in one call; a message holds 4 MiB."""
@@ -170,4 +170,7 @@ def answer_of(result: f.ScheduleResult) -> f.ScheduleReply | AtfError:
 def error_of(said: f.Error) -> AtfError:
     """What went wrong with one item of a call of many."""
     kind = BY_REASON.get(said.reason) or _BY_CODE.get(said.code, Internal)
-    return kind(said.message)
+    error = kind(said.message)
+    if isinstance(error, TooManyPending):
+        error.retry_after_s = said.retry_after_us / US
+    return error

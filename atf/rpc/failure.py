@@ -20,15 +20,17 @@ from atf.errors import (
     InvalidArgument,
     NotFound,
     ResourceExhausted,
+    TooManyPending,
     Unavailable,
 )
-from atf.task import MAX_BATCH_BYTES
+from atf.task import MAX_BATCH_BYTES, US
 
 from . import status_pb2
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailing metadata that holds a google.rpc.Status."""
 ERROR_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
+RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
 DOMAIN: Final = AtfError.domain
 
 MAX_MESSAGE_BYTES: Final = MAX_BATCH_BYTES + (1 << 20)
@@ -58,9 +60,10 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
         timeout: seconds the call had.
     """
     code, message = error.code(), error.details() or ""
-    known = BY_REASON.get(_reason(error))
+    details = _details(error)
+    known = BY_REASON.get(_reason(details))
     if known is not None:
-        return known(message)
+        return _late(known(message), details)
     method = path.rpartition("/")[2]
     match code:
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
@@ -75,15 +78,32 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
     return _BY_CODE.get(code, Internal)(message or f"{method}: {address} answered {code}")
 
 
-def _reason(error: Any) -> str:
-    """The reason of the ErrorInfo of ours that came with an error; "" if none did."""
+def _details(error: Any) -> list[tuple[str, bytes]]:
+    """Type and content of each detail that came with an error."""
     for key, value in error.trailing_metadata() or ():
-        if key != DETAILS_KEY:
-            continue
+        if key == DETAILS_KEY:
+            try:
+                return [(each.type_url, each.value) for each in status_pb2.RpcStatus.FromString(value).details]
+            except DecodeError:
+                return []  # not ours; the status code says enough
+    return []
+
+
+def _reason(details: list[tuple[str, bytes]]) -> str:
+    """The reason of the ErrorInfo of ours that came with an error; "" if none did."""
+    try:
+        infos = [status_pb2.ErrorInfo.FromString(value) for kind, value in details if kind == ERROR_INFO]
+    except DecodeError:
+        return ""
+    return next((info.reason for info in infos if info.domain == DOMAIN), "")
+
+
+def _late(error: AtfError, details: list[tuple[str, bytes]]) -> AtfError:
+    """The error, with when to try again where that was said."""
+    if isinstance(error, TooManyPending):
         try:
-            details = status_pb2.RpcStatus.FromString(value).details
-            infos = [status_pb2.ErrorInfo.FromString(each.value) for each in details if each.type_url == ERROR_INFO]
+            found = [status_pb2.RetryInfo.FromString(value) for kind, value in details if kind == RETRY_INFO]
         except DecodeError:
-            return ""  # not ours; the status code says enough
-        return next((info.reason for info in infos if info.domain == DOMAIN), "")
-    return ""
+            return error
+        error.retry_after_s = sum(each.retry_delay.ToMicroseconds() for each in found) / US
+    return error

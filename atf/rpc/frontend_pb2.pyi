@@ -188,14 +188,16 @@ class ScheduleResult(_message.Message):
     def __init__(self, reply: _Optional[_Union[ScheduleReply, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
-    __slots__ = ("code", "message", "reason")
+    __slots__ = ("code", "message", "reason", "retry_after_us")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_US_FIELD_NUMBER: _ClassVar[int]
     code: str
     message: str
     reason: str
-    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    retry_after_us: int
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., reason: _Optional[str] = ..., retry_after_us: _Optional[int] = ...) -> None: ...
 
 class GetTaskRequest(_message.Message):
     __slots__ = ("id", "with_spec")

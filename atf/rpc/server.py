@@ -23,12 +23,12 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
-from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from atf.errors import AtfError, ConfigError, Internal, InvalidArgument
+from atf.errors import AtfError, ConfigError, Internal, InvalidArgument, TooManyPending
 from atf.log import get_logger
 from atf.task import clip
 
@@ -266,7 +266,13 @@ def _details(error: AtfError) -> bytes:
     detail = AnyMessage()
     detail.Pack(ErrorInfo(reason=error.reason, domain=error.domain))
     number: int = grpc.StatusCode[error.code].value[0]
-    status = Status(code=number, message=_sentence(error), details=[detail])
+    details = [detail]
+    if isinstance(error, TooManyPending):
+        when = RetryInfo()
+        when.retry_delay.FromNanoseconds(round(error.retry_after_s * 1e9))
+        details.append(AnyMessage())
+        details[1].Pack(when)
+    status = Status(code=number, message=_sentence(error), details=details)
     return bytes(status.SerializeToString())
 
 

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x61tf/rpc/status.proto\x12\x06\x61tf.v1\x1a\x19google/protobuf/any.proto\"Q\n\tRpcStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12%\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x14.google.protobuf.Any\"\x8f\x01\n\tErrorInfo\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x31\n\x08metadata\x18\x03 \x03(\x0b\x32\x1f.atf.v1.ErrorInfo.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x61tf/rpc/status.proto\x12\x06\x61tf.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\"Q\n\tRpcStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12%\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x14.google.protobuf.Any\";\n\tRetryInfo\x12.\n\x0bretry_delay\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x8f\x01\n\tErrorInfo\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x31\n\x08metadata\x18\x03 \x03(\x0b\x32\x1f.atf.v1.ErrorInfo.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,10 +35,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ERRORINFO_METADATAENTRY']._loaded_options = None
   _globals['_ERRORINFO_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_RPCSTATUS']._serialized_start=59
-  _globals['_RPCSTATUS']._serialized_end=140
-  _globals['_ERRORINFO']._serialized_start=143
-  _globals['_ERRORINFO']._serialized_end=286
-  _globals['_ERRORINFO_METADATAENTRY']._serialized_start=239
-  _globals['_ERRORINFO_METADATAENTRY']._serialized_end=286
+  _globals['_RPCSTATUS']._serialized_start=91
+  _globals['_RPCSTATUS']._serialized_end=172
+  _globals['_RETRYINFO']._serialized_start=174
+  _globals['_RETRYINFO']._serialized_end=233
+  _globals['_ERRORINFO']._serialized_start=236
+  _globals['_ERRORINFO']._serialized_end=379
+  _globals['_ERRORINFO_METADATAENTRY']._serialized_start=332
+  _globals['_ERRORINFO_METADATAENTRY']._serialized_end=379
 # @@protoc_insertion_point(module_scope)

@@ -26,6 +26,11 @@ class NewTask(NamedTuple):
     ordering_key: str = ""
     durability: Durability = Durability.RELAXED  # at least
 
+    @property
+    def stored_id(self) -> str:
+        """As every other call names it."""
+        return f"{self.partition}-{self.id}"
+
 
 class Scheduled(NamedTuple):
     """What became of one NewTask."""

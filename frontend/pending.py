@@ -1,0 +1,124 @@
+"""How many unfinished tasks a lambda has, where it says how many it may have: a Schedule beyond that is refused.
+
+The store's counters are read, over all partitions, for those lambdas alone that have a bound: at least once a second, and for every
+batch of calls once they are near it. So frontends at once let in no more than the bound and what is in flight among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from atf.errors import TooManyPending
+from atf.runtime import Runtime
+from atf.store.store import Store
+from atf.task import LIVE
+
+from .lambdas import Known
+from .shared import SharedReading
+
+FRESH_S: Final = 1.0
+NEAR: Final = 0.9
+"""Of the bound: from here on every batch of calls is counted anew."""
+RETRY_AFTER_S: Final = 1.0
+"""When a refused caller may come again, where the lambda has no rate that says it better."""
+_MOST_RETRY_AFTER_S: Final = 60.0
+
+
+class _Count:
+    """Of one lambda: its unfinished tasks, as they were read and as they have grown since."""
+
+    def __init__(self, store: Store, runtime: Runtime, name: str) -> None:
+        self._store, self._runtime, self._name = store, runtime, name
+        self._read_at = float("-inf")
+        self._found = 0
+        self.stored = 0
+        self.under_way = 0
+        self._read: SharedReading[None] = SharedReading(self._count)
+
+    @property
+    def pending(self) -> int:
+        """At most so many; what was stored while it was read counts twice until it is read again."""
+        return self._found + self.stored + self.under_way
+
+    async def freshen(self, most: int) -> None:
+        """Reads, where that may make a difference."""
+        if self._runtime.monotonic() - self._read_at > FRESH_S or self.pending > NEAR * most:
+            await self._read()
+
+    async def _count(self) -> None:
+        at, self.stored = self._runtime.monotonic(), 0
+        counts = await self._store.counts(self._name)
+        self._found, self._read_at = sum(counts[each] for each in LIVE), at
+
+
+class Entry:
+    """What was let in, until it is stored.
+
+    Attributes:
+        refusals: by place, those that were not let in.
+    """
+
+    def __init__(
+        self,
+        refusals: Mapping[int, TooManyPending] = MappingProxyType({}),
+        count: _Count | None = None,
+        under_way: int = 0,
+    ) -> None:
+        self.refusals = refusals
+        self._count, self._under_way = count, under_way
+
+    def ended(self, stored: int) -> None:
+        """What was let in has been stored, so many of it anew; or could not be."""
+        if self._count is not None:
+            self._count.under_way -= self._under_way
+            self._count.stored += stored
+
+
+class Pending:
+    """The counts of all lambdas that have a bound."""
+
+    def __init__(self, store: Store, runtime: Runtime) -> None:
+        self._store, self._runtime = store, runtime
+        self._counts: dict[str, _Count] = {}
+
+    async def enter(self, known: Known, stored_ids: Sequence[str]) -> Entry:
+        """Lets tasks of a lambda in, or not. Of what is let in `ended` MUST be told.
+
+        Args:
+            known: the lambda.
+            stored_ids: of the tasks; one that is stored already is let in, so that its caller learns so.
+        """
+        name, most = known.record.name, known.in_force.max_pending
+        if not most:
+            self._counts.pop(name, None)
+            return Entry()
+        count = self._counts.setdefault(name, _Count(self._store, self._runtime, name))
+        held = len(stored_ids)
+        count.under_way += held  # at once: calls beside this one must see them
+        refusals: dict[int, TooManyPending] = {}
+        try:
+            await count.freshen(most)
+            if count.pending > most:
+                known_ids = [each is not None for each in await self._store.get(stored_ids)]
+                count.under_way -= sum(known_ids)
+                held -= sum(known_ids)
+                for place in reversed(range(len(stored_ids))):  # the first ones get the room that there is
+                    if count.pending > most and not known_ids[place]:
+                        refusals[place] = _refusal(known, most)
+                        count.under_way -= 1
+                        held -= 1
+        except BaseException:
+            count.under_way -= held
+            raise
+        return Entry(refusals, count, held)
+
+
+def _refusal(known: Known, most: int) -> TooManyPending:
+    rate = known.in_force.rate
+    error = TooManyPending(
+        f"{known.record.name} has as many unfinished tasks as it may have, {most} (max_pending): try again when some have ended"
+    )
+    error.retry_after_s = min(max(1 / rate, 0.1), _MOST_RETRY_AFTER_S) if rate else RETRY_AFTER_S
+    return error

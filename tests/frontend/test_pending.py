@@ -1,0 +1,85 @@
+"""max_pending: how many unfinished tasks a lambda may have."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from atf.errors import TooManyPending
+from atf.rpc import frontend_pb2 as f
+
+from .conftest import Bench, request
+
+NAME = "photos/thumbnail"
+
+
+async def bounded(bench: Bench, **fields: Any) -> None:
+    await bench.register(max_pending=3, **fields)
+
+
+async def test_a_task_beyond_the_bound_is_refused_with_when_to_try_again(bench: Bench) -> None:
+    await bounded(bench)
+    for each in range(3):
+        await bench.schedule(f"a{each}")
+    with pytest.raises(TooManyPending, match=f"{NAME} has as many unfinished tasks as it may have, 3") as refused:
+        await bench.schedule("a3")
+    assert refused.value.retry_after_s == 1.0
+    await bench.register("photos/other")
+    await bench.schedule("b", name="photos/other")
+    assert await bench.counts() == {"NEW": 3}
+
+
+async def test_one_that_is_stored_already_is_found_however_many_there_are(bench: Bench) -> None:
+    await bounded(bench)
+    for each in range(3):
+        await bench.schedule(f"a{each}")
+    assert (await bench.frontend.schedule(request("a1"))).existed
+
+
+async def test_room_is_seen_at_once(bench: Bench) -> None:
+    await bounded(bench, rate=5)
+    ids = [await bench.schedule(f"a{each}") for each in range(3)]
+    with pytest.raises(TooManyPending) as refused:
+        await bench.schedule("a3")
+    assert refused.value.retry_after_s == 0.2
+    await bench.finish(ids[0])
+    await bench.schedule("a3")
+
+
+async def test_of_many_the_first_ones_get_the_room_that_there_is(bench: Bench) -> None:
+    await bounded(bench)
+    await bench.schedule("a0")
+    await bench.register("photos/other")
+    many = [request(f"a{each}") for each in range(4)] + [request("b", name="photos/other")]
+    results = (await bench.frontend.schedule_many(f.ScheduleManyRequest(requests=many))).results
+    assert [each.error.reason for each in results] == ["", "", "", "TooManyPending", ""]
+    assert [each.reply.existed for each in results] == [True, False, False, False, False]
+    assert results[3].error.code == "RESOURCE_EXHAUSTED"
+    assert results[3].error.retry_after_us == 1_000_000
+
+
+async def test_calls_at_once_and_two_frontends_exceed_it_by_what_is_in_flight_alone(bench: Bench) -> None:
+    await bounded(bench)
+    answers = await asyncio.gather(*(bench.schedule(f"a{each}") for each in range(10)), return_exceptions=True)
+    assert sum(isinstance(each, TooManyPending) for each in answers) >= 7
+    assert (await bench.counts())["NEW"] <= 3
+    while (await bench.counts())["NEW"] < 3:
+        await bench.schedule()
+    another = bench.another_frontend()
+    with pytest.raises(TooManyPending):
+        await another.schedule(request("c"))
+
+
+async def test_a_bound_that_is_lifted_or_lowered_holds_at_once(bench: Bench) -> None:
+    await bounded(bench)
+    for each in range(3):
+        await bench.schedule(f"a{each}")
+    lifted = f.SetLambdaRequest(**{"lambda": NAME}, set={"max_pending": "none"})
+    await bench.frontend.set_lambda(lifted)
+    await bench.schedule("a3")
+    await bench.frontend.set_lambda(f.SetLambdaRequest(**{"lambda": NAME}, set={"max_pending": "2"}))
+    with pytest.raises(TooManyPending):
+        await bench.schedule("a4")
+    assert await bench.counts() == {"NEW": 4}
