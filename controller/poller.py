@@ -20,7 +20,7 @@ from atf.task import MAX_BATCH
 
 from .backlog import Ask, Backlog
 from .buffer import Buffer
-from .demand import Call, Demand, Lambdas
+from .demand import Call, Demand, Lambdas, lambda_of
 
 LISTEN_S: Final = 60.0
 """Seconds of one wait for a wake-up."""
@@ -28,6 +28,12 @@ MIN_WAIT_S: Final = 0.05
 """Seconds a call waits at least: less is not enough to look into the queues once."""
 FORGET_S: Final = 120.0
 """Seconds without a call for a set of lambdas until what is known of its queues is forgotten."""
+
+BESIDE_S: Final = 1.0
+"""Seconds for which a lambda counts as busy after a queue of its rang."""
+MOST_BESIDE: Final = 64
+"""Tasks that one pop takes at most while several lambdas are busy: whoever claims and reports many at once makes the others wait in the
+store, in the HSC and in the executor."""
 
 _log = get_logger(duty="pop")
 
@@ -65,6 +71,7 @@ class Poller:
         self._popping = asyncio.Lock()
         self._closed = False
         self._turn = 0
+        self._busy: dict[str, float] = {}
         self._pauses = [Pauses(runtime.random, first=0.1, most=5.0) for _ in range(store.partitions)]
         self._trouble = Trouble(_log, "store")
 
@@ -143,7 +150,7 @@ class Poller:
             held = self._buffer.count(lambdas)
             backlog = self._backlog(lambdas)
             ask = (
-                backlog.choose(min(max(wanted - held, 0), MAX_BATCH), self._runtime.monotonic())
+                backlog.choose(min(max(wanted - held, 0), self._most()), self._runtime.monotonic())
                 if held < wanted
                 else None
             )
@@ -157,6 +164,13 @@ class Poller:
             now = self._runtime.monotonic()
             self._buffer.put(self._demand.give(lambdas, found), now)
             return True
+
+    def _most(self) -> int:
+        """How many ids one pop may take now."""
+        now = self._runtime.monotonic()
+        if len(self._busy) > 1:
+            self._busy = {name: rang for name, rang in self._busy.items() if rang + BESIDE_S > now}
+        return MAX_BATCH if len(self._busy) < 2 else MOST_BESIDE
 
     async def _pop(self, backlog: Backlog, ask: Ask) -> list[tuple[str, list[str]]]:
         try:
@@ -201,6 +215,8 @@ class Poller:
             while True:
                 messages = await bell.wait(LISTEN_S)
                 now = self._runtime.monotonic()
+                for message in messages:
+                    self._busy[lambda_of(where(message)[1])] = now
                 for backlog in self._backlogs.values():
                     if not messages:  # one may have been missed
                         backlog.missed()

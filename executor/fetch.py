@@ -1,5 +1,7 @@
 """Asks the controller for work for one lane: one long poll after the other, each acknowledging the answer before it.
 
+A lane that has enough to do of some lambdas asks for the others in calls of another name; see `aside` in worker.py.
+
 Owns the numbers of its calls and answers. It asks for as many tasks as there is room for in its lane; what another lane has room
 for concerns it not. An answer to a call that was given up never gets here, so it is not acknowledged, and the controller
 hands its claims back.
@@ -34,7 +36,7 @@ class Fetch:
     Args:
         executor_id: who asks.
         lane: for which of its lanes.
-        lambdas: what the lane can run.
+        lambdas: what to ask for now, of what the lane can run; asked where there is room.
         controller: whom it asks.
         room: how many tasks may be asked for now.
         admit: takes an answer with claims; returns whether any was kept.
@@ -51,7 +53,7 @@ class Fetch:
         *,
         executor_id: str,
         lane: str,
-        lambdas: Sequence[str],
+        lambdas: Callable[[], Sequence[str]],
         controller: Controller,
         room: Callable[[], int],
         admit: Callable[[c.NextWorkReply], bool],
@@ -131,7 +133,7 @@ class Fetch:
             ack=self._ack,
             max_tasks=self.asked,
             wait_us=round(WAIT_S * US),
-            lambdas=self._lambdas,
+            lambdas=self._lambdas(),
             boot_id=self._boot_id,
             call=self._call,
             heartbeat_timeout_us=self._lease_us,

@@ -19,6 +19,7 @@ from .ends import Ends
 from .held import HeldTask
 from .outcome import Stopped
 from .perform import Performer, timed_out
+from .turns import line_up
 
 
 class LoopLane:
@@ -38,7 +39,7 @@ class LoopLane:
         self._loop, self._performer, self._begin, self._ends = loop, performer, begin, ends
 
     def put(self, tasks: Sequence[HeldTask]) -> None:
-        self._waiting.extend(tasks)
+        line_up(self._waiting, tasks)
         if not self._called:
             self._called = True
             self._loop.call_soon_threadsafe(self._fill)

@@ -19,6 +19,7 @@ from .begin import Begin
 from .ends import Ends
 from .held import HeldTask
 from .perform import Performer
+from .turns import line_up
 
 
 class ThreadLane:
@@ -39,7 +40,7 @@ class ThreadLane:
             threading.Thread(target=self._work, args=(number,), name=f"lane-{number}", daemon=True).start()
 
     def put(self, tasks: Sequence[HeldTask]) -> None:
-        self._waiting.extend(tasks)
+        line_up(self._waiting, tasks)
         self._wake()
 
     def withdraw(self) -> list[HeldTask]:

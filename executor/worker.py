@@ -45,6 +45,23 @@ def _nothing() -> None:
     """Nobody beats: the next regular heartbeat will do."""
 
 
+class _Aside:
+    """What a lane asks for aside: lambdas of which nothing waits here, so that they don't wait for those of which much does."""
+
+    def __init__(self, names: Sequence[str], room: Callable[[], int], ledger: Ledger) -> None:
+        self._names, self._room, self._ledger = names, room, ledger
+
+    def room(self) -> int:
+        """How many tasks to ask for now."""
+        room = self._room() if len(self._names) > 1 else 0
+        return room if room and self.lambdas() else 0
+
+    def lambdas(self) -> Sequence[str]:
+        """Of these."""
+        waiting = {task.lambda_name for task in self._ledger.snapshot() if task.queued and not task.started}
+        return [name for name in self._names if name not in waiting]
+
+
 class Executor:
     """Runs the tasks of one executor.
 
@@ -91,21 +108,29 @@ class Executor:
         self._pace = Pace()
         self._stale: list[HeldTask] = []
         self._watch = Watch(self.ledger, self, stop_grace=settings.stop_grace, runtime=runtime)
-        self._fetches = [
-            Fetch(
-                executor_id=executor_id,
-                lane=lane,
-                lambdas=names,
-                controller=controller,
-                room=partial(self._room, is_async, names),
-                admit=self._admit,
-                drain=self.drain,
-                timing=timing,
-                runtime=runtime,
-            )
-            for lane, is_async in (("def", False), ("async", True))
-            if (names := sorted(name for name, each in lambdas.items() if each.is_async is is_async))
-        ]
+        self._fetches: list[Fetch] = []
+        for lane, is_async in (("def", False), ("async", True)):
+            names = sorted(name for name, each in lambdas.items() if each.is_async is is_async)
+            if not names:
+                continue
+            aside = _Aside(names, partial(self._aside_room, is_async, names), self.ledger)
+            for name, room, asked in (
+                (lane, partial(self._room, is_async, names), lambda names=names: names),
+                (f"{lane}aside", aside.room, aside.lambdas),
+            ):
+                self._fetches.append(
+                    Fetch(
+                        executor_id=executor_id,
+                        lane=name,
+                        lambdas=asked,
+                        controller=controller,
+                        room=room,
+                        admit=self._admit,
+                        drain=self.drain,
+                        timing=timing,
+                        runtime=runtime,
+                    )
+                )
         self._report = Report(
             executor_id=executor_id, hsc=hsc, ledger=self.ledger, moved=self._moved, timing=timing, runtime=runtime
         )
@@ -192,6 +217,18 @@ class Executor:
         slots = self.ledger.room - sum(each.asked for each in self._fetches)
         return max(0, min(slots, self._pace.room(lambdas, load, now)))
 
+    def _aside_room(self, is_async: bool, lambdas: Sequence[str]) -> int:
+        """How many tasks to ask for of lambdas of which nothing waits here, while enough waits of the others.
+
+        Only where all that runs is short: behind what takes long nothing is to wait.
+        """
+        now = self._runtime.monotonic()
+        lanes = self._lanes.load(is_async)[0]
+        if self._room(is_async, lambdas) > 0 or self._gate.crowded or self._report.stuck(now):
+            return 0  # then the ordinary call brings them, or nothing is wanted
+        slots = self.ledger.room - sum(each.asked for each in self._fetches)
+        return max(0, min(slots, lanes, self._pace.hold(lambdas, lanes, now)))
+
     def _admit(self, reply: c.NextWorkReply) -> bool:
         """Takes the claims of an answer. When this returns they are in the table, so the answer may be acknowledged. Says whether any was kept."""
         now = self._runtime.monotonic()
@@ -215,6 +252,8 @@ class Executor:
         _log.info("next_work", tasks=len(taken))
         self._gate.admit(taken.values())
         self._pump()
+        for fetch in self._fetches:
+            fetch.look()  # the lane may have enough of some lambdas now
         return bool(taken)
 
     def _same(self, task: HeldTask) -> bool:

@@ -11,6 +11,8 @@
 --
 -- An id whose record somebody has deleted is struck off when its turn comes: it must not hold up the others.
 
+local BUDGET_BESIDE = 64  -- items at most, where more than one queue has live tasks
+
 local function first_score(P, queue, status)
   local first = redis.call('ZRANGE', live_key(P, queue, status), 0, 0, 'WITHSCORES')
   local score = first[2] and tonumber(first[2])
@@ -167,6 +169,8 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local lease_now = believed > 0 and math.min(now, believed) or now
   local enqueued, again, lost, queues, owed, jobs = 0, 0, 0, {}, {}, {}
+  -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
+  if redis.call('ZCARD', P .. ':due') > 1 then budget = math.min(budget, BUDGET_BESIDE) end
   for _, queue in ipairs(redis.call('ZRANGE', P .. ':due', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
     if queue == OUTBOX then
       local due = P .. ':outbox:due'
