@@ -24,6 +24,7 @@ class Breach(enum.Enum):
     CONCURRENT = "two of its runs overlapped"
     STALE_RESULT_ACCEPTED = "a result was accepted although a younger claim was known"
     TOKEN_REUSED = "two runs had one claim token"  # noqa: S105  no password
+    CROWDED = "more tasks of its lambda ran at once than may"
     UNEXPECTED = "it ran, or is in the store, and nobody asked for it"
 
 
@@ -59,13 +60,18 @@ class Rescheduled:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A run began. `store_us` is the latest instant that the store's clock had shown until then."""
+    """A run began. `store_us` is the latest instant that the store's clock had shown until then.
+
+    `together` names what it shares a limit with, of which `most` may run at once; 0: no limit.
+    """
 
     at_us: int
     task_id: str
     fence: int
     process: str
     store_us: int
+    together: str = ""
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +207,7 @@ class _Checker:
         self._open: dict[str, list[_Run]] = defaultdict(list)  # by process
         self._excused: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._forgot: list[Forgot] = []
+        self._together: dict[str, list[_Run]] = defaultdict(list)  # unfinished, as far as is known
         self._judgement = Judgement()
 
     def judge(self, events: Sequence[Event]) -> Judgement:
@@ -260,6 +267,18 @@ class _Checker:
         self._early(event.task_id, run, max(task.due_us, task.not_before_us))
         task.runs.append(run)
         self._open[event.process].append(run)
+        if event.most:
+            self._crowded(event, run)
+
+    def _crowded(self, event: Began, run: _Run) -> None:
+        """A run of a lambda with a limit against those that still run; one that no timeout can prevent does not count."""
+        beside = [each for each in self._together[event.together] if each.end_us == FOREVER]
+        counted = [each for each in beside if not self._is_excused(each.process, event.at_us, event.at_us)]
+        if len(counted) >= event.most:
+            where = ", ".join(f"{each.process} since {_at(each.start_us)}" for each in counted)
+            text = f"beside {len(counted)} others of {event.together}, of which {event.most} may run: {where}"
+            self._breach(Breach.CROWDED, event.task_id, event.at_us, text)
+        self._together[event.together] = [*beside, run]
 
     def _early(self, task_id: str, run: _Run, due_us: int) -> None:
         if run.store_us < due_us:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import atf
 from atf.verify.history import Began, Ended
@@ -21,16 +21,19 @@ here: list[World] = []
 class _Run:
     """One run: writes its start and its end down, whatever happens in between."""
 
-    def __init__(self, ctx: atf.Context) -> None:
+    def __init__(self, ctx: atf.Context, most: int = 0) -> None:
         process = PROCESS.get()
         assert process is not None
         self._ctx, self._process, self._world = ctx, process, here[-1]
+        self._together: tuple[str, int] = ("steps", most)
         self.ok = False
 
     def __enter__(self) -> Self:
         world, ctx = self._world, self._ctx
         world.chronicle.say(f"RUN {ctx.run} begins, claim {ctx.fence}", ctx.task_id)
-        began = Began(world.now_us(), ctx.task_id, ctx.fence, self._process.name, world.server.highest_us)
+        began = Began(
+            world.now_us(), ctx.task_id, ctx.fence, self._process.name, world.server.highest_us, *self._together
+        )
         world.chronicle.event(began)
         return self
 
@@ -40,10 +43,14 @@ class _Run:
         world.chronicle.event(Ended(world.now_us(), ctx.task_id, ctx.fence, self._process.name, self.ok))
 
 
-@app.task(max_attempts=5, backoff=atf.Backoff(1, factor=2, max=8))
+STEPS: Final = 4
+"""Steps that may run at once."""
+
+
+@app.task(max_attempts=5, backoff=atf.Backoff(1, factor=2, max=8), max_running=STEPS, rate=20)
 async def step(ctx: atf.Context, seconds: float, fails: int) -> int:
     """Takes its time; its first attempts fail."""
-    with _Run(ctx) as run:
+    with _Run(ctx, STEPS) as run:
         await asyncio.sleep(seconds)
         if ctx.attempt <= fails:
             raise RuntimeError(f"attempt {ctx.attempt} fails")

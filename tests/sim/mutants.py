@@ -224,6 +224,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
             ),
         ),
     ),
+    "permits_not_counted": Mutant(
+        "a partition uses its permits again while their tasks run",
+        (("math.max(room.have.n - room.used.n, 0)", "room.have.n"),),
+    ),
+    "permits_given_twice": Mutant(
+        "home gives out what it has given to others",
+        (("local free, short = limit - out, out > limit", "local free, short = limit, out > limit"),),
+    ),
     "delay_ignored": Mutant("a delay is taken for none", (("or now + tonumber(args[i + 5])", "or now"),)),
     "no_backoff": Mutant("a failed attempt is repeated at once", (("now + tonumber(args[i + 7])", "now"),)),
     "loss_not_looked_at": Mutant(

@@ -133,3 +133,17 @@ def test_a_stale_result_is_one_accepted_after_a_younger_claim_ran() -> None:
 
 def test_a_token_belongs_to_one_run() -> None:
     assert lived(began(100, 1), Gone(140, "p"), began(150, 1, "q")).counts == {Breach.TOKEN_REUSED: 1}
+
+
+def test_more_of_one_lambda_at_once_than_may() -> None:
+    def one(at: int, task: str, process: str = "p") -> Event:
+        return Began(at, task, at, process, DUE, "steps", 2)
+
+    def crowded(*events: Event) -> int:
+        return check(events).counts[Breach.CROWDED]
+
+    assert crowded(one(100, "a"), one(110, "b")) == 0
+    assert crowded(one(100, "a"), one(110, "b"), one(120, "c")) == 1
+    assert crowded(one(100, "a"), one(110, "b"), Ended(120, "a", 100, "p", True), one(120, "c")) == 0
+    assert crowded(one(100, "a", "q"), one(110, "b"), Gone(115, "q"), one(120, "c")) == 0
+    assert crowded(one(100, "a", "q"), one(110, "b"), Excused(115, "q", 130), one(120, "c")) == 0

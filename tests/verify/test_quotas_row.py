@@ -1,0 +1,53 @@
+"""The row about limits: its judge finds what breaks a rate, and the lambda's record what runs at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.chaos import limited
+from tests.chaos.rows.isolation_quotas import BURST, judge_rate
+
+_US = 1_000_000
+STEADY = [1 + number * _US // limited.RATE for number in range(limited.RATE * 12)]
+
+
+def said(runs: list[int], pushed: list[int] | None = None) -> list[str]:
+    found: list[str] = judge_rate(runs, STEADY if pushed is None else pushed, 0, 10)["failures"]
+    return found
+
+
+def test_a_steady_rate_is_right() -> None:
+    assert said(STEADY) == []
+
+
+def test_a_rate_that_is_missed_either_way_is_said() -> None:
+    assert "not 1000" in said([each * 102 // 100 for each in STEADY])[0]
+    assert "not 1000" in said([each * 98 // 100 for each in STEADY])[0]
+
+
+def test_a_burst_is_said() -> None:
+    crowded = sorted([*STEADY[:-BURST], *[STEADY[500]] * (BURST - limited.RATE + 2)])
+    assert "in one second" in said(STEADY, crowded)[0]
+
+
+async def test_runs_at_once_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = limited.made(tmp_path / "record")
+    monkeypatch.setenv(limited.FOLDER, str(record))
+    limited._file.cache_clear()
+
+    async def one(number: int) -> None:
+        await limited.few.fn(cast("Any", SimpleNamespace(task_id=f"0-{number}", fence=1)), 0.0)
+
+    await asyncio.gather(*(one(number) for number in range(3)))
+    dead = os.open(record / "running" / "0-dead.1", os.O_RDWR | os.O_CREAT)
+    os.close(dead)
+    await one(4)
+    assert [each.beside for each in limited.read(record, "few")] == [1, 2, 3, 1]
+    os.close(limited._file("few", os.getpid()))
+    limited._file.cache_clear()
