@@ -142,7 +142,7 @@ class Pool(msgspec.Struct):
 
     def claim(self, lambda_name: str, now_us: int) -> None:
         """A lambda has tasks that wait."""
-        if not self._has_claim(lambda_name) and lambda_name not in self.settings.reserved:
+        if not self.has_claim(lambda_name) and lambda_name not in self.settings.reserved:
             self._put(CoreClaim(lambda_name), now_us)
             self._fill(now_us)
 
@@ -244,6 +244,11 @@ class Pool(msgspec.Struct):
         """Whether it has a core, scheduled or occupied."""
         return any(_lambda_of(turn) == lambda_name for turn in self.turns)
 
+    def has_claim(self, lambda_name: str) -> bool:
+        """Whether it has a claim that has not been handed over."""
+        scheduled = any(turn and not turn.occupied and turn.lambda_name == lambda_name for turn in self.turns)
+        return scheduled or any(each.lambda_name == lambda_name for each in (*self.queue, *self.beyond))
+
     def waits(self) -> bool:
         """Whether some claim waits for a core."""
         return bool(self.queue)
@@ -271,10 +276,6 @@ class Pool(msgspec.Struct):
         dealt = next((each.lambda_name for each in self.queue if each.core == core), None)  # nobody is there to take it
         return _lambda_of(self.turns[core]) or dealt
 
-    def _has_claim(self, lambda_name: str) -> bool:
-        scheduled = any(turn and not turn.occupied and turn.lambda_name == lambda_name for turn in self.turns)
-        return scheduled or any(each.lambda_name == lambda_name for each in (*self.queue, *self.beyond))
-
     def _end_turn(self, core: int, retries: int, now_us: int) -> None:
         turn = self.turns[core]
         assert turn is not None
@@ -287,7 +288,7 @@ class Pool(msgspec.Struct):
             self._requeue(turn.lambda_name, retries, now_us)
 
     def _requeue(self, lambda_name: str, retries: int, now_us: int, *, evenly: bool = False) -> None:
-        if not self._has_claim(lambda_name) and lambda_name not in self.settings.reserved:
+        if not self.has_claim(lambda_name) and lambda_name not in self.settings.reserved:
             self._put(CoreClaim(lambda_name, retries=retries), now_us, again=True, evenly=evenly)
 
     def _put(self, claim: CoreClaim, now_us: int, *, again: bool = False, evenly: bool = False) -> None:

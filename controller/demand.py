@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 Lambdas = frozenset[str]
 Popped = Sequence[tuple[str, Sequence[str]]]
@@ -22,6 +22,7 @@ class Call:
         executor_id: who asks.
         lane: of it.
         lambdas: what it can run.
+        serves: those among them that it may be given tasks of now.
         room: how many tasks it takes at most.
         ids: what it was given: the queue by the id.
         answered: set once it was given something, or is to go away with nothing.
@@ -32,6 +33,7 @@ class Call:
         self.executor_id = executor_id
         self.lane = lane
         self.lambdas = lambdas
+        self.serves = lambdas
         self.room = room
         self.ids: dict[str, str] = {}
         self.answered = asyncio.Event()
@@ -54,19 +56,34 @@ class Demand:
 
     def open(self, call: Call) -> None:
         """A call waits from now on."""
-        self._calls.setdefault(call.lambdas, []).append(call)
+        self._calls.setdefault(call.serves, []).append(call)
 
     def close(self, call: Call) -> None:
         """A call waits no longer, whether it was given something or not."""
-        waiting = self._calls.get(call.lambdas, [])
+        waiting = self._calls.get(call.serves, [])
         if call in waiting:
             waiting.remove(call)
             if not waiting:
-                del self._calls[call.lambdas]
+                del self._calls[call.serves]
+
+    def rearrange(self, serves: Callable[[Call], Lambdas]) -> bool:
+        """What calls may be given has changed. Returns whether it has for any that waits."""
+        changed = [
+            (call, now) for calls in self._calls.values() for call in calls if (now := serves(call)) != call.serves
+        ]
+        for call, now in changed:
+            self.close(call)
+            call.serves = now
+            self.open(call)
+        return bool(changed)
+
+    def waits(self, lambda_name: str) -> bool:
+        """Whether some call waits for tasks of a lambda."""
+        return any(lambda_name in serves for serves in self._calls)
 
     def needs(self) -> list[Lambdas]:
         """The sets of lambdas that some call waits for."""
-        return list(self._calls)
+        return [each for each in self._calls if each]
 
     def wanted(self, lambdas: Lambdas) -> int:
         """How many tasks the calls for this set of lambdas would take."""

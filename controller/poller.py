@@ -47,6 +47,8 @@ class Poller:
         runtime: clocks and chance.
         may_pop: cleared while popped ids could not be claimed.
         give_back: takes ids that nobody here wants any more.
+        may_run: of its lambdas, those that an executor may be given tasks of now.
+        heard: told of each lambda whose queue rang, or of a pool whose cores were written ("%", then its name).
     """
 
     def __init__(
@@ -57,12 +59,16 @@ class Poller:
         runtime: Runtime,
         may_pop: asyncio.Event,
         give_back: Callable[[Sequence[str]], None],
+        may_run: Callable[[str, Lambdas], Lambdas],
+        heard: Callable[[str], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._runtime = runtime
         self._may_pop = may_pop
         self._give_back = give_back
+        self._may_run = may_run
+        self._heard = heard
         self._demand = Demand()
         self._buffer = Buffer()
         self._backlogs: dict[Lambdas, Backlog] = {}
@@ -84,7 +90,7 @@ class Poller:
         """
         if self._closed or call.dismissed.is_set():
             return
-        self._used_at[call.lambdas] = self._runtime.monotonic()
+        call.serves = self._serves(call)
         self._demand.open(call)
         self._stir.set()
         try:
@@ -98,6 +104,20 @@ class Poller:
         if call.dismissed.is_set():
             self.put_back(call.ids)
             call.ids = {}
+
+    def rearrange(self) -> None:
+        """What executors may run has changed."""
+        if self._demand.rearrange(self._serves):
+            self._stir.set()
+
+    def waits(self, lambda_name: str) -> bool:
+        """Whether an executor that may run a lambda waits for work."""
+        return self._demand.waits(lambda_name)
+
+    def _serves(self, call: Call) -> Lambdas:
+        serves = self._may_run(call.executor_id, call.lambdas)
+        self._used_at[serves] = self._runtime.monotonic()
+        return serves
 
     def put_back(self, ids: dict[str, str]) -> None:
         """Ids (with their queues) that were popped for a call and not claimed: the next call gets them."""
@@ -217,6 +237,7 @@ class Poller:
                 now = self._runtime.monotonic()
                 for message in messages:
                     self._busy[lambda_of(where(message)[1])] = now
+                    self._heard(where(message)[1])
                 for backlog in self._backlogs.values():
                     if not messages:  # one may have been missed
                         backlog.missed()

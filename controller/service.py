@@ -20,13 +20,14 @@ from atf.errors import FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import api
 from atf.rpc import controller_pb2 as c
-from atf.runtime import Runtime
+from atf.runtime import Runtime, end
 from atf.store.store import Store
 from atf.task import MAX_BATCH, US, check_lambda, check_name
 
 from .answers import Answers
 from .claims import Claims, refs
-from .demand import Call
+from .cores import Cores
+from .demand import Call, Lambdas, lambda_of
 from .losses import Death, report_death
 from .poller import Poller
 from .reports import Reports
@@ -60,13 +61,24 @@ class ControllerService:
             runtime=runtime,
             may_pop=self._claims.possible,
             give_back=self._reports.hand_back_unclaimed,
+            may_run=self._may_run,
+            heard=self._heard,
+        )
+        self._cores = Cores(
+            store=store,
+            pool=getattr(settings, "pool", ""),
+            runtime=runtime,
+            rearrange=self._poller.rearrange,
+            hungry=self._poller.waits,
         )
 
     async def run(self) -> None:
         """Pops for the open calls until cancelled."""
+        cores = self._runtime.spawn(self._cores.run(), name="cores")
         try:
             await self._poller.run()
         finally:
+            await end([cores])
             await self._claims.end()
             await self._reports.end()
 
@@ -85,6 +97,7 @@ class ControllerService:
             return c.NextWorkReply(draining=self._draining.is_set())
         self._reports.hand_back(executor_id, refs(undelivered))
         call = Call(executor_id, request.lane, frozenset(request.lambdas), request.max_tasks)
+        self._cores.called(executor_id, call.lambdas)
         key = executor_id, request.lane
         earlier = self._open.pop(key, None)
         if earlier is not None:
@@ -100,6 +113,7 @@ class ControllerService:
         """An executor is verifiably dead: sees to it that all it held runs again, or counts as what it was."""
         for key in [key for key in self._open if key[0] == death.executor_id]:
             self._open.pop(key).dismiss()
+        self._cores.left(death.executor_id)
         undelivered = refs(self._answers.died(death.executor_id, self._runtime.monotonic()))
         report_death(death, undelivered, self._reports)
 
@@ -111,6 +125,7 @@ class ControllerService:
         """
         self._draining.set()
         await self._poller.close()
+        await self._cores.leave()
         await self.flush(seconds)
 
     async def flush(self, seconds: float) -> None:
@@ -120,6 +135,15 @@ class ControllerService:
         left = await self._reports.flush(max(until - self._runtime.monotonic(), 0))
         if left:
             _log.warning("reports not delivered; the store consumer takes over", reports=left)
+
+    def _may_run(self, executor_id: str, lambdas: Lambdas) -> Lambdas:
+        return self._cores.may_run(executor_id, lambdas)
+
+    def _heard(self, rung: str) -> None:
+        if rung[:1] == "%":
+            self._cores.changed(rung[1:])
+        else:
+            self._cores.rang(lambda_of(rung))
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
@@ -165,6 +189,8 @@ class ControllerService:
             if call.dismissed.is_set() or self._draining.is_set():
                 self._reports.hand_back(call.executor_id, refs(grant.claims))
             elif grant.claims:
+                handed = {lambda_of(ids[each.task_id]) for each in grant.claims}
+                self._cores.handed_over(call.executor_id, handed, full=len(ids) >= call.room)
                 number = self._answers.answer(call.executor_id, call.lane, grant.claims)
                 _log.info("next_work", executor=call.executor_id, number=number, tasks=len(grant.claims))
                 return c.NextWorkReply(number=number, claims=grant.claims, claim_sent_us=grant.sent_us)

@@ -1,0 +1,387 @@
+"""Has the executors of this controller run the lambdas whose turn it is on the cores of their groups.
+
+Which lambda that is, is in the pool's record in the store (atf/cores.py): this module reads it, tells the poller what each executor
+may run, and writes down what it sees happen: a lambda that waits, a hand-over, a turn whose tasks have ended or whose time is up.
+All controllers of a pool do so. Whoever comes second finds it done.
+
+A pool without cores costs one small call a poll_interval. Where the record can't be read for STALE_S, everything may run anywhere:
+shares of capacity are no reason to stand still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from atf.core_groups import core_of, deal
+from atf.cores import Pool
+from atf.errors import AtfError, Unavailable
+from atf.log import get_logger
+from atf.retry import Pauses, Trouble
+from atf.runtime import Runtime, happens
+from atf.store.capacity import CoresKnown, CoresRecord, Waiting
+from atf.store.store import Store
+from atf.task import MAX_BATCH, US
+
+from .demand import Lambdas
+
+ATTEND_S: Final = 1.0
+"""Seconds after which the executors that are here are named again."""
+STAY_S: Final = 5.0
+"""Seconds that they are members without it."""
+PRESENT_S: Final = 60.0
+"""Seconds since its last call that an executor is here: twice what a call waits."""
+STALE_S: Final = 5.0
+LOOK_S: Final = 0.05
+"""Seconds between two looks at whether a turn has come to its end while others wait for it."""
+GRACE_S: Final = 0.3
+"""Seconds by which what is over on others' cores is left to them."""
+SPREAD_S: Final = 0.005
+"""Seconds within which controllers that heard the same ring write it down, so that most find it done."""
+SEED_BYTES: Final = 16
+_TRIES: Final = 20
+
+_log = get_logger(duty="cores")
+
+
+class Cores:
+    """A controller's part in its pool's cores.
+
+    Args:
+        store: where the record is.
+        pool: its name.
+        runtime: clocks and chance.
+        rearrange: called when what executors may run has changed.
+        hungry: whether some executor waits for tasks of a lambda and gets none.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        pool: str,
+        runtime: Runtime,
+        rearrange: Callable[[], None],
+        hungry: Callable[[str], bool],
+    ) -> None:
+        self._store = store
+        self._name = pool
+        self._runtime = runtime
+        self._rearrange = rearrange
+        self._hungry = hungry
+        self._pool: Pool | None = None
+        self._known = CoresKnown()
+        self._now_us = 0
+        """The store's time when the record was read last, which was at:"""
+        self._read_at = 0.0
+        self._groups: dict[str, int] = {}
+        self._here: dict[str, float] = {}
+        """The executors here, and when each called last."""
+        self._lambdas: dict[str, frozenset[str]] = {}
+        self._gone: set[str] = set()
+        self._attend_at = 0.0
+        self._survey_at = 0.0
+        self._look_at = 0.0
+        self._wanted: set[str] = set()
+        self._handed: set[tuple[int, int]] = set()
+        self._over: set[tuple[int, int]] = set()
+        self._unregistered: set[str] = set()
+        self._idle: set[int] = set()
+        """Numbers of scheduled turns for which nothing was there at the last look."""
+        self._ended = False
+        self._stir = asyncio.Event()
+        self._trouble = Trouble(_log, "store")
+        self._pauses = Pauses(runtime.random, first=0.1, most=2.0)
+
+    # --- what the controller sees --------------------------------------------------------------------------------------
+
+    def called(self, executor_id: str, lambdas: Lambdas) -> None:
+        """An executor asks for work."""
+        if self._ended:
+            return
+        known = executor_id in self._here
+        self._here[executor_id] = self._runtime.monotonic()
+        self._lambdas[executor_id] = self._lambdas.get(executor_id, frozenset()) | lambdas
+        if not known:
+            self._gone.discard(executor_id)
+            self._attend_at = 0.0
+            self._stir.set()
+
+    def left(self, executor_id: str) -> None:
+        """An executor is no more."""
+        if self._here.pop(executor_id, None) is not None:
+            del self._lambdas[executor_id]
+            self._gone.add(executor_id)
+            self._stir.set()
+
+    def rang(self, lambda_name: str) -> None:
+        """Tasks of a lambda wait in some queue."""
+        pool = self._pool
+        if pool is not None and not pool.has_turn(lambda_name) and lambda_name not in self._wanted:
+            self._want(pool, lambda_name)
+
+    def handed_over(self, executor_id: str, lambdas: Iterable[str], *, full: bool) -> None:
+        """An executor was given tasks; `full`, as many as it would take: there may be more."""
+        pool, group = self._pool, self._groups.get(executor_id)
+        if pool is None or group is None:
+            return
+        core = core_of(group, pool.rotation.at(self._store_us()), pool.settings.cores)
+        turn = pool.turns[core]
+        for each in lambdas:
+            if turn is not None and turn.lambda_name == each and not turn.occupied:
+                self._handed.add((core, turn.number))
+                self._stir.set()
+            if full:
+                self._want(pool, each)
+
+    def changed(self, pool: str) -> None:
+        """Somebody has written a pool's record."""
+        if pool == self._name:
+            self._stir.set()
+
+    def _want(self, pool: Pool, lambda_name: str) -> None:
+        if not pool.has_claim(lambda_name) and lambda_name not in pool.settings.reserved:
+            self._wanted.add(lambda_name)
+            self._stir.set()
+
+    # --- what executors may run ----------------------------------------------------------------------------------------
+
+    def may_run(self, executor_id: str, lambdas: Lambdas) -> Lambdas:
+        """Which of its lambdas an executor may be given tasks of now."""
+        pool = self._pool
+        if pool is None or self._runtime.monotonic() - self._read_at > STALE_S:
+            return lambdas
+        group = self._groups.get(executor_id)
+        name = pool.lambda_for(group, self._store_us()) if group is not None else None
+        return frozenset((name,)) if name in lambdas else frozenset()
+
+    def _store_us(self) -> int:
+        return self._now_us + round((self._runtime.monotonic() - self._read_at) * US)
+
+    # --- the duty ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Keeps up with the record until cancelled."""
+        while True:
+            wait: float | None = None
+            try:
+                if self._members() or self._gone:
+                    wait = await self.once()
+                self._trouble.ended(self)
+                self._pauses.reset()
+            except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
+                self._trouble.failed(self, error)
+                wait = self._pauses.next()
+            self._rearrange()
+            await self._rest(wait)
+            if self._stir.is_set() and self._pool is not None and self._wanted and len(self._here) < self._pool.members:
+                await asyncio.sleep(self._runtime.random.uniform(0, SPREAD_S))
+            self._stir.clear()
+
+    async def _rest(self, seconds: float | None) -> None:
+        """Sleeps until something has to be done. While others wait for turns of executors here, it looks up now and then whether
+        these have run out of work: that costs nothing but the look.
+        """
+        until = None if seconds is None else self._runtime.monotonic() + seconds
+        while not self._stir.is_set():
+            left = None if until is None else until - self._runtime.monotonic()
+            if left is not None and left <= 0:
+                return
+            ticking = self._pool is not None and self._may_end(self._pool)
+            await happens(self._stir, LOOK_S if ticking and (left is None or left > LOOK_S) else left)
+            if ticking and self._ending():
+                return
+
+    async def once(self) -> float:
+        """Reads the record, and writes down what has happened. Returns for how many seconds nothing more is to be done."""
+        for _ in range(_TRIES):
+            record = await self._read()
+            if record is None:
+                return self._store.settings.poll_interval
+            if self._runtime.monotonic() >= self._next_look():
+                await self._look()
+            if await self._write(record):
+                return max(self._next_at() - self._runtime.monotonic(), 0.001)
+        raise Unavailable(f"others write the cores of pool {self._name!r} all the time")
+
+    async def leave(self) -> None:
+        """The executors of this controller are members no more, so that others are dealt their cores."""
+        self._ended = True
+        self._gone.update(self._here)
+        self._here.clear()
+        self._lambdas.clear()
+        if self._pool is not None:
+            with contextlib.suppress(AtfError):  # they leave by themselves within STAY_S
+                record = await self._read()
+                if record is not None:
+                    await self._write(record)
+
+    def _members(self) -> bool:
+        now = self._runtime.monotonic()
+        for each in [each for each, seen in self._here.items() if seen + PRESENT_S < now]:
+            self.left(each)
+        return bool(self._here)
+
+    async def _read(self) -> CoresRecord | None:
+        now, gone = self._runtime.monotonic(), set(self._gone)
+        attend = now >= self._attend_at
+        record = await self._store.cores(
+            self._name,
+            self._known,
+            here=sorted(self._here) if attend else (),
+            gone=sorted(gone),
+            stay_us=round(STAY_S * US),
+        )
+        self._gone -= gone
+        if attend:
+            self._attend_at = now + ATTEND_S
+        if record is None:
+            self._forget()
+            return None
+        self._now_us, self._read_at = record.now_us, self._runtime.monotonic()
+        if record.state:
+            self._pool = Pool.decode(record.state)
+        if record.groups is not None:
+            self._groups = {each: number for number, group in enumerate(record.groups) for each in group}
+        self._known = CoresKnown(record.version, record.deal)
+        return record
+
+    def _forget(self) -> None:
+        self._pool, self._known = None, CoresKnown()
+        self._groups = {}
+        for each in (self._wanted, self._handed, self._over, self._unregistered, self._idle):
+            each.clear()
+        self._attend_at = self._survey_at = 0.0
+
+    async def _write(self, record: CoresRecord) -> bool:
+        """Makes of the record what it has to be now. Returns whether it is; else somebody else has written it meanwhile."""
+        assert self._pool is not None
+        before, now = self._pool.encode(), self._store_us()
+        pool = Pool.decode(before)
+        wanted, handed, over = set(self._wanted), set(self._handed), set(self._over)
+        unregistered = set(self._unregistered)
+        for core, number in handed:
+            pool.handed_over(core, number, now)
+        for core, number in over:
+            pool.conclude(core, number, now)
+        if unregistered:
+            pool.prune(unregistered, now)
+        if self._overdue(pool, now):
+            pool.pass_time(now)
+        for each in sorted(wanted):
+            pool.claim(each, now)
+        dealt = None
+        if record.to_deal is not None:
+            seed = self._runtime.random.randbytes(SEED_BYTES)
+            groups = deal(record.to_deal, pool.settings.cores, seed)
+            pool.staff(len(record.to_deal), now)
+            dealt = groups, record.membership
+        after = pool.encode()
+        if after != before or dealt is not None:
+            version = await self._store.set_cores(self._name, record.version, after, dealt)
+            if version == 0:
+                return False
+            self._pool = pool
+            self._known = CoresKnown(version, version if dealt else self._known.deal)
+            if dealt is not None:
+                self._groups = {each: number for number, group in enumerate(dealt[0]) for each in group}
+        self._wanted -= wanted
+        self._handed -= handed
+        self._over -= over
+        self._unregistered -= unregistered
+        return True
+
+    # --- when ----------------------------------------------------------------------------------------------------------
+
+    def _own(self, pool: Pool, now_us: int) -> set[int]:
+        """The cores that executors here work on."""
+        rotation, cores = pool.rotation.at(now_us), pool.settings.cores
+        return {core_of(self._groups[each], rotation, cores) for each in self._here if each in self._groups}
+
+    def _overdue(self, pool: Pool, now_us: int) -> bool:
+        own, grace_us = self._own(pool, now_us), round(GRACE_S * US)
+        short = pool.members < pool.settings.cores  # then a rotation gives cores to groups that have members
+        return short or any(
+            due is not None and due + (0 if core in own else grace_us) <= now_us
+            for core in range(pool.settings.cores)
+            if (due := pool.due_us(core)) is not None
+        )
+
+    def _next_at(self) -> float:
+        """The monotonic instant at which something is to be done by itself."""
+        assert self._pool is not None
+        pool, now_us = self._pool, self._store_us()
+        own, grace_us = self._own(pool, now_us), round(GRACE_S * US)
+        instants = [pool.rotation.next_us(now_us)]
+        for core in range(pool.settings.cores):
+            due = pool.due_us(core)
+            if due is not None:
+                instants.append(due + (0 if core in own else grace_us))
+        at = self._read_at + (min(instants) - self._now_us) / US
+        return min(at, self._attend_at, self._next_look())
+
+    def _next_look(self) -> float:
+        """The monotonic instant of the next look into the queues."""
+        return min(self._survey_at, self._look_at) if self._ending() else self._survey_at
+
+    def _may_end(self, pool: Pool) -> dict[int, str]:
+        """The shared cores with turns, and their lambdas, that end as soon as executors here have nothing to do."""
+        found = {}
+        for core in self._own(pool, self._store_us()):
+            turn = pool.turns[core]
+            if turn is not None and core >= pool.settings.first_multiplexed and (pool.waits() or not turn.occupied):
+                found[core] = turn.lambda_name
+        return found
+
+    def _ending(self) -> dict[int, str]:
+        """Those among them for which an executor waits and gets nothing."""
+        assert self._pool is not None
+        return {core: name for core, name in self._may_end(self._pool).items() if self._hungry(name)}
+
+    async def _look(self) -> None:
+        """Finds out which lambdas wait and which turns are over: of all lambdas now and then, of those that may be ending often."""
+        assert self._pool is not None
+        pool, now, ending = self._pool, self._runtime.monotonic(), self._ending()
+        survey = now >= self._survey_at
+        names = set(ending.values())
+        if survey:
+            names |= pool.names().union(*self._lambdas.values())
+            self._survey_at = now + self._store.settings.poll_interval
+        self._look_at = now + LOOK_S
+        states = await self._waiting(sorted(names))
+        idle = set()
+        for core in ending if not survey else range(pool.settings.first_multiplexed, pool.settings.cores):
+            turn = pool.turns[core]
+            state = states.get(turn.lambda_name) if turn is not None else None
+            if turn is None or state is None or state == Waiting.QUEUED:
+                continue
+            if state == Waiting.NOTHING or (turn.number in self._idle and not turn.occupied):
+                self._over.add((core, turn.number))
+            elif not turn.occupied:  # all that it has is under way: perhaps to this very turn
+                idle.add(turn.number)
+        self._idle = idle
+        if survey:
+            self._unregistered |= {each for each, state in states.items() if state == Waiting.UNKNOWN}
+            for each, state in states.items():
+                if state == Waiting.QUEUED:
+                    self._want(pool, each)
+
+    async def _waiting(self, names: Collection[str]) -> dict[str, int]:
+        """What the store has of each lambda; one that a partition does not tell of has something."""
+        found = dict.fromkeys(names, Waiting.NOTHING)
+        parts = [list(names)[start : start + MAX_BATCH] for start in range(0, len(names), MAX_BATCH)]
+        for part in parts:
+            asked = (self._store.waiting(partition, part) for partition in range(self._store.partitions))
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            for partition, answer in enumerate(answers):
+                if isinstance(answer, BaseException) and not isinstance(answer, AtfError):
+                    raise answer
+                told = [Waiting.TAKEN] * len(part) if isinstance(answer, BaseException) else answer
+                for name, state in zip(part, told, strict=True):
+                    if state != Waiting.UNKNOWN:
+                        found[name] = max(found[name], state)
+                    elif partition == 0 and found[name] == Waiting.NOTHING:
+                        found[name] = Waiting.UNKNOWN
+        return found

@@ -1,0 +1,291 @@
+"""Executors run the lambdas whose turn it is on the cores of their groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from atf.controller.cores import STALE_S, STAY_S
+from atf.controller.service import ControllerService
+from atf.cores import CoreSettings, Pool
+from atf.errors import Unavailable
+from atf.rpc import controller_pb2 as c
+from atf.runtime import end
+from atf.store.types import Held, LambdaRecord, Outcome, RunResult
+from atf.task import US
+from tests.virtual import virtual
+
+from .world import World, ids_of, world
+
+NAMES = ("shop/a", "shop/b", "shop/c", "shop/d")
+
+
+async def set_cores(w: World, cores: int, **settings: Any) -> None:
+    for name in NAMES:
+        await w.store.register([LambdaRecord(name, b"", 1000, 10 * US, paused=False)])
+    pool = Pool.make(CoreSettings(cores=cores, **settings).check(), w.runtime.wall_us())
+    assert await w.store.set_cores("", 0, pool.encode(), deal_anew=True)
+
+
+async def pool_of(w: World) -> Pool:
+    record = await w.store.cores("")
+    assert record is not None
+    return Pool.decode(record.state)
+
+
+async def finish(w: World, reply: c.NextWorkReply, executor_id: str) -> None:
+    held = [Held(each.task_id, each.token.counter, each.token.nonce) for each in reply.claims]
+    await w.store.finish(executor_id, [RunResult(each, Outcome.SUCCEEDED) for each in held])
+
+
+class Executor:
+    """Asks, runs each task for a while, and notes when it was given tasks of which lambda."""
+
+    def __init__(self, w: World, name: str, seconds: float, of: ControllerService | None = None, most: int = 1) -> None:
+        self.w, self.name, self.seconds, self.of, self.most = w, name, seconds, of, most
+        self.given: list[tuple[float, str]] = []
+        self.lambdas: Sequence[str] = NAMES
+        self.duty = w.runtime.spawn(self._run(), name=name)
+
+    async def _run(self) -> None:
+        number = 0
+        while True:
+            reply = await self.w.ask(self.name, ack=number, wait=30, lambdas=self.lambdas, most=self.most, of=self.of)
+            number = max(number, reply.number)
+            for each in reply.claims:
+                record = await self.w.record(each.task_id)
+                self.given.append((self.w.runtime.monotonic(), record.lambda_name))
+            await asyncio.sleep(self.seconds)
+            await finish(self.w, reply, self.name)
+
+
+async def stop(*executors: Executor) -> None:
+    await end([each.duty for each in executors])
+
+
+@virtual(world(partitions=2))
+async def test_without_cores_every_executor_runs_whatever_comes_and_the_record_is_looked_for_seldom(w: World) -> None:
+    calls = []
+    direct = w.store.cores
+
+    async def counted(*args: Any, **fields: Any) -> Any:
+        calls.append(args)
+        return await direct(*args, **fields)
+
+    w.store.cores = counted  # type: ignore[method-assign]
+    executor = Executor(w, "e1", 0.01)
+    for name in NAMES:
+        await w.enqueue(3, name)
+    await asyncio.sleep(5)
+    await stop(executor)
+    assert sorted(name for _, name in executor.given) == sorted(NAMES * 3)
+    assert len(calls) <= 7
+
+
+@virtual(world(partitions=2))
+async def test_a_reserved_core_runs_its_lambda_and_nothing_else(w: World) -> None:
+    await set_cores(w, 2, reserved={"shop/a": 1}, rotation_us=3600 * US)
+    executors = [Executor(w, f"e{number}", 0.05) for number in range(4)]
+    await asyncio.sleep(1)
+    for name in NAMES:
+        await w.enqueue(8, name)
+    await asyncio.sleep(10)
+    await stop(*executors)
+    record = await w.store.cores("")
+    assert record is not None
+    groups = record.groups
+    assert groups is not None
+    assert sorted(map(len, groups)) == [2, 2]
+    ran = {each.name: {name for _, name in each.given} for each in executors}
+    rotation = (await pool_of(w)).rotation.at(record.now_us)
+    assert rotation == 0
+    assert all(ran[each] <= {"shop/a"} for each in groups[0])
+    assert all("shop/a" not in ran[each] for each in groups[1])
+    assert set.union(*ran.values()) == set(NAMES)
+    assert sum(len(each.given) for each in executors) == 32
+
+
+@virtual(world(partitions=2))
+async def test_lambdas_take_turns_while_one_floods(w: World) -> None:
+    await set_cores(w, 1, multiplexed_timeout_us=US)
+    executors = [Executor(w, f"e{number}", 0.1) for number in range(2)]
+    await asyncio.sleep(1)
+    await w.enqueue(400, "shop/a")
+    await asyncio.sleep(2)
+    began = w.runtime.monotonic()
+    for name in NAMES[1:]:
+        await w.enqueue(2, name)
+    await asyncio.sleep(6)
+    await stop(*executors)
+    first = {name: at for each in executors for at, name in reversed(each.given) if name != "shop/a"}
+    assert set(first) == set(NAMES[1:])
+    assert max(first.values()) - began < 2.5  # the flood's turn, and then three short ones
+    assert sum(name == "shop/a" for each in executors for _, name in each.given) > 80
+
+
+@virtual(world(partitions=2))
+async def test_a_lambda_alone_takes_every_core(w: World) -> None:
+    await set_cores(w, 4, multiplexed_timeout_us=10 * US)
+    executors = [Executor(w, f"e{number}", 0.1) for number in range(4)]
+    await asyncio.sleep(1)
+    await w.enqueue(200, "shop/a")
+    await asyncio.sleep(3)
+    await stop(*executors)
+    assert min(len(each.given) for each in executors) >= 15
+
+
+@virtual(world(partitions=2))
+async def test_a_task_that_comes_to_idle_cores_starts_at_once(w: World) -> None:
+    await set_cores(w, 3)
+    executors = [Executor(w, f"e{number}", 0.01) for number in range(3)]
+    await asyncio.sleep(5.3)
+    for name in NAMES:
+        began = w.runtime.monotonic()
+        await w.enqueue(1, name)
+        await asyncio.sleep(1.7)
+        ((at, _),) = [given for each in executors for given in each.given if given[1] == name]
+        assert at - began < 0.1
+    await stop(*executors)
+
+
+@virtual(world(partitions=1))
+async def test_groups_rotate_over_the_cores(w: World) -> None:
+    await set_cores(w, 2, reserved={"shop/a": 1}, rotation_us=2 * US)
+    executors = [Executor(w, f"e{number}", 0.05) for number in range(2)]
+    await asyncio.sleep(0.5)
+    await w.enqueue(150, "shop/a")
+    await asyncio.sleep(9)
+    await stop(*executors)
+    record = await w.store.cores("")
+    assert record is not None
+    assert record.groups is not None
+    for number, group in enumerate(record.groups):
+        (executor,) = [each for each in executors if [each.name] == group]
+        assert len(executor.given) > 20
+        for at, _ in executor.given:
+            k = int(at // 2)  # the pool was made at instant 0
+            late = at % 2 < 0.1
+            assert (number + k) % 2 == 0 or late, (number, at)
+
+
+@virtual(world(partitions=1))
+async def test_a_group_that_does_not_know_the_lambda_hands_the_turn_on(w: World) -> None:
+    await set_cores(w, 2, hand_over_us=US // 2)
+    one, other = Executor(w, "e0", 0.05), Executor(w, "e1", 0.05)
+    one.lambdas = ["shop/b"]
+    await asyncio.sleep(1)
+    await w.enqueue(5, "shop/a")
+    await asyncio.sleep(5)
+    await stop(one, other)
+    assert [name for _, name in other.given] == ["shop/a"] * 5
+
+
+@virtual(world(partitions=1))
+async def test_groups_are_dealt_anew_when_executors_come_leave_and_die(w: World) -> None:
+    await set_cores(w, 2)
+    second = w.another_controller()
+    duty = w.runtime.spawn(second.run(), name="second")
+    mine, others = Executor(w, "e0", 0.05), Executor(w, "e1", 0.05, of=second)
+    await asyncio.sleep(1)
+
+    async def members() -> list[str]:
+        record = await w.store.cores("")
+        assert record is not None
+        return sorted(each for group in record.groups or [] for each in group)
+
+    assert await members() == ["e0", "e1"]
+    third = Executor(w, "e2", 0.05)
+    await asyncio.sleep(0.2)
+    assert await members() == ["e0", "e1", "e2"]
+    await second.drain()
+    await asyncio.sleep(0.2)
+    assert await members() == ["e0", "e2"]
+    await stop(mine, others, third)
+    await end([duty])
+
+
+@virtual(world(partitions=1))
+async def test_a_controller_that_vanishes_is_missed_within_seconds(w: World) -> None:
+    await set_cores(w, 1)
+    second = w.another_controller()
+    duty = w.runtime.spawn(second.run(), name="second")
+    mine, others = Executor(w, "e0", 0.05), Executor(w, "e1", 0.05, of=second)
+    await asyncio.sleep(1)
+    await end([duty])
+    await asyncio.sleep(STAY_S + 1.5)
+    assert (await pool_of(w)).members == 1
+    await stop(mine, others)
+
+
+@virtual(world(partitions=1))
+async def test_where_the_record_cannot_be_read_everything_runs(w: World) -> None:
+    await set_cores(w, 2, reserved={"shop/a": 1})
+    executor = Executor(w, "e0", 0.05)
+    await asyncio.sleep(1)
+    direct = w.store.cores
+
+    async def away(*_: Any, **__: Any) -> Any:
+        raise Unavailable("gone")
+
+    w.store.cores = away  # type: ignore[method-assign]
+    for name in NAMES:
+        await w.enqueue(1, name)
+    await asyncio.sleep(STALE_S + 3)
+    assert {name for _, name in executor.given} == set(NAMES)
+    w.store.cores = direct  # type: ignore[method-assign]
+    await asyncio.sleep(3)
+    await stop(executor)
+    assert (await pool_of(w)).members == 1
+
+
+@virtual(world(partitions=1))
+async def test_when_its_cores_are_taken_away_a_pool_runs_whatever_comes(w: World) -> None:
+    await set_cores(w, 2, reserved={"shop/a": 1})
+    executor = Executor(w, "e0", 0.05)
+    await asyncio.sleep(0.5)
+    record = await w.store.cores("")
+    assert record is not None
+    await w.store.set_cores("", record.version, b"")
+    await asyncio.sleep(0.1)
+    for name in NAMES:
+        await w.enqueue(1, name)
+    await asyncio.sleep(1)
+    await stop(executor)
+    assert sorted(name for _, name in executor.given) == sorted(NAMES)
+
+
+@virtual(world(partitions=1))
+async def test_claims_of_lambdas_that_are_not_registered_are_pruned(w: World) -> None:
+    await set_cores(w, 1)
+    pool = await pool_of(w)
+    pool.claim("gone/one", w.runtime.wall_us())
+    record = await w.store.cores("")
+    assert record is not None
+    await w.store.set_cores("", record.version, pool.encode(), deal_anew=True)
+    executor = Executor(w, "e0", 0.05)
+    await asyncio.sleep(2)
+    await stop(executor)
+    assert (await pool_of(w)).names() == set()
+
+
+@virtual(world(partitions=1, wakeups=False))
+async def test_without_wake_ups_turns_change_hands_all_the_same(w: World) -> None:
+    await set_cores(w, 1)
+    executor = Executor(w, "e0", 0.05)
+    await asyncio.sleep(1.5)
+    for name in NAMES:
+        await w.enqueue(1, name)
+    await asyncio.sleep(10)
+    await stop(executor)
+    assert sorted(name for _, name in executor.given) == sorted(NAMES)
+
+
+@virtual(world(partitions=1))
+async def test_an_answer_carries_only_the_lambda_whose_turn_it_is(w: World) -> None:
+    await set_cores(w, 1)
+    await w.ask("e0", wait=0.2, lambdas=NAMES)
+    for name in NAMES:
+        await w.enqueue(1, name)
+    reply = await w.ask("e0", wait=5, lambdas=NAMES)
+    assert len(ids_of(reply)) == 1
