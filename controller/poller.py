@@ -236,8 +236,10 @@ class Poller:
                 messages = await bell.wait(LISTEN_S)
                 now = self._runtime.monotonic()
                 for message in messages:
-                    self._busy[lambda_of(where(message)[1])] = now
-                    self._heard(where(message)[1])
+                    rung = where(message)[1]
+                    self._heard(rung)
+                    if rung[:1] != "%":
+                        self._busy[lambda_of(rung)] = now
                 for backlog in self._backlogs.values():
                     if not messages:  # one may have been missed
                         backlog.missed()
