@@ -79,6 +79,10 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("cancel", (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE), _S.CANCELLED, "", "frontend", None),
     Move("cancel a running task", _HELD, None, "flags it; the next heartbeat tells", "frontend", "unchanged"),
     Move("stop", _HELD, _S.CANCELLED, "flagged: any end but success, or lost", "hsc, store consumer", None),
+    Move("gate", (_S.NEW, _S.RETRIABLE_FAILURE), None, "due, and a gate keeps it", "store consumer", "none until the gate lets it pass"),
+    Move("set aside", (_S.ENQUEUED,), _S.NEW, "pushed before the gate that keeps it was set", "hsc", "none until the gate lets it pass"),
+    Move("drop", (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE), _S.CANCELLED, "due, and a gate drops it", "store consumer, hsc", None),
+    Move("let through", (_S.NEW, _S.RETRIABLE_FAILURE), None, "its gate was lifted or has ended, or its delay is over", "store consumer", "when it was due"),
     Move("retry", (_S.FATAL_FAILURE, _S.CANCELLED), _S.NEW, "attempts and losses start again", "frontend", "now"),
 )
 # fmt: on

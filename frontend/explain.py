@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from atf.rpc import frontend_pb2 as f
-from atf.store.types import Explanation
+from atf.store.types import Explanation, Gate, GateAction
 from atf.task import US, Status
 
 from . import view
@@ -19,9 +20,9 @@ class Answer(NamedTuple):
     until_us: int = 0
 
 
-def explain(found: Explanation) -> f.ExplainTaskReply:
-    """The answer of ExplainTask."""
-    answer = _answer(found)
+def explain(found: Explanation, gates: Sequence[Gate] = ()) -> f.ExplainTaskReply:
+    """The answer of ExplainTask; `gates`: of its lambda, where one keeps it or the lambda is paused."""
+    answer = _gated(found, gates) or _answer(found)
     return f.ExplainTaskReply(
         task=view.task(found.record),
         reason=answer.reason,
@@ -33,6 +34,31 @@ def explain(found: Explanation) -> f.ExplainTaskReply:
         now_us=found.now_us,
         behind=found.behind,
     )
+
+
+def _gated(found: Explanation, gates: Sequence[Gate]) -> Answer | None:
+    """Kept by a gate that looks at single tasks."""
+    if not found.gate or found.record.status not in {Status.NEW, Status.RETRIABLE_FAILURE}:
+        return None
+    gate = next((each for each in gates if each.number == found.gate), None)
+    if gate is None:
+        return Answer("gated", "The gate that kept it was lifted or has ended; it is about to be let through.")
+    until = f"for another {duration(gate.until_us - found.now_us)}" if gate.until_us else "until it is lifted"
+    kind = {GateAction.PAUSE: "a pause", GateAction.ADMIT: f"a gate that admits {gate.amount * 100:g} %"}
+    what = kind.get(gate.action, f"a delay by {duration(int(gate.amount))}")
+    labels = ", ".join(f"{name}={gate.labels[name]}" for name in sorted(gate.labels))
+    of = f"those with {labels}" if labels else "all its tasks"
+    return Answer(
+        "gated",
+        f"It is due, but a gate of its lambda keeps it: {what} of {of}, {until}{_said(gate)}. atf gate ls"
+        f" {found.record.lambda_name} shows it.",
+        gate.until_us,
+    )
+
+
+def _said(gate: Gate) -> str:
+    by = f", set by {gate.who}" if gate.who else ""
+    return by + (f" ({_short(gate.why)})" if gate.why else "")
 
 
 def _answer(found: Explanation) -> Answer:

@@ -25,6 +25,7 @@ from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH,
 from . import view
 from .capacity import Capacity
 from .explain import explain
+from .gates import Gates
 from .jobs import Jobs
 from .keys import Keys
 from .lambdas import Known, Lambdas, spec_of
@@ -52,6 +53,7 @@ class FrontendService:
         self._jobs = Jobs(store, self._lambdas, self._scheduling, settings.max_attempts_cap)
         self._keys = Keys(store)
         self._capacity = Capacity(store, self._lambdas, runtime)
+        self._gates = Gates(store, self._lambdas)
         self._waiting = Waiting(store, runtime)
         self._dapr_apps = settings.dapr_apps
 
@@ -144,7 +146,8 @@ class FrontendService:
         found = await self._store.explain(check_stored_id(request.id, self._store.partitions))
         if found is None:
             raise view.no_task(request.id)
-        return explain(found)
+        gates = await self._store.gates(found.record.lambda_name) if found.gate else []
+        return explain(found, gates)
 
     # --- ordering keys ------------------------------------------------------------------------------------------------
 
@@ -251,12 +254,12 @@ class FrontendService:
 
     async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
         """Stops a lambda's tasks from being started."""
-        await self._set_paused(getattr(request, "lambda"), paused=True)
+        await self._gates.set_paused(getattr(request, "lambda"), request.who, request.why, paused=True)
         return f.PauseLambdaReply()
 
     async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
         """Lets a lambda's tasks start again."""
-        await self._set_paused(getattr(request, "lambda"), paused=False)
+        await self._gates.set_paused(getattr(request, "lambda"), request.who, request.why, paused=False)
         return f.ResumeLambdaReply()
 
     async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
@@ -286,13 +289,23 @@ class FrontendService:
         """The pools that have cores."""
         return f.ListCapacityReply(pools=await self._store.pools())
 
-    # ------------------------------------------------------------------------------------------------------------------
+    # --- gates --------------------------------------------------------------------------------------------------------
 
-    async def _set_paused(self, name: str, *, paused: bool) -> None:
-        await self._known(name)
-        await self._store.set_paused(name, paused)
-        await self._lambdas.refresh()
-        _log.info("pause_lambda" if paused else "resume_lambda", name=name)
+    async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
+        """Keeps back, drops, delays or thins out tasks."""
+        return await self._gates.set(request)
+
+    async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
+        """Lifts gates."""
+        return await self._gates.lift(request)
+
+    async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
+        """The gates that stand."""
+        return await self._gates.list(request)
+
+    async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
+        """Who did what to lambdas."""
+        return await self._gates.audit(request)
 
     async def _known(self, name: str) -> Known:
         check_lambda(shown(name))

@@ -6,7 +6,7 @@ Every rule that is broken raises InvalidArgument with the field, the rule and wh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from atf import task as rules
@@ -62,7 +62,7 @@ def check_spec(spec: t.TaskSpec) -> None:
     if spec.encoding not in _ENCODINGS:
         raise InvalidArgument(f"encoding {spec.encoding}: use JSON (0) or RAW (1)")
     if spec.labels:
-        _check_labels(spec)
+        check_labels(spec.labels)
     if spec.ordering_key:
         rules.check_name(shown(spec.ordering_key), "ordering_key")
     if spec.affinity_key:
@@ -74,10 +74,11 @@ def check_spec(spec: t.TaskSpec) -> None:
         raise InvalidArgument("tick: only a job sets it")
 
 
-def _check_labels(spec: t.TaskSpec) -> None:
-    if len(spec.labels) > rules.MAX_LABELS:
-        raise InvalidArgument(f"labels: {len(spec.labels)} of them, at most {rules.MAX_LABELS}")
-    for name, value in spec.labels.items():
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Labels of a task, or of a collection of tasks."""
+    if len(labels) > rules.MAX_LABELS:
+        raise InvalidArgument(f"labels: {len(labels)} of them, at most {rules.MAX_LABELS}")
+    for name, value in labels.items():
         if not 1 <= len(name) <= MAX_LABEL_CHARS or len(value) > MAX_LABEL_CHARS:
             raise InvalidArgument(
                 f"label {shown(name)!r} = {shown(value)!r}: a name has 1 to {MAX_LABEL_CHARS} characters, a value at most"

@@ -7,8 +7,9 @@ import click
 from atf.config import ExecutorSettings
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
+from atf.whoami import whoami
 
-from .options import as_json, frontend_flag
+from .options import as_json, frontend_flag, why_flag
 from .output import lambda_json, print_facts, print_json, print_table, queue_json, settings_json
 from .remote import ask
 
@@ -168,21 +169,25 @@ def queues(lambda_name: str | None, frontend: str | None, as_json: bool) -> None
 
 @click.command()
 @click.argument("lambda_name", metavar="LAMBDA")
+@why_flag
 @frontend_flag
 @as_json
-def pause(lambda_name: str, frontend: str | None, as_json: bool) -> None:
+def pause(lambda_name: str, why: str, frontend: str | None, as_json: bool) -> None:
     """Start no more tasks of LAMBDA. It goes on accepting tasks, and what runs goes on."""
-    ask(frontend, lambda stub: stub.pause_lambda(f.PauseLambdaRequest(**{"lambda": lambda_name})))
+    request = f.PauseLambdaRequest(**{"lambda": lambda_name}, who=whoami(), why=why)
+    ask(frontend, lambda stub: stub.pause_lambda(request))
     _print_paused(lambda_name, True, as_json)
 
 
 @click.command()
 @click.argument("lambda_name", metavar="LAMBDA")
+@why_flag
 @frontend_flag
 @as_json
-def resume(lambda_name: str, frontend: str | None, as_json: bool) -> None:
+def resume(lambda_name: str, why: str, frontend: str | None, as_json: bool) -> None:
     """Start tasks of a paused LAMBDA again."""
-    ask(frontend, lambda stub: stub.resume_lambda(f.ResumeLambdaRequest(**{"lambda": lambda_name})))
+    request = f.ResumeLambdaRequest(**{"lambda": lambda_name}, who=whoami(), why=why)
+    ask(frontend, lambda stub: stub.resume_lambda(request))
     _print_paused(lambda_name, False, as_json)
 
 

@@ -82,3 +82,5 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for 
 frontend_flag = click.option(
     "--frontend", metavar="HOST:PORT", help="The frontend to talk to.  [default 127.0.0.1:7401, ATF_FRONTEND]"
 )
+
+why_flag = click.option("--why", default="", metavar="TEXT", help="The reason, for the audit log.")

@@ -109,7 +109,7 @@ def build_request(
         InvalidArgument: a flag breaks a rule, or two do not go together.
     """
     body, encoding = _payload(arguments, payload, raw)
-    spec = t.TaskSpec(payload=body, encoding=encoding, labels=_pairs(labels, "--label"))
+    spec = t.TaskSpec(payload=body, encoding=encoding, labels=pairs(labels, "--label"))
     setattr(spec, "lambda", check_lambda(lambda_name))
     if ordering_key is not None:
         spec.ordering_key = check_name(ordering_key, "--ordering-key")
@@ -125,7 +125,7 @@ def build_request(
     if at is not None and delay is not None:
         raise InvalidArgument("--at and --delay: give one of them")
     if at is not None:
-        request.at_us = _instant(at)
+        request.at_us = instant(at)
     elif delay is not None:
         request.delay_us = round(delay * US)
     return request
@@ -140,7 +140,7 @@ def _payload(arguments: Sequence[str], payload: str | None, raw: str | None) -> 
         except (OSError, ValueError) as error:
             raise InvalidArgument(f"--raw {raw}: {getattr(error, 'strerror', None) or error}") from None
     if payload is None:
-        return _encoded({name: _value(text) for name, text in _pairs(arguments, "-a").items()}), t.JSON
+        return _encoded({name: _value(text) for name, text in pairs(arguments, "-a").items()}), t.JSON
     try:
         values = _json(_checked(_read("-")).decode() if payload == "-" else payload)
     except ValueError as error:
@@ -173,16 +173,17 @@ def _encoded(values: dict[str, Any]) -> bytes:
         raise InvalidArgument("an argument is no text in UTF-8; send bytes with --raw FILE") from None
 
 
-def _pairs(words: Sequence[str], flag: str) -> dict[str, str]:
-    pairs = {}
+def pairs(words: Sequence[str], flag: str) -> dict[str, str]:
+    """NAME=VALUE of a flag that may be given again."""
+    found = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise InvalidArgument(f"{flag} {word!r}: write NAME=VALUE")
-        if name in pairs:
+        if name in found:
             raise InvalidArgument(f"{flag} {name}: given twice")
-        pairs[name] = value
-    return pairs
+        found[name] = value
+    return found
 
 
 def _value(text: str) -> Any:
@@ -214,11 +215,12 @@ def _priority(text: str) -> int:
     return check_priority(int(text))
 
 
-def _instant(text: str) -> int:
+def instant(text: str, flag: str = "--at") -> int:
+    """Microseconds of an instant as people write it."""
     try:
         at = datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         raise InvalidArgument(
-            f"--at {text!r}: write an instant such as 2030-01-31T08:00 or 2030-01-31T08:00:00Z"
+            f"{flag} {text!r}: write an instant such as 2030-01-31T08:00 or 2030-01-31T08:00:00Z"
         ) from None
     return max(1, round(at.timestamp() * US))

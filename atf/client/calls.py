@@ -173,6 +173,18 @@ class Calls:
     async def list_capacity(self, request: f.ListCapacityRequest) -> f.ListCapacityReply:
         return await self._repeat(lambda timeout: self._connected().list_capacity(request, timeout=timeout))
 
+    async def set_gate(self, request: f.SetGateRequest) -> f.Gate:
+        return await self._repeat(lambda timeout: self._connected().set_gate(request, timeout=timeout))
+
+    async def lift_gate(self, request: f.LiftGateRequest) -> f.LiftGateReply:
+        return await self._repeat(lambda timeout: self._connected().lift_gate(request, timeout=timeout))
+
+    async def list_gates(self, request: f.ListGatesRequest) -> f.ListGatesReply:
+        return await self._repeat(lambda timeout: self._connected().list_gates(request, timeout=timeout))
+
+    async def list_audit(self, request: f.ListAuditRequest) -> f.ListAuditReply:
+        return await self._repeat(lambda timeout: self._connected().list_audit(request, timeout=timeout))
+
     async def get_job(self, request: f.GetJobRequest) -> j.Job:
         return await self._repeat(lambda timeout: self._connected().get_job(request, timeout=timeout))
 

@@ -20,9 +20,11 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.task import MAX_BATCH, US, Status
+from atf.whoami import whoami
 
 from .calls import Calls
 from .capacity import CapacityCalls
+from .gates import GateCalls
 from .handle import Handle
 from .info import Explanation, KeyInfo, LambdaInfo, TaskInfo
 from .jobs import JobCalls
@@ -34,7 +36,7 @@ LONG_POLL: Final = 30.0
 """Seconds that the frontend holds a WaitTasks open at most; after them it is asked again."""
 
 
-class AsyncClient(CapacityCalls, JobCalls):
+class AsyncClient(CapacityCalls, GateCalls, JobCalls):
     """Talks to a frontend, on the event loop that uses it: `async with atf.AsyncClient() as client: ...`.
 
     Calls that find the frontend unreachable are repeated until `timeout` is over; that is safe, as each task has its id.
@@ -306,23 +308,23 @@ class AsyncClient(CapacityCalls, JobCalls):
         setattr(request, "lambda", lambda_name)
         await self._calls.skip_key(request)
 
-    async def pause(self, lambda_name: str) -> None:
-        """Starts no more tasks of a lambda; it goes on accepting them, and what runs goes on.
+    async def pause(self, lambda_name: str, *, why: str = "", who: str = "") -> None:
+        """Starts no more tasks of a lambda; it goes on accepting them, and what runs goes on. A gate; see `gate`.
 
         Raises:
             UnknownLambda: no such lambda is registered.
         """
-        request = f.PauseLambdaRequest()
+        request = f.PauseLambdaRequest(who=who or whoami(), why=why)
         setattr(request, "lambda", lambda_name)
         await self._calls.pause_lambda(request)
 
-    async def resume(self, lambda_name: str) -> None:
+    async def resume(self, lambda_name: str, *, why: str = "", who: str = "") -> None:
         """Starts tasks of a paused lambda again.
 
         Raises:
             UnknownLambda: no such lambda is registered.
         """
-        request = f.ResumeLambdaRequest()
+        request = f.ResumeLambdaRequest(who=who or whoami(), why=why)
         setattr(request, "lambda", lambda_name)
         await self._calls.resume_lambda(request)
 

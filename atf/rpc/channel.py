@@ -210,6 +210,18 @@ class FrontendStub(Stub):
     async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
         return await self._call("SetLambda", request, f.LambdaInfo, timeout)
 
+    async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
+        return await self._call("SetGate", request, f.Gate, timeout)
+
+    async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
+        return await self._call("LiftGate", request, f.LiftGateReply, timeout)
+
+    async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
+        return await self._call("ListGates", request, f.ListGatesReply, timeout)
+
+    async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
+        return await self._call("ListAudit", request, f.ListAuditReply, timeout)
+
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         return await self._call("ExplainTask", request, f.ExplainTaskReply, timeout)
 

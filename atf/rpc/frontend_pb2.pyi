@@ -415,22 +415,188 @@ class QueueInfo(_message.Message):
     def __init__(self, name: _Optional[str] = ..., partition: _Optional[int] = ..., priority: _Optional[int] = ..., depth: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class PauseLambdaRequest(_message.Message):
-    __slots__ = ()
+    __slots__ = ("who", "why")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
-    def __init__(self, **kwargs) -> None: ...
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    who: str
+    why: str
+    def __init__(self, who: _Optional[str] = ..., why: _Optional[str] = ..., **kwargs) -> None: ...
 
 class PauseLambdaReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class ResumeLambdaRequest(_message.Message):
-    __slots__ = ()
+    __slots__ = ("who", "why")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
-    def __init__(self, **kwargs) -> None: ...
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    who: str
+    why: str
+    def __init__(self, who: _Optional[str] = ..., why: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ResumeLambdaReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Gate(_message.Message):
+    __slots__ = ("labels", "action", "delay_us", "share", "until_at_us", "who", "why", "automatic", "set_at_us", "waiting", "dropped", "number")
+    class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ACTION_UNSPECIFIED: _ClassVar[Gate.Action]
+        PAUSE: _ClassVar[Gate.Action]
+        DROP: _ClassVar[Gate.Action]
+        DELAY: _ClassVar[Gate.Action]
+        ADMIT: _ClassVar[Gate.Action]
+    ACTION_UNSPECIFIED: Gate.Action
+    PAUSE: Gate.Action
+    DROP: Gate.Action
+    DELAY: Gate.Action
+    ADMIT: Gate.Action
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    DELAY_US_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_AT_US_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    AUTOMATIC_FIELD_NUMBER: _ClassVar[int]
+    SET_AT_US_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    labels: _containers.ScalarMap[str, str]
+    action: Gate.Action
+    delay_us: int
+    share: float
+    until_at_us: int
+    who: str
+    why: str
+    automatic: bool
+    set_at_us: int
+    waiting: int
+    dropped: int
+    number: int
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., action: _Optional[_Union[Gate.Action, str]] = ..., delay_us: _Optional[int] = ..., share: _Optional[float] = ..., until_at_us: _Optional[int] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., automatic: bool = ..., set_at_us: _Optional[int] = ..., waiting: _Optional[int] = ..., dropped: _Optional[int] = ..., number: _Optional[int] = ..., **kwargs) -> None: ...
+
+class SetGateRequest(_message.Message):
+    __slots__ = ("labels", "action", "delay_us", "share", "until_at_us", "for_us", "who", "why", "request_id")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    DELAY_US_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_AT_US_FIELD_NUMBER: _ClassVar[int]
+    FOR_US_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    labels: _containers.ScalarMap[str, str]
+    action: Gate.Action
+    delay_us: int
+    share: float
+    until_at_us: int
+    for_us: int
+    who: str
+    why: str
+    request_id: str
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., action: _Optional[_Union[Gate.Action, str]] = ..., delay_us: _Optional[int] = ..., share: _Optional[float] = ..., until_at_us: _Optional[int] = ..., for_us: _Optional[int] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., request_id: _Optional[str] = ..., **kwargs) -> None: ...
+
+class LiftGateRequest(_message.Message):
+    __slots__ = ("labels", "action", "who", "why")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    labels: _containers.ScalarMap[str, str]
+    action: Gate.Action
+    who: str
+    why: str
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., action: _Optional[_Union[Gate.Action, str]] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., **kwargs) -> None: ...
+
+class LiftGateReply(_message.Message):
+    __slots__ = ("lifted",)
+    LIFTED_FIELD_NUMBER: _ClassVar[int]
+    lifted: int
+    def __init__(self, lifted: _Optional[int] = ...) -> None: ...
+
+class ListGatesRequest(_message.Message):
+    __slots__ = ()
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    def __init__(self, **kwargs) -> None: ...
+
+class ListGatesReply(_message.Message):
+    __slots__ = ("gates",)
+    GATES_FIELD_NUMBER: _ClassVar[int]
+    gates: _containers.RepeatedCompositeFieldContainer[Gate]
+    def __init__(self, gates: _Optional[_Iterable[_Union[Gate, _Mapping]]] = ...) -> None: ...
+
+class ListAuditRequest(_message.Message):
+    __slots__ = ("page_size", "before")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    before: int
+    def __init__(self, page_size: _Optional[int] = ..., before: _Optional[int] = ..., **kwargs) -> None: ...
+
+class ListAuditReply(_message.Message):
+    __slots__ = ("entries", "before")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[AuditEntry]
+    before: int
+    def __init__(self, entries: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ..., before: _Optional[int] = ...) -> None: ...
+
+class AuditEntry(_message.Message):
+    __slots__ = ("number", "at_us", "what", "labels", "who", "why", "detail")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    at_us: int
+    what: str
+    labels: _containers.ScalarMap[str, str]
+    who: str
+    why: str
+    detail: str
+    def __init__(self, number: _Optional[int] = ..., at_us: _Optional[int] = ..., what: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., detail: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ExplainTaskRequest(_message.Message):
     __slots__ = ("id",)

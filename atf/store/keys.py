@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 class KeySpec(NamedTuple):
     """One kind of key."""
 
-    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <pool>; <key> "lambda:key", or of an older release "key"
+    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <pool>, <number> of a gate; <key> "lambda:key", or of an older release "key"
     type: str
     meaning: str
 
@@ -43,9 +43,21 @@ KEYS: Final = (
     ),
     KeySpec("atf:{p}:q:<queue>", "hash", "what a queue was ever pushed, and whether it was full at its last visit"),
     KeySpec(
+        "atf:{p}:gates",
+        "zset",
+        "lambda -> when a store consumer must look at its gates: one ends, was lifted, or is to let something pass",
+    ),
+    KeySpec(
+        "atf:{p}:g:<lambda>",
+        "hash",
+        "tasks that its gates have dropped, by gate and together; at home what people said of each gate",
+    ),
+    KeySpec("atf:{p}:g:<lambda>:<number>", "zset", "task that a gate keeps -> since when, or until when"),
+    KeySpec("atf:{p}:audit", "zset", "what was done to lambdas, and by whom -> its number; at home"),
+    KeySpec(
         "atf:{p}:l:<lambda>",
         "hash",
-        "a lambda: spec, queue limit, enqueue timeout, other settings, paused, versions; at home what its code and an operator said",
+        "a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions; at home what its code and an operator said",
     ),
     KeySpec("atf:{p}:p:<lambda>", "hash", "a lambda's permits that this partition has and used: see PERMIT_FIELDS"),
     KeySpec(
@@ -100,6 +112,8 @@ FIELDS: Final = {
     "e": "number of its entry in the queue, while ENQUEUED; absent or empty: it has left the queue",
     "z": "set: it was lost beside other suspects, and runs alone from now on",
     "h": "what it holds while it stands in its queue or runs, a letter each: p a permit",
+    "g": "number of the gate that keeps it; absent: none does",
+    "gd": "number of the newest gate that has delayed it",
     "x": "set: its cancellation was asked for while it ran",
     "w": "set: somebody waits for its end; after @, the job whose tick it is",
     "f": "counter of the token that finished its last run",

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from atf import task as t
 
-SHARED: Final = ("common.lua", "held_keys.lua", "permits.lua", "home.lua", "door.lua")
+SHARED: Final = ("common.lua", "gates.lua", "held_keys.lua", "permits.lua", "home.lua", "door.lua")
 """What several verbs use; a file uses only those before it."""
 VERSION: Final = 1
 """Of the data: roles whose libraries differ in it must not share a store."""
@@ -41,6 +41,13 @@ JOB_WAIT_US: Final = 30 * t.US
 """When a job is looked at again that waits for the end of its tick, should that end not be heard of."""
 CLAIM_OVERHEAD_BYTES: Final = 256
 """What a claim weighs in an answer beside its spec: id, token, numbers."""
+
+MAX_GATES: Final = 32
+"""Of one lambda: every task that one of them may keep is held against all of them."""
+GATE_BYTES: Final = 4 << 20
+"""Of specs that gates look into at one visit of a queue, about."""
+AUDIT_KEPT: Final = 10_000
+"""Entries of the audit log."""
 
 
 @functools.lru_cache(maxsize=1024)  # most tasks have the same, and a call is made for every task
@@ -73,6 +80,9 @@ def _code() -> str:
         "JOB_RETRY": JOB_RETRY_US,
         "JOB_WAIT": JOB_WAIT_US,
         "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
+        "MAX_GATES": MAX_GATES,
+        "GATE_BYTES": GATE_BYTES,
+        "AUDIT_KEPT": AUDIT_KEPT,
     }
     lua = files("atf.store") / "lua"
     verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name not in SHARED)

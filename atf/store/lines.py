@@ -15,6 +15,7 @@ from atf.errors import InvalidArgument
 from atf.task import (
     MAX_AHEAD_US,
     MAX_ERROR_BYTES,
+    MAX_LABELS,
     MAX_PAYLOAD_BYTES,
     check_id,
     check_job,
@@ -23,6 +24,9 @@ from atf.task import (
     check_priority,
     clip,
 )
+
+from .library import MAX_GATES
+from .types import GateAction
 
 FORMAT: Final = 1
 MAX_SPEC_BYTES: Final = MAX_PAYLOAD_BYTES + (64 << 10)
@@ -47,6 +51,18 @@ class Header(msgspec.Struct, tag="header"):
     begun_us: int = 0  # by the store's TIME, when the export began; 0: a release that did not write it down
 
 
+class GateLine(msgspec.Struct, omit_defaults=True):
+    """A gate of a lambda."""
+
+    action: GateAction
+    labels: dict[str, str] = {}
+    amount: float = 0
+    until_us: int = 0
+    who: str = ""
+    why: str = ""
+    automatic: bool = False
+
+
 class LambdaLine(msgspec.Struct, tag="lambda"):
     """A registered lambda."""
 
@@ -57,6 +73,7 @@ class LambdaLine(msgspec.Struct, tag="lambda"):
     paused: bool
     settings: str = ""
     overrides: str = ""
+    gates: list[GateLine] = []
 
 
 class JobLine(msgspec.Struct, tag="job"):
@@ -152,6 +169,21 @@ def _check_lambda(line: LambdaLine) -> None:
     _within("queue_limit", line.queue_limit, MAX_COUNT)
     _within("enqueue_timeout_us", line.enqueue_timeout_us, MAX_AHEAD_US)
     _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)
+    _within("gates", len(line.gates), MAX_GATES)
+    for gate in line.gates:
+        _check_gate(gate)
+
+
+def _check_gate(gate: GateLine) -> None:
+    _within("labels of a gate", len(gate.labels), MAX_LABELS)
+    for text in (*gate.labels, *gate.labels.values()):
+        _within("bytes of a gate's label", len(text.encode()), MAX_TEXT_BYTES * 2)
+    most = 1 if gate.action is GateAction.ADMIT else MAX_AHEAD_US
+    if not 0 <= gate.amount <= most:
+        raise InvalidArgument(f"amount of a gate: {gate.amount} is not within 0 to {most}")
+    _within("until_us of a gate", gate.until_us, MAX_INSTANT_US)
+    for text in (gate.who, gate.why):
+        _within("bytes of a gate's who and why", len(text.encode()), MAX_ERROR_BYTES)
 
 
 def _check_job(line: JobLine) -> None:

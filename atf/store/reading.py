@@ -146,7 +146,7 @@ class Reading(Caller):
         if not reply:
             return None
         now, paused, depth, limit, position, in_queue, behind, *more = reply  # an older role's functions say no more
-        stopped_at, waits_for = (each.decode() for each in more or (b"", b""))
+        stopped_at, waits_for, gate = (each.decode() for each in (*more, b"", b"", b"")[:3])
         in_hand = 0
         if waits_for.startswith("running"):
             counts = await self.counts(record.lambda_name)
@@ -163,6 +163,7 @@ class Reading(Caller):
             stopped_at=stopped_at,
             waits_for=waits_for,
             in_hand=in_hand,
+            gate=int(gate or 0),
         )
 
 

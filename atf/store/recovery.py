@@ -20,10 +20,10 @@ from typing import Final, NamedTuple
 from atf.errors import AtfError, InvalidArgument
 from atf.task import FINISHED, Status
 
-from .lines import FORMAT, EndLine, Header, JobLine, LambdaLine, Line, TaskLine, decode
+from .lines import FORMAT, EndLine, GateLine, Header, JobLine, LambdaLine, Line, TaskLine, decode
 from .store import Store
 from .transfer import Progress, lines_of
-from .types import LambdaRecord, Made, NewJob, RestoredTask, TaskRecord
+from .types import LambdaRecord, Made, NewGate, NewJob, RestoredTask, TaskRecord
 
 _PAGE: Final = 256
 
@@ -172,8 +172,24 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
     await store.register([record])
     if line.overrides:
         await store.override(line.name, lambda _: line.overrides)
+    for gate in line.gates:
+        await store.set_gate(_gate(line.name, gate), "imported", unless_set=True)
     if line.paused:
-        await store.set_paused(line.name, paused=True)
+        await store.set_paused(line.name, paused=True)  # a release before gates exported no more
+
+
+def _gate(name: str, line: GateLine) -> NewGate:
+    until_us = line.until_us or None
+    return NewGate(
+        name,
+        line.action,
+        line.labels,
+        line.amount,
+        until_us,
+        who=line.who,
+        why=line.why,
+        automatic=line.automatic,
+    )
 
 
 async def _restore_job(store: Store, line: JobLine) -> int:

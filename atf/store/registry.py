@@ -10,6 +10,7 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 import redis.exceptions as rx
@@ -23,7 +24,8 @@ from .connection import Arg
 from .refusals import translate
 from .types import LambdaRecord, OutboxRecord, QueueDepth
 
-_HOME = 0
+HOME: Final = 0
+"""The partition where lambdas and gates are written first."""
 _OWED_AT_ONCE = 256
 _WRITES_AT_ONCE = 256
 """Records of lambdas, and what is owed of them to other partitions, that one call writes: a few milliseconds of the server's time."""
@@ -36,7 +38,7 @@ class Registry(Caller):
         """Writes lambdas' specs, limits and timeouts; `paused` is left as it stands. Returns how many have changed."""
         at_once, changed = max(_WRITES_AT_ONCE // self.partitions, 1), 0
         for start in range(0, len(records), at_once):
-            args: list[Arg] = [_HOME, self.partitions]
+            args: list[Arg] = [HOME, self.partitions]
             for each in records[start : start + at_once]:
                 spec, limit, timeout = (
                     base64.b64encode(each.spec).decode(),
@@ -45,7 +47,7 @@ class Registry(Caller):
                 )
                 body = msgspec.json.encode(["register", each.name, spec, limit, timeout, each.settings])
                 args += (each.name, each.spec, limit, timeout, body)
-            changed += int(await self._call("register", _HOME, args))
+            changed += int(await self._call("register", HOME, args))
             await self._deliver_owed()
         return changed
 
@@ -63,25 +65,20 @@ class Registry(Caller):
                 return False
             settings = change(record)
             spec64 = base64.b64encode(record.spec)
-            args: list[Arg] = [_HOME, self.partitions, name, record.spec, spec64, record.overrides, settings]
-            if await self._call("override", _HOME, args) == 1:
+            args: list[Arg] = [HOME, self.partitions, name, record.spec, spec64, record.overrides, settings]
+            if await self._call("override", HOME, args) == 1:
                 await self._deliver_owed()
                 return True
-
-    async def set_paused(self, name: str, paused: bool) -> bool:
-        """Pauses or resumes a lambda; False where there is none of this name."""
-        body = msgspec.json.encode(["pause", name, "1" if paused else "0"])
-        known = await self._call("pause", _HOME, [_HOME, self.partitions, name, int(paused), body])
-        await self._deliver_owed()
-        return bool(known)
 
     async def lambdas(self) -> dict[str, LambdaRecord]:
         """Every registered lambda, by name."""
         found = {}
-        for name, spec, limit, timeout, paused, *said in await self._call("lambdas", _HOME, []):
-            code, overrides = (each.decode() for each in said or (b"", b""))  # an older role's functions say neither
+        for name, spec, limit, timeout, paused, *said in await self._call("lambdas", HOME, []):
+            code, overrides, gates = (
+                each.decode() for each in (*said, b"", b"", b"")[:3]
+            )  # an older role's functions say less
             settings = "".join(code.split(" ", 2)[2:])  # behind limit and timeout
-            of = (name.decode(), spec, int(limit), int(timeout), paused == b"1", settings, overrides)
+            of = (name.decode(), spec, int(limit), int(timeout), paused == b"1", settings, overrides, bool(gates))
             found[of[0]] = LambdaRecord(*of)
         return found
 
@@ -101,10 +98,10 @@ class Registry(Caller):
         await self._call("delivered", record.partition, [record.number])
 
     async def _deliver_owed(self) -> None:
-        reply = await self._call("owed", _HOME, [_OWED_AT_ONCE])
+        reply = await self._call("owed", HOME, [_OWED_AT_ONCE])
         for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
             try:
-                await self.deliver(OutboxRecord(_HOME, int(number), int(target), body))
+                await self.deliver(OutboxRecord(HOME, int(number), int(target), body))
             except Unavailable:
                 if not self._link.parted:
                     raise

@@ -25,6 +25,7 @@ from .capacity import Capacity
 from .claims import Claims
 from .connection import Arg, Link
 from .findings import Finding
+from .gates import Gates
 from .jobs import Jobs, due_jobs
 from .modes import open_link
 from .ordering import Ordering
@@ -39,7 +40,7 @@ from .types import (
 )
 
 
-class Store(Adding, Capacity, Claims, Jobs, Ordering, Reading, Registry):
+class Store(Adding, Capacity, Claims, Gates, Jobs, Ordering, Reading, Registry):
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:
@@ -222,7 +223,7 @@ class Store(Adding, Capacity, Claims, Jobs, Ordering, Reading, Registry):
             believed_us: no lease ends after this instant, whatever the server's clock says; 0: no bound.
             jobs: due jobs that are told of at most; 0: none is, and the next instant is without theirs.
         """
-        now, wait, enqueued, again, lost, queues, owed, due = await self._call(
+        now, wait, enqueued, again, lost, queues, owed, due, *more = await self._call(
             "enqueue", partition, [believed_us, MAX_BATCH, jobs]
         )
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
@@ -231,7 +232,7 @@ class Store(Adding, Capacity, Claims, Jobs, Ordering, Reading, Registry):
             for number, target, body in zip(owed[::3], owed[1::3], owed[2::3], strict=True)
         ]
         next_in = None if int(wait) < 0 else int(wait)
-        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due))
+        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), *more)
 
     async def pop(self, partition: int, groups: Sequence[Sequence[str]], want: int) -> list[tuple[str, list[str]]]:
         """Takes up to `want` ids; the first group's queues first, evenly within a group, none of paused lambdas.

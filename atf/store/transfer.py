@@ -22,6 +22,7 @@ from .lines import (
     FORMAT,
     MAX_LINE_BYTES,
     EndLine,
+    GateLine,
     Header,
     JobLine,
     LambdaLine,
@@ -32,7 +33,7 @@ from .lines import (
     encode,
 )
 from .store import Store
-from .types import TaskRecord
+from .types import LambdaRecord, TaskRecord
 
 _WAITING: Final = frozenset({Status.NEW, Status.RETRIABLE_FAILURE})
 _HELD: Final = frozenset({Status.CLAIMED, Status.PROCESSING})
@@ -63,7 +64,7 @@ async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: 
         if not point.bytes:
             file.write(encode(Header(FORMAT, store.partitions, await store.time_us())))
             for each in (await store.lambdas()).values():
-                file.write(encode(LambdaLine(*each)))
+                file.write(encode(await _lambda_line(store, each)))
             async for job in _jobs(store):
                 file.write(encode(job))
         while True:
@@ -81,6 +82,24 @@ async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: 
         file.flush()
         os.fsync(file.fileno())
     return done
+
+
+async def _lambda_line(store: Store, each: LambdaRecord) -> LambdaLine:
+    gates = await store.gates(each.name) if each.gated else []
+    lines = [
+        GateLine(gate.action, gate.labels, gate.amount, gate.until_us, gate.who, gate.why, gate.automatic)
+        for gate in gates
+    ]
+    return LambdaLine(
+        each.name,
+        each.spec,
+        each.queue_limit,
+        each.enqueue_timeout_us,
+        each.paused,
+        each.settings,
+        each.overrides,
+        lines,
+    )
 
 
 async def _jobs(store: Store) -> AsyncIterator[JobLine]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from atf.durability import Durability
@@ -70,6 +71,7 @@ class EnqueuePass(NamedTuple):
     lost: int  # leases that expired
     outbox: list[OutboxRecord]
     jobs: list[DueJob]
+    gated: int = 0  # tasks that gates have kept, dropped or let pass
 
 
 class DueJob(NamedTuple):
@@ -325,6 +327,61 @@ class LambdaRecord(NamedTuple):
     paused: bool
     settings: str = ""  # what else its code says of how it is pushed, "name=value name=value" by name; see settings.py
     overrides: str = ""  # what an operator set instead of what the code says, `limit` and `timeout` among it
+    gated: bool = False  # it has a gate
+
+
+class GateAction(enum.Enum):
+    """What a gate does to the tasks that it meets; the values are the store's words."""
+
+    PAUSE = "pause"  # they wait
+    DROP = "drop"  # they are cancelled
+    DELAY = "delay"  # each waits for a while, once
+    ADMIT = "admit"  # a share of them passes, the others wait
+
+
+class NewGate(NamedTuple):
+    """A gate to set; everything in it has been checked."""
+
+    lambda_name: str
+    action: GateAction
+    labels: Mapping[str, str]  # that a task must have for the gate to meet it; {}: it meets all of the lambda
+    amount: float = 0  # of DELAY µs, of ADMIT the share that passes
+    until_us: int | None = None  # None: until_us from now ends it, or nothing does
+    for_us: int = 0  # 0: until it is lifted
+    who: str = ""
+    why: str = ""
+    automatic: bool = False  # set by ATF itself
+    request_id: str = ""  # of the call, so that it may be repeated; "": it may not
+
+
+class Gate(NamedTuple):
+    """A gate as it stands."""
+
+    number: int  # grows with each gate that is set
+    lambda_name: str
+    action: GateAction
+    labels: dict[str, str]
+    amount: float
+    until_us: int  # 0: until it is lifted
+    who: str
+    why: str
+    automatic: bool
+    set_at_us: int  # 0: an older role set it, and did not say
+    waiting: int  # tasks that it keeps; of a pause of the whole lambda those that are due
+    dropped: int  # tasks that it dropped
+
+
+class AuditEntry(NamedTuple):
+    """What somebody did to a lambda."""
+
+    number: int
+    at_us: int
+    what: str  # set_gate, lift_gate, redrive
+    lambda_name: str
+    labels: dict[str, str]
+    who: str
+    why: str
+    detail: str  # for people
 
 
 class QueueDepth(NamedTuple):
@@ -353,3 +410,4 @@ class Explanation(NamedTuple):
     in_hand: int = (
         0  # tasks of its lambda that stand in queues and run, anywhere; counted where it waits for one of these
     )
+    gate: int = 0  # number of the gate that keeps it; 0: none does

@@ -134,6 +134,31 @@ class FakeFrontend:
         self._note(request)
         return f.ListCapacityReply(pools=["", "gpu"])
 
+    async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
+        self._note(request)
+        return f.Gate(
+            **{"lambda": getattr(request, "lambda")},
+            labels=request.labels,
+            action=request.action,
+            delay_us=request.delay_us,
+            share=request.share,
+            until_at_us=request.until_at_us,
+        )
+
+    async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
+        self._note(request)
+        return f.LiftGateReply(lifted=1 if getattr(request, "lambda") == "shop/mail" else 0)
+
+    async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
+        gate = f.Gate(labels={"team": "web"}, action=f.Gate.ADMIT, share=0.05, who="ada", why="it rains", waiting=7)
+        setattr(gate, "lambda", "shop/mail")
+        return f.ListGatesReply(gates=[gate])
+
+    async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
+        entry = f.AuditEntry(number=3, at_us=1, what="set_gate", who="ada", why="it rains", detail="admit 5 %")
+        setattr(entry, "lambda", "shop/mail")
+        return f.ListAuditReply(entries=[entry])
+
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         self._note(request)
         task = await self.get_task(f.GetTaskRequest(id=request.id))

@@ -63,6 +63,6 @@ def test_settings_are_set_unset_and_shown(atf: Atf, frontend: FakeFrontend) -> N
 
 def test_pause_and_resume(atf: Atf, frontend: FakeFrontend) -> None:
     assert atf("pause", "shop/mail").out == "shop/mail is paused\n"
-    assert isinstance(frontend.asked[-1], f.PauseLambdaRequest)
+    assert [(type(each), bool(each.who)) for each in frontend.asked] == [(f.PauseLambdaRequest, True)]
     assert atf("resume", "shop/mail", "--json").json == {"lambda": "shop/mail", "paused": False}
-    assert isinstance(frontend.asked[-1], f.ResumeLambdaRequest)
+    assert type(frontend.asked[-1]) is f.ResumeLambdaRequest

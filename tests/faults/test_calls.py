@@ -142,6 +142,35 @@ async def set_lambda(world: World) -> None:
     await world.succeed(await world.schedule(2, 0.1))
 
 
+async def set_gate(world: World) -> None:
+    await world.client.gate("f/step", "pause", labels={"team": "web"}, why="a test", who="ada")
+    handles = [await world.client.schedule(step.options(labels={"team": "web"}).prepare(0.1)) for _ in range(2)]
+    await asyncio.sleep(3)
+    assert not any(of(handle) for handle in handles)
+    (gate,) = await world.client.gates("f/step")
+    assert (gate.waiting, gate.who) == (2, "ada")
+    assert len(await world.client.audit("f/step")) == 1, "the same call again is the same gate"
+    await world.client.lift_gate("f/step", labels={"team": "web"})
+    await world.succeed(handles)
+
+
+async def lift_gate(world: World) -> None:
+    await world.client.gate("f/step", "pause", labels={"team": "web"})
+    handle = await world.client.schedule(step.options(labels={"team": "web"}).prepare(0.1))
+    await world.client.lift_gate("f/step", labels={"team": "web"})  # 1, or 0 where the lost call had done it already
+    await world.succeed([handle], within=10)
+
+
+async def list_gates(world: World) -> None:
+    await world.client.gate("f/step", "admit", share=0.5)
+    assert [each.share for each in await world.client.gates()] == [0.5]
+
+
+async def list_audit(world: World) -> None:
+    await world.client.pause("f/step", why="a test")
+    assert [each.why for each in await world.client.audit()] == ["a test"]
+
+
 async def explain_task(world: World) -> None:
     (handle,) = await world.schedule(1, delay=60)
     assert (await world.client.explain(handle.id)).task.status is Status.NEW
@@ -271,7 +300,8 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
     each.__name__: each
     for each in (
         *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
-        *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda, explain_task),
+        *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda),
+        *(set_gate, lift_gate, list_gates, list_audit, explain_task),
         *(list_keys, resume_key, skip_key),
         *(set_capacity, get_capacity, list_capacity),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),

@@ -28,6 +28,7 @@ class FakeFrontend:
     lose_answer: bool = False
     """The next ScheduleMany is carried out, but its answer never comes."""
     calls: list[list[str]] = field(default_factory=list)
+    gates: list[f.SetGateRequest | f.LiftGateRequest] = field(default_factory=list)
     """The ids in each ScheduleMany, the names in each ScheduleJobs."""
     capacity: f.SetCapacityRequest | None = None
     requests: dict[str, f.ScheduleRequest] = field(default_factory=dict)
@@ -142,6 +143,26 @@ class FakeFrontend:
 
     async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
         return f.ListCapacityReply(pools=["", "gpu"])
+
+    async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
+        self.gates.append(request)
+        gate = f.Gate(
+            labels=request.labels, action=request.action, delay_us=request.delay_us, until_at_us=request.until_at_us
+        )
+        setattr(gate, "lambda", getattr(request, "lambda"))
+        return gate
+
+    async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
+        self.gates.append(request)
+        return f.LiftGateReply(lifted=1)
+
+    async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
+        return f.ListGatesReply(gates=[f.Gate(action=f.Gate.ADMIT, share=0.5, who="ada", waiting=3)])
+
+    async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
+        first = request.before or 6
+        entries = [f.AuditEntry(number=each, who="ada") for each in range(first - 1, max(first - 3, 0), -1)]
+        return f.ListAuditReply(entries=entries, before=entries[-1].number if entries[-1].number > 1 else 0)
 
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         task = t.Task(id=request.id, status=t.ENQUEUED)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -218,6 +219,31 @@ async def test_lambdas_pause_resume_and_explain(w: World) -> None:
     assert w.frontend.calls[-1] == ["set", "photos/thumbnail", "burst"]
     explained = await w.client.explain("0-1")
     assert (explained.reason, explained.position, explained.until) == ("queued", 0, None)
+
+
+@virtual(world)
+async def test_gates(w: World) -> None:
+    made = await w.client.gate("c/echo", "delay", by=1.5, labels={"team": "web"}, until=60, why="it rains")
+    assert (made.action, made.delay, made.labels, made.until) == ("delay", 1.5, {"team": "web"}, None)
+    request = w.frontend.gates[-1]
+    assert isinstance(request, f.SetGateRequest)
+    assert (request.for_us, request.why, bool(request.who), bool(request.request_id)) == (
+        60_000_000,
+        "it rains",
+        True,
+        True,
+    )
+    await w.client.gate("c/echo", "pause", until=datetime(2030, 1, 31, tzinfo=UTC), who="ada")
+    request = w.frontend.gates[-1]
+    assert isinstance(request, f.SetGateRequest)
+    assert (request.until_at_us, request.who) == (1_896_048_000_000_000, "ada")
+    assert await w.client.lift_gate("c/echo", "pause") == 1
+    (gate,) = await w.client.gates()
+    assert (gate.action, gate.share, gate.waiting) == ("admit", 0.5, 3)
+    assert len(await w.client.audit()) == 5
+    assert len(await w.client.audit(limit=3)) == 3
+    with pytest.raises(atf.InvalidArgument, match="use pause, drop, delay, admit"):
+        await w.client.gate("c/echo", "stop")
 
 
 def test_the_address_is_the_argument_else_the_environments_else_the_default(monkeypatch: pytest.MonkeyPatch) -> None:

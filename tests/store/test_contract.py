@@ -113,6 +113,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await whole_life(world)
     await world.jobs()
     await world.firsts()
+    await world.gates()
     await world.stops()
     await world.cores()
     await world.permits()

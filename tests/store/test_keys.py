@@ -28,6 +28,7 @@ _PARTS = {
     "<lambda>": rf"{_NAME}/{_NAME}",
     "<STATUS>": "|".join(status.name for status in Status).join("()"),
     "<key>": rf"(?:{_NAME}/{_NAME}:)?{_NAME}",
+    "<number>": r"\d+",
     "<job>": rf"{_NAME}/.{{1,255}}",
     "<pool>": r"[A-Za-z0-9._-]{0,64}",
 }
@@ -56,6 +57,8 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.passes()
     await world.store.set_paused(LAMBDA, paused=True)
     await world.store.set_paused(LAMBDA, paused=False)
+    await world.gates(look)
+    await look()
     claims = await world.run("a", "b", "c", "d", "e", retention_us=US)
     await world.schedule("k1", "k2", ordering_key="k")
     await world.schedule(*(f"w{number}" for number in range(8)))
@@ -185,7 +188,7 @@ def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
         r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
     )
     helpers = re.search(
-        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|release|pass_over|start_afresh|hear|take_part)\(",
+        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|write_gates|release|pass_over|start_afresh|hear|take_part)\(",
         LUA[verb],
     )
     if verb in CREATING:
@@ -207,8 +210,8 @@ def test_the_verbs_of_the_library_are_those_that_python_calls() -> None:
 def test_a_header_names_every_state_that_its_verb_moves_to() -> None:
     verbs = {
         "schedule": ["schedule"],
-        "enqueue": ["enqueue", "enqueue again"],
-        "claim": ["claim"],
+        "enqueue": ["enqueue", "enqueue again", "gate", "let through", "drop"],
+        "claim": ["claim", "set aside"],
         "heartbeat": ["heartbeat", "start"],
         "finish": ["succeed", "fail", "fail for good", "stop"],
         "hand_back": ["hand back", "return"],

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from atf.store.types import Beat, Held, Outcome, RunResult, TaskRecord, Verdict
+from atf.store.types import Beat, Held, LambdaRecord, Outcome, RunResult, TaskRecord, Verdict
 from atf.task import ENDED_RUNS_KEPT, FINISHED, MOVES, US, Move, Status
 
-from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LEASE_US, PLENTY, World, dump, held
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, World, dump, held
 
 # --- how a task gets into a state -------------------------------------------------------------------------------------
 
@@ -178,6 +178,31 @@ async def _due(world: World, _: list[Held]) -> object:
     return await world.store.enqueue(0, 0)
 
 
+def _gated(action: str, then: Call) -> Call:
+    """With a gate that was set before."""
+
+    async def call(world: World, claims: list[Held]) -> object:
+        await world.store.register([LambdaRecord(LAMBDA, b"", 9, ENQUEUE_TIMEOUT_US, paused=False)])
+        await world.gate(action)
+        return await then(world, claims)
+
+    return call
+
+
+async def _due_or_claimed(world: World, _: list[Held]) -> object:
+    world.clock.advance(60)
+    await world.store.enqueue(0, 0)
+    return await world.store.claim("executor-2", "another", ["0-a"], PLENTY)
+
+
+async def _lifted(world: World, claims: list[Held]) -> object:
+    """The lambda is paused then, or the pass that lets the task through would push it."""
+    await _due(world, claims)
+    await world.gate("pause")
+    await world.lift("admit")
+    return await world.store.enqueue(0, 0)
+
+
 def _flagged(verb: str) -> Call:
     async def call(world: World, claims: list[Held]) -> object:
         (answer,) = await world.store.cancel([claims[0].task_id])
@@ -222,6 +247,10 @@ WAYS = [
     Way("cancel", "cancel", VERBS["cancel"]),
     Way("cancel a running task", "cancel", VERBS["cancel"]),
     *(Way("stop", verb, _flagged(verb)) for verb in ("fail", "time out", "fail fatally", "stop", "lose", "hand back")),
+    Way("gate", "pass", _gated("admit", _due)),
+    Way("set aside", "claim", _gated("admit", _due_or_claimed)),
+    Way("drop", "pass or claim", _gated("drop", _due_or_claimed)),
+    Way("let through", "pass", _gated("admit", _lifted)),
     Way("retry", "retry", VERBS["retry"]),
 ]
 CASES = [
@@ -270,7 +299,9 @@ async def test_a_move_goes_as_the_table_says(world: World, way: Way, move: Move,
 def _next_instant_follows(world: World, way: Way, move: Move, before: TaskRecord | None, after: TaskRecord) -> None:
     if way.pushed:
         assert after.next_at_us == world.clock.us + ENQUEUE_TIMEOUT_US
-    elif move.next_at is None:
+    elif move.next_at == "when it was due":
+        assert after.next_at_us == after.scheduled_at_us
+    elif move.next_at in {None, "none until the gate lets it pass"}:
         assert after.next_at_us == 0
     elif move.next_at == "unchanged":
         assert before is not None

@@ -57,7 +57,7 @@ async def test_a_change_reaches_every_partition_and_pause_is_left_alone(world: W
     await world.store.register([record()])
     assert await world.store.set_paused(LAMBDA, paused=True)
     assert await world.store.register([record(spec=b"new", queue_limit=9)]) == 1
-    assert await world.store.lambdas() == {LAMBDA: record(spec=b"new", queue_limit=9, paused=True)}
+    assert await world.store.lambdas() == {LAMBDA: record(spec=b"new", queue_limit=9, paused=True)._replace(gated=True)}
     assert (await in_partition(world, 1))["limit"] == "9"
     assert (await in_partition(world, 1))["paused"] == "1"
     assert await world.store.set_paused(LAMBDA, paused=False)

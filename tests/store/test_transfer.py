@@ -110,7 +110,7 @@ async def test_lambdas_arrive_paused_or_not_and_those_that_are_known_are_left_al
     await import_tasks(target, file)
     assert await target.lambdas() == {
         LAMBDA: LambdaRecord(LAMBDA, b"newer", 99, ENQUEUE_TIMEOUT_US, paused=False),
-        "shop/paused": LambdaRecord("shop/paused", b"p", 7, ENQUEUE_TIMEOUT_US, paused=True),
+        "shop/paused": LambdaRecord("shop/paused", b"p", 7, ENQUEUE_TIMEOUT_US, paused=True, gated=True),
     }
     there = World(target, clock)
     for partition in range(PARTITIONS):

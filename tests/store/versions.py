@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from atf.store import library
 from atf.store.connection import Arg
 from atf.store.library import Library
@@ -40,10 +42,17 @@ class FoundationStore(Store):
         self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False, **_later: Any
     ) -> Any:
         assert verb not in {"settle", "retime"}, "came later"
+        assert verb not in {"set_gate", "lift_gates"}, "came later"
         if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
         reply = await super()._call(verb, partition, args, server=server)
         return [*reply, []] if verb == "enqueue" else reply  # knew nothing of jobs
+
+    async def set_paused(self, name: str, paused: bool, who: str = "", why: str = "") -> bool:
+        body = msgspec.json.encode(["pause", name, str(int(paused))])
+        known = await self._call("pause", 0, [0, self.partitions, name, int(paused), body])
+        await self._deliver_owed()
+        return bool(known)
 
 
 class Relay:

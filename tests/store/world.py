@@ -6,11 +6,12 @@ It looks into Redis by itself, past the store's own reading verbs, so that these
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys
 from atf.store.library import FULL_REVISIT_US
 from atf.store.store import Store
@@ -18,8 +19,10 @@ from atf.store.types import (
     Beat,
     Claimed,
     FirstTime,
+    GateAction,
     Held,
     LambdaRecord,
+    NewGate,
     NewJob,
     NewTask,
     Outcome,
@@ -201,6 +204,9 @@ def _task_violations(
     if "k" in task and task_id not in ordering:
         return [f"{task_id}: unfinished and not in the list of its ordering key"]
     if score == float("inf"):
+        if "g" in task:
+            parked = task_id in found.zset(f"{record}:g:{name}:{task['g']}")
+            return [] if parked else [f"{task_id}: kept by gate {task['g']}, which does not know"]
         waits = status is Status.NEW and ordering and ordering[0] != task_id
         return [] if waits else [f"{task_id}: waits for ever"]
     if ordering and ordering[0] != task_id:
@@ -238,6 +244,11 @@ def tally(found: Dump, name: str) -> dict[Status, int]:
 
 
 # --- doing ------------------------------------------------------------------------------------------------------------
+
+
+def labelled(**labels: str) -> bytes:
+    """A spec with these labels, as the frontend writes it."""
+    return TaskSpec(payload=b"p" * 200, encoding=RAW, labels=labels, ordering_key="k").SerializeToString()
 
 
 class World:
@@ -407,6 +418,47 @@ class World:
             await self.store.list_jobs("shop/", partition, "", 10)
         await self.store.cancel(["0-of-ends", "1-of-ends"])
         await self.store.get_jobs(["shop/ends", "shop/paused", "shop/ticks", "shop/deleted"])
+
+    async def gate(self, action: str, amount: float = 1e-9, seconds: float = 0, **labels: str) -> int:
+        """Sets a gate of LAMBDA in every partition, and answers its number."""
+        gate = NewGate(
+            LAMBDA, GateAction(action), labels, amount, for_us=round(seconds * US), who="ada", why="it rains"
+        )
+        answer = await self.store.set_gate(gate)
+        assert answer is not None
+        return answer[0]
+
+    async def lift(self, *actions: str, **labels: str) -> int:
+        """Lifts gates of LAMBDA with these labels, and answers how many."""
+        lifted = await self.store.lift_gates(LAMBDA, labels, [GateAction(each) for each in actions], "ada", "it is dry")
+        assert lifted is not None
+        return lifted
+
+    async def gates(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Gates of every action, the tasks that they keep, what becomes of these, and the log; nothing of it is left but counts."""
+        await self.schedule("g1", "g2", "g3", spec=labelled(team="web"))
+        await self.gate("pause", team="web")
+        await self.passes()
+        assert (await self.store.gates(LAMBDA))[0].waiting == 3
+        await self.lift("pause", team="web")
+        await self.passes()
+        number = await self.gate("delay", 5 * US)
+        assert (await self.store.claim("executor-1", "n", await self.pop(want=3), PLENTY)).lost == [
+            "0-g1",
+            "0-g2",
+            "0-g3",
+        ]
+        if look is not None:
+            await look()
+        await self.gate("drop", seconds=9)
+        assert [each.number for each in await self.store.gates(LAMBDA)] == [number, number + 2]
+        await self.store.cancel(["0-g3"])
+        self.clock.advance(5)
+        await self.passes()
+        await self.lift("delay", "drop")
+        await self.passes()
+        assert await self.statuses(["0-g1", "0-g2", "0-g3"]) == ["CANCELLED"] * 3
+        assert len(await self.store.audit(None, 10)) >= 5
 
     async def check(self) -> Dump:
         """Holds every invariant against what is in Redis, and the exact counts against the records."""

@@ -65,6 +65,14 @@ _MENDED_KEY: Final[dict[Path, Rule]] = {
     ("key",): Rule(_must(_NAME), "key"),
     ("task_id",): Rule(lambda text: _NAMED.code(text) if text else PRECONDITION),
 }
+_WHY: Final = Rule(_at_most(500), "why")
+_GATE: Final[dict[Path, Rule]] = {
+    ("lambda",): _LAMBDA,
+    ("labels", "key"): Rule(_at_most(64, 1), "label"),
+    ("labels", "value"): Rule(_at_most(64), "label"),
+    ("who",): Rule(lambda text: OK if text.strip() and len(text) <= 100 else INVALID, "who"),
+    ("why",): _WHY,
+}
 
 
 def _job(otherwise: grpc.StatusCode) -> Rule:
@@ -164,20 +172,24 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("lambdas", "pool"): Rule(_must(r"|" + _NAME), "pool"),
     },
     "Frontend.ListLambdas": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
-    "Frontend.PauseLambda": {("lambda",): _LAMBDA},
     "Frontend.SetCapacity": {
         ("pool",): Rule(_must(rf"|{_NAME}"), "pool"),
         ("reserve", "key"): _LAMBDA,
     },
     "Frontend.ListCapacity": {},
     "Frontend.GetCapacity": {("pool",): Rule(_must(rf"|{_NAME}", NOT_FOUND), "pool")},
-    "Frontend.ResumeLambda": {("lambda",): _LAMBDA},
     "Frontend.SetLambda": {
         ("lambda",): _LAMBDA,
         ("set", "key"): Rule(lambda _: INVALID, "setting"),
         ("set", "value"): Rule(lambda text: OK if re.fullmatch(_NAME, text) else INVALID, "pool"),
         ("unset",): Rule(lambda _: INVALID, "setting"),
     },
+    "Frontend.PauseLambda": {("lambda",): _LAMBDA, ("who",): Rule(_at_most(100), "who"), ("why",): _WHY},
+    "Frontend.ResumeLambda": {("lambda",): _LAMBDA, ("who",): Rule(_at_most(100), "who"), ("why",): _WHY},
+    "Frontend.SetGate": {**_GATE, ("request_id",): _ID},
+    "Frontend.LiftGate": _GATE,
+    "Frontend.ListGates": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
+    "Frontend.ListAudit": {("lambda",): Rule(_must(rf"|{_NAME}/{_NAME}"), "lambda")},
     "Frontend.ExplainTask": {("id",): _STORED},
     "Frontend.ListKeys": {
         ("lambda",): _LAMBDA,

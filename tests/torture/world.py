@@ -256,11 +256,29 @@ class _Valid:
 
     @staticmethod
     def Frontend_PauseLambda(w: World) -> Message:  # noqa: N802
-        return f.PauseLambdaRequest(**{"lambda": LAMBDA})
+        return f.PauseLambdaRequest(**{"lambda": LAMBDA}, who="ada", why="it rains")
 
     @staticmethod
     def Frontend_ResumeLambda(w: World) -> Message:  # noqa: N802
-        return f.ResumeLambdaRequest(**{"lambda": LAMBDA})
+        return f.ResumeLambdaRequest(**{"lambda": LAMBDA}, who="ada", why="it is dry")
+
+    @staticmethod
+    def Frontend_SetGate(w: World) -> Message:  # noqa: N802
+        said = {"lambda": LAMBDA, "who": "ada", "why": "it rains", "labels": {"team": "none"}}
+        return f.SetGateRequest(**said, action=f.Gate.DELAY, delay_us=9, for_us=9, request_id="r")  # type: ignore[arg-type]
+
+    @staticmethod
+    def Frontend_LiftGate(w: World) -> Message:  # noqa: N802
+        said = {"lambda": LAMBDA, "who": "ada", "why": "it is dry", "labels": {"team": "none"}}
+        return f.LiftGateRequest(**said, action=f.Gate.DELAY)  # type: ignore[arg-type]
+
+    @staticmethod
+    def Frontend_ListGates(w: World) -> Message:  # noqa: N802
+        return f.ListGatesRequest(**{"lambda": LAMBDA})
+
+    @staticmethod
+    def Frontend_ListAudit(w: World) -> Message:  # noqa: N802
+        return f.ListAuditRequest(**{"lambda": LAMBDA}, page_size=5, before=9)
 
     @staticmethod
     def Frontend_SetLambda(w: World) -> Message:  # noqa: N802

@@ -1,16 +1,31 @@
--- claim: ENQUEUED -> CLAIMED, with a new token
+-- claim: ENQUEUED -> CLAIMED, with a new token; where a gate keeps the task, -> NEW, parked, or CANCELLED
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), durable (1 = the server forgets nothing at a restart), owner, nonce,
 --          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, then the ids
 -- RETURNS  {"settling", µs} while no claims are given, else per id {id, counter, spec, attempt, run, losses, at, alone};
 --          {id} = lost; {id, ""} = left as it was, for the bytes
+
+-- Keeps a task that was pushed before a gate was set: that gate looks at it now. `kept`: by lambda, what was kept in this call.
+local function kept_at_claim(P, sets, kept, id, queue, spec, now)
+  local name = lambda_of(queue)
+  local gates = gates_of(redis.call('HGET', lambda_key(P, name), 'gates') or '')
+  if #gates == 0 then return false end
+  local task = redis.call('HMGET', task_key(P, id), unpack(gates.fields, 1, 6))
+  local gate, newest = keeper(gates, id, spec, tonumber(task[5] or 0))
+  if not gate then return false end
+  kept[name] = kept[name] or kept_none()
+  keep(P, sets, kept[name], id, queue, 'ENQUEUED', gate, newest, now, task)
+  return true
+end
+
 register('claim', {'allow-oom'}, function(keys, args)
   local P, now, server, timeout = keys[1], instant(args[1]), args[2], tonumber(args[6])
   local owner, nonce, bytes = args[4], args[5], tonumber(args[7])
-  local settled = note_server(P, server, args[3], now, timeout)
+  local settled, gated = note_server(P, server, args[3], now, timeout)
   if settled then return {'settling', fmt(settled - now)} end
 
   local answer, leased, any_size, full = {}, {}, args[8] == '1', false
+  local kept = {}
   gathering(function(sets)
     for i = 9, #args do
       local id = args[i]
@@ -20,6 +35,8 @@ register('claim', {'allow-oom'}, function(keys, args)
       if full then
         answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
       elseif task[1] ~= 'ENQUEUED' and not again then
+        answer[#answer + 1] = {id}
+      elseif gated and not again and kept_at_claim(P, sets, kept, id, task[2], task[3], now) then
         answer[#answer + 1] = {id}
       elseif #task[3] + CLAIM_OVERHEAD > bytes and not any_size then
         answer[#answer + 1] = {id, ''}
@@ -39,6 +56,7 @@ register('claim', {'allow-oom'}, function(keys, args)
       end
     end
   end)
+  for name, each in pairs(kept) do tell_kept(P, name, each) end
   -- the queue's next visit may be later than the lease's end: its enqueue timeout may be long, its lambda paused
   for queue in pairs(leased) do visit_by(P, queue, now + timeout) end
   return answer

@@ -92,9 +92,9 @@ end
 -- Notes which server process this is. One that restarted or took over may have forgotten claims that their executors still
 -- hold: for one heartbeat timeout, so that those executors have ended by then, it gives none. Only where neither this process
 -- nor the one before forgets anything is there no such pause. While roles change to a longer timeout, which is on record then,
--- the longer one counts. Returns the instant until which claims are refused, or nil.
+-- the longer one counts. Returns the instant until which claims are refused, or nil; and whether any lambda here has gates that look at single tasks.
 local function note_server(P, server, durable, now, timeout)
-  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'timeout')
+  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'timeout', 'gated')
   local settled = tonumber(record[2] or nil)
   if server ~= '' and record[1] ~= server then
     redis.call('HSET', P, 'server', server, 'durable', durable)
@@ -105,7 +105,7 @@ local function note_server(P, server, durable, now, timeout)
   elseif server ~= '' and durable ~= '1' and record[3] == '1' then
     redis.call('HSET', P, 'durable', durable)  -- its settings were changed: what it forgets from now on, it forgets
   end
-  if settled and now < settled then return settled end
+  return settled and now < settled and settled or nil, tonumber(record[5] or 0) > 0
 end
 
 -- sets ---------------------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ local function start_afresh(P, id, queue, status, key, now)
     waits = redis.call('RPUSH', order_key(P, key), id) > 1
   end
   redis.call('ZREM', done_key(P, lambda_of(queue), status), id)
-  redis.call('HDEL', task_key(P, id), 'a', 'l', 'err', 'f', 'p', 'e', 'z')
+  redis.call('HDEL', task_key(P, id), 'a', 'l', 'err', 'f', 'p', 'e', 'z', 'g', 'gd')
   redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(now), 't1', fmt(now))
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(now), id)
   if not waits then visit_by(P, queue, now) end

@@ -1,10 +1,12 @@
 -- enqueue: NEW, RETRIABLE_FAILURE (due) -> ENQUEUED; ENQUEUED (expired, gone from its queue) -> ENQUEUED;
---          CLAIMED, PROCESSING (lease expired) -> what `lose` makes of them
+--          CLAIMED, PROCESSING (lease expired) -> what `lose` makes of them;
+--          NEW, RETRIABLE_FAILURE (due, and kept by a gate) -> the same, parked, or CANCELLED; (parked, and let through) -> the same, due
 -- KEYS[1]  the partition's record
 -- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most, jobs at most
 -- RETURNS  now, µs until the next visit is due (-1 = none; of jobs only if some are wanted), enqueued, enqueued again, lost,
 --          {queues that got entries}, {number, target, body, ... of the outbox records to deliver},
---          {name, generation, tick, ticks before it, task that runs ("" = none), when that ended, spec, ... of the jobs that are due}
+--          {name, generation, tick, ticks before it, task that runs ("" = none), when that ended, spec, ... of the jobs that are due},
+--          tasks that gates have kept, dropped or let pass
 --
 -- One pass visits the queues that the due index names, earliest first. Each visit scores its queue anew, so that the order
 -- rotates: more to push = now; full = a long wait that `pop` cuts short; paused = the first of its leases; else its first instant.
@@ -26,7 +28,7 @@ end
 
 -- What one visit knows and counts; `pushed` and `length` follow the queue as it changes.
 local function visit(P, queue, now, lease_now, budget)
-  local config = redis.call('HMGET', lambda_key(P, lambda_of(queue)), 'limit', 'timeout', 'paused', 'door')
+  local config = redis.call('HMGET', lambda_key(P, lambda_of(queue)), 'limit', 'timeout', 'paused', 'door', 'gates')
   local limit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT)
   local expires = now + tonumber(config[2] or DEFAULT_ENQUEUE_TIMEOUT)
   local paused = config[3] == '1'
@@ -34,8 +36,9 @@ local function visit(P, queue, now, lease_now, budget)
   local length = redis.call('LLEN', list)
   local state = redis.call('HMGET', queue_key(P, queue), 'pushed', 'keyed')
   local pushed = tonumber(state[1] or 0)
-  local door = (config[4] or state[2]) and settings_of(config[4]) or nil
-  local count = {enqueued = 0, again = 0, lost = 0, looked = 0}
+  local door = (config[4] or state[2] or config[5]) and settings_of(config[4]) or nil
+  if door then door.gates = config[5] or nil end
+  local count = {enqueued = 0, again = 0, lost = 0, looked = 0, gated = 0}
 
   for _, status in ipairs({'CLAIMED', 'PROCESSING'}) do
     for _, id in ipairs(due_ids(P, queue, status, lease_now, budget - count.looked)) do
@@ -80,7 +83,11 @@ local function visit(P, queue, now, lease_now, budget)
       local most = math.min(budget - count.looked, limit - length)
       local ids = due_ids(P, queue, status, now, room and math.min(most, room.left) or most)
       count.looked = count.looked + #ids
-      if door and #ids > 0 then ids, kept_until[status] = through_door(P, queue, status, ids, now, door, state[2]) end
+      if door and #ids > 0 then
+        local gated
+        ids, kept_until[status], gated = through_door(P, queue, status, ids, now, door, state[2])
+        count.gated = count.gated + gated
+      end
       if #ids > 0 then
         local found, scores = {}, {}
         for _, id in ipairs(ids) do
@@ -165,12 +172,28 @@ local function due_jobs(P, now, most, answer)
   end
 end
 
+-- Lambdas whose gates have ended or were lifted, or that are to let something pass. Half of a pass at most: the other is for what is due.
+local function due_gates(P, now, most)
+  local first, dealt = redis.call('ZRANGE', P .. ':gates', 0, 0, 'WITHSCORES'), 0
+  if not first[2] then return 0, nil end
+  if tonumber(first[2]) <= now then
+    for _, name in ipairs(redis.call('ZRANGE', P .. ':gates', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
+      dealt = dealt + look_at_gates(P, name, now, most - dealt)
+      if dealt >= most then break end
+    end
+    first = redis.call('ZRANGE', P .. ':gates', 0, 0, 'WITHSCORES')
+  end
+  return dealt, first[2] and math.max(tonumber(first[2]) - now, 0)
+end
+
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local lease_now = believed > 0 and math.min(now, believed) or now
   local enqueued, again, lost, queues, owed, jobs = 0, 0, 0, {}, {}, {}
   -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
   if redis.call('ZCARD', P .. ':due') > 1 then budget = math.min(budget, BUDGET_BESIDE) end
+  local gated, gates_in = due_gates(P, now, math.floor(budget / 2))
+  budget = budget - gated
   for _, queue in ipairs(redis.call('ZRANGE', P .. ':due', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
     if queue == OUTBOX then
       local due = P .. ':outbox:due'
@@ -185,7 +208,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     else
       local count = visit(P, queue, now, lease_now, budget)
       budget = budget - count.looked
-      enqueued, again, lost = enqueued + count.enqueued, again + count.again, lost + count.lost
+      enqueued, again, lost, gated = enqueued + count.enqueued, again + count.again, lost + count.lost, gated + count.gated
       if count.enqueued + count.again > 0 then
         queues[#queues + 1] = queue
         redis.call('SPUBLISH', P .. ':bell:ready', queue)
@@ -193,7 +216,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     end
     if budget <= 0 then break end
   end
-  local most, wait, indexes = tonumber(args[4]), -1, {':due'}
+  local most, wait, indexes = tonumber(args[4]), gates_in or -1, {':due'}
   if most > 0 then
     due_jobs(P, now, most, jobs)
     indexes[2] = ':jobs'
@@ -203,5 +226,5 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     local rest_of = first[2] and math.max(tonumber(first[2]) - now, 0)
     if rest_of and (wait < 0 or rest_of < wait) then wait = rest_of end
   end
-  return {fmt(now), fmt(wait), enqueued, again, lost, queues, owed, jobs}
+  return {fmt(now), fmt(wait), enqueued, again, lost, queues, owed, jobs, gated}
 end)

@@ -3,10 +3,10 @@
 -- ARGV     now, id
 -- RETURNS  now, paused, queue's length, queue's limit, position (-1 = in neither), 1 in the queue, the task it is
 --          behind (""), the task at which its ordering key has stopped (""),
---          the limit that its queue waits for, running=<number> or rate=<number> ("")
+--          the limit that its queue waits for, running=<number> or rate=<number> (""), number of the gate that keeps it ("")
 register('explain', {'no-writes'}, function(keys, args)
   local P, id = keys[1], args[2]
-  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k')
+  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'g')
   if not task[2] then return {} end
   local config = redis.call('HMGET', lambda_key(P, lambda_of(task[2])), 'paused', 'limit', 'door')
   local list = list_key(P, task[2])
@@ -21,5 +21,5 @@ register('explain', {'no-writes'}, function(keys, args)
   local paused = config[1] == '1' and 1 or 0
   local limit = tonumber(config[2] or DEFAULT_QUEUE_LIMIT)
   local waits_for = permits_wait(P, task[2], config[3])
-  return {fmt(instant(args[1])), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for}
+  return {fmt(instant(args[1])), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for, task[4] or ''}
 end)

@@ -1,0 +1,200 @@
+"""Gates of lambdas, as a client sets and sees them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from atf.errors import InvalidArgument
+from atf.options import Duration, duration_us, from_us, instant_us
+from atf.payload import short
+from atf.rpc import frontend_pb2 as f
+from atf.runtime import Runtime, new_id
+from atf.task import MAX_BATCH
+from atf.whoami import whoami
+
+if TYPE_CHECKING:
+    from .calls import Calls
+
+_ACTIONS: Final = {"pause": f.Gate.PAUSE, "drop": f.Gate.DROP, "delay": f.Gate.DELAY, "admit": f.Gate.ADMIT}
+_WORDS: Final = {int(number): word for word, number in _ACTIONS.items()}
+
+
+@dataclass(frozen=True)
+class GateInfo:
+    """A gate at one instant."""
+
+    lambda_name: str
+    action: str
+    """pause, drop, delay or admit."""
+    labels: Mapping[str, str]
+    """That a task must have for the gate to meet it; empty: it meets all."""
+    delay: float
+    """Of `delay`: seconds."""
+    share: float
+    """Of `admit`: 0 to 1."""
+    until: datetime | None
+    """None: until it is lifted."""
+    who: str
+    why: str
+    automatic: bool
+    """ATF set it by itself: see gate_at_fatal."""
+    set_at: datetime | None
+    waiting: int
+    """Tasks that it keeps; of a pause of the whole lambda those that are due."""
+    dropped: int
+    """Tasks that it has dropped."""
+
+    @classmethod
+    def from_proto(cls, gate: f.Gate) -> GateInfo:
+        return cls(
+            lambda_name=getattr(gate, "lambda"),
+            action=_WORDS.get(gate.action, ""),
+            labels=dict(gate.labels),
+            delay=gate.delay_us / 1e6,
+            share=gate.share,
+            until=from_us(gate.until_at_us),
+            who=gate.who,
+            why=gate.why,
+            automatic=gate.automatic,
+            set_at=from_us(gate.set_at_us),
+            waiting=gate.waiting,
+            dropped=gate.dropped,
+        )
+
+
+@dataclass(frozen=True)
+class AuditInfo:
+    """What somebody did to a lambda."""
+
+    at: datetime | None
+    what: str
+    """set_gate, lift_gate, redrive."""
+    lambda_name: str
+    labels: Mapping[str, str]
+    who: str
+    why: str
+    detail: str
+
+    @classmethod
+    def from_proto(cls, entry: f.AuditEntry) -> AuditInfo:
+        return cls(
+            from_us(entry.at_us),
+            entry.what,
+            getattr(entry, "lambda"),
+            dict(entry.labels),
+            entry.who,
+            entry.why,
+            entry.detail,
+        )
+
+
+class GateCalls:
+    """The calls of an AsyncClient about gates."""
+
+    _calls: Calls
+    _runtime: Runtime
+
+    async def gate(
+        self,
+        lambda_name: str,
+        action: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        by: Duration | None = None,
+        share: float | None = None,
+        until: datetime | Duration | None = None,
+        why: str = "",
+        who: str = "",
+    ) -> GateInfo:
+        """Sets a gate, in the place of the one of the lambda with the same action and labels.
+
+        Args:
+            lambda_name: "namespace/name".
+            action: "pause": its tasks wait; "drop": they are cancelled; "delay": each waits once, `by` so much; "admit": a `share` of
+                them passes, the others wait.
+            labels: only tasks that have all of these; None: all.
+            by: of "delay": seconds or a timedelta.
+            share: of "admit": more than 0, less than 1.
+            until: an instant with a time zone, or seconds or a timedelta from now; None: until it is lifted.
+            why: for the audit log.
+            who: for the audit log; default: the user of this process, and its host.
+
+        Raises:
+            InvalidArgument, UnknownLambda: it was refused; nothing has changed.
+            FailedPrecondition: the lambda has as many gates as it may have.
+        """
+        request = f.SetGateRequest(
+            labels=labels or {},
+            action=action_of(action),
+            delay_us=0 if by is None else duration_us(by, "by"),
+            share=0 if share is None else share,
+            who=who or whoami(),
+            why=why,
+            request_id=new_id(self._runtime.random),
+        )
+        setattr(request, "lambda", lambda_name)
+        if isinstance(until, datetime):
+            request.until_at_us = instant_us(until, "until")
+        elif until is not None:
+            request.for_us = duration_us(until, "until")
+        return GateInfo.from_proto(await self._calls.set_gate(request))
+
+    async def lift_gate(
+        self,
+        lambda_name: str,
+        action: str | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        why: str = "",
+        who: str = "",
+    ) -> int:
+        """Lifts a lambda's gates with these labels; only that of one action, where it is named. What they kept goes on.
+
+        Returns:
+            how many were lifted; 0: there was none.
+        """
+        request = f.LiftGateRequest(
+            labels=labels or {}, action=None if action is None else action_of(action), who=who or whoami(), why=why
+        )
+        setattr(request, "lambda", lambda_name)
+        return (await self._calls.lift_gate(request)).lifted
+
+    async def gates(self, lambda_name: str = "") -> builtins.list[GateInfo]:
+        """The gates of a lambda, or of all, with what each keeps and has dropped."""
+        request = f.ListGatesRequest()
+        setattr(request, "lambda", lambda_name)
+        return [GateInfo.from_proto(each) for each in (await self._calls.list_gates(request)).gates]
+
+    async def audit(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[AuditInfo]:
+        """Who did what to a lambda, or to all, and why; newest first, `limit` entries at most."""
+        found: builtins.list[AuditInfo] = []
+        before = 0
+        while len(found) < limit:
+            request = f.ListAuditRequest(page_size=min(limit - len(found), MAX_BATCH), before=before)
+            setattr(request, "lambda", lambda_name)
+            reply = await self._calls.list_audit(request)
+            found += map(AuditInfo.from_proto, reply.entries)
+            before = reply.before
+            if not before:
+                break
+        return found[:limit]
+
+
+def action_of(word: str) -> f.Gate.Action:
+    """An action by its word.
+
+    Raises:
+        InvalidArgument: there is none of this name.
+    """
+    if not isinstance(word, str) or word not in _ACTIONS:
+        raise InvalidArgument(f"action {short(word)}: use {', '.join(_ACTIONS)}")
+    return _ACTIONS[word]
+
+
+def word_of(action: int) -> str:
+    """The word of an action."""
+    return _WORDS.get(action, f"ACTION_{action}")

@@ -1,0 +1,153 @@
+"""Gates of lambdas, and the log of who set them and why.
+
+A gate is written in the home partition and owed to the others, like a lambda's record. What people wrote is kept at home alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from .connection import Arg
+from .registry import HOME, Registry
+from .types import AuditEntry, Gate, GateAction, NewGate
+
+
+class _Said(msgspec.Struct, omit_defaults=True):
+    """What people said of a gate when they set it."""
+
+    who: str = ""
+    why: str = ""
+    automatic: bool = False
+
+
+class _Entry(msgspec.Struct, omit_defaults=True):
+    """An entry of the audit log."""
+
+    what: str
+    name: str
+    labels: dict[str, str] = {}
+    who: str = ""
+    why: str = ""
+    detail: str = ""
+
+
+class Gates(Registry):
+    """The verbs of Store about gates."""
+
+    async def set_gate(self, gate: NewGate, detail: str = "", *, unless_set: bool = False) -> tuple[int, int] | None:
+        """Sets a gate, in the place of the one of its lambda with the same action and labels.
+
+        Args:
+            gate: the gate.
+            detail: what the audit log says of it, for people.
+            unless_set: leave the one that is there.
+
+        Returns:
+            Its number, 0 where the lambda has as many as it may have, and the instant at which it ends (0: when it is lifted);
+            None where there is no such lambda.
+        """
+        said = _Said(gate.who, gate.why, gate.automatic)
+        entry = _Entry("set_gate", gate.lambda_name, dict(gate.labels), gate.who, gate.why, detail)
+        until: Arg = "" if gate.until_us is None else gate.until_us
+        args: list[Arg] = [HOME, self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
+        args += (_amount(gate), until, gate.for_us, int(unless_set), gate.request_id)
+        args += (msgspec.json.encode(said), msgspec.json.encode(entry))
+        reply = [int(each) for each in await self._call("set_gate", HOME, args)]
+        await self._deliver_owed()
+        if not reply:
+            return None
+        return reply[0], reply[1] if reply[0] else 0
+
+    async def lift_gates(
+        self, name: str, labels: Mapping[str, str], actions: Collection[GateAction], who: str = "", why: str = ""
+    ) -> int | None:
+        """Lifts the gates of a lambda with these labels and one of these actions. Returns how many; None where there is no such lambda."""
+        detail = " ".join(action.value for action in actions)
+        entry = msgspec.json.encode(_Entry("lift_gate", name, dict(labels), who, why, detail))
+        args: list[Arg] = [HOME, self.partitions, name, entry, *(_about(action, labels) for action in actions)]
+        lifted = int(await self._call("lift_gates", HOME, args))
+        await self._deliver_owed()
+        return None if lifted < 0 else lifted
+
+    async def set_paused(self, name: str, paused: bool, who: str = "", why: str = "") -> bool:
+        """Pauses or resumes a lambda; False where there is none of this name."""
+        if paused:
+            gate = NewGate(name, GateAction.PAUSE, {}, who=who, why=why)
+            return await self.set_gate(gate, unless_set=True) is not None
+        return await self.lift_gates(name, {}, [GateAction.PAUSE], who, why) is not None
+
+    async def gates(self, name: str) -> list[Gate]:
+        """A lambda's gates, oldest first, with what each keeps and has dropped."""
+        found: dict[int, Gate] = {}
+        paused, due = False, 0
+        for partition in range(self.partitions):
+            now, paused_here, waiting, _, text, *counts = await self._call("get_gates", partition, [name])
+            due += int(waiting)
+            if partition == HOME:
+                paused = paused_here == 1
+                found = {each.number: each for each in _parse(name, text.decode(), int(now))}
+            for number, kept, dropped, said in zip(counts[::4], counts[1::4], counts[2::4], counts[3::4], strict=True):
+                gate = found.get(int(number))
+                if gate is not None:
+                    gate = gate._replace(waiting=gate.waiting + int(kept), dropped=gate.dropped + int(dropped))
+                    found[gate.number] = _with_record(gate, said) if partition == HOME else gate
+        return _with_pause(name, list(found.values()), paused, due)
+
+    async def audit(self, before: int | None, most: int) -> list[AuditEntry]:
+        """Entries of the audit log, newest first: those before the one of this number, or the newest."""
+        reply = await self._call("audit", HOME, ["" if before is None else before, most])
+        return [
+            _audit_entry(int(number), int(at), entry)
+            for number, at, entry in zip(reply[::3], reply[1::3], reply[2::3], strict=True)
+        ]
+
+
+def _about(action: GateAction, labels: Mapping[str, str]) -> str:
+    return " ".join(
+        [action.value, *(f"{quote(name, safe='')}={quote(labels[name], safe='')}" for name in sorted(labels))]
+    )
+
+
+def _amount(gate: NewGate) -> str:
+    return f"{gate.amount:.9f}" if gate.action is GateAction.ADMIT else str(int(gate.amount))
+
+
+def _parse(name: str, text: str, now_us: int) -> list[Gate]:
+    """The gates of a lambda as the store's functions keep them, without those that have ended."""
+    found = []
+    for line in filter(None, text.split(";")):
+        number, action, ends, amount, *labels = line.split()
+        said = dict(each.split("=", 1) for each in labels)
+        named = {unquote(label): unquote(value) for label, value in said.items()}
+        if int(ends) == 0 or int(ends) > now_us:
+            kind = GateAction(action)
+            found.append(Gate(int(number), name, kind, named, float(amount), int(ends), "", "", False, 0, 0, 0))
+    return found
+
+
+def _with_record(gate: Gate, said: bytes) -> Gate:
+    at, _, record = said.partition(b" ")
+    record = record.partition(b" ")[2]
+    if not at:
+        return gate
+    known = msgspec.json.decode(record, type=_Said)
+    return gate._replace(who=known.who, why=known.why, automatic=known.automatic, set_at_us=int(at))
+
+
+def _with_pause(name: str, gates: list[Gate], paused: bool, due: int) -> list[Gate]:
+    """The pause of the whole lambda as it is: roles of older releases set and lift it past the gates."""
+    shown = [each for each in gates if paused or each.action is not GateAction.PAUSE or each.labels]
+    whole = [at for at, each in enumerate(shown) if each.action is GateAction.PAUSE and not each.labels]
+    if whole:
+        shown[whole[0]] = shown[whole[0]]._replace(waiting=due)
+    elif paused:
+        shown.append(Gate(0, name, GateAction.PAUSE, {}, 0, 0, "", "", False, 0, due, 0))
+    return shown
+
+
+def _audit_entry(number: int, at_us: int, raw: bytes) -> AuditEntry:
+    entry = msgspec.json.decode(raw, type=_Entry)
+    return AuditEntry(number, at_us, entry.what, entry.name, entry.labels, entry.who, entry.why, entry.detail)

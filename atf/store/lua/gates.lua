@@ -1,0 +1,326 @@
+-- Gates: what operators, or a lambda's own failures, keep back of a lambda's tasks. Each partition has them as the field `gates`
+-- of the lambda's record: "number action until amount label=value ...;...", what people wrote with its odd characters as %XX.
+--
+-- A pause of the whole lambda is also the field `paused`, and its queues are not looked at while it stands. All other gates
+-- look at each task once, when it would be pushed, or claimed where it was pushed before. What they keep is parked: it stays in
+-- the set of its status, scored as never due, and in the set of what the gate keeps, until that is lifted, ends or lets it go.
+-- Nobody looks at it meanwhile. The index `gates` says when a lambda's gates must be looked at, as the due index does of queues.
+
+local ACTIONS = {pause = 1, drop = 2, admit = 3, delay = 4}  -- where several keep a task, the first one has it
+local parked_key = remembered(function(P, name, number) return P .. ':g:' .. name .. ':' .. number end)
+local tally_key = remembered(function(P, name) return P .. ':g:' .. name end)
+
+local function unquoted(text)
+  return (string.gsub(text, '%%(%x%x)', function(hex) return string.char(tonumber(hex, 16)) end))
+end
+
+local function gate_of(line)
+  local number, action, ends, amount, labels = string.match(line, '^(%d+) (%l+) (%d+) (%S+) ?(.*)$')
+  local gate = {number = tonumber(number), action = action, ends = tonumber(ends), amount = tonumber(amount)}
+  for name, value in string.gmatch(labels, '([^ =]+)=(%S*)') do
+    gate.labels = gate.labels or {}
+    gate.labels[unquoted(name)] = unquoted(value)
+  end
+  return gate
+end
+
+local function whole_pause(line) return string.match(line, '^%d+ pause %d+ %S+ ?$') ~= nil end
+
+-- The gates that look at single tasks, strongest first; `fields`: those of a task that they must know. The last text is remembered.
+local known_gates, known_gates_text
+local function gates_of(text)
+  if text == known_gates_text then return known_gates end
+  local found = {fields = {'s', 'lim', 'k', 'w', 'gd', 'h'}}
+  for line in string.gmatch(text, '[^;]+') do
+    if not whole_pause(line) then
+      local gate = gate_of(line)
+      found[#found + 1] = gate
+      if gate.labels then found.fields[7] = 'spec' end
+    end
+  end
+  table.sort(found, function(one, other)
+    local a, b = ACTIONS[one.action] or 0, ACTIONS[other.action] or 0
+    if a ~= b then return a < b end
+    return one.number < other.number
+  end)
+  known_gates, known_gates_text = found, text
+  return found
+end
+
+-- A number of at most 2^53, and where the next byte is; nil where the bytes end.
+local function varint(bytes, at)
+  local value, scale = 0, 1
+  while true do
+    local byte = string.byte(bytes, at)
+    if not byte then return nil, at end
+    value, at = value + byte % 128 * scale, at + 1
+    if byte < 128 then return value, at end
+    scale = scale * 128
+  end
+end
+
+-- The fields of a serialized message that hold bytes, one after the other: number, bytes. Ends where the bytes make no sense.
+local function fields_in(bytes)
+  local at = 1
+  return function()
+    while true do
+      local tag, size, _
+      tag, at = varint(bytes, at)
+      if not tag then return nil end
+      local wire = tag % 8
+      if wire == 0 then
+        _, at = varint(bytes, at)
+      elseif wire == 1 then
+        at = at + 8
+      elseif wire == 5 then
+        at = at + 4
+      elseif wire == 2 then
+        size, at = varint(bytes, at)
+        if not size then return nil end
+        local first = at
+        at = at + size
+        return math.floor(tag / 8), string.sub(bytes, first, at - 1)
+      else
+        return nil
+      end
+    end
+  end
+end
+
+local LABELS = 5  -- the field of a TaskSpec
+
+local function labels_of(spec)
+  local found = {}
+  for number, bytes in fields_in(spec) do
+    if number == LABELS then
+      local name, value = '', ''
+      for part, text in fields_in(bytes) do
+        if part == 1 then name = text elseif part == 2 then value = text end
+      end
+      found[name] = value
+    end
+  end
+  return found
+end
+
+-- Where an id stands between 0 and 1: evenly, and always in the same place, so that a gate that admits more admits the same and others.
+local PRIME, STEP = 16777213, 10368889
+local function place_of(id)
+  local hash = 0
+  for i = 1, #id do hash = (hash * 65599 + string.byte(id, i)) % 4294967296 end
+  return hash % PRIME * STEP % PRIME / PRIME
+end
+
+local function meets(gate, labels)
+  for name, value in pairs(gate.labels or {}) do
+    if labels[name] ~= value then return false end
+  end
+  return true
+end
+
+-- The gate that keeps a task, or nil; and the newest gate that has delayed it then: it delays no task twice.
+local function keeper(gates, id, spec, delayed)
+  local labels = gates.fields[7] and labels_of(spec or '') or nil
+  local longest, newest = nil, delayed
+  for _, gate in ipairs(gates) do
+    if meets(gate, labels) then
+      if gate.action == 'delay' then
+        if gate.number > delayed then
+          if not longest or gate.amount > longest.amount then longest = gate end
+          newest = math.max(newest, gate.number)
+        end
+      elseif gate.action ~= 'admit' or place_of(id) >= gate.amount then
+        return gate, delayed
+      end
+    end
+  end
+  return longest, newest
+end
+
+-- Has a lambda's gates looked at at `at` or before.
+local function look_at_gates_by(P, name, at)
+  local first = redis.call('ZRANGE', P .. ':gates', 0, 0, 'WITHSCORES')
+  redis.call('ZADD', P .. ':gates', 'LT', fmt(at), name)
+  if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', '') end
+end
+
+-- Keeps a task of a batch back: NEW, RETRIABLE_FAILURE -> the same, parked; ENQUEUED -> NEW, parked; or all of them -> CANCELLED.
+-- `task`: the gates' fields of it. `kept` counts, for tell_kept.
+local function keep(P, sets, kept, id, queue, from, gate, newest, now, task)
+  local name = lambda_of(queue)
+  kept.count = kept.count + 1
+  if gate.action == 'drop' then
+    rest(P, sets, id, queue, from, 'CANCELLED', now, task[2], task[3], task[4], false, task[6], 'err', 'dropped by gate ' .. fmt(gate.number) .. ' of ' .. name)
+    kept.dropped[gate.number] = (kept.dropped[gate.number] or 0) + 1
+    return
+  end
+  local to, at = from, gate.action == 'delay' and now + gate.amount or now
+  if from == 'ENQUEUED' then
+    to = 'NEW'  -- it passes its queue's door anew
+    sets.ZREM(live_key(P, queue, from), id)
+    redis.call('HDEL', task_key(P, id), 'e')
+    redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now))
+    let_go(P, id, queue, task[6], now)
+  end
+  sets.ZADD(live_key(P, queue, to), '+inf', id)
+  sets.ZADD(parked_key(P, name, fmt(gate.number)), fmt(at), id)
+  redis.call('HSET', task_key(P, id), 'g', fmt(gate.number), 'gd', fmt(newest))
+  if gate.action == 'delay' and (not kept.until_ or at < kept.until_) then kept.until_ = at end
+end
+
+local function kept_none() return {count = 0, dropped = {}} end
+
+local function tell_kept(P, name, kept)
+  for number, count in pairs(kept.dropped) do
+    redis.call('HINCRBY', tally_key(P, name), fmt(number), count)
+    redis.call('HINCRBY', tally_key(P, name), 'dropped', count)
+  end
+  if kept.until_ then look_at_gates_by(P, name, kept.until_) end
+end
+
+-- The first stage of the door: ids of due tasks that no gate keeps, and how many were kept. Where specs are large, not all are looked
+-- at: the others are left as they are.
+local function past_gates(P, queue, status, ids, now, text)
+  local gates, through, kept, bytes = gates_of(text), {}, kept_none(), 0
+  if #gates == 0 then return ids, 0 end
+  gathering(function(sets)
+    for _, id in ipairs(ids) do
+      if bytes > GATE_BYTES then break end
+      local task = redis.call('HMGET', task_key(P, id), unpack(gates.fields))
+      bytes = bytes + #(task[7] or '')
+      local gate, newest
+      if task[1] then gate, newest = keeper(gates, id, task[7], tonumber(task[5] or 0)) end
+      if gate then
+        keep(P, sets, kept, id, queue, status, gate, newest, now, task)
+      else
+        through[#through + 1] = id
+      end
+    end
+  end)
+  tell_kept(P, lambda_of(queue), kept)
+  return through, kept.count
+end
+
+-- Writes a lambda's gates within one partition; their numbers are those of the text. A newer word about the lambda's pause stands.
+local function put_gates(P, name, text, version, now)
+  local key, paused, single = lambda_key(P, name), '0', false
+  local known = redis.call('HMGET', key, 'gates', 'pv', 'paused')
+  for line in string.gmatch(text, '[^;]+') do
+    if whole_pause(line) then paused = '1' else single = true end
+    redis.call('HINCRBY', tally_key(P, name), string.match(line, '^%d+'), 0)
+  end
+  local single_before = known[1] and #gates_of(known[1]) > 0 or false
+  if single ~= single_before then redis.call('HINCRBY', P, 'gated', single and 1 or -1) end
+  if text ~= '' then redis.call('HSET', key, 'gates', text) elseif known[1] then redis.call('HDEL', key, 'gates') end
+  if version then redis.call('HSET', key, 'gv', version) end
+  local said = known[2] or '0'  -- about the pause, at last
+  if version and tonumber(version) > tonumber(said) then
+    set_paused(P, name, paused, version, now)
+  elseif not version and paused ~= known[3] then
+    set_paused(P, name, paused, said, now)
+  end
+  look_at_gates_by(P, name, now)
+  return paused
+end
+
+-- Writes a lambda's gates in its home partition, and owes them to the others. An older role's functions understand of the record
+-- whether the lambda is paused.
+local function write_gates(P, name, text, home, partitions, now)
+  local version = fmt(redis.call('HINCRBY', P, 'lambda_version', 1))
+  local paused = put_gates(P, name, text, version, now)
+  local body = version .. '\n["gate","' .. name .. '","' .. paused .. '","' .. text .. '"]'  -- nothing in it needs to be escaped
+  for target = 0, partitions - 1 do
+    if target ~= home then owe(P, target, body, now) end
+  end
+end
+
+-- The lines of a lambda's gates at home. Whether the lambda is paused may have been said by an older role's functions, past them.
+local function gate_lines(P, name, now)
+  local known, lines, paused = redis.call('HMGET', lambda_key(P, name), 'gates', 'paused'), {}, false
+  for line in string.gmatch(known[1] or '', '[^;]+') do
+    local ends = gate_of(line).ends
+    if (ends == 0 or ends > now) and (known[2] == '1' or not whole_pause(line)) then
+      lines[#lines + 1] = line
+      paused = paused or whole_pause(line)
+    end
+  end
+  if known[2] == '1' and not paused then lines[#lines + 1] = fmt(redis.call('HINCRBY', P, 'lambda_version', 1)) .. ' pause 0 0' end
+  return lines
+end
+
+-- What a line is about: "action label=value ...". A lambda has one gate of each.
+local function about(line)
+  local action, labels = string.match(line, '^%d+ (%l+) %d+ %S+ ?(.*)$')
+  return labels == '' and action or action .. ' ' .. labels
+end
+
+-- Adds to the audit log, which keeps the newest.
+local function log_entry(P, now, entry)
+  local log = P .. ':audit'
+  local number = redis.call('HINCRBY', P, 'audited', 1)
+  redis.call('ZADD', log, number, fmt(number) .. ' ' .. fmt(now) .. '\n' .. entry)
+  local old = redis.call('ZRANGE', log, '-inf', number - AUDIT_KEPT, 'BYSCORE', 'LIMIT', 0, 16)
+  if #old > 0 then redis.call('ZREM', log, unpack(old)) end
+end
+
+-- Has parked tasks pass on: those that a gate kept which is there no more, or whose delay is over.
+local function let_through(P, name, number, ids, now)
+  if #ids == 0 then return end
+  local queues = {}
+  gathering(function(sets)
+    for _, id in ipairs(ids) do
+      sets.ZREM(parked_key(P, name, number), id)
+      local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'g', 'at')
+      if task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE') then
+        redis.call('HDEL', task_key(P, id), 'g')
+        sets.ZADD(live_key(P, task[2], task[1]), fmt(math.min(tonumber(task[4]), now)), id)  -- those that waited longest come first
+        queues[task[2]] = true
+      end
+    end
+  end)
+  for queue in pairs(queues) do visit_by(P, queue, now) end
+end
+
+-- Looks at a lambda's gates: strikes off those that have ended, and lets pass what none keeps any more, `most` tasks at once.
+-- Returns how many it dealt with.
+local function look_at_gates(P, name, now, most)
+  local text, kept, next_at = redis.call('HGET', lambda_key(P, name), 'gates') or '', {}, nil
+  local standing = {}
+  for line in string.gmatch(text, '[^;]+') do
+    local gate = gate_of(line)
+    if gate.ends == 0 or gate.ends > now then
+      kept[#kept + 1] = line
+      standing[fmt(gate.number)] = gate
+      if gate.ends > 0 and (not next_at or gate.ends < next_at) then next_at = gate.ends end
+    end
+  end
+  local left = table.concat(kept, ';')
+  if left ~= text then put_gates(P, name, left, nil, now) end
+  local dealt, tallies = 0, redis.call('HGETALL', tally_key(P, name))
+  for i = 1, #tallies, 2 do
+    local number = tallies[i]
+    local gate, parked = standing[number], parked_key(P, name, number)
+    if string.match(number, '^%d+$') and dealt < most then
+      local ids = {}
+      if not gate then
+        ids = redis.call('ZRANGE', parked, 0, fmt(most - dealt - 1))
+        if #ids < most - dealt then redis.call('HDEL', tally_key(P, name), number, 'r' .. number) end
+      elseif gate.action == 'delay' then
+        ids = redis.call('ZRANGE', parked, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most - dealt))
+      end
+      let_through(P, name, number, ids, now)
+      dealt = dealt + #ids
+      if gate and gate.action == 'delay' then
+        local first = redis.call('ZRANGE', parked, 0, 0, 'WITHSCORES')
+        if first[2] and (not next_at or tonumber(first[2]) < next_at) then next_at = tonumber(first[2]) end
+      end
+    end
+  end
+  if dealt >= most then next_at = now end
+  if next_at then
+    redis.call('ZADD', P .. ':gates', fmt(math.max(next_at, now)), name)
+  else
+    redis.call('ZREM', P .. ':gates', name)
+  end
+  return dealt
+end

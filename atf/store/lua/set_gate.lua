@@ -1,0 +1,33 @@
+-- set_gate: sets a gate of a lambda in its home partition, in the place of the one about the same, and owes it to the others
+-- KEYS[1]  the home partition's record
+-- ARGV     now, number of this partition, number of partitions, name, what it is about ("action label=value ..."), amount, until ("" =
+--          after a while), that while (0 = until it is lifted), 1 = only where there is none about the same, id of the call ("" = none),
+--          record, entry of the audit log
+-- RETURNS  {number, until} of the gate; {} no such lambda; {0} it has too many
+--
+-- A call that is repeated finds its own gate.
+register('set_gate', {'allow-oom'}, function(keys, args)
+  local P, now, name, wanted = keys[1], instant(args[1]), args[4], args[5]
+  if redis.call('EXISTS', lambda_key(P, name)) == 0 then return {} end
+  local lines, kept = gate_lines(P, name, now), {}
+  for _, line in ipairs(lines) do
+    if about(line) ~= wanted then
+      kept[#kept + 1] = line
+    else
+      local gate = gate_of(line)
+      local number = fmt(gate.number)
+      local call = string.match(redis.call('HGET', tally_key(P, name), 'r' .. number) or '', '^%d+ (%S*)')
+      local same = args[10] ~= '' and call == args[10]
+      if same or args[9] == '1' then return {number, fmt(gate.ends)} end
+    end
+  end
+  if #kept >= MAX_GATES then return {0} end
+  local number = fmt(redis.call('HINCRBY', P, 'lambda_version', 1))
+  local ends = args[7] ~= '' and args[7] or tonumber(args[8]) > 0 and fmt(now + tonumber(args[8])) or '0'
+  local action, labels = string.match(wanted, '^(%l+) ?(.*)$')
+  kept[#kept + 1] = number .. ' ' .. action .. ' ' .. ends .. ' ' .. args[6] .. (labels ~= '' and ' ' .. labels or '')
+  write_gates(P, name, table.concat(kept, ';'), tonumber(args[2]), tonumber(args[3]), now)
+  redis.call('HSET', tally_key(P, name), 'r' .. number, fmt(now) .. ' ' .. args[10] .. ' ' .. args[11])
+  log_entry(P, now, args[12])
+  return {number, ends}
+end)

@@ -1,0 +1,233 @@
+"""Gates: what may stand between a lambda's due tasks and their queues, who set it and why."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from atf.errors import FailedPrecondition, InvalidArgument, UnknownLambda
+from atf.log import get_logger
+from atf.rpc import frontend_pb2 as f
+from atf.store.library import MAX_GATES
+from atf.store.store import Store
+from atf.store.types import AuditEntry, Gate, GateAction, NewGate
+from atf.task import MAX_AHEAD_US, MAX_BATCH, check_id, check_lambda
+
+from .explain import duration
+from .lambdas import Lambdas
+from .validate import check_labels, shown
+
+MAX_WHO_CHARS: Final = 100
+MAX_WHY_CHARS: Final = 500
+MIN_SHARE: Final = 1e-6
+"""The store's functions tell ids apart no finer."""
+DEFAULT_PAGE: Final = 100
+_PAGES_LOOKED_THROUGH: Final = 8
+"""Of the audit log, for the entries of one lambda; then a page may be empty."""
+_ACTIONS: Final = {
+    f.Gate.PAUSE: GateAction.PAUSE,
+    f.Gate.DROP: GateAction.DROP,
+    f.Gate.DELAY: GateAction.DELAY,
+    f.Gate.ADMIT: GateAction.ADMIT,
+}
+_NUMBERS: Final = {action: number for number, action in _ACTIONS.items()}
+
+_log = get_logger()
+
+
+class Gates:
+    """SetGate, LiftGate, ListGates, ListAudit, and the pause of a whole lambda, which is a gate."""
+
+    def __init__(self, store: Store, lambdas: Lambdas) -> None:
+        self._store = store
+        self._lambdas = lambdas
+
+    async def set(self, request: f.SetGateRequest) -> f.Gate:
+        """Sets a gate, in the place of the lambda's one with the same action and labels."""
+        name = await self._known(getattr(request, "lambda"))
+        gate = _new_gate(request, await self._store.time_us())
+        answer = await self._store.set_gate(gate, sentence(gate))
+        if answer is None:
+            raise UnknownLambda(f"no lambda {name!r} is registered")
+        number, until_us = answer
+        if not number:
+            raise FailedPrecondition(
+                f"lambda {name} has {MAX_GATES} gates, and may have no more: lift one of them first"
+            )
+        await self._lambdas.refresh()
+        _log.info("set_gate", name=name, action=gate.action.value, until_us=until_us, by=gate.who)
+        made = Gate(
+            number, name, gate.action, dict(gate.labels), gate.amount, until_us, gate.who, gate.why, False, 0, 0, 0
+        )
+        return to_proto(made)
+
+    async def lift(self, request: f.LiftGateRequest) -> f.LiftGateReply:
+        """Lifts a lambda's gates with these labels; one of them, where an action is named."""
+        name = await self._known(getattr(request, "lambda"))
+        check_labels(request.labels)
+        check_who(request.who, request.why)
+        actions = [_action(request.action)] if request.action else list(GateAction)
+        lifted = await self._store.lift_gates(name, dict(request.labels), actions, request.who, request.why)
+        await self._lambdas.refresh()
+        _log.info("lift_gate", name=name, lifted=lifted or 0, by=request.who)
+        return f.LiftGateReply(lifted=lifted or 0)
+
+    async def set_paused(self, name: str, who: str, why: str, *, paused: bool) -> None:
+        """Pauses or resumes a whole lambda. Callers of older releases don't say who they are."""
+        await self._known(name)
+        check_who(who if who.strip() else "?", why)
+        await self._store.set_paused(name, paused, who, why)
+        await self._lambdas.refresh()
+        _log.info("pause_lambda" if paused else "resume_lambda", name=name, by=who)
+
+    async def list(self, request: f.ListGatesRequest) -> f.ListGatesReply:
+        """The gates of a lambda, or of all."""
+        await self._lambdas.refresh()
+        name = getattr(request, "lambda")
+        chosen = [self._lambdas.get(check_lambda(shown(name)))] if name else self._lambdas.all()
+        names = sorted(known.record.name for known in chosen if known.record.gated or known.record.paused)
+        found = [gate for each in names for gate in await self._store.gates(each)]
+        return f.ListGatesReply(gates=[to_proto(gate) for gate in found])
+
+    async def audit(self, request: f.ListAuditRequest) -> f.ListAuditReply:
+        """A page of the audit log, newest first."""
+        if not 0 <= request.page_size <= MAX_BATCH:
+            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
+        if request.before < 0:
+            raise InvalidArgument(f"before {request.before}: give the `before` of the page before, or 0")
+        name, size = getattr(request, "lambda"), request.page_size or DEFAULT_PAGE
+        if name:
+            check_lambda(shown(name))
+        before: int | None = request.before or None
+        reply = f.ListAuditReply()
+        for _ in range(_PAGES_LOOKED_THROUGH):
+            entries = await self._store.audit(before, size)
+            before = entries[-1].number if len(entries) == size else None
+            reply.entries.extend(_entry(each) for each in entries if name in {"", each.lambda_name})
+            if before is None or len(reply.entries) >= size:
+                break
+        reply.before = before or 0
+        return reply
+
+    async def _known(self, name: str) -> str:
+        check_lambda(shown(name))
+        await self._lambdas.load([name])
+        return self._lambdas.get(name).record.name
+
+
+def check_who(who: str, why: str) -> None:
+    """Who does something to a lambda, and why; both stand in the audit log."""
+    if not who.strip():
+        raise InvalidArgument("who: say who asks for this; it stands in the audit log")
+    if len(who) > MAX_WHO_CHARS:
+        raise InvalidArgument(f"who: {len(who)} characters, at most {MAX_WHO_CHARS}")
+    if len(why) > MAX_WHY_CHARS:
+        raise InvalidArgument(f"why: {len(why)} characters, at most {MAX_WHY_CHARS}")
+
+
+def _action(number: int) -> GateAction:
+    action = _ACTIONS.get(cast("f.Gate.Action", number))
+    if action is None:
+        raise InvalidArgument(f"action {number}: use PAUSE (1), DROP (2), DELAY (3) or ADMIT (4)")
+    return action
+
+
+def _new_gate(request: f.SetGateRequest, now_us: int) -> NewGate:
+    action = _action(request.action)
+    check_labels(request.labels)
+    check_who(request.who, request.why)
+    if request.request_id:
+        check_id(shown(request.request_id))
+    until_us, for_us = _ends(request, now_us)
+    return NewGate(
+        getattr(request, "lambda"),
+        action,
+        dict(request.labels),
+        _amount(request, action),
+        until_us,
+        for_us,
+        request.who,
+        request.why,
+        request_id=request.request_id,
+    )
+
+
+def _amount(request: f.SetGateRequest, action: GateAction) -> float:
+    if request.delay_us and action is not GateAction.DELAY:
+        raise InvalidArgument(f"delay_us {request.delay_us}: only the action DELAY has one")
+    if request.share and action is not GateAction.ADMIT:
+        raise InvalidArgument(f"share {request.share}: only the action ADMIT has one")
+    if action is GateAction.DELAY:
+        if not 0 < request.delay_us <= MAX_AHEAD_US:
+            raise InvalidArgument(f"delay_us {request.delay_us}: more than 0 and at most ten years")
+        return request.delay_us
+    if action is GateAction.ADMIT:
+        if not MIN_SHARE <= request.share <= 1 - MIN_SHARE:  # NaN is not, either
+            raise InvalidArgument(
+                f"share {request.share}: more than 0 and less than 1; to admit none pause, to admit all lift the gate"
+            )
+        return request.share
+    return 0
+
+
+def _ends(request: f.SetGateRequest, now_us: int) -> tuple[int | None, int]:
+    match request.WhichOneof("ends"):
+        case "until_at_us":
+            if request.until_at_us <= now_us:
+                raise InvalidArgument(f"until_at_us {request.until_at_us}: that instant has passed")
+            if request.until_at_us > now_us + MAX_AHEAD_US:
+                raise InvalidArgument(
+                    f"until_at_us {request.until_at_us}: more than ten years ahead; is it in microseconds?"
+                )
+            return request.until_at_us, 0
+        case "for_us":
+            if not 0 < request.for_us <= MAX_AHEAD_US:
+                raise InvalidArgument(f"for_us {request.for_us}: more than 0 and at most ten years")
+            return None, request.for_us
+        case _:
+            return None, 0
+
+
+def sentence(gate: NewGate) -> str:
+    """What the audit log says of a gate."""
+    match gate.action:
+        case GateAction.DELAY:
+            what = f"delay by {duration(int(gate.amount))}"
+        case GateAction.ADMIT:
+            what = f"admit {gate.amount * 100:g} %"
+        case _:
+            what = gate.action.value
+    return what + (f" for {duration(gate.for_us)}" if gate.for_us else "")
+
+
+def to_proto(gate: Gate) -> f.Gate:
+    """A gate on the wire."""
+    made = f.Gate(
+        labels=gate.labels,
+        action=_NUMBERS[gate.action],
+        delay_us=int(gate.amount) if gate.action is GateAction.DELAY else 0,
+        share=gate.amount if gate.action is GateAction.ADMIT else 0,
+        until_at_us=gate.until_us,
+        who=gate.who,
+        why=gate.why,
+        automatic=gate.automatic,
+        set_at_us=gate.set_at_us,
+        waiting=gate.waiting,
+        dropped=gate.dropped,
+        number=gate.number,
+    )
+    setattr(made, "lambda", gate.lambda_name)
+    return made
+
+
+def _entry(entry: AuditEntry) -> f.AuditEntry:
+    made = f.AuditEntry(
+        number=entry.number,
+        at_us=entry.at_us,
+        what=entry.what,
+        labels=entry.labels,
+        who=entry.who,
+        why=entry.why,
+        detail=entry.detail,
+    )
+    setattr(made, "lambda", entry.lambda_name)
+    return made

@@ -1,0 +1,126 @@
+"""Gates through the frontend: what is refused, who is written down, what explain says."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+import pytest
+
+from atf.errors import FailedPrecondition, InvalidArgument, UnknownLambda
+from atf.rpc import frontend_pb2 as f
+from atf.store.library import MAX_GATES
+from atf.task import US
+
+from .conftest import START_US, Bench
+
+NAME = "photos/thumbnail"
+
+
+def gate(name: str = NAME, action: f.Gate.Action = f.Gate.PAUSE, **fields: Any) -> f.SetGateRequest:
+    return f.SetGateRequest(**{"lambda": name, "action": action, "who": "ada", "why": "it rains", **fields})
+
+
+R = TypeVar("R", f.LiftGateRequest, f.ListAuditRequest)
+
+
+def of(request: R, name: str) -> R:
+    setattr(request, "lambda", name)
+    return request
+
+
+def listed(name: str = "") -> f.ListGatesRequest:
+    return f.ListGatesRequest(**{"lambda": name})
+
+
+async def test_a_gate_is_set_listed_explained_and_lifted(bench: Bench) -> None:
+    made = await bench.frontend.set_gate(gate(labels={"team": "web"}, for_us=90 * US))
+    assert made.until_at_us == START_US + 90 * US
+    task = await bench.schedule("a", labels={"team": "web"})
+    await bench.enqueue()
+    (found,) = (await bench.frontend.list_gates(listed(NAME))).gates
+    assert (found.waiting, found.who, found.set_at_us, found.number) == (1, "ada", START_US, made.number)
+    answer = await bench.frontend.explain_task(f.ExplainTaskRequest(id=task))
+    assert (answer.reason, answer.until_us) == ("gated", START_US + 90 * US)
+    assert answer.sentence == (
+        "It is due, but a gate of its lambda keeps it: a pause of those with team=web, for another 1 min 30 s, set by ada"
+        " (it rains). atf gate ls photos/thumbnail shows it."
+    )
+    lift = f.LiftGateRequest(**{"lambda": NAME}, labels={"team": "web"}, who="bob")
+    assert (await bench.frontend.lift_gate(lift)).lifted == 1
+    assert (await bench.frontend.lift_gate(lift)).lifted == 0
+    assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task))).reason == "gated"
+    await bench.enqueue()
+    assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task))).reason == "queued"
+    entries = (await bench.frontend.list_audit(f.ListAuditRequest())).entries
+    assert [(each.what, each.who, each.detail) for each in entries] == [
+        ("lift_gate", "bob", "pause drop delay admit"),
+        ("set_gate", "ada", "pause for 1 min 30 s"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"action": 0}, "action 0: use PAUSE"),
+        ({"action": 9}, "action 9: use PAUSE"),
+        ({"who": ""}, "who: say who"),
+        ({"who": "x" * 101}, "who: 101 characters"),
+        ({"why": "x" * 501}, "why: 501 characters"),
+        ({"delay_us": 5}, "only the action DELAY"),
+        ({"share": 0.5}, "only the action ADMIT"),
+        ({"action": f.Gate.DELAY}, "delay_us 0: more than 0"),
+        ({"action": f.Gate.DELAY, "delay_us": -1}, "delay_us -1: more than 0"),
+        ({"action": f.Gate.ADMIT}, "share 0.0: more than 0"),
+        ({"action": f.Gate.ADMIT, "share": 1.0}, "to admit all lift the gate"),
+        ({"action": f.Gate.ADMIT, "share": math.nan}, "share nan"),
+        ({"action": f.Gate.ADMIT, "share": -math.inf}, "share -inf"),
+        ({"until_at_us": START_US}, "that instant has passed"),
+        ({"until_at_us": START_US * 1000}, "is it in microseconds"),
+        ({"for_us": 0}, "for_us 0: more than 0"),
+        ({"for_us": -5}, "for_us -5: more than 0"),
+        ({"labels": {"": "x"}}, "label"),
+        ({"request_id": "a b"}, "task id"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(bench: Bench, fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidArgument, match=says):
+        await bench.frontend.set_gate(gate(**fields))
+    assert not (await bench.frontend.list_gates(listed())).gates
+
+
+async def test_an_unknown_lambda_is_told_with_the_nearest(bench: Bench) -> None:
+    with pytest.raises(UnknownLambda, match="Did you mean photos/thumbnail"):
+        await bench.frontend.set_gate(gate("photos/thumbnal"))
+    with pytest.raises(UnknownLambda):
+        await bench.frontend.lift_gate(of(f.LiftGateRequest(who="ada"), "no/body"))
+
+
+async def test_too_many_gates_are_refused(bench: Bench) -> None:
+    for number in range(MAX_GATES):
+        await bench.frontend.set_gate(gate(labels={"n": str(number)}))
+    with pytest.raises(FailedPrecondition, match="lift one of them first"):
+        await bench.frontend.set_gate(gate())
+
+
+async def test_a_pause_is_a_gate_with_who_and_why(bench: Bench) -> None:
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": NAME}, who="bob", why="lunch"))
+    (found,) = (await bench.frontend.list_gates(listed())).gates
+    assert (found.action, found.who, found.why) == (f.Gate.PAUSE, "bob", "lunch")
+    await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": NAME}))
+    assert not (await bench.frontend.list_gates(listed())).gates
+
+
+async def test_the_log_comes_page_by_page_and_of_one_lambda(bench: Bench) -> None:
+    await bench.register("photos/other")
+    for number in range(5):
+        await bench.frontend.set_gate(gate(NAME if number % 2 else "photos/other", why=str(number)))
+    first = await bench.frontend.list_audit(f.ListAuditRequest(page_size=3))
+    assert [each.why for each in first.entries] == ["4", "3", "2"]
+    second = await bench.frontend.list_audit(f.ListAuditRequest(page_size=3, before=first.before))
+    assert ([each.why for each in second.entries], second.before) == (["1", "0"], 0)
+    mine = await bench.frontend.list_audit(of(f.ListAuditRequest(), NAME))
+    assert [each.why for each in mine.entries] == ["3", "1"]
+    for wrong in ({"page_size": 257}, {"page_size": -1}, {"before": -1}):
+        with pytest.raises(InvalidArgument):
+            await bench.frontend.list_audit(f.ListAuditRequest(**wrong))

@@ -1,0 +1,372 @@
+"""Gates: what they keep, drop, delay and admit, what becomes of it when they are lifted or end, and what is written down."""
+
+from __future__ import annotations
+
+import pytest
+
+from atf.store import library
+from atf.store.types import GateAction, LambdaRecord, NewGate, Outcome
+from atf.task import US, Status
+
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, World, dump, held, labelled
+
+WEB, APP = labelled(team="web", tier="1"), labelled(team="app")
+
+
+@pytest.fixture
+async def one(world: World) -> World:
+    """A world whose lambda is registered."""
+    await world.schedule("before", delay_us=999 * US)
+    await world.store.register([LambdaRecord(LAMBDA, b"", 10_000, ENQUEUE_TIMEOUT_US, paused=False)])
+    return world
+
+
+async def in_queue(world: World) -> list[str]:
+    await world.passes()
+    return await world.queued()
+
+
+async def test_a_gate_of_a_collection_keeps_its_tasks_and_no_others(one: World) -> None:
+    await one.gate("pause", team="web")
+    await one.schedule("w", spec=WEB)
+    await one.schedule("a", spec=APP)
+    await one.schedule("none")
+    assert sorted(await in_queue(one)) == ["0-a", "0-none"]
+    assert await one.statuses(["0-w"]) == ["NEW"]
+    await one.check()
+    (gate,) = await one.store.gates(LAMBDA)
+    assert (gate.waiting, gate.dropped, gate.who, gate.why, gate.labels) == (1, 0, "ada", "it rains", {"team": "web"})
+    assert await one.lift("pause", team="web") == 1
+    assert sorted(await in_queue(one)) == ["0-a", "0-none", "0-w"]
+    await one.check()
+    assert await one.store.gates(LAMBDA) == []
+
+
+async def test_a_task_must_have_all_labels_of_the_gate(one: World) -> None:
+    await one.gate("pause", team="web", tier="2")
+    await one.gate("pause", team="app", tier="1")
+    await one.schedule("w", spec=WEB)
+    assert await in_queue(one) == ["0-w"]
+    await one.gate("pause", team="web", tier="1")
+    await one.schedule("v", spec=WEB)
+    assert await in_queue(one) == ["0-w"]
+
+
+async def test_labels_may_be_any_text(one: World) -> None:
+    odd = {"a b;=%": 'x"\\\n ;', "é": ""}
+    assert await one.store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, odd))
+    await one.schedule("w", spec=labelled(**odd, more="1"))
+    await one.schedule("v", spec=labelled(**{**odd, "é": "e"}))
+    assert await in_queue(one) == ["0-v"]
+    assert (await one.store.gates(LAMBDA))[0].labels == odd
+
+
+async def test_what_was_pushed_before_is_kept_at_its_claim(one: World) -> None:
+    await one.schedule("w", "x", spec=WEB)
+    await one.schedule("a", spec=APP)
+    await one.passes()
+    await one.gate("pause", team="web")
+    popped = await one.pop()
+    batch = await one.store.claim("executor-1", "n", popped, PLENTY)
+    assert (sorted(batch.lost), [each.task_id for each in batch.claims]) == (["0-w", "0-x"], ["0-a"])
+    assert await one.statuses(["0-w", "0-x"]) == ["NEW"] * 2
+    await one.check()
+    await one.lift("pause", team="web")
+    assert sorted(await in_queue(one)) == ["0-w", "0-x"]
+    await one.check()
+
+
+async def test_a_claim_that_is_repeated_after_a_gate_was_set_stays_a_claim(one: World) -> None:
+    await one.schedule("w", spec=WEB)
+    await one.passes()
+    first = await one.store.claim("executor-1", "n", await one.pop(), PLENTY)
+    await one.gate("pause", team="web")
+    assert await one.store.claim("executor-1", "n", ["0-w"], PLENTY) == first
+    assert await one.finish(Outcome.SUCCEEDED, *held(first.claims))
+
+
+async def test_a_retry_meets_the_gate(one: World) -> None:
+    (claim,) = await one.run("w", spec=WEB)
+    await one.gate("pause", team="web")
+    await one.fail(claim)
+    one.clock.advance(60)
+    assert await in_queue(one) == []
+    assert await one.statuses(["0-w"]) == ["RETRIABLE_FAILURE"]
+    await one.check()
+    await one.lift("pause", team="web")
+    assert await in_queue(one) == ["0-w"]
+    assert (await one.get("0-w")).attempts == 1
+
+
+async def test_a_gated_queue_is_not_looked_at(one: World) -> None:
+    """What waits costs nothing: nobody visits it, and no pass is due."""
+    await one.gate("pause", team="web")
+    await one.schedule(*(f"w{number}" for number in range(300)), spec=WEB)
+    await one.passes()
+    found = await dump(one.store)
+    assert found.zset("atf:{0}:due") == {QUEUE: one.clock.us + 999 * US}
+    assert "atf:{0}:gates" not in found.data
+    assert (await one.store.enqueue(0, 0)).next_in_us == 999 * US
+
+
+async def test_many_that_waited_come_back_bit_by_bit_in_their_order(one: World) -> None:
+    await one.gate("pause", team="web")
+    names = [f"w{number:03}" for number in range(700)]
+    for name in names:
+        await one.schedule(name, spec=WEB)
+        one.clock.advance(0.001)
+    await one.passes()
+    await one.lift("pause", team="web")
+    passed = await one.store.enqueue(0, 0)
+    assert passed.gated == 32, "the rest of the pass is for what is due"
+    assert passed.next_in_us == 0
+    assert await in_queue(one) == [f"0-{name}" for name in names]
+    await one.check()
+
+
+async def test_a_gate_ends_by_itself(one: World) -> None:
+    await one.gate("pause", seconds=30, team="web")
+    await one.schedule("w", spec=WEB)
+    assert await in_queue(one) == []
+    assert (await one.store.enqueue(0, 0)).next_in_us == 30 * US
+    one.clock.advance(30)
+    assert await one.store.gates(LAMBDA) == []
+    assert await in_queue(one) == ["0-w"]
+
+
+async def test_a_pause_of_the_whole_lambda_ends_by_itself_in_every_partition(one: World) -> None:
+    await one.gate("pause", seconds=30)
+    await one.schedule("w")
+    await one.schedule("v", partition=1)
+    assert await in_queue(one) == []
+    assert (await one.store.gates(LAMBDA))[0].waiting == 2
+    one.clock.advance(30)
+    assert await in_queue(one) == ["0-w"]
+    await one.passes(1)
+    assert await one.queued(partition=1) == ["1-v"]
+    assert not (await one.store.lambdas())[LAMBDA].paused
+
+
+async def test_a_dropped_task_is_cancelled_and_counted(one: World) -> None:
+    await one.schedule("queued", spec=WEB)
+    await one.passes()
+    number = await one.gate("drop", team="web")
+    await one.schedule("w", "x", spec=WEB)
+    await one.schedule("y", partition=1, spec=WEB)
+    await one.schedule("a", spec=APP)
+    assert sorted(await in_queue(one)) == ["0-a", "0-queued"]
+    await one.passes(1)
+    assert "0-queued" in (await one.store.claim("executor-1", "n", await one.pop(), PLENTY)).lost
+    assert await one.statuses(["0-w", "0-x", "1-y", "0-queued"]) == ["CANCELLED"] * 4
+    assert (await one.get("0-w")).error == f"dropped by gate {number} of {LAMBDA}"
+    assert (await one.store.gates(LAMBDA))[0].dropped == 4
+    await one.check()
+    assert [each.retried for each in await one.store.retry(["0-w"])] == [True]
+    await one.lift("drop", team="web")
+    await one.passes()
+    assert await one.statuses(["0-w"]) == ["ENQUEUED"]
+
+
+async def test_a_dropped_task_of_an_ordering_key_gives_way_to_the_next(one: World) -> None:
+    await one.schedule("k1", spec=WEB, ordering_key="k")
+    await one.schedule("k2", spec=APP, ordering_key="k")
+    await one.gate("drop", team="web")
+    assert await in_queue(one) == ["0-k2"]
+    await one.check()
+
+
+async def test_a_kept_task_keeps_those_behind_it_in_their_order(one: World) -> None:
+    await one.gate("pause", team="web")
+    await one.schedule("k1", spec=WEB, ordering_key="k")
+    await one.schedule("k2", spec=APP, ordering_key="k")
+    assert await in_queue(one) == []
+    await one.check()
+    await one.lift("pause", team="web")
+    assert await in_queue(one) == ["0-k1"]
+
+
+async def test_a_delayed_task_waits_once_by_so_much(one: World) -> None:
+    await one.gate("delay", 5 * US)
+    await one.schedule("w")
+    assert await in_queue(one) == []
+    assert (await one.store.enqueue(0, 0)).next_in_us == 5 * US
+    await one.check()
+    one.clock.advance(4.9)
+    assert await in_queue(one) == []
+    one.clock.advance(0.1)
+    assert await in_queue(one) == ["0-w"]
+    (claim,) = held(await one.claim(*await one.pop()))
+    await one.fail(claim)
+    one.clock.advance(60)
+    assert await in_queue(one) == ["0-w"], "one gate delays a task once"
+
+
+async def test_the_longest_of_several_delays_counts_and_a_new_one_delays_again(one: World) -> None:
+    await one.gate("delay", 5 * US, team="web")
+    await one.gate("delay", 9 * US, tier="1")
+    await one.schedule("w", spec=WEB)
+    await one.passes()
+    one.clock.advance(8.9)
+    assert await in_queue(one) == []
+    await one.gate("delay", 2 * US)
+    one.clock.advance(0.1)
+    assert await in_queue(one) == []
+    one.clock.advance(2)
+    assert await in_queue(one) == ["0-w"]
+
+
+async def test_a_delay_that_is_lifted_lets_pass_at_once(one: World) -> None:
+    await one.gate("delay", 3600 * US)
+    await one.schedule("w")
+    await one.passes()
+    await one.lift("delay")
+    assert await in_queue(one) == ["0-w"]
+
+
+async def test_a_share_is_admitted_and_more_of_the_same_when_it_grows(one: World) -> None:
+    names = [f"w{number}" for number in range(1000)]
+    await one.gate("admit", 0.1)
+    await one.schedule(*names)
+    tenth = set(await in_queue(one))
+    assert 85 <= len(tenth) <= 115
+    await one.gate("admit", 0.3)
+    third = set(await in_queue(one))
+    assert tenth < third
+    assert 270 <= len(third) <= 330
+    (gate,) = await one.store.gates(LAMBDA)
+    assert (gate.waiting, gate.amount) == (1000 - len(third), 0.3)
+    await one.lift("admit")
+    assert len(await in_queue(one)) == 1000
+    await one.check()
+
+
+async def test_a_pause_goes_before_a_drop_and_both_before_the_rest(one: World) -> None:
+    await one.gate("delay", US, team="web")
+    await one.gate("drop", team="web")
+    await one.gate("pause", tier="1")
+    await one.schedule("w", spec=WEB)
+    await one.passes()
+    assert await one.statuses(["0-w"]) == ["NEW"]
+    await one.lift("pause", tier="1")
+    await one.passes()
+    assert await one.statuses(["0-w"]) == ["CANCELLED"]
+
+
+async def test_a_kept_task_can_be_cancelled_and_its_id_used_again(one: World) -> None:
+    await one.gate("pause", team="web")
+    await one.schedule("w", spec=WEB, retention_us=0)
+    await one.passes()
+    assert (await one.store.cancel(["0-w"]))[0].cancelled
+    await one.check()
+    assert (await one.store.gates(LAMBDA))[0].waiting == 0
+    one.clock.advance(700)
+    while await one.store.sweep(0, 1000):
+        pass
+    await one.schedule("w", spec=APP, delay_us=999 * US)
+    await one.lift("pause", team="web")
+    await one.passes()
+    assert (await one.get("0-w")).next_at_us == one.clock.us + 999 * US
+
+
+async def test_setting_the_same_again_takes_its_place_and_a_repeated_call_does_not(one: World) -> None:
+    gate = NewGate(LAMBDA, GateAction.PAUSE, {"team": "web"}, who="ada", request_id="r1")
+    first = await one.store.set_gate(gate)
+    assert await one.store.set_gate(gate) == first
+    second = await one.store.set_gate(gate._replace(request_id="r2", for_us=US))
+    assert first is not None
+    assert second is not None
+    assert second[0] > first[0]
+    assert second[1] == one.clock.us + US
+    assert [each.number for each in await one.store.gates(LAMBDA)] == [second[0]]
+    assert len(await one.store.audit(None, 10)) == 2
+
+
+async def test_a_lambda_has_so_many_gates_and_no_more(one: World) -> None:
+    for number in range(library.MAX_GATES):
+        assert await one.gate("pause", team=f"{number}")
+    assert await one.gate("pause", team="one more") == 0
+    assert await one.gate("pause", team="0")
+
+
+async def test_an_unknown_lambda_has_no_gates(world: World) -> None:
+    assert await world.store.set_gate(NewGate("no/body", GateAction.DROP, {})) is None
+    assert await world.store.lift_gates("no/body", {}, [GateAction.DROP]) is None
+    assert await world.store.gates("no/body") == []
+
+
+async def test_lifting_what_is_not_there_is_no_entry_in_the_log(one: World) -> None:
+    assert await one.lift("pause", "drop", team="web") == 0
+    assert await one.store.audit(None, 10) == []
+
+
+async def test_the_audit_log_says_who_did_what_and_why_newest_first(one: World) -> None:
+    await one.gate("pause", team="web")
+    one.clock.advance(1)
+    await one.lift("pause", "drop", "delay", "admit", team="web")
+    new, old = await one.store.audit(None, 10)
+    assert (new.what, new.who, new.why, new.at_us) == ("lift_gate", "ada", "it is dry", one.clock.us)
+    assert (old.what, old.lambda_name, old.labels, old.why) == ("set_gate", LAMBDA, {"team": "web"}, "it rains")
+    assert await one.store.audit(new.number, 10) == [old]
+    assert await one.store.audit(None, 1) == [new]
+
+
+async def test_the_audit_log_keeps_the_newest(one: World) -> None:
+    for _ in range(3):
+        await one.gate("pause")
+    await one.store._link.command("HSET", "atf:{0}", "audited", library.AUDIT_KEPT + 1)
+    await one.gate("pause")
+    assert [each.number for each in await one.store.audit(None, 10)] == [library.AUDIT_KEPT + 2, 3]
+
+
+async def test_pause_and_resume_are_a_gate_and_leave_the_others(one: World) -> None:
+    await one.gate("admit", 0.5)
+    await one.store.set_paused(LAMBDA, True, "bob", "lunch")
+    await one.store.set_paused(LAMBDA, True, "eve", "again")
+    gates = await one.store.gates(LAMBDA)
+    assert [(each.action, each.who) for each in gates] == [(GateAction.ADMIT, "ada"), (GateAction.PAUSE, "bob")]
+    await one.store.set_paused(LAMBDA, False)
+    assert [each.action for each in await one.store.gates(LAMBDA)] == [GateAction.ADMIT]
+    assert not (await one.store.lambdas())[LAMBDA].paused
+
+
+async def test_registering_anew_leaves_the_gates(one: World) -> None:
+    await one.gate("pause", team="web")
+    await one.store.register([LambdaRecord(LAMBDA, b"", 9, ENQUEUE_TIMEOUT_US, paused=False)])
+    await one.schedule("w", spec=WEB)
+    assert await in_queue(one) == []
+
+
+async def test_explain_names_the_gate(one: World) -> None:
+    number = await one.gate("pause", team="web")
+    await one.schedule("w", spec=WEB)
+    await one.passes()
+    explained = await one.store.explain("0-w")
+    assert explained is not None
+    assert (explained.gate, explained.record.next_at_us) == (number, 0)
+
+
+async def test_large_specs_are_looked_into_a_few_at_a_time(one: World) -> None:
+    await one.gate("pause", team="web")
+    spec = labelled(team="web") + b"\x32\x80\x80\x40" + b"k" * (1 << 20)  # a field of 1 MiB behind the labels
+    await one.schedule(*(f"w{number}" for number in range(8)), spec=spec)
+    passed = await one.store.enqueue(0, 0)
+    assert (passed.gated, passed.next_in_us) == (4, 0)
+    await one.passes()
+    assert (await one.store.gates(LAMBDA))[0].waiting == 8
+
+
+@pytest.mark.parametrize(
+    "spec", [b"", b"\xff", b"\x2a\x7f", b"\x2a\x80", b"\x2f\x01", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"]
+)
+async def test_a_damaged_spec_has_no_labels(one: World, spec: bytes) -> None:
+    await one.gate("drop", team="web")
+    await one.schedule("w", spec=spec)
+    assert await in_queue(one) == ["0-w"]
+
+
+async def test_the_counts_by_status_stay_exact_under_a_gate(one: World) -> None:
+    await one.gate("pause", team="web")
+    await one.schedule("w", "x", spec=WEB)
+    await one.passes()
+    assert (await one.store.counts(LAMBDA))[Status.NEW] == 3
+    await one.check()
