@@ -120,11 +120,17 @@ def _waiting(found: Explanation) -> Answer:
 def _short_of_permits(found: Explanation) -> Answer:
     """Its lambda's limits keep it back."""
     name, (limit, _, number) = found.record.lambda_name, found.waits_for.partition("=")
+    if limit == "running" and found.in_hand < int(number):
+        return Answer(
+            "max_running",
+            f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues, and the partition"
+            " that gives out permits has been asked. If this stays so, no store consumer is running, or a partition's server is away.",
+        )
     if limit == "running":
         return Answer(
             "max_running",
-            f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues. It is pushed when"
-            f" one of them ends; atf lambdas set {name} max_running=… changes the limit.",
+            f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues. It is"
+            f" pushed when one of them ends; atf lambdas set {name} max_running=… changes the limit.",
         )
     return Answer(
         "rate",

@@ -114,12 +114,12 @@ local function share_out(home, kind, limit, limits, changed, now)
       entry.turn, changed[entry.number] = home.turn, true
       entry[kind .. 'T'] = now + PERMIT_TURN + (kind == 'b' and math.ceil(SECOND * limits.b / limits.rate) or 0)
     end
-    short = short or lacks > math.max(gets, 0)
+    short = short or entry[kind .. 'N'] > entry[kind .. 'G'] - entry[kind .. 'R']
   end
   for number, entry in pairs(home.parts) do
-    local above = entry[kind .. 'G'] - entry[kind .. 'R'] > entry.target
-    local cap = short and above and entry.target or -1
-    if cap ~= entry[kind .. 'C'] or cap >= 0 and now - entry.sent >= PERMIT_REVISIT then
+    local has = entry[kind .. 'G'] - entry[kind .. 'R']
+    local cap = short and has > 0 and entry.target or -1  -- also who has no more than that gives back what it does not need
+    if cap ~= entry[kind .. 'C'] or cap >= 0 and has > cap and now - entry.sent >= PERMIT_REVISIT then
       entry[kind .. 'C'], changed[number] = cap, true
     end
   end
