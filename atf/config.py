@@ -18,7 +18,7 @@ from .dapr import check_app_id
 from .durability import Durability, durability_of
 from .errors import ConfigError, InvalidArgument
 from .hosts import AllowedHosts
-from .task import MAX_RUNNING, US
+from .task import MAX_RUNNING, US, check_name
 
 FRONTEND_PORT: Final = 7401
 HSC_PORT: Final = 7402
@@ -224,6 +224,14 @@ class StoreConsumerSettings:
         _within(self, "max_finished", 0, 1 << 53)
 
 
+def _pool(name: str) -> None:
+    try:
+        if name:
+            check_name(name, "pool")
+    except InvalidArgument as error:
+        raise ConfigError(str(error)) from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ControllerSettings:
     """The controller of one worker host."""
@@ -233,8 +241,13 @@ class ControllerSettings:
     frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend, for the executors it starts")
     executors: int = setting(1, "executor processes to start and guard; 0: they are started by hand")
     ageing: float = setting(1.0, "seconds a queue waits until it counts as one priority higher")
+    pool: str = setting(
+        "",
+        "the worker cluster that this host belongs to: it runs the lambdas that name it; empty: those that name none",
+    )
 
     def __post_init__(self) -> None:
+        _pool(self.pool)
         _within(self, "executors", 0, 10_000)
         _within(self, "ageing", 0.001, _DAY_S)
 
@@ -260,8 +273,10 @@ class ExecutorSettings:
     http_allow: str = setting(
         "", "hosts that `atf/http` may call: HOST, HOST:PORT or *.DOMAIN with commas between; *: any; empty: none"
     )
+    pool: str = setting("", "the worker cluster that its controller must belong to; empty: whichever it belongs to")
 
     def __post_init__(self) -> None:
+        _pool(self.pool)
         if self.threads < 1 or self.async_tasks < 1:
             raise ConfigError(f"threads = {self.threads}, async_tasks = {self.async_tasks}: at least 1 each")
         if self.threads + self.async_tasks > MAX_RUNNING:

@@ -194,7 +194,7 @@ class Poller:
 
     async def _pop(self, backlog: Backlog, ask: Ask) -> list[tuple[str, list[str]]]:
         try:
-            found = await self._store.pop(ask.partition, ask.groups, ask.want)
+            found = await self._store.pop(ask.partition, ask.groups, ask.want, self._settings.pool)
         except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
             self._trouble.failed(ask.partition, error)
             backlog.failed(ask, self._runtime.monotonic() + self._pauses[ask.partition].next())

@@ -12,11 +12,12 @@ All it holds is popped ids and unacknowledged answers; whatever becomes of it, t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from typing import Final
 
 from atf.config import ControllerSettings, Timing
-from atf.errors import FailedPrecondition, InvalidArgument
+from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import api
 from atf.rpc import controller_pb2 as c
@@ -38,6 +39,9 @@ MAX_LAMBDAS: Final = 4_096
 _LANE: Final = re.compile(r"[a-z]{0,16}")
 MAX_ACK: Final = 1 << 53
 
+KNOWN_S: Final = 30.0
+"""Seconds for which workers that said they are alive count as such."""
+
 _log = get_logger(duty="next_work")
 
 
@@ -49,6 +53,8 @@ class ControllerService:
     ) -> None:
         self._timing = timing
         self._runtime = runtime
+        self._store = store
+        self._pool = settings.pool
         self._boot_id = runtime.boot_id()
         self._draining = asyncio.Event()
         self._open: dict[tuple[str, str], Call] = {}
@@ -66,7 +72,7 @@ class ControllerService:
         )
         self._cores = Cores(
             store=store,
-            pool=getattr(settings, "pool", ""),
+            pool=settings.pool,
             runtime=runtime,
             rearrange=self._poller.rearrange,
             hungry=self._poller.waits,
@@ -74,13 +80,23 @@ class ControllerService:
 
     async def run(self) -> None:
         """Pops for the open calls until cancelled."""
-        cores = self._runtime.spawn(self._cores.run(), name="cores")
+        beside = [
+            self._runtime.spawn(self._cores.run(), name="cores"),
+            self._runtime.spawn(self._stay_known(), name="serve"),
+        ]
         try:
             await self._poller.run()
         finally:
-            await end([cores])
+            await end(beside)
             await self._claims.end()
             await self._reports.end()
+
+    async def _stay_known(self) -> None:
+        """Says again and again that workers of this pool are alive."""
+        while True:
+            with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
+                await self._store.serve(self._pool, KNOWN_S)
+            await asyncio.sleep(KNOWN_S / 3)
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
         """Waits for work for an executor, at most wait_us.
@@ -163,10 +179,18 @@ class ControllerService:
             raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_LAMBDAS} in one executor")
         for name in request.lambdas:
             check_lambda(name)
+        self._check_host(request)
+
+    def _check_host(self, request: c.NextWorkRequest) -> None:
         if request.boot_id != self._boot_id:
             raise FailedPrecondition(
                 "the executor runs on another host than this controller, or its host has been started anew since; leases are"
                 " dated by the host's own clock, so each host needs a controller of its own: start one there"
+            )
+        if request.pool not in {"", self._pool}:
+            raise FailedPrecondition(
+                f"the executor belongs to the pool {request.pool[:64]!r}, and this controller to {self._pool!r}: start it with the"
+                " controller's --pool, or with none"
             )
         asked_us, ours_us = request.heartbeat_timeout_us, self._timing.heartbeat_timeout_us
         if asked_us not in {0, ours_us}:  # 0: of a release that does not say

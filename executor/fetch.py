@@ -43,6 +43,7 @@ class Fetch:
         drain: called when the controller is ending.
         timing: how long it takes a lease to last.
         runtime: clocks and chance.
+        pool: the worker cluster that the executor belongs to; "": its controller's.
 
     Attributes:
         asked: how many tasks the open call may bring.
@@ -60,7 +61,9 @@ class Fetch:
         drain: Callable[[], None],
         timing: Timing,
         runtime: Runtime,
+        pool: str = "",
     ) -> None:
+        self._pool = pool
         self.asked = 0
         self._executor_id = executor_id
         self._lane = lane
@@ -137,4 +140,5 @@ class Fetch:
             boot_id=self._boot_id,
             call=self._call,
             heartbeat_timeout_us=self._lease_us,
+            pool=self._pool,
         )

@@ -129,6 +129,7 @@ class Executor:
                         drain=self.drain,
                         timing=timing,
                         runtime=runtime,
+                        pool=settings.pool,
                     )
                 )
         self._report = Report(

@@ -101,6 +101,8 @@ def _waiting(found: Explanation) -> Answer:
         )
     if found.paused:
         return Answer("paused", f"It is due, but {_paused(found)}")
+    if found.unserved:
+        return Answer("no_pool", f"It is due, but {_unserved(found)}")
     if found.queue_depth >= found.queue_limit:
         return Answer(
             "queue_full",
@@ -151,6 +153,8 @@ def _enqueued(found: Explanation) -> Answer:
     place = f"at position {found.position} of {found.queue_depth} in its queue (0 is the front)"
     if found.paused:
         return Answer("paused", f"It is {place}, but {_paused(found)}")
+    if found.unserved:
+        return Answer("no_pool", f"It is {place}, but {_unserved(found)}")
     return Answer(
         "queued",
         f"It is due and {place}. Executors take it in its turn; if the position does not change, none that runs"
@@ -200,6 +204,13 @@ def _finished(found: Explanation) -> Answer:
                     f" {record.ordering_key} goes on without it."
                 )
     return Answer("finished", sentence)
+
+
+def _unserved(found: Explanation) -> str:
+    return (
+        f"{found.record.lambda_name} runs in the pool {found.unserved} alone, and no live worker belongs to it: start one with atf"
+        f" controller --pool {found.unserved}, or see atf lambdas set {found.record.lambda_name} pool=…"
+    )
 
 
 def _paused(found: Explanation) -> str:

@@ -91,6 +91,7 @@ KEYS: Final = (
         "a pool's cores: version, state, groups of executors, the version at which these were dealt, membership, and to which they were",
     ),
     KeySpec("atf:{p}:c:<pool>:members", "zset", "executor of a pool -> until when it is one unless it is named again"),
+    KeySpec("atf:{p}:workers", "zset", "pool, empty for none -> until when workers of it count as alive"),
     KeySpec("rq:queue:{p}<queue>", "list", "the queue itself, in RQ's layout: ids of ENQUEUED tasks"),
     KeySpec("rq:queues", "set", "keys of the queues, RQ's registry; the only key without a tag"),
 )

@@ -146,7 +146,7 @@ class Reading(Caller):
         if not reply:
             return None
         now, paused, depth, limit, position, in_queue, behind, *more = reply  # an older role's functions say no more
-        stopped_at, waits_for, gate = (each.decode() for each in (*more, b"", b"", b"")[:3])
+        stopped_at, waits_for, gate, unserved = (each.decode() for each in (*more, b"", b"", b"", b"")[:4])
         in_hand = 0
         if waits_for.startswith("running"):
             counts = await self.counts(record.lambda_name)
@@ -164,6 +164,7 @@ class Reading(Caller):
             waits_for=waits_for,
             in_hand=in_hand,
             gate=int(gate or 0),
+            unserved=unserved,
         )
 
 

@@ -234,12 +234,20 @@ class Store(Adding, Capacity, Claims, Gates, Jobs, Ordering, Reading, Registry):
         next_in = None if int(wait) < 0 else int(wait)
         return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), *more)
 
-    async def pop(self, partition: int, groups: Sequence[Sequence[str]], want: int) -> list[tuple[str, list[str]]]:
-        """Takes up to `want` ids; the first group's queues first, evenly within a group, none of paused lambdas.
+    async def serve(self, pool: str, seconds: float) -> None:
+        """Notes that workers of a pool ("": of no name) are alive, and count as such for so long."""
+        for partition in range(self.partitions):
+            with contextlib.suppress(Unavailable):  # it is said again
+                await self._call("serve", partition, [pool, round(seconds * US)])
+
+    async def pop(
+        self, partition: int, groups: Sequence[Sequence[str]], want: int, pool: str = ""
+    ) -> list[tuple[str, list[str]]]:
+        """Takes up to `want` ids; the first group's queues first, evenly within a group, none of paused lambdas or of another pool's.
 
         NOT idempotent, and never repeated by anyone: ids of a lost answer expire and are pushed again.
         """
-        args: list[Arg] = [want]
+        args: list[Arg] = [want, pool]
         for group in groups:
             args += (len(group), *group)
         reply = await self._call("pop", partition, args)

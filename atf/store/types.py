@@ -411,3 +411,6 @@ class Explanation(NamedTuple):
         0  # tasks of its lambda that stand in queues and run, anywhere; counted where it waits for one of these
     )
     gate: int = 0  # number of the gate that keeps it; 0: none does
+    unserved: str = (
+        ""  # the pool that its lambda names and to which no live worker belongs; "": there is one, or it names none
+    )

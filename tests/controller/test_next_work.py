@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
+from atf.config import ControllerSettings
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import controller_pb2 as c
+from atf.store.types import LambdaRecord
 from atf.task import US, Status
 from tests.virtual import virtual
 
@@ -262,3 +265,34 @@ async def test_claims_tell_how_long_the_controller_takes_a_lease_to_last(w: Worl
     await w.enqueue(1)
     await w.ask("e1")
     assert {each.heartbeat_timeout_us for each in w.hsc.requests["claim_tasks"]} == {16 * US}
+
+
+@virtual(world())
+async def test_it_says_that_its_pool_has_live_workers(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    await w.store.register([LambdaRecord("shop/mail", b"x", 5, 10 * US, paused=False, settings="pool=gpu")])
+
+    async def unserved() -> str:
+        found = await w.store.explain(task_id)
+        assert found is not None
+        return found.unserved
+
+    await w.ask("e1", wait=1)
+    assert await unserved() == "gpu"
+    other = w.another_controller(ControllerSettings(pool="gpu"))
+    running = asyncio.create_task(other.run())
+    await asyncio.sleep(1)
+    assert await unserved() == ""
+    await asyncio.sleep(60)
+    assert await unserved() == ""
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    await asyncio.sleep(31)
+    assert await unserved() == "gpu"
+
+
+@virtual(world())
+async def test_an_executor_of_another_pool_is_refused(w: World) -> None:
+    with pytest.raises(FailedPrecondition, match="the executor belongs to the pool 'gpu', and this controller to ''"):
+        await w.ask(pool="gpu")

@@ -88,18 +88,18 @@ class World:
         self.controller = self.another_controller()
         self._number = 0
 
-    def another_controller(self) -> ControllerService:
+    def another_controller(self, settings: ControllerSettings | None = None) -> ControllerService:
         return ControllerService(
-            store=self.store, hsc=self.hsc, settings=self.settings, timing=self.timing, runtime=self.runtime
+            store=self.store, hsc=self.hsc, settings=settings or self.settings, timing=self.timing, runtime=self.runtime
         )
 
     async def _counted_pop(
-        self, partition: int, groups: Sequence[Sequence[str]], want: int
+        self, partition: int, groups: Sequence[Sequence[str]], want: int, pool: str = ""
     ) -> list[tuple[str, list[str]]]:
         self.pops[partition] += 1
         if partition in self.broken:
             raise Unavailable("the task store does not answer")
-        return await self._pop(partition, groups, want)
+        return await self._pop(partition, groups, want, pool)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -156,6 +156,7 @@ class World:
         wait: float = 1.0,
         lambdas: Sequence[str] = ("shop/mail",),
         heartbeat_timeout_us: int = 0,
+        pool: str = "",
         of: ControllerService | None = None,
     ) -> c.NextWorkReply:
         """One NextWork."""
@@ -169,6 +170,7 @@ class World:
             lambdas=lambdas,
             boot_id=self.runtime.boot_id(),
             heartbeat_timeout_us=heartbeat_timeout_us,
+            pool=pool,
         )
         return await (of or self.controller).next_work(request)
 

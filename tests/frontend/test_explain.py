@@ -164,3 +164,15 @@ async def test_cancelled_says_how_to_start_it_afresh(bench: Bench) -> None:
 )
 def test_durations_are_said_as_people_do(us: int, said: str) -> None:
     assert duration(us) == said
+
+
+async def test_no_live_worker_belongs_to_its_pool(bench: Bench) -> None:
+    await bench.register(pool="gpu")
+    task_id = await bench.schedule()
+    reply = await bench.frontend.explain_task(f.ExplainTaskRequest(id=task_id))
+    assert reply.reason == "no_pool"
+    assert "runs in the pool gpu alone, and no live worker belongs to it" in reply.sentence
+    await bench.enqueue()
+    assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task_id))).reason == "no_pool"
+    await bench.store.serve("gpu", 30)
+    assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task_id))).reason == "queued"

@@ -278,6 +278,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("lane",): Rule(_must("[a-z]{0,16}"), "lane"),
         ("lambdas",): Rule(_must(f"{_NAME}/{_NAME}"), "lambda"),
         ("boot_id",): Rule(lambda _: PRECONDITION, "host"),
+        ("pool",): Rule(lambda text: PRECONDITION if text else OK, "pool"),
     },
 }
 

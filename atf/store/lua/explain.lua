@@ -3,7 +3,8 @@
 -- ARGV     now, id
 -- RETURNS  now, paused, queue's length, queue's limit, position (-1 = in neither), 1 in the queue, the task it is
 --          behind (""), the task at which its ordering key has stopped (""),
---          the limit that its queue waits for, running=<number> or rate=<number> (""), number of the gate that keeps it ("")
+--          the limit that its queue waits for, running=<number> or rate=<number> (""), number of the gate that keeps it (""),
+--          the pool its lambda names of which no worker is alive ("")
 register('explain', {'no-writes'}, function(keys, args)
   local P, id = keys[1], args[2]
   local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'g')
@@ -21,5 +22,10 @@ register('explain', {'no-writes'}, function(keys, args)
   local paused = config[1] == '1' and 1 or 0
   local limit = tonumber(config[2] or DEFAULT_QUEUE_LIMIT)
   local waits_for = permits_wait(P, task[2], config[3])
-  return {fmt(instant(args[1])), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for, task[4] or ''}
+  local pool = settings_of(config[3]).pool
+  local now = instant(args[1])
+  local alive = pool and tonumber(redis.call('ZSCORE', P .. ':workers', pool) or nil)
+  local unserved = pool and (not alive or alive <= now) and pool or ''
+  return {fmt(now), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for,
+    task[4] or '', unserved}
 end)

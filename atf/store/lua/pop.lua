@@ -1,10 +1,10 @@
 -- pop: takes ids from queues; no task changes its state (an id that goes astray expires and is pushed again)
 -- KEYS[1]  the partition's record
--- ARGV     now, ids wanted, then per group of queues (most urgent first): how many, their names
+-- ARGV     now, ids wanted, the pool that asks ("" = of no name), then per group of queues (most urgent first): how many, their names
 -- RETURNS  queue, {ids}, queue, {ids}, ...
 --
 -- A group is emptied before the next one is looked at; within a group the queues share evenly what is still wanted.
--- Paused lambdas are passed over. A queue that was full is visited again once a tenth of it is free. While no claims are given
+-- Paused lambdas are passed over, and those that another pool runs. A queue that was full is visited again once a tenth of it is free. While no claims are given
 -- (see note_server), nothing is taken.
 
 local MAX_UNPACKED = 1000
@@ -18,12 +18,18 @@ local function all_empty(P, group)  -- mostly so: few calls instead of one per q
   return true
 end
 
-local function filled(P, group)
+-- Whether tasks of a lambda may be given to a pool now.
+local function given(P, name, pool)
+  local config = redis.call('HMGET', lambda_key(P, name), 'paused', 'door')
+  return config[1] ~= '1' and (config[2] and settings_of(config[2]).pool or '') == pool
+end
+
+local function filled(P, group, pool)
   local found = {}
   if all_empty(P, group) then return found end
   for _, queue in ipairs(group) do
     local length = redis.call('LLEN', list_key(P, queue))
-    if length > 0 and redis.call('HGET', lambda_key(P, lambda_of(queue)), 'paused') ~= '1' then
+    if length > 0 and given(P, lambda_of(queue), pool) then
       found[#found + 1] = {queue = queue, length = length, take = 0}
     end
   end
@@ -52,12 +58,12 @@ register('pop', {'allow-oom'}, function(keys, args)
   local P, now, wanted = keys[1], instant(args[1]), tonumber(args[2])
   local settled = redis.call('HGET', P, 'settled')
   if settled and now < tonumber(settled) then return {} end  -- they could not be claimed
-  local answer, i = {}, 3
+  local answer, i = {}, 4
   while i <= #args and wanted > 0 do
     local group, size = {}, tonumber(args[i])
     for j = i + 1, i + size do group[#group + 1] = args[j] end
     i = i + size + 1
-    local found = filled(P, group)
+    local found = filled(P, group, args[3])
     wanted = share(found, wanted)
     for _, each in ipairs(found) do
       if each.take > 0 then

@@ -1,0 +1,51 @@
+"""Pools: a lambda that names one is given to its workers alone, and whether they are alive is known."""
+
+from __future__ import annotations
+
+from atf.store.types import LambdaRecord
+
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, to
+
+
+async def named(world: World, pool: str) -> None:
+    settings = f"pool={pool}" if pool else ""
+    await world.store.register([LambdaRecord(LAMBDA, b"x", 5, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)])
+
+
+async def popped(world: World, pool: str) -> list[str]:
+    return [each for _, ids in await world.store.pop(0, [[QUEUE]], 1, pool) for each in ids]
+
+
+async def test_a_lambda_that_names_a_pool_is_given_to_that_alone(world: World) -> None:
+    await named(world, "gpu")
+    await world.schedule("a", "b")
+    await world.passes()
+    assert await popped(world, "") == []
+    assert await popped(world, "cpu") == []
+    assert await popped(world, "gpu") == ["0-a"]
+    await world.store.override(LAMBDA, to("pool=-"))
+    assert await popped(world, "gpu") == []
+    assert await popped(world, "") == ["0-b"]
+
+
+async def test_no_live_worker_of_its_pool_is_told_and_that_there_is_one_again(world: World) -> None:
+    await named(world, "gpu")
+    (task_id,) = await world.schedule("a")
+    await world.store.serve("", 30)
+
+    async def unserved() -> str:
+        found = await world.store.explain(task_id)
+        assert found is not None
+        return found.unserved
+
+    assert await unserved() == "gpu"
+    await world.store.serve("gpu", 30)
+    assert await unserved() == ""
+    world.clock.advance(29)
+    assert await unserved() == ""
+    world.clock.advance(1)
+    assert await unserved() == "gpu"
+    await world.store.serve("", 30)
+    assert await unserved() == "gpu"
+    await named(world, "")
+    assert await unserved() == ""
