@@ -296,3 +296,21 @@ async def test_it_says_that_its_pool_has_live_workers(w: World) -> None:
 async def test_an_executor_of_another_pool_is_refused(w: World) -> None:
     with pytest.raises(FailedPrecondition, match="the executor belongs to the pool 'gpu', and this controller to ''"):
         await w.ask(pool="gpu")
+
+
+@virtual(world())
+async def test_a_pop_takes_little_while_several_lambdas_are_busy(w: World) -> None:
+    running = asyncio.create_task(w.controller.run())
+    both = ("shop/mail", "shop/bill")
+    await w.ask(lambdas=both, wait=1, call=1)  # it listens by now
+    await w.enqueue(200)
+    assert len((await w.ask(lambdas=both, call=2)).claims) == 200
+    await w.enqueue(200)
+    await w.enqueue(1, "shop/bill")
+    reply = await w.ask(lambdas=both, call=3, ack=1)
+    assert len(reply.claims) == 64
+    await asyncio.sleep(2)
+    assert len((await w.ask(lambdas=both, call=4, ack=2)).claims) == 137
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running

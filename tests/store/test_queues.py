@@ -492,3 +492,19 @@ async def test_queues_are_what_rq_sees(world: World) -> None:
     assert depths == [("{0}shop/mail:1", 0, LAMBDA, 1, 2), ("{1}shop/mail:2", 1, LAMBDA, 2, 1)]
     found = await dump(world.store)
     assert found.list("rq:queue:{0}shop/mail:1") == ["0-a", "0-b"]
+
+
+async def test_a_pass_pushes_little_of_one_queue_where_others_have_live_tasks(world: World) -> None:
+    await world.schedule(*(f"a{each}" for each in range(200)))
+    await world.schedule("b", priority=2, delay_us=US)
+    assert (await world.store.enqueue(0, 0)).enqueued == 64
+    assert (await world.store.enqueue(0, 0)).enqueued == 64
+    world.clock.advance(1)
+    assert (await world.store.enqueue(0, 0)).enqueued == 64
+    assert await world.queued(f"{LAMBDA}:2") == ["0-b"]
+    assert (await world.store.enqueue(0, 0)).enqueued == 9
+
+
+async def test_a_pass_pushes_much_of_a_queue_that_is_alone(world: World) -> None:
+    await world.schedule(*(f"a{each}" for each in range(200)))
+    assert (await world.store.enqueue(0, 0)).enqueued == 200
