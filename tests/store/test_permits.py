@@ -463,7 +463,7 @@ async def test_a_role_of_an_older_release_strikes_messages_off_and_nothing_waits
         for partition in range(2):
             for record in (await world.store.enqueue(partition, 0)).outbox:
                 version, _, body = record.body.partition(b"\n")
-                args = [version, *msgspec.json.decode(body, type=list[str])]
+                args: list[str | bytes] = [version, *msgspec.json.decode(body, type=list[str])]
                 assert await old._call("apply", record.target, args) == 0
                 await old._call("delivered", record.partition, [record.number])
                 messages += 1

@@ -33,7 +33,7 @@ def test_a_rate_that_is_missed_either_way_is_said() -> None:
 
 def test_a_burst_is_said() -> None:
     crowded = sorted([*STEADY[:-BURST], *[STEADY[500]] * (BURST - limited.RATE + 2)])
-    assert "in one second" in said(crowded)[0]
+    assert any("in one second" in each for each in said(crowded))
 
 
 async def test_runs_at_once_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
