@@ -14,6 +14,7 @@
 -- An id whose record somebody has deleted is struck off when its turn comes: it must not hold up the others.
 
 local BUDGET_BESIDE = 64  -- items at most, where more than one queue has live tasks
+local VISIT_BESIDE = 8    -- items that one of them may have at least
 
 local function first_score(P, queue, status)
   local first = redis.call('ZRANGE', live_key(P, queue, status), 0, 0, 'WITHSCORES')
@@ -191,10 +192,15 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   local lease_now = believed > 0 and math.min(now, believed) or now
   local enqueued, again, lost, queues, owed, jobs = 0, 0, 0, {}, {}, {}
   -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
-  if redis.call('ZCARD', P .. ':due') > 1 then budget = math.min(budget, BUDGET_BESIDE) end
+  -- And each that is due has its turn in the pass: the noisy one was looked at last, and so it would always be the first.
+  local due, each = redis.call('ZRANGE', P .. ':due', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS), budget
+  if redis.call('ZCARD', P .. ':due') > 1 then
+    budget = math.min(budget, BUDGET_BESIDE)
+    each = math.max(math.floor(budget / math.max(#due, 1)), VISIT_BESIDE)
+  end
   local gated, gates_in = due_gates(P, now, math.floor(budget / 2))
   budget = budget - gated
-  for _, queue in ipairs(redis.call('ZRANGE', P .. ':due', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
+  for _, queue in ipairs(due) do
     if queue == OUTBOX then
       local due = P .. ':outbox:due'
       for _, number in ipairs(redis.call('ZRANGE', due, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 32)) do
@@ -206,7 +212,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
       local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
       if first[2] then redis.call('ZADD', P .. ':due', first[2], OUTBOX) else redis.call('ZREM', P .. ':due', OUTBOX) end
     else
-      local count = visit(P, queue, now, lease_now, budget)
+      local count = visit(P, queue, now, lease_now, math.min(budget, each))
       budget = budget - count.looked
       enqueued, again, lost, gated = enqueued + count.enqueued, again + count.again, lost + count.lost, gated + count.gated
       if count.enqueued + count.again > 0 then
