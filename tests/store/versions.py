@@ -45,6 +45,8 @@ class FoundationStore(Store):
         assert verb not in {"set_gate", "lift_gates"}, "came later"
         if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
+        if verb == "pop":  # knew nothing of pools
+            args = [args[0], *args[2:]]
         reply = await super()._call(verb, partition, args, server=server)
         return [*reply, []] if verb == "enqueue" else reply  # knew nothing of jobs
 
