@@ -54,7 +54,7 @@ class Gates:
                 f"lambda {name} has {MAX_GATES} gates, and may have no more: lift one of them first"
             )
         await self._lambdas.refresh()
-        _log.info("set_gate", name=name, action=gate.action.value, until_us=until_us, by=gate.who)
+        _log.info("set_gate", name=name, action=gate.action.value, until_us=until_us)
         made = Gate(
             number, name, gate.action, dict(gate.labels), gate.amount, until_us, gate.who, gate.why, False, 0, 0, 0
         )
@@ -68,7 +68,7 @@ class Gates:
         actions = [_action(request.action)] if request.action else list(GateAction)
         lifted = await self._store.lift_gates(name, dict(request.labels), actions, request.who, request.why)
         await self._lambdas.refresh()
-        _log.info("lift_gate", name=name, lifted=lifted or 0, by=request.who)
+        _log.info("lift_gate", name=name, lifted=lifted or 0)
         return f.LiftGateReply(lifted=lifted or 0)
 
     async def set_paused(self, name: str, who: str, why: str, *, paused: bool) -> None:
@@ -77,7 +77,7 @@ class Gates:
         check_who(who if who.strip() else "?", why)
         await self._store.set_paused(name, paused, who, why)
         await self._lambdas.refresh()
-        _log.info("pause_lambda" if paused else "resume_lambda", name=name, by=who)
+        _log.info("pause_lambda" if paused else "resume_lambda", name=name)
 
     async def list(self, request: f.ListGatesRequest) -> f.ListGatesReply:
         """The gates of a lambda, or of all."""

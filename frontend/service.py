@@ -29,6 +29,7 @@ from .gates import Gates
 from .jobs import Jobs
 from .keys import Keys
 from .lambdas import Known, Lambdas, spec_of
+from .redrive import Redrive
 from .scheduling import Scheduling
 from .settings import door_settings, overridden, said
 from .validate import MAX_REGISTERED_AT_ONCE, check_ids, check_lambda_spec, check_stored_id, shown
@@ -54,6 +55,7 @@ class FrontendService:
         self._keys = Keys(store)
         self._capacity = Capacity(store, self._lambdas, runtime)
         self._gates = Gates(store, self._lambdas)
+        self._redrive = Redrive(store, self._lambdas)
         self._waiting = Waiting(store, runtime)
         self._dapr_apps = settings.dapr_apps
 
@@ -302,6 +304,10 @@ class FrontendService:
     async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
         """The gates that stand."""
         return await self._gates.list(request)
+
+    async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
+        """Starts dead letters afresh that match a filter."""
+        return await self._redrive.page(request)
 
     async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
         """Who did what to lambdas."""

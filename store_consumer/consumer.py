@@ -2,7 +2,8 @@
 
 1. A duty per partition makes passes: due tasks go to their queues, expired leases are lost, expired queue entries return.
 2. It passes again at once while there is more, else sleeps until the next instant, a wake-up, or poll_interval.
-3. What a pass says one partition owes another is delivered (outbox.py), and ticks of jobs become tasks (jobs.py).
+3. What a pass says one partition owes another is delivered (outbox.py), ticks of jobs become tasks (jobs.py), and automatic gates
+   close (gates.py).
 4. Finished tasks beyond their retention are swept (sweeper.py).
 
 It decides nothing about tasks: a pass is one function of the store, which any number of peers may call at any time.
@@ -26,6 +27,7 @@ from atf.store.types import EnqueuePass
 from atf.task import US
 
 from .clock import StoreClock
+from .gates import Gates
 from .jobs import Jobs
 from .outbox import Outbox
 from .sweeper import Sweeper
@@ -53,6 +55,7 @@ class StoreConsumer:
         self._distrusted: set[int] = set()
         self._bells = [asyncio.Event() for _ in self._partitions]
         self._outbox = Outbox(store=store, runtime=runtime)
+        self._gates = Gates(store=store, runtime=runtime)
         self._jobs = Jobs(store=store, runtime=runtime, more=lambda partition: self._bells[partition].set())
         self._sweeper = Sweeper(store=store, settings=settings, runtime=runtime)
         self._trouble = Trouble(_log, "store")
@@ -94,6 +97,7 @@ class StoreConsumer:
             except AtfError as error:
                 away = error
         await self._outbox.idle()
+        await self._gates.idle()
         if away is not None:
             raise away
         return passes, last
@@ -109,6 +113,7 @@ class StoreConsumer:
         clock.saw(made.now_us, asked=asked, answered=self._runtime.monotonic(), wall_us=self._runtime.wall_us())
         self._say_clock(partition, settled=clock.settled)
         self._outbox.take(made.outbox)
+        self._gates.take(made.failing)
         self._jobs.take(partition, made.jobs, made.now_us)
         say = _log.info if worked(made) else _log.debug
         say(
@@ -183,4 +188,4 @@ class StoreConsumer:
 
 def worked(made: EnqueuePass) -> bool:
     """Whether a pass changed anything."""
-    return bool(made.enqueued or made.enqueued_again or made.lost or made.outbox or made.jobs)
+    return bool(made.enqueued or made.enqueued_again or made.lost or made.outbox or made.jobs or made.gated)

@@ -182,6 +182,9 @@ class Calls:
     async def list_gates(self, request: f.ListGatesRequest) -> f.ListGatesReply:
         return await self._repeat(lambda timeout: self._connected().list_gates(request, timeout=timeout))
 
+    async def redrive(self, request: f.RedriveRequest) -> f.RedriveReply:
+        return await self._repeat(lambda timeout: self._connected().redrive(request, timeout=timeout))
+
     async def list_audit(self, request: f.ListAuditRequest) -> f.ListAuditReply:
         return await self._repeat(lambda timeout: self._connected().list_audit(request, timeout=timeout))
 

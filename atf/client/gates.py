@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .calls import Calls
 
 _ACTIONS: Final = {"pause": f.Gate.PAUSE, "drop": f.Gate.DROP, "delay": f.Gate.DELAY, "admit": f.Gate.ADMIT}
+MOST_IDS: Final = 5
+MOST_ERRORS: Final = 20
 _WORDS: Final = {int(number): word for word, number in _ACTIONS.items()}
 
 
@@ -90,6 +93,23 @@ class AuditInfo:
             entry.why,
             entry.detail,
         )
+
+
+@dataclass(frozen=True)
+class RedriveInfo:
+    """What a redrive came to."""
+
+    matched: int
+    """Dead letters that match the filter."""
+    redriven: int
+    """Of those, started afresh; 0 in a dry run."""
+    looked_at: int
+    errors: Mapping[str, int]
+    """Last lines of their errors, and how many have each; the commonest."""
+    ids: tuple[str, ...]
+    """Of some of them."""
+    last_due_at: datetime | None
+    """When the last one becomes due, or would."""
 
 
 class GateCalls:
@@ -169,6 +189,49 @@ class GateCalls:
         setattr(request, "lambda", lambda_name)
         return [GateInfo.from_proto(each) for each in (await self._calls.list_gates(request)).gates]
 
+    async def redrive(
+        self,
+        lambda_name: str,
+        *,
+        dry_run: bool,
+        labels: Mapping[str, str] | None = None,
+        error: str = "",
+        failed_from: datetime | None = None,
+        failed_until: datetime | None = None,
+        newer_version: bool = False,
+        rate: float = 0,
+        why: str = "",
+        who: str = "",
+    ) -> RedriveInfo:
+        """Starts dead letters of a lambda afresh: those that match all that is given.
+
+        Args:
+            lambda_name: "namespace/name".
+            dry_run: only say what would be started.
+            labels: that a task must have.
+            error: that its error must contain.
+            failed_from, failed_until: when it failed, instants with a time zone.
+            newer_version: only where the lambda's version is newer now than when the task failed.
+            rate: tasks a second that become due; 0: all at once.
+            why, who: for the audit log.
+
+        Raises:
+            InvalidArgument, UnknownLambda: it was refused; nothing was started.
+        """
+        request = f.RedriveRequest(
+            labels=labels or {},
+            error=error,
+            failed_from_at_us=0 if failed_from is None else instant_us(failed_from, "failed_from"),
+            failed_until_at_us=0 if failed_until is None else instant_us(failed_until, "failed_until"),
+            newer_version=newer_version,
+            rate=rate,
+            dry_run=dry_run,
+            who=who or whoami(),
+            why=why,
+        )
+        setattr(request, "lambda", lambda_name)
+        return await redrive_all(request, self._calls.redrive)
+
     async def audit(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[AuditInfo]:
         """Who did what to a lambda, or to all, and why; newest first, `limit` entries at most."""
         found: builtins.list[AuditInfo] = []
@@ -182,6 +245,26 @@ class GateCalls:
             if not before:
                 break
         return found[:limit]
+
+
+async def redrive_all(
+    request: f.RedriveRequest, call: Callable[[f.RedriveRequest], Awaitable[f.RedriveReply]]
+) -> RedriveInfo:
+    """All pages of a redrive."""
+    matched = redriven = looked_at = last_due_us = 0
+    errors: Counter[str] = Counter()
+    ids: builtins.list[str] = []
+    while True:
+        reply = await call(request)
+        matched, redriven, looked_at = matched + reply.matched, redriven + reply.redriven, looked_at + reply.looked_at
+        last_due_us = max(last_due_us, reply.last_due_at_us)
+        errors.update(dict(reply.errors))
+        ids += reply.ids[: MOST_IDS - len(ids)]
+        request.page_token = reply.next_page_token
+        if not request.page_token:
+            return RedriveInfo(
+                matched, redriven, looked_at, dict(errors.most_common(MOST_ERRORS)), tuple(ids), from_us(last_due_us)
+            )
 
 
 def action_of(word: str) -> f.Gate.Action:

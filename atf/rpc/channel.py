@@ -219,6 +219,9 @@ class FrontendStub(Stub):
     async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
         return await self._call("ListGates", request, f.ListGatesReply, timeout)
 
+    async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
+        return await self._call("Redrive", request, f.RedriveReply, timeout)
+
     async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
         return await self._call("ListAudit", request, f.ListAuditReply, timeout)
 

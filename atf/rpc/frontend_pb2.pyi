@@ -555,6 +555,63 @@ class ListGatesReply(_message.Message):
     gates: _containers.RepeatedCompositeFieldContainer[Gate]
     def __init__(self, gates: _Optional[_Iterable[_Union[Gate, _Mapping]]] = ...) -> None: ...
 
+class RedriveRequest(_message.Message):
+    __slots__ = ("labels", "error", "failed_from_at_us", "failed_until_at_us", "newer_version", "rate", "dry_run", "page_token", "who", "why")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FROM_AT_US_FIELD_NUMBER: _ClassVar[int]
+    FAILED_UNTIL_AT_US_FIELD_NUMBER: _ClassVar[int]
+    NEWER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    labels: _containers.ScalarMap[str, str]
+    error: str
+    failed_from_at_us: int
+    failed_until_at_us: int
+    newer_version: bool
+    rate: float
+    dry_run: bool
+    page_token: str
+    who: str
+    why: str
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., error: _Optional[str] = ..., failed_from_at_us: _Optional[int] = ..., failed_until_at_us: _Optional[int] = ..., newer_version: bool = ..., rate: _Optional[float] = ..., dry_run: bool = ..., page_token: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., **kwargs) -> None: ...
+
+class RedriveReply(_message.Message):
+    __slots__ = ("matched", "redriven", "looked_at", "errors", "ids", "next_page_token", "last_due_at_us")
+    class ErrorsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    MATCHED_FIELD_NUMBER: _ClassVar[int]
+    REDRIVEN_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LAST_DUE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    matched: int
+    redriven: int
+    looked_at: int
+    errors: _containers.ScalarMap[str, int]
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    next_page_token: str
+    last_due_at_us: int
+    def __init__(self, matched: _Optional[int] = ..., redriven: _Optional[int] = ..., looked_at: _Optional[int] = ..., errors: _Optional[_Mapping[str, int]] = ..., ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., last_due_at_us: _Optional[int] = ...) -> None: ...
+
 class ListAuditRequest(_message.Message):
     __slots__ = ("page_size", "before")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]

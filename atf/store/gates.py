@@ -5,14 +5,20 @@ A gate is written in the home partition and owed to the others, like a lambda's 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 from urllib.parse import quote, unquote
 
 import msgspec
 
+from . import library
+from .batches import by_partition
 from .connection import Arg
 from .registry import HOME, Registry
 from .types import AuditEntry, Gate, GateAction, NewGate
+
+AUTOMATIC: Final = "atf"
+"""Who sets automatic gates."""
 
 
 class _Said(msgspec.Struct, omit_defaults=True):
@@ -95,6 +101,37 @@ class Gates(Registry):
                     gate = gate._replace(waiting=gate.waiting + int(kept), dropped=gate.dropped + int(dropped))
                     found[gate.number] = _with_record(gate, said) if partition == HOME else gate
         return _with_pause(name, list(found.values()), paused, due)
+
+    async def judge(self, name: str) -> Gate | None:
+        """Closes the automatic gate of a lambda if it has to by what all partitions know. Returns it; None: it stays open."""
+        ended, fatal, share = 0, 0, ""
+        for partition in range(self.partitions):
+            some, failed, threshold, paused = await self._call("ends", partition, [name])
+            if paused:
+                return None
+            ended, fatal, share = ended + some, fatal + failed, threshold.decode() or share
+        if not share or ended < library.MIN_ENDED or fatal < float(share) * ended:
+            return None
+        why = f"{fatal} of {ended} runs within a minute failed for good; its gate_at_fatal is {float(share) * 100:g} %"
+        gate = NewGate(name, GateAction.PAUSE, {}, who=AUTOMATIC, why=why, automatic=True)
+        answer = await self.set_gate(gate, "pause, automatic", unless_set=True)
+        if answer is None or not answer[0]:
+            return None
+        return Gate(answer[0], name, GateAction.PAUSE, {}, 0, 0, AUTOMATIC, why, True, 0, 0, 0)
+
+    async def redrive(self, tasks: Sequence[tuple[str, int]]) -> list[bool]:
+        """FATAL_FAILURE → NEW, each due at its instant (µs); whether it was a dead letter."""
+
+        async def call(partition: int, batch: list[tuple[str, int]]) -> list[bool]:
+            args: list[Arg] = [each for task in batch for each in task]
+            return [done == 1 for done in await self._call("redrive", partition, args)]
+
+        return await by_partition(tasks, lambda task: self._partition(task[0]), call)
+
+    async def note(self, entry: AuditEntry) -> None:
+        """Adds to the audit log."""
+        said = _Entry(entry.what, entry.lambda_name, entry.labels, entry.who, entry.why, entry.detail)
+        await self._call("note", HOME, [msgspec.json.encode(said)])
 
     async def audit(self, before: int | None, most: int) -> list[AuditEntry]:
         """Entries of the audit log, newest first: those before the one of this number, or the newest."""

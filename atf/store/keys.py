@@ -53,6 +53,11 @@ KEYS: Final = (
         "tasks that its gates have dropped, by gate and together; at home what people said of each gate",
     ),
     KeySpec("atf:{p}:g:<lambda>:<number>", "zset", "task that a gate keeps -> since when, or until when"),
+    KeySpec(
+        "atf:{p}:e:<lambda>",
+        "hash",
+        "runs that have ended of a lambda with an automatic gate, and those that failed for good (f), by ten seconds",
+    ),
     KeySpec("atf:{p}:audit", "zset", "what was done to lambdas, and by whom -> its number; at home"),
     KeySpec(
         "atf:{p}:l:<lambda>",
@@ -114,6 +119,7 @@ FIELDS: Final = {
     "z": "set: it was lost beside other suspects, and runs alone from now on",
     "h": "what it holds while it stands in its queue or runs, a letter each: p a permit",
     "g": "number of the gate that keeps it; absent: none does",
+    "v": "version of its lambda's code when it failed for good, where the code says one",
     "gd": "number of the newest gate that has delayed it",
     "x": "set: its cancellation was asked for while it ran",
     "w": "set: somebody waits for its end; after @, the job whose tick it is",

@@ -46,6 +46,14 @@ MAX_GATES: Final = 32
 """Of one lambda: every task that one of them may keep is held against all of them."""
 GATE_BYTES: Final = 4 << 20
 """Of specs that gates look into at one visit of a queue, about."""
+ENDS_STEP_US: Final = 10 * t.US
+"""Ended runs are counted by spans of this length."""
+ENDS_STEPS: Final = 6
+"""Of which so many are looked at, the present one among them."""
+MIN_ENDED: Final = 20
+"""Ended runs below which no automatic gate closes: a share of few says nothing."""
+JUDGE_AGAIN_US: Final = t.US
+"""When a failing lambda is told of again, should nobody have dealt with it."""
 AUDIT_KEPT: Final = 10_000
 """Entries of the audit log."""
 
@@ -83,6 +91,9 @@ def _code() -> str:
         "MAX_GATES": MAX_GATES,
         "GATE_BYTES": GATE_BYTES,
         "AUDIT_KEPT": AUDIT_KEPT,
+        "ENDS_STEP": ENDS_STEP_US,
+        "ENDS_STEPS": ENDS_STEPS,
+        "JUDGE_AGAIN": JUDGE_AGAIN_US,
     }
     lua = files("atf.store") / "lua"
     verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name not in SHARED)

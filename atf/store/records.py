@@ -60,6 +60,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         ordering_key=keys.bare(text("k")),
         digest=field.get("d", b""),
         limits=text("lim"),
+        failed_version=number("v"),
     )
 
 

@@ -231,8 +231,11 @@ class Store(Adding, Capacity, Claims, Gates, Jobs, Ordering, Reading, Registry):
             OutboxRecord(partition, int(number), int(target), body)
             for number, target, body in zip(owed[::3], owed[1::3], owed[2::3], strict=True)
         ]
+        gated, failing = (
+            (more[0], [each.decode() for each in more[1]]) if more else (0, [])
+        )  # an older role's say neither
         next_in = None if int(wait) < 0 else int(wait)
-        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), *more)
+        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), gated, failing)
 
     async def serve(self, pool: str, seconds: float) -> None:
         """Notes that workers of a pool ("": of no name) are alive, and count as such for so long."""

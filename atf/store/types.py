@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from atf.durability import Durability
@@ -72,6 +72,7 @@ class EnqueuePass(NamedTuple):
     outbox: list[OutboxRecord]
     jobs: list[DueJob]
     gated: int = 0  # tasks that gates have kept, dropped or let pass
+    failing: Sequence[str] = ()  # lambdas whose automatic gates may have to close
 
 
 class DueJob(NamedTuple):
@@ -254,6 +255,7 @@ class TaskRecord(NamedTuple):
     ordering_key: str = ""
     digest: bytes = b""
     limits: str = ""  # as the store keeps them; "": the defaults
+    failed_version: int = 0  # of its lambda's code, of a dead letter; 0: the code said none
 
 
 class RestoredTask(NamedTuple):

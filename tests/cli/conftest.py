@@ -154,6 +154,11 @@ class FakeFrontend:
         setattr(gate, "lambda", "shop/mail")
         return f.ListGatesReply(gates=[gate])
 
+    async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
+        self._note(request)
+        redriven = 0 if request.dry_run else 2
+        return f.RedriveReply(matched=2, redriven=redriven, looked_at=3, errors={"it rained": 2}, ids=["0-a", "0-b"])
+
     async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
         entry = f.AuditEntry(number=3, at_us=1, what="set_gate", who="ada", why="it rains", detail="admit 5 %")
         setattr(entry, "lambda", "shop/mail")

@@ -49,3 +49,13 @@ def test_the_gates_that_stand_and_the_log(atf: Atf, frontend: FakeFrontend) -> N
     entry = atf("gate", "log").out.rstrip("\n").split("\t")
     assert entry[1:] == ["ada", "set_gate", "shop/mail", "", "admit 5 %", "it rains"]
     assert atf("gate", "log", "shop/mail", "--json").json[0]["number"] == 3
+
+
+def test_redrive_says_first_what_it_would_do(atf: Atf, frontend: FakeFrontend) -> None:
+    ran = atf("redrive", "shop/mail", "--error", "rain", "--newer", "--rate", "5", "--label", "team=web")
+    assert ran.out == "shop/mail: 2 of 3 dead letters match, such as 0-a, 0-b; --go starts them\n2\tit rained\n"
+    request = frontend.asked[-1]
+    assert (request.dry_run, request.error, request.newer_version, request.rate) == (True, "rain", True, 5)
+    assert atf("redrive", "shop/mail", "--go").out.startswith("shop/mail: 2 of 3 dead letters start afresh\n")
+    assert not frontend.asked[-1].dry_run
+    assert atf("redrive", "shop/mail", "--json").json["errors"] == {"it rained": 2}

@@ -166,6 +166,16 @@ async def list_gates(world: World) -> None:
     assert [each.share for each in await world.client.gates()] == [0.5]
 
 
+async def redrive(world: World) -> None:
+    handle = await world.client.schedule(hopeless.prepare())
+    await world.until(lambda: len(of(handle)) == 1)
+    await world.finished([handle])
+    assert (await world.client.redrive("f/hopeless", dry_run=True)).matched == 1
+    await world.client.redrive("f/hopeless", dry_run=False)  # 1, or 0 where the lost call had done it already
+    await world.succeed([handle])
+    assert len(of(handle)) == 2
+
+
 async def list_audit(world: World) -> None:
     await world.client.pause("f/step", why="a test")
     assert [each.why for each in await world.client.audit()] == ["a test"]
@@ -301,7 +311,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
     for each in (
         *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda),
-        *(set_gate, lift_gate, list_gates, list_audit, explain_task),
+        *(set_gate, lift_gate, list_gates, list_audit, redrive, explain_task),
         *(list_keys, resume_key, skip_key),
         *(set_capacity, get_capacity, list_capacity),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),

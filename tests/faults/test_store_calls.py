@@ -66,6 +66,7 @@ async def _desk_work(world: World) -> None:
     await _jobs(world)
     await _limited(world)
     await _cores(world)
+    await _gates(world)
 
 
 async def _cores(world: World) -> None:
@@ -76,6 +77,22 @@ async def _cores(world: World) -> None:
     store = await world.open_store()
     await world.sure(lambda: store.waiting(0, ["f/step"]))
     await world.client.set_capacity(cores=0)
+
+
+async def _gates(world: World) -> None:
+    """A gate keeps a task until it is lifted; a dead letter is redriven; a lambda that does not fail is left alone."""
+    await world.client.gate("f/step", "pause", labels={"team": "web"})
+    kept = await world.client.schedule(step.options(labels={"team": "web"}).prepare(0.1))
+    assert [each.labels for each in await world.client.gates("f/step")] == [{"team": "web"}]
+    await world.client.lift_gate("f/step", labels={"team": "web"})
+    await world.succeed([kept])
+    letter = await world.client.schedule(hopeless.prepare())
+    await world.finished([letter])
+    await world.client.redrive("f/hopeless", dry_run=False)
+    await world.succeed([letter])
+    assert {"set_gate", "lift_gate", "redrive"} <= {each.what for each in await world.client.audit()}
+    store = await world.open_store()
+    assert await world.sure(lambda: store.judge("f/step")) is None
 
 
 async def _limited(world: World) -> None:

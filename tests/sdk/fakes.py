@@ -159,6 +159,18 @@ class FakeFrontend:
     async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
         return f.ListGatesReply(gates=[f.Gate(action=f.Gate.ADMIT, share=0.5, who="ada", waiting=3)])
 
+    async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
+        last = request.page_token == "2"
+        token = "" if last else "2"
+        return f.RedriveReply(
+            matched=2,
+            redriven=0 if request.dry_run else 2,
+            looked_at=3,
+            errors={"x": 2},
+            ids=["0-a"],
+            next_page_token=token,
+        )
+
     async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
         first = request.before or 6
         entries = [f.AuditEntry(number=each, who="ada") for each in range(first - 1, max(first - 3, 0), -1)]

@@ -242,6 +242,8 @@ async def test_gates(w: World) -> None:
     assert (gate.action, gate.share, gate.waiting) == ("admit", 0.5, 3)
     assert len(await w.client.audit()) == 5
     assert len(await w.client.audit(limit=3)) == 3
+    done = await w.client.redrive("c/echo", dry_run=False, error="x", rate=5)
+    assert (done.matched, done.redriven, done.looked_at, done.errors, done.ids) == (4, 4, 6, {"x": 4}, ("0-a", "0-a"))
     with pytest.raises(atf.InvalidArgument, match="use pause, drop, delay, admit"):
         await w.client.gate("c/echo", "stop")
 

@@ -214,7 +214,7 @@ class StoreServer:
         return found
 
     def _watch(self, verb: str, now_us: int, args: Sequence[Any], reply: Any) -> None:
-        if verb in _READS or (verb == "enqueue" and not any(reply[2:5])):
+        if verb in _READS or (verb == "enqueue" and not any((*reply[2:5], reply[8]))):
             return  # most calls: looking at every task each time would take longer than they do
         before, after = self._tasks, self._peek()
         self._tasks = after
@@ -278,6 +278,10 @@ def _row(verb: str, source: Status | None, target: Status, *, flagged: bool) -> 
         ("hand_back", Status.ENQUEUED): "hand back",
         ("cancel", Status.CANCELLED): "cancel",
         ("retry", Status.NEW): "retry",
+        ("redrive", Status.NEW): "redrive",
+        ("claim", Status.NEW): "set aside",
+        ("claim", Status.CANCELLED): "drop",
+        ("enqueue", Status.CANCELLED): "drop",
     }
     name = names.get((verb, target))
     if source in {Status.CLAIMED, Status.PROCESSING}:

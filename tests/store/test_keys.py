@@ -188,7 +188,7 @@ def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
         r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
     )
     helpers = re.search(
-        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|write_gates|release|pass_over|start_afresh|hear|take_part)\(",
+        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|write_gates|release|pass_over|start_afresh|hear|take_part|log_entry|ends_within)\(",
         LUA[verb],
     )
     if verb in CREATING:
@@ -217,6 +217,7 @@ def test_a_header_names_every_state_that_its_verb_moves_to() -> None:
         "hand_back": ["hand back", "return"],
         "lose": ["lose", "lose for good"],
         "cancel": ["cancel", "cancel a running task"],
+        "redrive": ["redrive"],
         "retry": ["retry"],
     }
     assert {name for names in verbs.values() for name in names} == {move.name for move in MOVES}

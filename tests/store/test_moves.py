@@ -251,6 +251,7 @@ WAYS = [
     Way("set aside", "claim", _gated("admit", _due_or_claimed)),
     Way("drop", "pass or claim", _gated("drop", _due_or_claimed)),
     Way("let through", "pass", _gated("admit", _lifted)),
+    Way("redrive", "redrive", lambda world, _: world.store.redrive([("0-a", world.clock.us + 7 * US)])),
     Way("retry", "retry", VERBS["retry"]),
 ]
 CASES = [
@@ -265,6 +266,7 @@ CASES = [
 NEXT_IN_US = {
     "the instant asked for": 5 * US,
     "now + enqueue_timeout": ENQUEUE_TIMEOUT_US,
+    "when its turn comes": 7 * US,
     "now + heartbeat_timeout": LEASE_US,
     "now + backoff": BACKOFF_US,
     "now": 0,
@@ -315,7 +317,7 @@ def _history_follows(world: World, way: Way, move: Move, before: TaskRecord, aft
         move.name == "stop" and way.by not in {"lose", "hand back"}
     )
     lost = move.name in {"lose", "lose for good"} or (move.name == "stop" and way.by == "lose")
-    retried = move.name == "retry"
+    retried = move.name in {"retry", "redrive"}
     assert after.attempts == (0 if retried else before.attempts + attempted)
     assert after.losses == (0 if retried else before.losses + lost)
     assert after.runs == before.runs + {"claim": 1}.get(move.name, 0) - (

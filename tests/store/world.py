@@ -16,6 +16,7 @@ from atf.store import keys
 from atf.store.library import FULL_REVISIT_US
 from atf.store.store import Store
 from atf.store.types import (
+    AuditEntry,
     Beat,
     Claimed,
     FirstTime,
@@ -459,7 +460,27 @@ class World:
         await self.lift("delay", "drop")
         await self.passes()
         assert await self.statuses(["0-g1", "0-g2", "0-g3"]) == ["CANCELLED"] * 3
-        assert len(await self.store.audit(None, 10)) >= 5
+        await self.store.note(AuditEntry(0, 0, "redrive", LAMBDA, {}, "ada", "", "3 tasks"))
+        assert len(await self.store.audit(None, 10)) >= 6
+        await self.fails(look)
+
+    async def fails(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
+        """A lambda fails until its automatic gate closes; then its tasks are redriven."""
+        name = "shop/fails"
+        record = LambdaRecord(name, b"", 100, ENQUEUE_TIMEOUT_US, paused=False, settings="fatal=0.5 version=7")
+        await self.store.register([record])
+        claims = await self.run(*(f"fails{number}" for number in range(20)), lambda_name=name)
+        await self.finish(Outcome.SUCCEEDED, *claims[:10])
+        await self.finish(Outcome.FAILED_FATAL, *claims[10:])
+        if look is not None:
+            await look()
+        assert (await self.store.enqueue(0, 0)).failing == [name]
+        assert await self.store.judge(name)
+        assert (await self.store.lambdas())[name].paused
+        assert (await self.get("0-fails15")).failed_version == 7
+        assert await self.store.redrive([("0-fails15", 0), ("0-fails1", 0)]) == [True, False]
+        await self.store.set_paused(name, False)
+        await self.passes()
 
     async def check(self) -> Dump:
         """Holds every invariant against what is in Redis, and the exact counts against the records."""

@@ -188,6 +188,11 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.ResumeLambda": {("lambda",): _LAMBDA, ("who",): Rule(_at_most(100), "who"), ("why",): _WHY},
     "Frontend.SetGate": {**_GATE, ("request_id",): _ID},
     "Frontend.LiftGate": _GATE,
+    "Frontend.Redrive": {
+        **_GATE,
+        ("error",): Rule(_at_most(500), "error"),
+        ("page_token",): Rule(_must(r"|\d+/\d+/(\d+\.\..*)?"), "page_token"),
+    },
     "Frontend.ListGates": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
     "Frontend.ListAudit": {("lambda",): Rule(_must(rf"|{_NAME}/{_NAME}"), "lambda")},
     "Frontend.ExplainTask": {("id",): _STORED},

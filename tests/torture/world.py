@@ -273,6 +273,12 @@ class _Valid:
         return f.LiftGateRequest(**said, action=f.Gate.DELAY)  # type: ignore[arg-type]
 
     @staticmethod
+    def Frontend_Redrive(w: World) -> Message:  # noqa: N802
+        said = {"lambda": LAMBDA, "who": "ada", "why": "it is dry", "labels": {"team": "none"}, "error": "x"}
+        spans = {"failed_from_at_us": 1, "failed_until_at_us": 2, "rate": 1.5, "dry_run": True, "page_token": "1/0/"}
+        return f.RedriveRequest(**said, **spans)  # type: ignore[arg-type]
+
+    @staticmethod
     def Frontend_ListGates(w: World) -> Message:  # noqa: N802
         return f.ListGatesRequest(**{"lambda": LAMBDA})
 

@@ -209,9 +209,10 @@ local function release(P, key, id, queue, to, now)
   end
 end
 
--- FATAL_FAILURE, CANCELLED -> NEW, due now or behind others of its ordering key: at their end, or where it stopped them.
-local function start_afresh(P, id, queue, status, key, now)
+-- FATAL_FAILURE, CANCELLED -> NEW, due at `at`, which is now unless it is given, or behind others of its ordering key: at their end, or where it stopped them.
+local function start_afresh(P, id, queue, status, key, now, at)
   local waits = false
+  at = at or now
   if key and redis.call('LINDEX', order_key(P, key), 0) == STOPPED .. id then
     redis.call('LPOP', order_key(P, key))
     redis.call('LPUSH', order_key(P, key), id)
@@ -220,10 +221,10 @@ local function start_afresh(P, id, queue, status, key, now)
     waits = redis.call('RPUSH', order_key(P, key), id) > 1
   end
   redis.call('ZREM', done_key(P, lambda_of(queue), status), id)
-  redis.call('HDEL', task_key(P, id), 'a', 'l', 'err', 'f', 'p', 'e', 'z', 'g', 'gd')
-  redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(now), 't1', fmt(now))
-  redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(now), id)
-  if not waits then visit_by(P, queue, now) end
+  redis.call('HDEL', task_key(P, id), 'a', 'l', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v')
+  redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
+  redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
+  if not waits then visit_by(P, queue, at) end
 end
 
 -- A tick of a job has ended: what waits for that may be due.
@@ -236,6 +237,13 @@ local function tick_ended(P, name, id, status, now)
 end
 
 local permit_freed  -- permits.lua
+local count_ends  -- gates.lua
+
+-- A task has failed for good: the version of its lambda's code is noted, where the code says one.
+local function note_version(P, id, name)
+  local version = settings_of(redis.call('HGET', lambda_key(P, name), 'door')).version
+  if version then redis.call('HSET', task_key(P, id), 'v', version) end
+end
 
 -- A task leaves its queue, or its executor, for good or for a while: what it held meanwhile (its field `h`, letters: p a permit) others
 -- may have.
@@ -259,6 +267,7 @@ local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'e', '', 'o', '', ...)
   if watched or flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
   if held then let_go(P, id, queue, held, now) end
+  if to == 'FATAL_FAILURE' then note_version(P, id, name) end
   if ordering then release(P, ordering, id, queue, to, now) end
   if watched then
     if string.sub(watched, 1, 1) == TICK_OF then tick_ended(P, string.sub(watched, 2), id, to, now) end
@@ -290,6 +299,7 @@ local function lose_task(P, id, now, why, shared)
   elseif not shared and losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then
     local err = 'lost with its executor ' .. losses .. ' times; last: ' .. why
     rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10], task[11], false, task[13], 'l', losses, 'R', runs, 'err', err)
+    count_ends(P, lambda_of(queue), 1, 1, now)
   else
     redis.call('HDEL', task_key(P, id), 'e', 'o')
     move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)
@@ -334,6 +344,8 @@ local function put_settings(P, name, limit, timeout, door, version, now)
   if door ~= '' then redis.call('HSET', key, 'door', door) elseif known[3] then redis.call('HDEL', key, 'door') end
   if known[1] and (known[1] ~= limit or known[2] ~= timeout or (known[3] or '') ~= door) then visit_lambda(P, name, now) end
   if (known[3] or '') ~= door then settings_changed(P, name, now) end
+  local watched, watched_before = settings_of(door).fatal ~= nil, settings_of(known[3]).fatal ~= nil
+  if watched ~= watched_before then redis.call('HINCRBY', P, 'watched', watched and 1 or -1) end
 end
 
 local NOT_OF_THE_DOOR = {limit = true, timeout = true, owner = true, runbook = true}
@@ -363,5 +375,6 @@ local function set_paused(P, name, paused, version, now)
   redis.call('HSET', lambda_key(P, name), 'paused', paused, 'pv', version)
   visit_lambda(P, name, now)
   if paused == '1' then return end
+  redis.call('DEL', P .. ':e:' .. name)  -- what has failed before it was resumed no longer counts
   for priority = 0, MAX_PRIORITY do redis.call('SPUBLISH', P .. ':bell:ready', name .. ':' .. priority) end
 end

@@ -6,7 +6,8 @@
 -- RETURNS  now, µs until the next visit is due (-1 = none; of jobs only if some are wanted), enqueued, enqueued again, lost,
 --          {queues that got entries}, {number, target, body, ... of the outbox records to deliver},
 --          {name, generation, tick, ticks before it, task that runs ("" = none), when that ended, spec, ... of the jobs that are due},
---          tasks that gates have kept, dropped or let pass
+--          tasks that gates have kept, dropped or let pass,
+--          {lambdas of which so many runs failed for good that their automatic gate may have to close}
 --
 -- One pass visits the queues that the due index names, earliest first. Each visit scores its queue anew, so that the order
 -- rotates: more to push = now; full = a long wait that `pop` cuts short; paused = the first of its leases; else its first instant.
@@ -174,12 +175,14 @@ local function due_jobs(P, now, most, answer)
 end
 
 -- Lambdas whose gates have ended or were lifted, or that are to let something pass. Half of a pass at most: the other is for what is due.
-local function due_gates(P, now, most)
+local function due_gates(P, now, most, ask)
   local first, dealt = redis.call('ZRANGE', P .. ':gates', 0, 0, 'WITHSCORES'), 0
   if not first[2] then return 0, nil end
   if tonumber(first[2]) <= now then
     for _, name in ipairs(redis.call('ZRANGE', P .. ':gates', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
-      dealt = dealt + look_at_gates(P, name, now, most - dealt)
+      local count, failing_here = look_at_gates(P, name, now, most - dealt)
+      dealt = dealt + count
+      if failing_here then ask[#ask + 1] = name end
       if dealt >= most then break end
     end
     first = redis.call('ZRANGE', P .. ':gates', 0, 0, 'WITHSCORES')
@@ -198,7 +201,8 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     budget = math.min(budget, BUDGET_BESIDE)
     each = math.max(math.floor(budget / math.max(#due, 1)), VISIT_BESIDE)
   end
-  local gated, gates_in = due_gates(P, now, math.floor(budget / 2))
+  local ask = {}
+  local gated, gates_in = due_gates(P, now, math.floor(budget / 2), ask)
   budget = budget - gated
   for _, queue in ipairs(due) do
     if queue == OUTBOX then
@@ -232,5 +236,5 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     local rest_of = first[2] and math.max(tonumber(first[2]) - now, 0)
     if rest_of and (wait < 0 or rest_of < wait) then wait = rest_of end
   end
-  return {fmt(now), fmt(wait), enqueued, again, lost, queues, owed, jobs, gated}
+  return {fmt(now), fmt(wait), enqueued, again, lost, queues, owed, jobs, gated, ask}
 end)

@@ -8,7 +8,7 @@ local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped'}
 
 register('finish', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
-  local answer = {}
+  local answer, ends = {}, {}
   gathering(function(sets)
     for i = 2, #args, 10 do
       local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
@@ -37,9 +37,16 @@ register('finish', {'allow-oom'}, function(keys, args)
           let_go(P, id, queue, task[11], now)
           visit_by(P, queue, retry_at)
         end
+        local count = ends[queue] or {0, 0}
+        count[1] = count[1] + 1
+        if outcome ~= 1 and not flagged and (outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+'))) then
+          count[2] = count[2] + 1
+        end
+        ends[queue] = count
         answer[#answer + 1] = 1
       end
     end
   end)
+  for queue, count in pairs(ends) do count_ends(P, lambda_of(queue), count[1], count[2], now) end
   return answer
 end)

@@ -144,6 +144,44 @@ local function look_at_gates_by(P, name, at)
   if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', '') end
 end
 
+-- How many runs of a lambda have ended here within about a minute, and how many of those failed for good; nil where nobody asks.
+local ends_key = remembered(function(P, name) return P .. ':e:' .. name end)
+local function ends_within(P, name, now)
+  local settings = settings_of(redis.call('HGET', lambda_key(P, name), 'door'))
+  if not settings.fatal then return nil end
+  local newest, ended, fatal = math.floor(now / ENDS_STEP), 0, 0
+  local counts = redis.call('HGETALL', ends_key(P, name))
+  for i = 1, #counts, 2 do
+    local step, kind = string.match(counts[i], '^(%d+)(f?)$')
+    step = tonumber(step)
+    if step <= newest - ENDS_STEPS or step > newest then
+      redis.call('HDEL', ends_key(P, name), counts[i])
+    elseif kind == 'f' then
+      fatal = fatal + tonumber(counts[i + 1])
+    else
+      ended = ended + tonumber(counts[i + 1])
+    end
+  end
+  return ended, fatal, tonumber(settings.fatal)
+end
+
+-- Whether so many failed here that the lambda's automatic gate may have to close: where it has to over all partitions together, it
+-- has to by what is known in at least one.
+local function failing(P, name, now)
+  local ended, fatal, share = ends_within(P, name, now)
+  return ended and fatal > 0 and fatal >= share * ended and redis.call('HGET', lambda_key(P, name), 'paused') ~= '1'
+end
+
+count_ends = function(P, name, ended, fatal, now)
+  if tonumber(redis.call('HGET', P, 'watched') or 0) <= 0 then return end
+  if not settings_of(redis.call('HGET', lambda_key(P, name), 'door')).fatal then return end
+  local step = fmt(math.floor(now / ENDS_STEP))
+  redis.call('HINCRBY', ends_key(P, name), step, ended)
+  if fatal == 0 then return end
+  redis.call('HINCRBY', ends_key(P, name), step .. 'f', fatal)
+  if failing(P, name, now) then look_at_gates_by(P, name, now) end
+end
+
 -- Keeps a task of a batch back: NEW, RETRIABLE_FAILURE -> the same, parked; ENQUEUED -> NEW, parked; or all of them -> CANCELLED.
 -- `task`: the gates' fields of it. `kept` counts, for tell_kept.
 local function keep(P, sets, kept, id, queue, from, gate, newest, now, task)
@@ -282,7 +320,7 @@ local function let_through(P, name, number, ids, now)
 end
 
 -- Looks at a lambda's gates: strikes off those that have ended, and lets pass what none keeps any more, `most` tasks at once.
--- Returns how many it dealt with.
+-- Returns how many it dealt with, and whether so many runs failed that all partitions together must be asked.
 local function look_at_gates(P, name, now, most)
   local text, kept, next_at = redis.call('HGET', lambda_key(P, name), 'gates') or '', {}, nil
   local standing = {}
@@ -317,10 +355,12 @@ local function look_at_gates(P, name, now, most)
     end
   end
   if dealt >= most then next_at = now end
+  local ask = tonumber(redis.call('HGET', P, 'watched') or 0) > 0 and failing(P, name, now)
+  if ask then next_at = math.min(next_at or math.huge, now + JUDGE_AGAIN) end
   if next_at then
     redis.call('ZADD', P .. ':gates', fmt(math.max(next_at, now)), name)
   else
     redis.call('ZREM', P .. ':gates', name)
   end
-  return dealt
+  return dealt, ask
 end

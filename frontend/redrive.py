@@ -1,0 +1,149 @@
+"""Redrive: dead letters of a lambda that match a filter start afresh, so many a second.
+
+A page of the dead-letter set at a time: who asks goes on with the token, which carries when the next one is due. So nothing has to
+remember a redrive that is under way; one that is broken off is begun anew, and finds what is left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from atf.errors import InvalidArgument
+from atf.log import get_logger
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.store.store import Store
+from atf.store.types import AuditEntry, TaskRecord
+from atf.task import US, Status, check_lambda
+
+from .gates import check_who
+from .lambdas import Known, Lambdas
+from .validate import check_labels, shown
+
+MAX_ERROR_CHARS: Final = 500
+MIN_RATE: Final = 0.001
+MAX_RATE: Final = 100_000
+_ERRORS: Final = 20
+_ERROR_SHOWN_CHARS: Final = 200
+_IDS: Final = 5
+_READ_AT_ONCE: Final = 64
+"""Records of a page, whose specs and errors are read."""
+_TOKEN: Final = re.compile(r"([0-9]{1,16})/([0-9]{1,12})/(.{0,200})", re.DOTALL)
+
+_log = get_logger()
+
+
+class _At(NamedTuple):
+    """How far a redrive has come."""
+
+    begun_us: int  # by the store's TIME
+    redriven: int
+    page: str  # of the dead-letter set
+
+
+class Redrive:
+    """The call Redrive."""
+
+    def __init__(self, store: Store, lambdas: Lambdas) -> None:
+        self._store = store
+        self._lambdas = lambdas
+
+    async def page(self, request: f.RedriveRequest) -> f.RedriveReply:
+        """Redrives, or only counts, what matches in a page of the dead-letter set."""
+        name = check_lambda(shown(getattr(request, "lambda")))
+        await self._lambdas.load([name])
+        known = self._lambdas.get(name)
+        _check(request, known)
+        at = _parse(request.page_token) or _At(await self._store.time_us(), 0, "")
+        first = not request.page_token
+        records, token = await self._store.list_tasks(name, Status.FATAL_FAILURE, _READ_AT_ONCE, at.page)
+        matching = [each for each in records if _matches(each, request, known)]
+        if first and not request.dry_run:
+            await self._note(request, "begun: " + _filter(request))
+        due = {each.id: _due_us(at, number, request.rate) for number, each in enumerate(matching)}
+        done = [] if request.dry_run else await self._store.redrive(list(due.items()))
+        redriven = at.redriven + (len(matching) if request.dry_run else sum(done))
+        if not token and not request.dry_run:
+            await self._note(request, f"ended: {redriven} task{'' if redriven == 1 else 's'}")
+        _log.info("redrive", name=name, matched=len(matching), redriven=sum(done))
+        return f.RedriveReply(
+            matched=len(matching),
+            redriven=sum(done),
+            looked_at=len(records),
+            errors=dict(Counter(_last_line(each.error) for each in matching).most_common(_ERRORS)),
+            ids=[each.id for each in matching[:_IDS]],
+            next_page_token=f"{at.begun_us}/{redriven}/{token}" if token else "",
+            last_due_at_us=max(due.values(), default=0),
+        )
+
+    async def _note(self, request: f.RedriveRequest, detail: str) -> None:
+        name, labels = getattr(request, "lambda"), dict(request.labels)
+        await self._store.note(AuditEntry(0, 0, "redrive", name, labels, request.who, request.why, detail))
+
+
+def _check(request: f.RedriveRequest, known: Known) -> None:
+    check_labels(request.labels)
+    check_who(request.who, request.why)
+    if len(request.error) > MAX_ERROR_CHARS:
+        raise InvalidArgument(f"error: {len(request.error)} characters, at most {MAX_ERROR_CHARS}")
+    if request.rate != 0 and not MIN_RATE <= request.rate <= MAX_RATE:  # NaN is not, either
+        raise InvalidArgument(f"rate {request.rate}: tasks a second, from {MIN_RATE} to {MAX_RATE}; 0 is all at once")
+    since, until = request.failed_from_at_us, request.failed_until_at_us
+    if since < 0 or until < 0 or (until and until <= since):
+        raise InvalidArgument(
+            f"failed_from_at_us {since}, failed_until_at_us {until}: the first lies before the second"
+        )
+    if request.newer_version and not known.spec.version:
+        raise InvalidArgument(
+            f"newer_version: the code of {known.record.name} says no version; declare one: @app.task(version=2)"
+        )
+
+
+def _parse(token: str) -> _At | None:
+    if not token:
+        return None
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
+    return _At(int(match[1]), int(match[2]), match[3])
+
+
+def _matches(record: TaskRecord, request: f.RedriveRequest, known: Known) -> bool:
+    failed_us = record.moved_at_us.get(Status.FATAL_FAILURE, 0)
+    if failed_us < request.failed_from_at_us or (
+        request.failed_until_at_us and failed_us >= request.failed_until_at_us
+    ):
+        return False
+    if request.error not in record.error:
+        return False
+    if request.newer_version and record.failed_version >= known.spec.version:
+        return False
+    return not request.labels or _has_labels(record, request)
+
+
+def _has_labels(record: TaskRecord, request: f.RedriveRequest) -> bool:
+    try:
+        labels = t.TaskSpec.FromString(record.spec).labels
+    except DecodeError:  # somebody has damaged it
+        return False
+    return all(labels.get(name) == value for name, value in request.labels.items())
+
+
+def _due_us(at: _At, number: int, rate: float) -> int:
+    return at.begun_us + round((at.redriven + number) * US / rate) if rate else at.begun_us
+
+
+def _last_line(error: str) -> str:
+    return error.strip().rpartition("\n")[2][:_ERROR_SHOWN_CHARS]
+
+
+def _filter(request: f.RedriveRequest) -> str:
+    parts = [f"error has {request.error!r}"] if request.error else []
+    parts += ["only where the version is newer"] if request.newer_version else []
+    parts += ["only those that failed within a span"] if request.failed_from_at_us or request.failed_until_at_us else []
+    parts += [f"{request.rate:g} a second"] if request.rate else []
+    return ", ".join(parts) or "all dead letters"

@@ -1,0 +1,105 @@
+"""Redrive: which dead letters a filter takes, when they are due, what is refused, what is written down."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from atf.errors import InvalidArgument
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.store.types import Outcome
+from atf.task import US
+
+from .conftest import START_US, Bench
+
+NAME = "photos/thumbnail"
+
+
+def redrive(**fields: Any) -> f.RedriveRequest:
+    return f.RedriveRequest(**{"lambda": NAME, "who": "ada", **fields})
+
+
+async def dead(bench: Bench, *names: str, error: str = "it rained", **spec: Any) -> list[str]:
+    ids = [await bench.schedule(name, **spec) for name in names]
+    for each in ids:
+        await bench.finish(each, Outcome.FAILED_FATAL, error=error)
+    return ids
+
+
+async def test_a_dry_run_starts_nothing_and_says_what_would_be_started(bench: Bench) -> None:
+    ids = await dead(bench, "a", "b")
+    reply = await bench.frontend.redrive(redrive(dry_run=True))
+    assert (reply.matched, reply.redriven, reply.looked_at, dict(reply.errors)) == (2, 0, 2, {"it rained": 2})
+    assert sorted(reply.ids) == sorted(ids)
+    assert await bench.counts() == {"FATAL_FAILURE": 2}
+    assert not (await bench.frontend.list_audit(f.ListAuditRequest())).entries
+
+
+async def test_so_many_a_second_become_due_over_all_pages(bench: Bench) -> None:
+    await dead(bench, *(f"t{number}" for number in range(70)))
+    request, due = redrive(rate=10), []
+    while True:
+        reply = await bench.frontend.redrive(request)
+        due.append(reply.last_due_at_us)
+        request.page_token = reply.next_page_token
+        if not request.page_token:
+            break
+    assert max(due) == START_US + round(6.9 * US)
+    assert await bench.counts() == {"NEW": 70}
+    listed = await bench.frontend.list_tasks(f.ListTasksRequest(**{"lambda": NAME}, status=t.NEW, page_size=256))
+    assert sorted(each.next_at_us for each in listed.tasks) == [START_US + number * US // 10 for number in range(70)]
+    entries = (await bench.frontend.list_audit(f.ListAuditRequest())).entries
+    assert [(each.what, each.detail) for each in entries] == [
+        ("redrive", "ended: 70 tasks"),
+        ("redrive", "begun: 10 a second"),
+    ]
+
+
+async def test_the_filter(bench: Bench) -> None:
+    (web,) = await dead(bench, "web", labels={"team": "web", "x": "1"})
+    (app,) = await dead(bench, "app", labels={"team": "app"}, error="Traceback\nTimeoutError: late")
+    bench.clock.advance(10)
+    (late,) = await dead(bench, "late")
+
+    async def found(**fields: Any) -> set[str]:
+        return set((await bench.frontend.redrive(redrive(dry_run=True, **fields))).ids)
+
+    assert await found() == {web, app, late}
+    assert await found(labels={"team": "web"}) == {web}
+    assert await found(labels={"team": "web", "x": "2"}) == set()
+    assert await found(error="TimeoutError") == {app}
+    assert await found(failed_from_at_us=START_US + 5 * US) == {late}
+    assert await found(failed_until_at_us=START_US + 5 * US) == {web, app}
+
+
+async def test_only_what_an_older_version_failed_at(bench: Bench) -> None:
+    with pytest.raises(InvalidArgument, match="says no version"):
+        await bench.frontend.redrive(redrive(newer_version=True))
+    await bench.register(version=1)
+    (old,) = await dead(bench, "old")
+    await bench.register(version=2)
+    await dead(bench, "new")
+    reply = await bench.frontend.redrive(redrive(newer_version=True))
+    assert (reply.matched, reply.redriven, list(reply.ids)) == (1, 1, [old])
+    assert await bench.counts() == {"NEW": 1, "FATAL_FAILURE": 1}
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"who": ""}, "who: say who"),
+        ({"rate": -1.0}, "rate -1.0"),
+        ({"rate": math.nan}, "rate nan"),
+        ({"rate": math.inf}, "rate inf"),
+        ({"error": "x" * 501}, "error: 501 characters"),
+        ({"failed_from_at_us": 9, "failed_until_at_us": 9}, "the first lies before"),
+        ({"failed_from_at_us": -1}, "the first lies before"),
+        ({"page_token": "x"}, "page_token"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(bench: Bench, fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidArgument, match=says):
+        await bench.frontend.redrive(redrive(**fields))
