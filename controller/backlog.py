@@ -97,9 +97,12 @@ class Backlog:
             self._waiting[ask.partition].pop(queue, None)
             self._waiting[ask.partition][queue] = now
 
-    def failed(self, ask: Ask, until: float) -> None:
-        """The pop failed: the partition is left alone until that instant."""
-        self._shut_until[ask.partition] = until
+    def shut(self, partition: int, until: float) -> None:
+        """A partition is left alone until that instant: a pop of it failed, whoever made it."""
+        self._shut_until[partition] = until
+
+    def failed(self, ask: Ask) -> None:
+        """The pop failed; nobody knows what it took."""
         for queue in ask.since:
             self._restore(ask, queue)
 

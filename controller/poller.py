@@ -79,6 +79,7 @@ class Poller:
         self._turn = 0
         self._busy: dict[str, float] = {}
         self._pauses = [Pauses(runtime.random, first=0.1, most=5.0) for _ in range(store.partitions)]
+        self._shut_until: dict[int, float] = {}
         self._trouble = Trouble(_log, "store")
 
     # --- for calls ---------------------------------------------------------------------------------------------------
@@ -197,7 +198,10 @@ class Poller:
             found = await self._store.pop(ask.partition, ask.groups, ask.want, self._settings.pool)
         except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
             self._trouble.failed(ask.partition, error)
-            backlog.failed(ask, self._runtime.monotonic() + self._pauses[ask.partition].next())
+            backlog.failed(ask)
+            until = self._shut_until[ask.partition] = self._runtime.monotonic() + self._pauses[ask.partition].next()
+            for each in self._backlogs.values():
+                each.shut(ask.partition, until)
             return []
         self._trouble.ended(ask.partition)
         self._pauses[ask.partition].reset()
@@ -219,6 +223,8 @@ class Poller:
                 ageing=self._settings.ageing,
                 poll_interval=self._store.settings.poll_interval,
             )
+            for partition, until in self._shut_until.items():
+                backlog.shut(partition, until)
         return backlog
 
     async def _rest(self) -> None:

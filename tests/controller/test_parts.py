@@ -122,7 +122,8 @@ def test_a_scan_of_many_lambdas_is_made_in_slices() -> None:
 def test_a_partition_that_failed_is_left_alone_and_forgets_nothing() -> None:
     built = backlog(partitions=2)
     built.rang(0, f"{MAIL}:1", 1.0)
-    built.failed(taken(built, 10, 1.0), until=3.0)
+    built.failed(taken(built, 10, 1.0))
+    built.shut(0, until=3.0)
     assert built.choose(10, 2.9) is None
     assert taken(built, 10, 3.0).groups == [[f"{MAIL}:1"]]
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from atf.controller.claims import Claims, Grant
+from atf.cores import Pool
 from atf.errors import Unavailable
 from atf.executor.begin import LastLook
 from atf.executor.guard import Guard
@@ -138,6 +139,10 @@ def _lost_goes_on() -> list[Any]:
     return [patch.object(Executor, "_lose", lambda _self, _task: None), *_idle_guard()]
 
 
+def _core_claimed_twice() -> list[Any]:
+    return [patch.object(Pool, "has_claim", lambda _self, _lambda_name: False)]
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     "no_fence": Mutant(
         "an old token is as good as a new one",
@@ -232,6 +237,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "home gives out what it has given to others",
         (("local free, short = limit - out, out > limit", "local free, short = limit, out > limit"),),
     ),
+    "cores_overwritten": Mutant(
+        "a pool's cores are written by who has read an older record",
+        (("  if before ~= args[3] then return '0' end\n", ""),),
+    ),
+    "core_claimed_twice": Mutant("a lambda has any number of core claims", patches=_core_claimed_twice),
     "delay_ignored": Mutant("a delay is taken for none", (("or now + tonumber(args[i + 5])", "or now"),)),
     "no_backoff": Mutant("a failed attempt is repeated at once", (("now + tonumber(args[i + 7])", "now"),)),
     "loss_not_looked_at": Mutant(

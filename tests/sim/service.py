@@ -14,6 +14,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import US
 from atf.verify.history import Accepted, Called
 
+from . import cores
 from .lambdas import app, hopeless, poison, step, stubborn
 from .loop import Process
 from .net import LATEST_S
@@ -50,6 +51,8 @@ class Service:
         request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in app.lambdas.values()])
         await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
         work = []
+        if cores.has_cores(world.seed):
+            work.append(frame.runtime.spawn(self._cores(client), name="cores"))
         for number in range(TASKS):
             await asyncio.sleep(chance.expovariate(TASKS / SPREAD_S))
             work.append(frame.runtime.spawn(self._life(client, number), name=f"task {number}"))
@@ -109,6 +112,22 @@ class Service:
         seconds = chance.choice((0.02, 0.5, 3.0, 10.0, 25.0, 25.0))
         fails = chance.choice((0, 0, 0, 1, 2) if seconds < 5 else (0, 0, 0, 0, 1))
         return step.options(**options).prepare(seconds, fails)
+
+    async def _cores(self, client: AsyncClient) -> None:
+        """The pool is cut into cores, and later into fewer."""
+        for settings in (cores.FIRST, cores.THEN):
+            call: dict[str, Any] = {
+                "cores": settings.cores,
+                "reserve": settings.reserved,
+                "lookahead": settings.lookahead,
+                "max_retries": settings.max_retries,
+                "hand_over": settings.hand_over_us / US,
+                "multiplexed_timeout": settings.multiplexed_timeout_us / US,
+                "rotation": settings.rotation_us / US,
+            }
+            while not await self._try("set_capacity", "", client.set_capacity(cores.POOL, **call)):
+                await asyncio.sleep(1)
+            await asyncio.sleep(SPREAD_S / 2)
 
     async def _pause(self, client: AsyncClient) -> None:
         name = f"{app.namespace}/step"

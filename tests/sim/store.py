@@ -23,6 +23,7 @@ from atf.task import FINISHED, MOVES, Status
 from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Forgot, Recorded, Rescheduled
 
+from . import cores
 from .chronicle import Chronicle
 from .loop import PROCESS, Process, SimLoop
 from .net import Net
@@ -104,14 +105,22 @@ class StoreServer:
         self.highest_us = max(self.highest_us, self.now_us())
         identity = (self.run_id, "1" if self.durable else "0") if server else ()
         standing = self._standing() if verb == "enqueue" else {}
+        cores_before = self._cores() if verb == "set_cores" else {}
         try:
             reply = self._process("FCALL", f"{self._name}_{verb}", 1, record, now, *identity, *args[1:])
         except Exception as error:
             raise translate(error, "the store") from error
         self._watch(verb, int(now), args, reply)
         self._judge_queues(standing)
+        if verb == "set_cores":
+            self._chronicle.odd += cores.judge(cores_before, args, reply)
         self._ring()
         return reply
+
+    def _cores(self) -> dict[bytes, bytes]:
+        """The record of the pool's cores."""
+        item = self._data.get(cores.KEY)
+        return dict(item.value) if item is not None else {}
 
     def command(self, *command: Any) -> Any:
         """Executes a plain command, now."""

@@ -4,10 +4,11 @@
 --          membership that they were dealt to ("" = as it was, -1 = they have to be dealt anew)
 -- RETURNS  its version now; 0 = another has written it
 register('set_cores', {'allow-oom'}, function(keys, args)
-  local P, pool = keys[1], args[2]
+  local P, now, pool = keys[1], instant(args[1]), args[2]
   local key = P .. ':c:' .. pool
-  if (redis.call('HGET', key, 'v') or '0') ~= args[3] then return '0' end
-  local version = fmt(redis.call('HINCRBY', P, 'cores_version', 1))
+  local before = redis.call('HGET', key, 'v') or '0'
+  if before ~= args[3] then return '0' end
+  local version = fmt(math.max(tonumber(before) + 1, now))  -- so that a store that has forgotten some gives none of them again
   if args[4] == '' then
     redis.call('DEL', key, key .. ':members')
     redis.call('SREM', P .. ':pools', pool)
