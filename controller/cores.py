@@ -373,7 +373,7 @@ class Cores:
         found = dict.fromkeys(names, Waiting.NOTHING)
         parts = [list(names)[start : start + MAX_BATCH] for start in range(0, len(names), MAX_BATCH)]
         for part in parts:
-            asked = (self._store.waiting(partition, part) for partition in range(self._store.partitions))
+            asked = (self._store.waiting(partition, self._name, part) for partition in range(self._store.partitions))
             answers = await asyncio.gather(*asked, return_exceptions=True)
             for partition, answer in enumerate(answers):
                 if isinstance(answer, BaseException) and not isinstance(answer, AtfError):

@@ -20,6 +20,7 @@ from atf.store.store import Store
 from atf.task import check_lambda, check_name
 
 from .lambdas import Lambdas
+from .settings import in_force
 from .validate import shown
 
 SEED_BYTES: Final = 16
@@ -84,10 +85,18 @@ class Capacity:
         names = sorted(request.reserve)
         for name in names:
             check_lambda(shown(name))
-        await self._lambdas.load([name for name in names if request.reserve[name] != 0])
-        for name in names:
-            if request.reserve[name] != 0:  # what is not known any more can still be taken off
-                self._lambdas.get(name)
+        wanted = [
+            name for name in names if request.reserve[name] != 0
+        ]  # what is not known any more can still be taken off
+        await self._lambdas.load(wanted)
+        for name in wanted:
+            known = self._lambdas.get(name)
+            pool = in_force(known.spec, known.record.overrides).pool
+            if pool != request.pool:
+                raise InvalidArgument(
+                    f"the lambda {name} runs in the pool {pool!r}, not in {request.pool!r}: reserve its cores there, or set its"
+                    " pool first"
+                )
 
 
 def _pool_name(name: str) -> str:

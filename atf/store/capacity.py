@@ -123,6 +123,6 @@ class Capacity(Caller):
         """The names of the pools that have cores."""
         return sorted(name.decode() for name in await self._call("pools", _HOME, []))
 
-    async def waiting(self, partition: int, lambdas: Sequence[str]) -> list[int]:
-        """What a partition has for executors, of each of at most 256 lambdas: see Waiting."""
-        return list(await self._call("waiting", partition, list(lambdas)))
+    async def waiting(self, partition: int, pool: str, lambdas: Sequence[str]) -> list[int]:
+        """What a partition has for executors of a pool, of each of at most 256 lambdas: see Waiting."""
+        return list(await self._call("waiting", partition, [pool, *lambdas]))

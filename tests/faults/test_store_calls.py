@@ -75,7 +75,7 @@ async def _cores(world: World) -> None:
     assert await world.client.pools_with_cores() == [""]
     await world.succeed(await world.schedule(3))
     store = await world.open_store()
-    await world.sure(lambda: store.waiting(0, ["f/step"]))
+    await world.sure(lambda: store.waiting(0, "", ["f/step"]))
     await world.client.set_capacity(cores=0)
 
 

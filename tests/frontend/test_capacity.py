@@ -35,7 +35,7 @@ async def join(bench: Bench, *names: str) -> None:
 
 
 async def test_what_is_not_given_stays_as_it_is(bench: Bench) -> None:
-    await bench.register()
+    await bench.register(pool="gpu")
     await set_(bench, cores=4, reserve={LAMBDA: 2}, rotation_us=3 * US)
     found = await set_(bench, lookahead=5)
     assert len(found.cores) == 4
@@ -92,6 +92,7 @@ async def test_when_groups_rotate_is_known(bench: Bench) -> None:
         ({"cores": 2, "reserve": {"nonsense": 1}}, InvalidArgument, "write namespace/name"),
         ({"cores": 2, "reserve": {LAMBDA: -1}}, InvalidArgument, "use 1 or more, or 0 for none"),
         ({"cores": 2, "reserve": {LAMBDA: 2}}, InvalidArgument, "leave at least one to take turns on"),
+        ({"cores": 2, "pool": "cpu", "reserve": {LAMBDA: 1}}, InvalidArgument, "runs in the pool 'gpu', not in 'cpu'"),
         ({"cores": 2, "pool": "no pool"}, InvalidArgument, "pool 'no pool'"),
         ({"cores": 2, "rotation_us": 0}, InvalidArgument, "rotation_us 0"),
     ],
@@ -99,7 +100,7 @@ async def test_when_groups_rotate_is_known(bench: Bench) -> None:
 async def test_bad_input_is_refused_and_changes_nothing(
     bench: Bench, fields: dict[str, Any], error: type[AtfError], says: str
 ) -> None:
-    await bench.register()
+    await bench.register(pool="gpu")
     with pytest.raises(error, match=says):
         await set_(bench, **{"pool": "gpu", **fields})
     assert await bench.store.pools() == []

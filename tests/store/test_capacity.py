@@ -78,19 +78,20 @@ async def test_more_members_than_one_call_takes(world: World) -> None:
 
 @pytest.mark.parametrize("paused", [False, True])
 async def test_what_waits_of_a_lambda(world: World, paused: bool) -> None:
-    assert await world.store.waiting(0, [LAMBDA, "no/such"]) == [Waiting.UNKNOWN, Waiting.UNKNOWN]
+    assert await world.store.waiting(0, "", [LAMBDA, "no/such"]) == [Waiting.UNKNOWN, Waiting.UNKNOWN]
     await world.store.register([LambdaRecord(LAMBDA, b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
-    assert await world.store.waiting(0, [LAMBDA]) == [Waiting.NOTHING]
+    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.NOTHING]
     await world.schedule("a")
-    assert await world.store.waiting(0, [LAMBDA]) == [Waiting.NOTHING]  # not due for executors yet
+    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.NOTHING]  # not due for executors yet
     await world.passes()
     await world.store.set_paused(LAMBDA, paused=paused)
-    assert await world.store.waiting(0, [LAMBDA]) == [Waiting.TAKEN if paused else Waiting.QUEUED]
+    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.TAKEN if paused else Waiting.QUEUED]
+    assert await world.store.waiting(0, "gpu", [LAMBDA]) == [Waiting.TAKEN]  # that pool does not run it
     await world.store.set_paused(LAMBDA, paused=False)
     await world.pop()
-    assert await world.store.waiting(0, [LAMBDA]) == [Waiting.TAKEN]
+    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.TAKEN]
     (claim,) = held(await world.claim("0-a"))
     await world.beat(claim)
-    assert await world.store.waiting(0, [LAMBDA]) == [Waiting.TAKEN]
+    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.TAKEN]
     await world.finish(Outcome.SUCCEEDED, claim)
-    assert await world.store.waiting(0, [LAMBDA]) == [Waiting.NOTHING]
+    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.NOTHING]

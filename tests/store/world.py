@@ -363,7 +363,7 @@ class World:
             await self.store.set_cores(pool, version, b"dealt", ([found.to_deal or []], found.membership))
         version = (await self.store.cores("")).version  # type: ignore[union-attr]
         await self.store.set_cores("", version, b"")
-        await self.store.waiting(0, [LAMBDA])
+        await self.store.waiting(0, "", [LAMBDA])
         await self.store.pools()
         await self.store.serve("gpu", 60)
 

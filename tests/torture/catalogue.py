@@ -173,11 +173,11 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     },
     "Frontend.ListLambdas": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
     "Frontend.SetCapacity": {
-        ("pool",): Rule(_must(rf"|{_NAME}"), "pool"),
+        ("pool",): Rule(lambda text: OK if not text else INVALID, "pool"),
         ("reserve", "key"): _LAMBDA,
     },
     "Frontend.ListCapacity": {},
-    "Frontend.GetCapacity": {("pool",): Rule(_must(rf"|{_NAME}", NOT_FOUND), "pool")},
+    "Frontend.GetCapacity": {("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool")},
     "Frontend.SetLambda": {
         ("lambda",): _LAMBDA,
         ("set", "key"): Rule(lambda _: INVALID, "setting"),

@@ -77,7 +77,7 @@ def _page(**fields: Any) -> Message:
 
 
 def _cores(**fields: Any) -> Message:
-    return f.SetCapacityRequest(**{"pool": "cpu", **fields})
+    return f.SetCapacityRequest(**fields)
 
 
 def _time(name: str) -> Bound:

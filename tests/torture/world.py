@@ -119,7 +119,7 @@ class World:
         await self.answer("Frontend.ScheduleJob", f.ScheduleJobRequest(job=full_job(JOB)))
         await self.answer("Dapr.ScheduleJob", d.ScheduleJobRequest(job=dapr_job("nightly")))
         await self.answer("Scheduler.ScheduleJob", reminder("nightly"))
-        await self.answer("Frontend.SetCapacity", f.SetCapacityRequest(pool="cpu", cores=2))
+        await self.answer("Frontend.SetCapacity", f.SetCapacityRequest(cores=2))
         running = (await self.answer("Frontend.Schedule", schedule("running"))).id
         for partition in range(self.store.partitions):
             await self.store.enqueue(partition, 0)
@@ -309,7 +309,7 @@ class _Valid:
     @staticmethod
     def Frontend_SetCapacity(w: World) -> Message:  # noqa: N802
         return f.SetCapacityRequest(
-            pool="gpu",
+            pool="",
             cores=4,
             reserve={LAMBDA: 1},
             lookahead=2,
@@ -322,7 +322,7 @@ class _Valid:
 
     @staticmethod
     def Frontend_GetCapacity(w: World) -> Message:  # noqa: N802
-        return f.GetCapacityRequest(pool="cpu")
+        return f.GetCapacityRequest(pool="")
 
     @staticmethod
     def Frontend_ListCapacity(w: World) -> Message:  # noqa: N802

@@ -323,6 +323,12 @@ end
 
 -- settings of lambdas -------------------------------------------------------------------------------------------------------
 
+-- Whether tasks of a lambda may be given to a pool now.
+local function given(P, name, pool)
+  local config = redis.call('HMGET', lambda_key(P, name), 'paused', 'door')
+  return config[1] ~= '1' and (config[2] and settings_of(config[2]).pool or '') == pool
+end
+
 -- Has all queues of a lambda looked at that hold live tasks.
 local function visit_lambda(P, name, now)
   for priority = 0, MAX_PRIORITY do

@@ -18,12 +18,6 @@ local function all_empty(P, group)  -- mostly so: few calls instead of one per q
   return true
 end
 
--- Whether tasks of a lambda may be given to a pool now.
-local function given(P, name, pool)
-  local config = redis.call('HMGET', lambda_key(P, name), 'paused', 'door')
-  return config[1] ~= '1' and (config[2] and settings_of(config[2]).pool or '') == pool
-end
-
 local function filled(P, group, pool)
   local found = {}
   if all_empty(P, group) then return found end

@@ -1,12 +1,12 @@
--- waiting: which lambdas have tasks for executors in this partition
+-- waiting: which lambdas have tasks for executors of a pool in this partition
 -- KEYS[1]  the partition's record
--- ARGV     now, then names of lambdas
+-- ARGV     now, the pool ("" = of no name), then names of lambdas
 -- RETURNS  per lambda: 0 it has none, 1 all that it has are with controllers or executors, 2 some wait in its queues, 3 no such lambda
 --
--- What a paused lambda has in its queues waits for nobody.
+-- What a paused lambda, or one that another pool runs, has in its queues waits for nobody.
 register('waiting', {'no-writes'}, function(keys, args)
   local P, answer = keys[1], {}
-  for i = 2, #args do
+  for i = 3, #args do
     local name, lists, taken = args[i], {}, {}
     for priority = 0, MAX_PRIORITY do
       local queue = name .. ':' .. priority
@@ -16,7 +16,7 @@ register('waiting', {'no-writes'}, function(keys, args)
     local found = 0
     if redis.call('EXISTS', lambda_key(P, name)) == 0 then
       found = 3
-    elseif redis.call('EXISTS', unpack(lists)) > 0 and redis.call('HGET', lambda_key(P, name), 'paused') ~= '1' then
+    elseif redis.call('EXISTS', unpack(lists)) > 0 and given(P, name, args[2]) then
       found = 2
     elseif redis.call('EXISTS', unpack(taken)) > 0 then
       found = 1
