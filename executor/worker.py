@@ -15,8 +15,10 @@ constructor and runs on one event loop; heartbeats are apart (heartbeat.py), the
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from atf.config import ExecutorSettings, Timing
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
@@ -38,6 +40,11 @@ from .report import Report
 from .table import SlotState, Table
 from .watch import WAITED_S, Watch
 
+MUCH: Final = 8
+"""Tasks of one lambda in one answer that make it one of those that come in great numbers."""
+MUCH_S: Final = 1.0
+"""Seconds for which it counts as such."""
+
 _log = get_logger(duty="executor")
 
 
@@ -46,20 +53,24 @@ def _nothing() -> None:
 
 
 class _Aside:
-    """What a lane asks for aside: lambdas of which nothing waits here, so that they don't wait for those of which much does."""
+    """What a lane asks for aside: lambdas that do not come in great numbers just now, so that they don't wait for those that do.
 
-    def __init__(self, names: Sequence[str], room: Callable[[], int], ledger: Ledger) -> None:
-        self._names, self._room, self._ledger = names, room, ledger
+    An ordinary call brings many of these, and until its answer has come there is no other one for the rest.
+    """
+
+    def __init__(self, names: Sequence[str], room: Callable[[], int], much: Callable[[], set[str]]) -> None:
+        self._names, self._room, self._much = names, room, much
 
     def room(self) -> int:
         """How many tasks to ask for now."""
-        room = self._room() if len(self._names) > 1 else 0
-        return room if room and self.lambdas() else 0
+        if len(self._names) < 2 or not 0 < len(self.lambdas()) < len(self._names):
+            return 0
+        return self._room()
 
     def lambdas(self) -> Sequence[str]:
         """Of these."""
-        waiting = {task.lambda_name for task in self._ledger.snapshot() if task.queued and not task.started}
-        return [name for name in self._names if name not in waiting]
+        much = self._much()
+        return [name for name in self._names if name not in much]
 
 
 class Executor:
@@ -108,12 +119,13 @@ class Executor:
         self._pace = Pace()
         self._stale: list[HeldTask] = []
         self._watch = Watch(self.ledger, self, stop_grace=settings.stop_grace, runtime=runtime)
+        self._came: dict[str, float] = {}
         self._fetches: list[Fetch] = []
         for lane, is_async in (("def", False), ("async", True)):
             names = sorted(name for name, each in lambdas.items() if each.is_async is is_async)
             if not names:
                 continue
-            aside = _Aside(names, partial(self._aside_room, is_async, names), self.ledger)
+            aside = _Aside(names, partial(self._aside_room, is_async, names), self._much)
             for name, room, asked in (
                 (lane, partial(self._room, is_async, names), lambda names=names: names),
                 (f"{lane}aside", aside.room, aside.lambdas),
@@ -219,16 +231,22 @@ class Executor:
         return max(0, min(slots, self._pace.room(lambdas, load, now)))
 
     def _aside_room(self, is_async: bool, lambdas: Sequence[str]) -> int:
-        """How many tasks to ask for of lambdas of which nothing waits here, while enough waits of the others.
+        """How many tasks to ask for of lambdas that do not come in great numbers.
 
         Only where all that runs is short: behind what takes long nothing is to wait.
         """
         now = self._runtime.monotonic()
         lanes = self._lanes.load(is_async)[0]
-        if self._room(is_async, lambdas) > 0 or self._gate.crowded or self._report.stuck(now):
-            return 0  # then the ordinary call brings them, or nothing is wanted
+        if self._gate.crowded or self._report.stuck(now):
+            return 0
         slots = self.ledger.room - sum(each.asked for each in self._fetches)
         return max(0, min(slots, lanes, self._pace.hold(lambdas, lanes, now)))
+
+    def _much(self) -> set[str]:
+        """Lambdas that come in great numbers."""
+        since = self._runtime.monotonic() - MUCH_S
+        self._came = {name: at for name, at in self._came.items() if at > since}
+        return set(self._came)
 
     def _admit(self, reply: c.NextWorkReply) -> bool:
         """Takes the claims of an answer. When this returns they are in the table, so the answer may be acknowledged. Says whether any was kept."""
@@ -251,6 +269,9 @@ class Executor:
             _log.warning("claims handed back on arrival", tasks=len(refused), too_old=too_old)
             self._give_back([task for task in refused if not self._same(task)])
         _log.info("next_work", tasks=len(taken))
+        for name, count in Counter(task.lambda_name for task in taken.values()).items():
+            if count >= MUCH:
+                self._came[name] = now
         self._gate.admit(taken.values())
         self._pump()
         for fetch in self._fetches:

@@ -6,6 +6,7 @@ import asyncio
 
 from atf.errors import InvalidArgument, Unavailable
 from atf.executor.table import SlotState
+from atf.executor.worker import MUCH
 from atf.rpc import controller_pb2 as c
 from atf.rpc import task_pb2 as t
 from tests.executor.world import World, claim, inline, ran
@@ -198,3 +199,22 @@ async def test_a_claim_that_can_not_be_read_takes_no_other_along(world: World) -
     await world.settle()
     assert world.outcomes() == {"0-a": t.FAILED_FATAL, "0-b": t.SUCCEEDED}
     assert not world.run.done()
+
+
+@virtual(inline)
+async def test_lambdas_that_do_not_come_in_great_numbers_are_asked_for_aside(world: World) -> None:
+    word = claim("0-a")
+    name = _lambda_name(word)
+    world.controller.give(*(claim(f"0-{n}") for n in range(MUCH - 1)))
+    await asyncio.sleep(1)
+    assert world.controller.aside_requests == []  # one call does for all
+    world.controller.give(*(claim(f"1-{n}") for n in range(MUCH)))
+    await asyncio.sleep(0.5)
+    (request,) = world.controller.aside_requests
+    everything = set(world.controller.requests[0].lambdas)
+    assert set(request.lambdas) == everything - {name}
+    assert (request.lane, 1 <= request.max_tasks <= MUCH) == ("defaside", True)
+
+
+def _lambda_name(of: t.Claim) -> str:
+    return str(getattr(t.TaskSpec.FromString(of.spec), "lambda"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -112,9 +112,11 @@ class FakeController:
         self.requests: list[c.NextWorkRequest] = []
         """Of the lane of `def` lambdas."""
         self.async_requests: list[c.NextWorkRequest] = []
+        self.aside_requests: list[c.NextWorkRequest] = []
+        """Of either, for lambdas that do not come in great numbers."""
         self.number = 0
         self._runtime = runtime
-        self._answers: dict[str, deque[c.NextWorkReply | AtfError]] = {"def": deque(), "async": deque()}
+        self._answers: defaultdict[str, deque[c.NextWorkReply | AtfError]] = defaultdict(deque)
         self._given = asyncio.Condition()
 
     def give(self, *claims: t.Claim, draining: bool = False, age: float = 0, number: int | None = None) -> None:
@@ -134,7 +136,8 @@ class FakeController:
             self._given.notify_all()
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
-        (self.requests if request.lane == "def" else self.async_requests).append(request)
+        kept = {"def": self.requests, "async": self.async_requests}
+        kept.get(request.lane, self.aside_requests).append(request)
         answers = self._answers[request.lane]
         try:
             async with asyncio.timeout(request.wait_us / 1_000_000), self._given:
