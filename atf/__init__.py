@@ -31,7 +31,7 @@ from .errors import (
     UnknownLambda,
 )
 from .lambdas import Lambda, Prepared
-from .options import Backoff
+from .options import Backoff, Concurrency, Unique
 from .task import Status
 
 __version__ = "0.1.0"
@@ -43,6 +43,7 @@ __all__ = [
     "AtfError",
     "Backoff",
     "Client",
+    "Concurrency",
     "ConfigError",
     "Context",
     "DeadlineExceeded",
@@ -67,6 +68,7 @@ __all__ = [
     "TaskNotFound",
     "TooManyPending",
     "Unavailable",
+    "Unique",
     "UnknownLambda",
     "__version__",
     "default_client",

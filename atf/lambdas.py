@@ -17,7 +17,16 @@ from .durability import durability_of
 from .errors import InvalidArgument
 from .isolation import isolation_spec
 from .job import JobOptions, job_spec
-from .options import CallOptions, LambdaOptions, TaskOptionsValues, duration_us, instant_us, run_options
+from .options import (
+    CallOptions,
+    Concurrency,
+    LambdaOptions,
+    TaskOptionsValues,
+    Unique,
+    duration_us,
+    instant_us,
+    run_options,
+)
 from .payload import decode_result, encode_named, encode_result, short
 from .rpc import frontend_pb2 as f
 from .rpc import job_pb2 as j
@@ -127,6 +136,9 @@ class Lambda(Schedulable[P, R]):
             priority: "high", "normal", "low", or 0 (high) to 9.
             key: idempotency key. The same call again finds the task that it made; another call with it fails.
             ordering_key: tasks of one key run one after another, in the order in which they were accepted.
+            concurrency_key: of the tasks of one key, one runs at a time; or as many as an `atf.Concurrency` says, and what it says
+                of those beyond.
+            unique: an `atf.Unique`: one task of its key within a window.
             affinity_key: tasks of one key prefer the host that ran it last, where the lambda's placement is "sticky".
             labels: at most 16 names with values, for people.
             durability: "relaxed", "disk" (the store's disk has it) or "replicated" (a replica has it): how safe the task must
@@ -242,10 +254,7 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
         raise InvalidArgument(f"labels {short(labels)}: names and values are text, such as {{'team': 'web'}}")
     spec = t.TaskSpec(options=run_options(options).to_proto(), labels=labels)
     setattr(spec, "lambda", name)  # a keyword of the language
-    if "ordering_key" in options:
-        spec.ordering_key = check_name(options["ordering_key"], "ordering_key")
-    if "affinity_key" in options:
-        spec.affinity_key = check_name(options["affinity_key"], "affinity_key")
+    _set_keys(spec, options)
     request = f.ScheduleRequest(id=check_id(options["key"]) if "key" in options else "", spec=spec)
     if "durability" in options:
         request.durability = cast("t.Durability", int(durability_of(options["durability"])))
@@ -254,6 +263,21 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
     elif "at" in options:
         request.at_us = instant_us(options["at"])
     return request
+
+
+def _set_keys(spec: t.TaskSpec, options: CallOptions) -> None:
+    if "ordering_key" in options:
+        spec.ordering_key = check_name(options["ordering_key"], "ordering_key")
+    if "concurrency_key" in options:
+        asked = options["concurrency_key"]
+        key = asked if isinstance(asked, Concurrency) else Concurrency(asked)
+        spec.concurrency.CopyFrom(key.to_proto())
+    if "unique" in options:
+        if not isinstance(options["unique"], Unique):
+            raise InvalidArgument(f"unique {short(options['unique'])}: give an atf.Unique")
+        spec.unique.CopyFrom(options["unique"].to_proto())
+    if "affinity_key" in options:
+        spec.affinity_key = check_name(options["affinity_key"], "affinity_key")
 
 
 def _is_text(value: object) -> bool:

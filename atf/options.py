@@ -14,7 +14,7 @@ from typing import Any, Final, TypedDict
 from .errors import InvalidArgument
 from .payload import short
 from .rpc import task_pb2 as t
-from .task import MAX_AHEAD_US, PRIORITIES, US, check_priority
+from .task import MAX_AHEAD_US, MAX_CONCURRENCY, MIN_WINDOW_US, PRIORITIES, US, check_name, check_priority
 
 Duration = float | timedelta
 """Seconds, or a timedelta."""
@@ -87,6 +87,66 @@ class TaskOptionsValues:
         )
 
 
+_POLICIES: Final = {
+    "queue": t.Concurrency.QUEUE,
+    "skip": t.Concurrency.SKIP,
+    "cancel_running": t.Concurrency.CANCEL_RUNNING,
+}
+
+
+@dataclass(frozen=True)
+class Concurrency:
+    """At most so many tasks of one key of a lambda run at once, over the cluster."""
+
+    key: str
+    limit: int = 1
+    policy: str = "queue"
+    """What becomes of one that is due when so many run: "queue": it waits its turn; "skip": it is cancelled; "cancel_running": it
+    waits, and the oldest of those that run is asked to stop."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, str):
+            raise InvalidArgument(f"concurrency_key {short(self.key)}: give a text, or an atf.Concurrency")
+        check_name(self.key, "concurrency_key")
+        if isinstance(self.limit, bool) or not isinstance(self.limit, int) or not 1 <= self.limit <= MAX_CONCURRENCY:
+            raise InvalidArgument(
+                f"concurrency limit {short(self.limit)}: give a whole number from 1 to {MAX_CONCURRENCY}"
+            )
+        if self.policy not in _POLICIES:
+            raise InvalidArgument(f"concurrency policy {short(self.policy)}: use {', '.join(map(repr, _POLICIES))}")
+
+    def to_proto(self) -> t.Concurrency:
+        return t.Concurrency(key=self.key, limit=self.limit, policy=_POLICIES[self.policy])
+
+
+_UNIQUE_POLICIES: Final = {"throttle": t.Unique.THROTTLE, "debounce": t.Unique.DEBOUNCE}
+
+
+@dataclass(frozen=True)
+class Unique:
+    """One task of a key of a lambda within a window."""
+
+    key: str
+    window: Duration
+    """Seconds or a timedelta."""
+    policy: str = "throttle"
+    """"throttle": the first call of a window makes the task, later ones find it. "debounce": each call puts the task off until a
+    window has passed without one, and the last one's arguments count."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, str):
+            raise InvalidArgument(f"unique key {short(self.key)}: give a text")
+        check_name(self.key, "unique key")
+        if duration_us(self.window, "unique window") < MIN_WINDOW_US:
+            raise InvalidArgument(f"unique window {short(self.window)}: at least a millisecond")
+        if self.policy not in _UNIQUE_POLICIES:
+            raise InvalidArgument(f"unique policy {short(self.policy)}: use {', '.join(map(repr, _UNIQUE_POLICIES))}")
+
+    def to_proto(self) -> t.Unique:
+        window_us = duration_us(self.window, "unique window")
+        return t.Unique(key=self.key, window_us=window_us, policy=_UNIQUE_POLICIES[self.policy])
+
+
 class RunOptions(TypedDict, total=False):
     """How a task is run. What is left out takes the lambda's value, then the system's."""
 
@@ -128,6 +188,8 @@ class CallOptions(RunOptions, total=False):
     at: datetime  # an instant, with a time zone; in the past means now
     key: str  # idempotency key: the task's id
     ordering_key: str  # tasks of one key run one after another, in the order they were accepted
+    concurrency_key: str | Concurrency  # of tasks of one key of a lambda, so many run at once; of a text alone, one
+    unique: Unique  # one task of a key of a lambda within a window
     affinity_key: str  # tasks of one key prefer the host that ran it last, where the lambda's placement is "sticky"
     labels: Mapping[str, str]  # at most 16, of at most 64 characters
     durability: str  # "relaxed", "disk" or "replicated": how safe it must be before the call returns

@@ -112,6 +112,10 @@ MAX_BATCH_BYTES: Final = 4 << 20
 MAX_AHEAD_US: Final = 10 * 366 * 86_400 * US
 """How far ahead a task may be scheduled: ten years."""
 MAX_LABELS: Final = 16
+MIN_WINDOW_US: Final = 1_000
+"""Of a unique key."""
+MAX_CONCURRENCY: Final = 10_000
+"""Tasks of one concurrency key that run at once: the most that a limit may be."""
 MAX_JOB_CHARS: Final = 255
 """Of a job\'s name, behind the slash."""
 MAX_FIRST_TIME_CHARS: Final = 255

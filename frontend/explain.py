@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from atf.rpc import frontend_pb2 as f
+from atf.store import keys
 from atf.store.types import Explanation, Gate, GateAction
 from atf.task import US, Status
 
@@ -88,6 +89,13 @@ def _waiting(found: Explanation) -> Answer:
             "behind",
             f"Task {found.behind} has the same ordering key and was accepted earlier; this one waits until that one has"
             f" finished. {_count(found.position, 'task')} of this key {_is(found.position)} before it.",
+        )
+    if found.before >= 0:
+        key, limit = keys.key_of(record.concurrency), record.concurrency.split(" ")[1]
+        return Answer(
+            "key_busy",
+            f"It waits for a slot of its concurrency key {key}: {found.slots_taken} of {limit} are taken, and"
+            f" {_count(found.before, 'task')} {_is(found.before)} before it in the key's line.",
         )
     if left > 0 and record.status is Status.RETRIABLE_FAILURE:
         return Answer(

@@ -55,6 +55,12 @@ def new_job(
         raise InvalidArgument(
             "task.ordering_key: the task of a job has none; its ticks follow each other by the overlap policy"
         )
+    if asked.task.HasField("concurrency"):
+        raise InvalidArgument(
+            "task.concurrency: the task of a job has none; whether its ticks run beside each other says the overlap policy"
+        )
+    if asked.task.HasField("unique"):
+        raise InvalidArgument("task.unique: the task of a job has none; a job's name and tick make it the only one")
     spec = j.JobSpec()
     spec.CopyFrom(asked)
     spec.DiscardUnknownFields()  # of any size, and no rule has looked at them

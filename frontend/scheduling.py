@@ -19,6 +19,7 @@ from atf.errors import AlreadyExists, AtfError, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id
+from atf.store import keys
 from atf.store.store import Store
 from atf.store.types import NewTask, Scheduled
 
@@ -149,10 +150,15 @@ class Scheduling:
         spec.options.max_attempts = max_attempts
         if tick is not None:
             spec.tick.CopyFrom(tick)
-        ordering_key = spec.ordering_key
+        ordering_key, concurrency, unique = spec.ordering_key, "", ""
+        if asked.HasField("concurrency"):
+            key = asked.concurrency
+            concurrency = keys.concurrency(known.record.name, key.key, key.limit or 1, int(key.policy))
+        if asked.HasField("unique"):
+            unique = keys.unique(known.record.name, asked.unique.key, asked.unique.window_us, int(asked.unique.policy))
         return NewTask(
             task_id,
-            self._store.partition_for(ordering_key or task_id),
+            self._route(spec, task_id),
             known.record.name,
             full.priority,
             spec.SerializeToString(deterministic=True),
@@ -164,7 +170,24 @@ class Scheduling:
             full.retention_us,
             ordering_key,
             durability,
+            concurrency,
+            unique,
         )
+
+    def _route(self, spec: t.TaskSpec, task_id: str) -> int:
+        """The partition of a task. All its keys must lead to the same one, since one function keeps the order, the slots and the window."""
+        named = {
+            "ordering_key": spec.ordering_key,
+            "concurrency.key": spec.concurrency.key,
+            "unique.key": spec.unique.key,
+        }
+        routes = {field: self._store.partition_for(key) for field, key in named.items() if key}
+        if len(set(routes.values())) > 1:
+            raise InvalidArgument(
+                f"{' and '.join(f'{field} {named[field]!r}' for field in routes)} belong to different partitions of the task store;"
+                " a task's keys must be the same text, or it has only one of them"
+            )
+        return next(iter(routes.values())) if routes else self._store.partition_for(task_id)
 
     async def _send(self, lane: _Lane) -> None:
         try:

@@ -25,6 +25,8 @@ MIN_ENQUEUE_TIMEOUT_US: Final = rules.US // 10
 """Shorter than a popped id may take to its claim, every task would be pushed twice."""
 _SHOWN_CHARS: Final = 80
 _ENCODINGS: Final = frozenset({t.JSON, t.RAW})
+_POLICIES: Final = frozenset(t.Concurrency.Policy.values())
+_UNIQUE_POLICIES: Final = frozenset(t.Unique.Policy.values())
 _DURABILITIES: Final = {t.DURABILITY_UNSPECIFIED: Durability.RELAXED, **{int(each): each for each in Durability}}
 
 
@@ -67,11 +69,26 @@ def check_spec(spec: t.TaskSpec) -> None:
         rules.check_name(shown(spec.ordering_key), "ordering_key")
     if spec.affinity_key:
         rules.check_name(shown(spec.affinity_key), "affinity_key")
-    for name in ("concurrency", "unique"):
-        if spec.HasField(name):
-            raise InvalidArgument(f"{name}: this release keeps no such keys; leave it out")
+    if spec.HasField("concurrency"):
+        _check_concurrency(spec.concurrency)
+    if spec.HasField("unique"):
+        _check_unique(spec.unique)
     if spec.HasField("tick"):
         raise InvalidArgument("tick: only a job sets it")
+
+
+def _check_concurrency(asked: t.Concurrency) -> None:
+    rules.check_name(shown(asked.key), "concurrency.key")
+    _within("concurrency.limit", asked.limit, 0, rules.MAX_CONCURRENCY, f"{rules.MAX_CONCURRENCY}; 0 means 1")
+    if asked.policy not in _POLICIES:
+        raise InvalidArgument(f"concurrency.policy {asked.policy}: use QUEUE (0), SKIP (1) or CANCEL_RUNNING (2)")
+
+
+def _check_unique(asked: t.Unique) -> None:
+    rules.check_name(shown(asked.key), "unique.key")
+    _within("unique.window_us", asked.window_us, rules.MIN_WINDOW_US, rules.MAX_AHEAD_US, "ten years")
+    if asked.policy not in _UNIQUE_POLICIES:
+        raise InvalidArgument(f"unique.policy {asked.policy}: use THROTTLE (0) or DEBOUNCE (1)")
 
 
 def check_labels(labels: Mapping[str, str]) -> None:

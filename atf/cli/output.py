@@ -119,6 +119,7 @@ def task_json(task: t.Task) -> dict[str, Any]:
         spec = task.spec
         shown |= _bytes("payload", spec.payload, spec.encoding)
         shown |= {"labels": dict(spec.labels), "ordering_key": spec.ordering_key}
+        shown["concurrency_key"] = spec.concurrency.key
     return shown
 
 
@@ -142,6 +143,7 @@ def print_task(task: t.Task) -> None:
             ("payload", _text(shown, "payload")),
             ("labels", ", ".join(f"{name}={value}" for name, value in shown.get("labels", {}).items())),
             ("ordering key", shown.get("ordering_key", "")),
+            ("concurrency", shown.get("concurrency_key", "")),
             ("result", _text(shown, "result")),
             ("error", task.error),
         ]

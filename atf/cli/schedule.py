@@ -14,10 +14,20 @@ import click
 
 from atf.durability import Durability, durability_of
 from atf.errors import InvalidArgument
+from atf.options import Concurrency, Unique
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
-from atf.task import MAX_PAYLOAD_BYTES, PRIORITIES, US, check_id, check_lambda, check_name, check_priority
+from atf.task import (
+    MAX_CONCURRENCY,
+    MAX_PAYLOAD_BYTES,
+    PRIORITIES,
+    US,
+    check_id,
+    check_lambda,
+    check_name,
+    check_priority,
+)
 from atf.visible import one_line
 
 from .options import as_json, duration, frontend_flag
@@ -41,6 +51,26 @@ from .tasks import report_finished, wait_for
 @click.option(
     "--ordering-key", metavar="NAME", help="Tasks of one key run one after the other, in the order they were accepted."
 )
+@click.option(
+    "--concurrency-key",
+    metavar="NAME",
+    help="Of the tasks of one key, one runs at a time; or as many as the limit says.",
+)
+@click.option(
+    "--concurrency-limit",
+    type=click.IntRange(1, MAX_CONCURRENCY),
+    metavar="N",
+    help="So many run at once.  [default: 1]",
+)
+@click.option(
+    "--concurrency-policy", type=click.Choice(["queue", "skip", "cancel_running"]),
+    help="Whether one that finds no room waits, is cancelled, or waits and has the oldest stopped.  [default: queue]",
+)  # fmt: skip
+@click.option(
+    "--unique", metavar="NAME", help="One task of a key within a window: a second call finds the first one's."
+)
+@click.option("--window", type=duration, help="The length of that window: seconds, or 500ms, 30s, 5m, 2h, 1d.")
+@click.option("--debounce", is_flag=True, help="Put that task off until a window has passed without a call.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A note on the task. May be given again.")
 @click.option(
     "--max-attempts",
@@ -98,6 +128,12 @@ def build_request(
     priority: str | None = None,
     key: str | None = None,
     ordering_key: str | None = None,
+    concurrency_key: str | None = None,
+    concurrency_limit: int | None = None,
+    concurrency_policy: str | None = None,
+    unique: str | None = None,
+    window: float | None = None,
+    debounce: bool = False,
     labels: Sequence[str] = (),
     max_attempts: int | None = None,
     timeout: float | None = None,
@@ -113,6 +149,8 @@ def build_request(
     setattr(spec, "lambda", check_lambda(lambda_name))
     if ordering_key is not None:
         spec.ordering_key = check_name(ordering_key, "--ordering-key")
+    _set_concurrency(spec, concurrency_key, concurrency_limit, concurrency_policy)
+    _set_unique(spec, unique, window, debounce)
     if priority is not None:
         spec.options.priority = _priority(priority)
     if max_attempts is not None:
@@ -129,6 +167,22 @@ def build_request(
     elif delay is not None:
         request.delay_us = round(delay * US)
     return request
+
+
+def _set_concurrency(spec: t.TaskSpec, key: str | None, limit: int | None, policy: str | None) -> None:
+    if key is not None:
+        made = Concurrency(check_name(key, "--concurrency-key"), limit or 1, policy or "queue")
+        spec.concurrency.CopyFrom(made.to_proto())
+    elif limit or policy:
+        raise InvalidArgument("--concurrency-limit and --concurrency-policy: of no use without --concurrency-key")
+
+
+def _set_unique(spec: t.TaskSpec, key: str | None, window: float | None, debounce: bool) -> None:
+    if (key is None) != (window is None) or (debounce and key is None):
+        raise InvalidArgument("--unique NAME and --window LENGTH: give both, and --debounce where it is meant, or none")
+    if key is not None and window is not None:
+        made = Unique(check_name(key, "--unique"), window, "debounce" if debounce else "throttle")
+        spec.unique.CopyFrom(made.to_proto())
 
 
 def _payload(arguments: Sequence[str], payload: str | None, raw: str | None) -> tuple[bytes, t.Encoding]:

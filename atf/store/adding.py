@@ -47,6 +47,7 @@ class Adding(Caller):
                 queue = keys.queue(each.lambda_name, each.priority)
                 ordering = _ordering(each)
                 args += (task_id, queue, each.spec, each.digest, at, each.delay_us, limits, ordering)
+                args += (each.concurrency, each.unique)
             demand = max(batch[0].durability, floor)
             try:
                 reply = await self._call("schedule", partition, args, demand=demand)
@@ -54,8 +55,8 @@ class Adding(Caller):
                 return [error] * len(batch)
             met = self._link.met(keys.record(partition), demand)
             return [
-                Scheduled(task_id, what > 0, what == 2, int(at), met)
-                for task_id, (what, at) in zip(ids, reply, strict=True)
+                Scheduled(first.decode() or task_id, what > 0, what == 2, int(at), met)
+                for task_id, (what, at, first) in zip(ids, reply, strict=True)
             ]
 
         return await by_partition(
@@ -75,11 +76,11 @@ class Adding(Caller):
                 args += (f"{partition}-{each.id}", keys.queue(each.lambda_name, each.priority), each.spec, each.digest)
                 next_at_us = _NEVER if each.cancelled else each.next_at_us
                 args += (each.scheduled_at_us, next_at_us, each.limits, _ordering(each))
-                args += (each.attempts, each.losses, each.runs, each.fence, each.error)
+                args += (each.attempts, each.losses, each.runs, each.fence, each.error, each.concurrency)
             return list(await self._call("restore", partition, args))
 
         def partition(each: RestoredTask) -> int:
-            return self.partition_for(each.ordering_key or each.id)
+            return self.partition_for(routing_key(each))
 
         return await by_partition(tasks, partition, call, size=lambda each: len(each.spec))
 
@@ -90,6 +91,11 @@ class Adding(Caller):
         """
         timeout = self._lease_us
         return max([int(await self._call("settle", each, [timeout])) for each in range(self.partitions)])
+
+
+def routing_key(task: RestoredTask) -> str:
+    """What decides where a task lives."""
+    return task.ordering_key or keys.key_of(task.concurrency) or task.id
 
 
 def _ordering(task: NewTask | RestoredTask) -> str:

@@ -41,7 +41,11 @@ KEYS: Final = (
         "zset",
         "finished task -> expiry; with FATAL_FAILURE the lambda's dead-letter set",
     ),
-    KeySpec("atf:{p}:q:<queue>", "hash", "what a queue was ever pushed, and whether it was full at its last visit"),
+    KeySpec(
+        "atf:{p}:q:<queue>",
+        "hash",
+        "what a queue was ever pushed, whether it was full at its last visit, and whether tasks of it had concurrency keys",
+    ),
     KeySpec(
         "atf:{p}:gates",
         "zset",
@@ -76,6 +80,13 @@ KEYS: Final = (
         "list",
         "the unfinished tasks of an ordering key; the first one may run. Before them, where it has stopped, ! and the task at which",
     ),
+    KeySpec("atf:{p}:slots:<key>", "zset", "tasks that hold a slot of a concurrency key -> since when"),
+    KeySpec("atf:{p}:line:<key>", "zset", "tasks that wait for a slot of a concurrency key -> since when they are due"),
+    KeySpec(
+        "atf:{p}:lines",
+        "zset",
+        "concurrency key for which tasks wait -> when it is looked at, should no slot be let go",
+    ),
     KeySpec("atf:{p}:stops:<lambda>", "zset", "ordering key that has stopped -> when"),
     KeySpec("atf:{p}:sweep", "set", "<lambda>:<STATUS> of the finished sets that exist"),
     KeySpec("atf:{p}:tombs", "zset", "tombstone -> expiry"),
@@ -97,6 +108,8 @@ KEYS: Final = (
     ),
     KeySpec("atf:{p}:c:<pool>:members", "zset", "executor of a pool -> until when it is one unless it is named again"),
     KeySpec("atf:{p}:workers", "zset", "pool, empty for none -> until when workers of it count as alive"),
+    KeySpec("atf:{p}:uniques", "hash", "unique key, lambda:key -> the task of its window"),
+    KeySpec("atf:{p}:uniques:expiry", "zset", "unique key -> the end of its window"),
     KeySpec("rq:queue:{p}<queue>", "list", "the queue itself, in RQ's layout: ids of ENQUEUED tasks"),
     KeySpec("rq:queues", "set", "keys of the queues, RQ's registry; the only key without a tag"),
 )
@@ -109,6 +122,8 @@ FIELDS: Final = {
     "d": "digest of the request",
     "lim": "max_attempts max_losses retention; absent: the defaults",
     "k": "ordering key, as lambda:key; of an older release key alone",
+    "kc": "concurrency key, as lambda:key, its limit, and the policy's number",
+    "u": "of a tombstone: the task that stands for it, being the first of its unique key's window",
     "c": "counter of the newest token",
     "n": "nonce of the newest token",
     "o": "owner: the executor that holds it; absent or empty: nobody",
@@ -117,7 +132,7 @@ FIELDS: Final = {
     "l": "losses",
     "e": "number of its entry in the queue, while ENQUEUED; absent or empty: it has left the queue",
     "z": "set: it was lost beside other suspects, and runs alone from now on",
-    "h": "what it holds while it stands in its queue or runs, a letter each: p a permit",
+    "h": "what it holds while it stands in its queue or runs, a letter each: p a permit, k a slot of its concurrency key (or, while due, a place in its line)",
     "g": "number of the gate that keeps it; absent: none does",
     "v": "version of its lambda's code when it failed for good, where the code says one",
     "gd": "number of the newest gate that has delayed it",
@@ -193,6 +208,21 @@ def queue(lambda_name: str, priority: int) -> str:
 def ordering(lambda_name: str, key: str) -> str:
     """An ordering key as the store knows it: keys of different lambdas are different keys."""
     return f"{lambda_name}:{key}"
+
+
+def concurrency(lambda_name: str, key: str, limit: int, policy: int) -> str:
+    """A task's concurrency key as the store knows it."""
+    return f"{lambda_name}:{key} {limit} {policy}"
+
+
+def unique(lambda_name: str, key: str, window_us: int, policy: int) -> str:
+    """A task's unique key as the store knows it."""
+    return f"{lambda_name}:{key} {window_us} {policy}"
+
+
+def key_of(text: str) -> str:
+    """The concurrency key of a task as the task gives it."""
+    return bare(text.partition(" ")[0])
 
 
 def bare(ordering_name: str) -> str:

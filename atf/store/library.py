@@ -39,6 +39,12 @@ JOB_RETRY_US: Final = 2 * t.US
 """When a job is told of again whose tick nobody has dealt with: a consumer may have ended in the middle."""
 JOB_WAIT_US: Final = 30 * t.US
 """When a job is looked at again that waits for the end of its tick, should that end not be heard of."""
+LINE_CHECK_US: Final = 30 * t.US
+"""When a concurrency key for which tasks wait is looked at again, should nobody have said that a slot of it is free."""
+LINE_WAIT_US: Final = 3600 * t.US
+"""When a task is looked at again that waits for a slot, should it be given none. An older role then pushes it."""
+LINES_PER_PASS: Final = 4
+"""Such keys that one pass looks at."""
 CLAIM_OVERHEAD_BYTES: Final = 256
 """What a claim weighs in an answer beside its spec: id, token, numbers."""
 
@@ -87,6 +93,9 @@ def _code() -> str:
         "JOBS_BYTES": JOBS_BYTES,
         "JOB_RETRY": JOB_RETRY_US,
         "JOB_WAIT": JOB_WAIT_US,
+        "LINE_CHECK": LINE_CHECK_US,
+        "LINE_WAIT": LINE_WAIT_US,
+        "LINES_PER_PASS": LINES_PER_PASS,
         "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
         "MAX_GATES": MAX_GATES,
         "GATE_BYTES": GATE_BYTES,

@@ -100,6 +100,7 @@ class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
     limits: str = ""
     ordering_key: str = ""
     place: int = 0  # behind its ordering key
+    concurrency: str = ""  # see keys.concurrency
     attempts: int = 0
     losses: int = 0
     runs: int = 0
@@ -125,6 +126,7 @@ class EndLine(msgspec.Struct, tag="end"):
 Line = Header | LambdaLine | JobLine | TaskLine | PageLine | EndLine
 _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 _OLD_ID: Final = re.compile(r"[0-9]{1,5}-(?P<id>.*)", re.DOTALL)
+_CONCURRENCY: Final = re.compile(r"([A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._-]{1,64} [0-9]{1,6} [0-2])?")
 _LIMITS: Final = re.compile(r"([0-9]{1,15} [0-9]{1,15} [0-9]{1,16})?")
 
 
@@ -204,6 +206,10 @@ def _check_task(line: TaskLine) -> None:
     check_priority(line.priority)
     if line.ordering_key:
         check_name(clip(line.ordering_key, MAX_TEXT_BYTES), "ordering_key")
+    if not _CONCURRENCY.fullmatch(line.concurrency):
+        raise InvalidArgument(
+            f"concurrency {clip(line.concurrency, MAX_TEXT_BYTES)!r}: lambda:key, a limit and 0, 1 or 2; or nothing"
+        )
     if not _LIMITS.fullmatch(line.limits):
         raise InvalidArgument(f"limits {clip(line.limits, MAX_TEXT_BYTES)!r}: three whole numbers, or nothing")
     for name in ("scheduled_at_us", "next_at_us", "fence", "place"):

@@ -146,7 +146,8 @@ class Reading(Caller):
         if not reply:
             return None
         now, paused, depth, limit, position, in_queue, behind, *more = reply  # an older role's functions say no more
-        stopped_at, waits_for, gate, unserved = (each.decode() for each in (*more, b"", b"", b"", b"")[:4])
+        stopped_at, waits_for, gate, unserved = (each.decode() for each in (*more[:4], b"", b"", b"", b"")[:4])
+        slots = more[4:] or (0, -1)
         in_hand = 0
         if waits_for.startswith("running"):
             counts = await self.counts(record.lambda_name)
@@ -165,6 +166,8 @@ class Reading(Caller):
             in_hand=in_hand,
             gate=int(gate or 0),
             unserved=unserved,
+            slots_taken=slots[0],
+            before=slots[1],
         )
 
 

@@ -61,6 +61,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         digest=field.get("d", b""),
         limits=text("lim"),
         failed_version=number("v"),
+        concurrency=text("kc"),
     )
 
 

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from atf.errors import AtfError, InvalidArgument
 from atf.task import FINISHED, Status
 
+from .adding import routing_key
 from .lines import FORMAT, EndLine, GateLine, Header, JobLine, LambdaLine, Line, TaskLine, decode
 from .store import Store
 from .transfer import Progress, lines_of
@@ -242,7 +243,7 @@ class _Work:
 
     def _new_id(self, line: TaskLine) -> str:
         name = line.id.partition("-")[2]
-        return f"{self.store.partition_for(line.ordering_key or name)}-{name}"
+        return f"{self.store.partition_for(routing_key(_task(line)))}-{name}"
 
 
 def _task(line: TaskLine) -> RestoredTask:
@@ -256,6 +257,7 @@ def _task(line: TaskLine) -> RestoredTask:
         next_at_us=line.next_at_us,
         limits=line.limits,
         ordering_key=line.ordering_key,
+        concurrency=line.concurrency,
         attempts=line.attempts,
         losses=line.losses,
         runs=line.runs,

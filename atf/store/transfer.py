@@ -127,6 +127,7 @@ async def _task_line(store: Store, record: TaskRecord) -> TaskLine:
         next_at_us=(record.next_at_us or record.scheduled_at_us) if record.status in _WAITING else 0,
         limits=record.limits,
         ordering_key=record.ordering_key,
+        concurrency=record.concurrency,
         place=place,
         attempts=record.attempts,
         losses=record.losses,

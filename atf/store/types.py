@@ -26,6 +26,8 @@ class NewTask(NamedTuple):
     retention_us: int
     ordering_key: str = ""
     durability: Durability = Durability.RELAXED  # at least
+    concurrency: str = ""  # see keys.concurrency
+    unique: str = ""  # see keys.unique
 
     @property
     def stored_id(self) -> str:
@@ -36,8 +38,8 @@ class NewTask(NamedTuple):
 class Scheduled(NamedTuple):
     """What became of one NewTask."""
 
-    id: str  # "<partition>-<id>"
-    existed: bool  # the same request had been stored before
+    id: str  # "<partition>-<id>"; of another task, where that stands for it by its unique key
+    existed: bool  # the same request had been stored before, or another task stands for it
     conflict: bool  # another request holds the id; nothing was stored
     scheduled_at_us: int
     durability: Durability = Durability.RELAXED  # that was met
@@ -257,6 +259,8 @@ class TaskRecord(NamedTuple):
     limits: str = ""  # as the store keeps them; "": the defaults
     failed_version: int = 0  # of its lambda's code, of a dead letter; 0: the code said none
 
+    concurrency: str = ""  # see keys.concurrency
+
 
 class RestoredTask(NamedTuple):
     """A live task out of an export, with what it had been through."""
@@ -276,6 +280,7 @@ class RestoredTask(NamedTuple):
     fence: int
     error: str
     cancelled: bool = False  # that was asked for while it ran; it comes back as CANCELLED
+    concurrency: str = ""  # see keys.concurrency
 
 
 class CancelResult(NamedTuple):
@@ -416,3 +421,6 @@ class Explanation(NamedTuple):
     unserved: str = (
         ""  # the pool that its lambda names and to which no live worker belongs; "": there is one, or it names none
     )
+
+    slots_taken: int = 0  # of its concurrency key
+    before: int = -1  # tasks before it that wait for such a slot; -1: it does not wait for one

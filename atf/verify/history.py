@@ -25,6 +25,9 @@ class Breach(enum.Enum):
     STALE_RESULT_ACCEPTED = "a result was accepted although a younger claim was known"
     TOKEN_REUSED = "two runs had one claim token"  # noqa: S105  no password
     CROWDED = "more tasks of its lambda ran at once than may"
+
+    TOO_MANY = "more runs of a key's tasks at once than its limit"
+    OUT_OF_ORDER = "it began before a task of its ordering key that was accepted earlier"
     UNEXPECTED = "it ran, or is in the store, and nobody asked for it"
 
 
@@ -47,6 +50,17 @@ class Accepted:
     task_id: str
     due_us: int
     stored_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """The task has a key, of whose tasks at most `limit` run at once; `ordered`: in the order of what Accepted says of `stored_us`."""
+
+    at_us: int
+    task_id: str
+    key: str
+    limit: int
+    ordered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +144,7 @@ class Found:
     finished: bool
 
 
-Event = Called | Accepted | Rescheduled | Began | Ended | Gone | Recorded | Forgot | Excused | Found
+Event = Called | Accepted | Keyed | Rescheduled | Began | Ended | Gone | Recorded | Forgot | Excused | Found
 
 
 # --- judgement --------------------------------------------------------------------------------------------------------
@@ -193,6 +207,7 @@ class _Task:
     runs: list[_Run] = field(default_factory=list)
     not_before_us: int = 0
     found: Found | None = None
+    afresh: bool = False
 
 
 def check(events: Iterable[Event]) -> Judgement:
@@ -208,6 +223,8 @@ class _Checker:
         self._excused: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._forgot: list[Forgot] = []
         self._together: dict[str, list[_Run]] = defaultdict(list)  # unfinished, as far as is known
+
+        self._keys: dict[str, list[Keyed]] = defaultdict(list)
         self._judgement = Judgement()
 
     def judge(self, events: Sequence[Event]) -> Judgement:
@@ -216,6 +233,9 @@ class _Checker:
         for task_id, task in self._tasks.items():
             self._overlaps(task_id, task)
             self._outcome(task_id, task)
+        for group in self._keys.values():
+            self._crowds(group)
+            self._disorder([each for each in group if each.ordered])
         self._judgement.findings.sort(key=lambda each: each.at_us)
         return self._judgement
 
@@ -231,8 +251,11 @@ class _Checker:
                     for run in task.runs:  # the answer came late
                         if run.start_us > forgot_us:  # else it ran by an earlier call, which the store has forgotten
                             self._early(event.task_id, run, event.due_us)
+            case Keyed():
+                self._keys[event.key].append(event)
             case Rescheduled():
                 task = self._tasks[event.task_id]
+                task.afresh = True
                 task.due_us, task.not_before_us = event.due_us, 0
             case Began():
                 self._began(event)
@@ -309,6 +332,42 @@ class _Checker:
                     self._breach(Breach.CONCURRENT, task_id, run.start_us, text)
             if latest is None or run.end_us > latest.end_us:
                 latest = run
+
+    def _crowds(self, group: Sequence[Keyed]) -> None:
+        """How many tasks of a key run at once; each goes by its own limit."""
+        runs = [(run, each) for each in group for run in self._tasks[each.task_id].runs]
+        for run, each in sorted(runs, key=lambda pair: pair[0].start_us):
+            beside = [
+                other
+                for other, its in runs
+                if its.task_id != each.task_id and other.start_us <= run.start_us < other.end_us and other is not run
+            ]
+            held = [
+                other
+                for other in beside
+                if not self._is_excused(other.process, run.start_us, min(run.end_us, other.end_us))
+            ]
+            if len(held) >= each.limit:
+                where = ", ".join(f"{other.process} (claim {other.fence})" for other in held)
+                text = f"it began in {run.process} beside {where}; the limit is {each.limit}"
+                self._breach(Breach.TOO_MANY, each.task_id, run.start_us, text)
+
+    def _disorder(self, line: Sequence[Keyed]) -> None:
+        """Whether first runs began in the order of acceptance. What was started afresh stands elsewhere in the line, and what was accepted about
+        when the store forgot something may have been accepted twice.
+        """
+        if self._forgot:
+            return
+        found = []
+        for each in line:
+            task = self._tasks[each.task_id]
+            if task.accepted is not None and task.runs and not task.afresh:
+                found.append((task.accepted.stored_us, min(run.start_us for run in task.runs), each.task_id))
+        latest, by = 0, ""
+        for _, began_us, task_id in sorted(found):
+            if began_us < latest:
+                self._breach(Breach.OUT_OF_ORDER, task_id, latest, f"{by} began after it, at {_at(latest)}")
+            latest, by = max((latest, by), (began_us, task_id))
 
     def _is_excused(self, process: str, start_us: int, end_us: int) -> bool:
         return any(since <= start_us and end_us <= until for since, until in self._excused.get(process, []))

@@ -6,6 +6,7 @@ import pytest
 
 from atf.frontend.explain import duration
 from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
 from atf.store.types import Beat, Held, Outcome
 from atf.task import US
 
@@ -176,3 +177,11 @@ async def test_no_live_worker_belongs_to_its_pool(bench: Bench) -> None:
     assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task_id))).reason == "no_pool"
     await bench.store.serve("gpu", 30)
     assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task_id))).reason == "queued"
+
+
+async def test_waiting_for_a_slot_of_its_concurrency_key(bench: Bench) -> None:
+    ids = [await bench.schedule(name, concurrency=t.Concurrency(key="anna", limit=2)) for name in "abcd"]
+    await bench.enqueue()
+    reply = await explain(bench, ids[3])
+    assert reply.reason == "key_busy"
+    assert "a slot of its concurrency key anna: 2 of 2 are taken, and 1 task is before it" in reply.sentence

@@ -154,6 +154,8 @@ async def test_a_name_is_taken_until_told_to_overwrite(bench: Bench) -> None:
         ({"schedule": "@daily", "failure_policy": j.FailurePolicy(max_retries=-1)}, "max_retries"),
         ({"schedule": "@daily", "failure_policy": j.FailurePolicy(interval_us=-1)}, "interval_us"),
         ({"schedule": "@daily", "task": {"ordering_key": "k"}}, "ordering_key"),
+        ({"schedule": "@daily", "task": {"concurrency": {"key": "k"}}}, "task.concurrency"),
+        ({"schedule": "@daily", "task": {"unique": {"key": "k", "window_us": 1000}}}, "task.unique"),
         ({"schedule": "@daily", "task": {"options": t.TaskOptions(max_attempts=2)}}, "failure_policy"),
         ({"schedule": "@daily", "task": {"tick": t.TickInfo(job="x")}}, "tick"),
         ({"task": {}}, "schedule"),

@@ -24,6 +24,7 @@ def backoff(**fields: Any) -> dict[str, Any]:
     return options(backoff=t.Backoff(**{"base_us": US, "factor": 2, "max_us": 600 * US, **fields}))
 
 
+ODD: Any = 7
 BAD = {
     "no lambda": ({"name": ""}, "write namespace/name"),
     "no namespace": ({"name": "thumbnail"}, "write namespace/name"),
@@ -63,6 +64,34 @@ BAD = {
     "label name too long": ({"labels": {"x" * 65: ""}}, "a name has 1 to 64 characters"),
     "label value too long": ({"labels": {"x": "y" * 65}}, "a value at most 64"),
     "ordering key malformed": ({"ordering_key": "a b"}, "ordering_key 'a b': use 1 to 64"),
+    "concurrency without a key": ({"concurrency": t.Concurrency(limit=2)}, "concurrency.key '': use 1 to 64"),
+    "concurrency key malformed": ({"concurrency": t.Concurrency(key="a b")}, "concurrency.key 'a b': use 1 to 64"),
+    "concurrency limit negative": (
+        {"concurrency": t.Concurrency(key="a", limit=-1)},
+        "concurrency.limit -1: at least 0",
+    ),
+    "concurrency limit absurd": (
+        {"concurrency": t.Concurrency(key="a", limit=10_001)},
+        "concurrency.limit 10001: at most 10000; 0 means 1",
+    ),
+    "concurrency policy unknown": (
+        {"concurrency": t.Concurrency(key="a", policy=ODD)},
+        "concurrency.policy 7: use QUEUE",
+    ),
+    "unique without a key": ({"unique": t.Unique(window_us=US)}, "unique.key '': use 1 to 64"),
+    "unique without a window": ({"unique": t.Unique(key="a")}, "unique.window_us 0: at least 1000"),
+    "unique window absurd": (
+        {"unique": t.Unique(key="a", window_us=MAX_AHEAD_US + 1)},
+        "unique.window_us .*: at most ten years",
+    ),
+    "unique policy unknown": (
+        {"unique": t.Unique(key="a", window_us=US, policy=ODD)},
+        "unique.policy 7: use THROTTLE",
+    ),
+    "keys that fall apart": (
+        {"ordering_key": "customer-17", "concurrency": t.Concurrency(key="customer-18")},
+        "ordering_key 'customer-17' and concurrency.key 'customer-18' belong to different partitions",
+    ),
     "ordering key too long": ({"ordering_key": "x" * 65}, "ordering_key .*: use 1 to 64"),
 }
 
@@ -98,6 +127,12 @@ GOOD: dict[str, dict[str, Any]] = {
     "an instant before 1970": {"at_us": -(1 << 62)},
     "sixteen labels": {"labels": {"x" * 63 + chr(97 + n): "y" * 64 for n in range(16)}},
     "an ordering key": {"ordering_key": "customer-17.a_b"},
+    "a concurrency key": {"concurrency": t.Concurrency(key="customer-17.a_b", limit=10_000, policy=t.Concurrency.SKIP)},
+    "a unique key": {"unique": t.Unique(key="customer-17.a_b", window_us=1_000, policy=t.Unique.DEBOUNCE)},
+    "an ordering key that is the concurrency key": {
+        "ordering_key": "anna",
+        "concurrency": t.Concurrency(key="anna"),
+    },
 }
 
 

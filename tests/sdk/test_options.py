@@ -70,6 +70,50 @@ def test_a_call_carries_its_own_options_and_leaves_the_lambda_alone() -> None:
     assert not thumbnail.prepare("cat.jpg").request.id
 
 
+def test_a_concurrency_key_is_a_text_or_says_more() -> None:
+    of = thumbnail.options(concurrency_key="anna").prepare("x").request.spec.concurrency
+    assert of == t.Concurrency(key="anna", limit=1)
+    more = atf.Concurrency("anna", limit=3, policy="cancel_running")
+    of = thumbnail.options(concurrency_key=more).prepare("x").request.spec.concurrency
+    assert of == t.Concurrency(key="anna", limit=3, policy=t.Concurrency.CANCEL_RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"key": "a b"}, "concurrency_key 'a b'"),
+        ({"limit": 0}, "concurrency limit 0: give a whole number from 1 to 10000"),
+        ({"limit": 1.5}, "concurrency limit 1.5"),
+        ({"limit": True}, "concurrency limit True"),
+        ({"limit": 10_001}, "concurrency limit 10001"),
+        ({"policy": "drop"}, "concurrency policy 'drop': use 'queue', 'skip', 'cancel_running'"),
+    ],
+)
+def test_a_concurrency_key_that_means_nothing_is_refused(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(atf.InvalidArgument, match=says):
+        atf.Concurrency(**{"key": "anna", **values})
+
+
+def test_a_unique_key_has_a_window() -> None:
+    of = thumbnail.options(unique=atf.Unique("anna", 60, "debounce")).prepare("x").request.spec.unique
+    assert of == t.Unique(key="anna", window_us=60_000_000, policy=t.Unique.DEBOUNCE)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"key": "a b"}, "unique key 'a b'"),
+        ({"key": 7}, "unique key 7: give a text"),
+        ({"window": 0}, "unique window 0: at least a millisecond"),
+        ({"window": -1}, "unique window -1"),
+        ({"policy": "drop"}, "unique policy 'drop': use 'throttle', 'debounce'"),
+    ],
+)
+def test_a_unique_key_that_means_nothing_is_refused(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(atf.InvalidArgument, match=says):
+        atf.Unique(**{"key": "anna", "window": 60, **values})
+
+
 def test_two_tasks_of_one_set_of_options_share_nothing() -> None:
     delayed = thumbnail.options(delay=1)
     first, second = delayed.prepare("a"), delayed.prepare("b")
@@ -108,6 +152,9 @@ def test_durations_are_rounded_up_to_microseconds(given: float | timedelta, expe
         ({"key": "a/b"}, "task id 'a/b'"),
         ({"key": ""}, "task id ''"),
         ({"ordering_key": "a b"}, "ordering_key 'a b'"),
+        ({"concurrency_key": "a b"}, "concurrency_key 'a b'"),
+        ({"concurrency_key": 7}, "concurrency_key"),
+        ({"unique": "anna"}, "unique 'anna': give an atf.Unique"),
         ({"max_attempts": 0}, "max_attempts 0"),
         ({"max_losses": 1.5}, "max_losses 1.5"),
         ({"timeout": -1}, "timeout -1"),

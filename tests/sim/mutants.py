@@ -218,7 +218,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "schedule_overwrites": Mutant(
         "a repeated Schedule stores the task anew",
-        (("if known[1] then\n        answers", "if false then\n        answers"),),
+        (("if known[1] then\n        local other", "if false then\n        local other"),),
     ),
     "pushed_early": Mutant(
         "the store consumer looks two seconds ahead",
@@ -252,6 +252,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now + 1e15, now, 'l', losses",
             ),
         ),
+    ),
+    "no_order": Mutant(
+        "a task does not wait for those of its ordering key before it",
+        (("id) > 1 then score = nil end", "id) < 0 then score = nil end"),),
+    ),
+    "no_slots": Mutant(
+        "a task of a concurrency key is pushed however many run",
+        (("if taken < tonumber(limit) and redis.call('EXISTS', line_key(P, key)) == 0 then", "if true then"),),
     ),
     "short_lease": Mutant("the store's leases are shorter than executors believe", patches=_short_lease),
     "host_clock": Mutant("the caller's clock decides, not the store's", patches=_host_clock),

@@ -12,7 +12,7 @@ from atf.errors import AtfError
 from atf.process import Process as Frame
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
-from atf.verify.history import Accepted, Called
+from atf.verify.history import Accepted, Called, Keyed
 
 from . import cores
 from .lambdas import app, hopeless, poison, step, stubborn
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 TASKS: Final = 36
 SPREAD_S: Final = 100.0
+ORDERED: Final = "one-after-the-other"
+CROWD: Final = "one-at-a-time"
+CROWD_LIMIT: Final = 1
 
 
 class Service:
@@ -72,17 +75,23 @@ class Service:
         world, chance = self._world, self._world.chance
         key = f"k{number}"
         options: dict[str, Any] = {"key": key, "priority": chance.choice(("high", "normal", "low"))}
-        ordered = chance.random() < 0.15
-        if ordered:
-            options["ordering_key"] = "one-after-the-other"
+        keyed, routing, limit = chance.random(), key, 0
+        if keyed < 0.15:
+            options["ordering_key"], routing, limit = ORDERED, ORDERED, 1
+        elif keyed < 0.35:
+            policy = chance.choice(("queue", "queue", "skip", "cancel_running"))
+            options["concurrency_key"], routing, limit = atf.Concurrency(CROWD, CROWD_LIMIT, policy), CROWD, CROWD_LIMIT
         elif chance.random() < 0.4:
             options["delay"] = chance.choice((0.5, 5.0, 20.0))
-        routing = options.get("ordering_key", key)
         task_id = f"{zlib.crc32(routing.encode()) % self._partitions}-{key}"
         self.ids.append(task_id)
         world.chronicle.event(Called(world.now_us(), task_id))
+        task = self._task(options)
+        if limit:
+            group = f"{getattr(task.request.spec, 'lambda')} {routing}"  # keys of different lambdas are different keys
+            world.chronicle.event(Keyed(world.now_us(), task_id, group, limit, routing == ORDERED))
         try:
-            await client.schedule(self._task(options))
+            await client.schedule(task)
         except AtfError as error:
             world.chronicle.say(f"Schedule failed: {error}", task_id)
         else:

@@ -145,6 +145,10 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
                 options: dict[str, Any] = {
                     "partition": chance.randrange(2),
                     "ordering_key": chance.choice(["", "", "k"]),
+                    "unique": chance.choice(["", "", f"{LAMBDA}:u {US} 0", f"{LAMBDA}:v {US} 1"]),
+                    "concurrency": chance.choice(
+                        ["", "", *(f"{LAMBDA}:c {1 + number % 2} {number}" for number in range(3))]
+                    ),
                 }
                 delay_us = chance.choice([0, 0, US, 30 * US])
                 await store.schedule(

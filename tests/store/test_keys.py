@@ -61,6 +61,8 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await look()
     claims = await world.run("a", "b", "c", "d", "e", retention_us=US)
     await world.schedule("k1", "k2", ordering_key="k")
+    await world.schedule("s1", "s2", concurrency=keys.concurrency(LAMBDA, "k", 1, 0))
+    await world.store.schedule([world.task(name, unique=keys.unique(LAMBDA, "k", US, 0)) for name in ("u1", "u2")])
     await world.schedule(*(f"w{number}" for number in range(8)))
     await world.passes()
     await world.passes()

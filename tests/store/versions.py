@@ -45,9 +45,15 @@ class FoundationStore(Store):
         assert verb not in {"set_gate", "lift_gates"}, "came later"
         if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
+        if verb == "schedule":  # knew nothing of concurrency keys and unique ones
+            args = [each for number, each in enumerate(args) if number % 10 < 8]
+        if verb == "restore":
+            args = [each for number, each in enumerate(args) if number % 14 < 13]
         if verb == "pop":  # knew nothing of pools
             args = [args[0], *args[2:]]
         reply = await super()._call(verb, partition, args, server=server)
+        if verb == "schedule":
+            return [[*each, b""] for each in reply]
         return [*reply, []] if verb == "enqueue" else reply  # knew nothing of jobs
 
     async def set_paused(self, name: str, paused: bool, who: str = "", why: str = "") -> bool:

@@ -158,6 +158,9 @@ def violations(found: Dump, now_us: int) -> list[str]:
     for task_id, task in tasks.items():
         wrong += _task_violations(found, now_us, task_id, task, places.pop(task_id, []))
     wrong += [f"{task_id} has no record and stands in {where}" for task_id, where in places.items()]
+    for key in found.data:
+        if ":line:" in key and key.startswith("atf:{"):
+            wrong += _line_violations(found, key, tasks)
     for key, (_, listed) in found.data.items():
         if ":o:" in key and key.startswith("atf:{"):
             ids = listed
@@ -176,6 +179,17 @@ def _stop_violations(found: Dump, key: str, task_id: str) -> list[str]:
     task = found.tasks().get(task_id, {})
     stops = found.zset(f"{record}:stops:{task['q'].rpartition(':')[0]}") if "q" in task else {name: 0}
     return [] if name in stops else [f"{key} has stopped at {task_id}, and nobody finds it"]
+
+
+def _line_violations(found: Dump, key: str, tasks: dict[str, dict[str, str]]) -> list[str]:
+    """Whether what waits for a slot of a concurrency key waits for good reason, and will be looked at."""
+    record, _, name = key.partition(":line:")
+    slots = found.zset(f"{record}:slots:{name}")
+    waiting = [each for each in found.zset(key) if tasks.get(each, {}).get("s") in {"NEW", "RETRIABLE_FAILURE"}]
+    wrong = [f"{each} waits in {key} and holds a slot" for each in waiting if each in slots]
+    if waiting and len(slots) < int(tasks[waiting[0]]["kc"].split(" ")[1]):
+        wrong.append(f"{waiting[0]} waits in {key}, of which only {list(slots)} hold slots")
+    return wrong if name in found.zset(f"{record}:lines") else [*wrong, f"nobody looks at {key}"]
 
 
 def _task_violations(
@@ -209,6 +223,7 @@ def _task_violations(
             parked = task_id in found.zset(f"{record}:g:{name}:{task['g']}")
             return [] if parked else [f"{task_id}: kept by gate {task['g']}, which does not know"]
         waits = status is Status.NEW and ordering and ordering[0] != task_id
+        waits = waits or ("kc" in task and task_id in found.zset(f"{record}:line:{task['kc'].split(' ')[0]}"))
         return [] if waits else [f"{task_id}: waits for ever"]
     if ordering and ordering[0] != task_id:
         return [f"{task_id}: in the due index, and behind {ordering[0]}"]
@@ -275,6 +290,8 @@ class World:
         ordering_key: str = "",
         spec: bytes = b"spec",
         digest: bytes = b"digest",
+        concurrency: str = "",
+        unique: str = "",
     ) -> NewTask:
         """A task to schedule; unless told otherwise, due now in partition 0."""
         return NewTask(
@@ -290,6 +307,8 @@ class World:
             max_losses,
             retention_us,
             ordering_key,
+            concurrency=concurrency,
+            unique=unique,
         )
 
     async def schedule(self, *names: str, **options: Any) -> list[str]:

@@ -54,8 +54,8 @@ _SPEC: Final[dict[Path, Rule]] = {
     ("spec", "labels", "value"): Rule(_at_most(64), "label"),
     ("spec", "ordering_key"): Rule(_must(r"|" + _NAME), "ordering_key"),
     ("spec", "affinity_key"): Rule(_must(r"|" + _NAME), "affinity_key"),
-    ("spec", "concurrency", "key"): Rule(lambda _: INVALID, "concurrency"),
-    ("spec", "unique", "key"): Rule(lambda _: INVALID, "unique"),
+    ("spec", "unique", "key"): Rule(lambda _: INVALID, "unique"),  # its window is missing
+    ("spec", "concurrency", "key"): Rule(_must(_NAME), "concurrency.key"),
     ("spec", "tick", "job"): Rule(lambda _: INVALID, "tick"),
 }
 
@@ -149,6 +149,8 @@ _MADE_JOB: Final[dict[Path, Rule]] = {
     **{("job", "task", *path[1:]): rule for path, rule in _SPEC.items() if path[0] == "spec"},
     ("job", "name"): _job(OK),
     ("job", "task", "ordering_key"): Rule(lambda text: OK if not text else INVALID, "ordering_key"),
+    ("job", "task", "concurrency", "key"): Rule(lambda _: INVALID, "concurrency"),
+    ("job", "task", "unique", "key"): Rule(lambda _: INVALID, "unique"),
     ("job", "code"): Rule(_must(r"[A-Za-z0-9]{0,64}"), "code"),
     ("request_id",): _ID,
 }

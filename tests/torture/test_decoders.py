@@ -225,6 +225,7 @@ OPTIONS = [
     "priority",
     "key",
     "ordering_key",
+    "concurrency_key",
     "labels",
     "timeout",
     "max_attempts",

@@ -72,6 +72,14 @@ def _ref(number: int) -> t.ClaimRef:
     return t.ClaimRef(task_id=f"0-{number}", token=t.Token(counter=1, nonce="n"))
 
 
+def _concurrency(**fields: Any) -> t.Concurrency:
+    return t.Concurrency(**{"key": "x", **fields})
+
+
+def _unique(**fields: Any) -> t.Unique:
+    return t.Unique(**{"key": "x", "window_us": 1_000_000, **fields})
+
+
 def _page(**fields: Any) -> Message:
     return f.ListTasksRequest(**{"lambda": LAMBDA, **fields})
 
@@ -97,6 +105,26 @@ BOUNDS = {
     "a namespace": Bound("RegisterLambdas", lambda w, n: _spec(name="x" * n + "/a"), 1, 64, "lambda"),
     "a lambda's name": Bound("RegisterLambdas", lambda w, n: _spec(name="a/" + "x" * n), 1, 64, "lambda"),
     "an ordering key": Bound("Schedule", lambda w, n: schedule("a", ordering_key="x" * n), 0, 64, "ordering_key"),
+    "a concurrency key": Bound(
+        "Schedule", lambda w, n: schedule("a", concurrency=t.Concurrency(key="x" * n)), 1, 64, "concurrency.key"
+    ),
+    "a concurrency key's limit": Bound(
+        "Schedule",
+        lambda w, n: schedule("a", concurrency=t.Concurrency(key="x", limit=n)),
+        0,
+        10_000,
+        "concurrency.limit",
+    ),
+    "a concurrency key's policy": Bound(
+        "Schedule", lambda w, n: schedule("a", concurrency=_concurrency(policy=n)), 0, 2, "concurrency.policy"
+    ),
+    "a unique key": Bound("Schedule", lambda w, n: schedule("a", unique=_unique(key="x" * n)), 1, 64, "unique.key"),
+    "a unique key's window": Bound(
+        "Schedule", lambda w, n: schedule("a", unique=_unique(window_us=n)), 1_000, MAX_AHEAD_US, "unique.window_us"
+    ),
+    "a unique key's policy": Bound(
+        "Schedule", lambda w, n: schedule("a", unique=_unique(policy=n)), 0, 1, "unique.policy"
+    ),
     "a label's name": Bound("Schedule", lambda w, n: schedule("a", labels={"ä" * n: ""}), 1, 64, "label"),
     "a label's value": Bound("Schedule", lambda w, n: schedule("a", labels={"a": "ä" * n}), 0, 64, "label"),
     "labels": Bound(

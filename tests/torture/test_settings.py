@@ -177,6 +177,8 @@ OPTIONS = {
     "priority": BROKEN_TEXTS,
     "key": BROKEN_TEXTS,
     "ordering_key": BROKEN_TEXTS,
+    "concurrency_key": BROKEN_TEXTS,
+    "unique": BROKEN_TEXTS,
     "labels": st.lists(BROKEN_TEXTS.map(lambda text: f"a={text}"), max_size=1),
 }
 

@@ -64,6 +64,8 @@ local queue_key = remembered(function(P, queue) return P .. ':q:' .. queue end)
 local lambda_key = remembered(function(P, name) return P .. ':l:' .. name end)
 local function order_key(P, key) return P .. ':o:' .. key end
 local stops_key = remembered(function(P, name) return P .. ':stops:' .. name end)
+local function slots_key(P, key) return P .. ':slots:' .. key end
+local function line_key(P, key) return P .. ':line:' .. key end
 local function job_key(P, name) return P .. ':j:' .. name end
 local list_key = remembered(function(P, queue) return 'rq:queue:' .. string.sub(P, 5) .. queue end)  -- "atf:{0}" -> "{0}"
 local lambda_of_ = remembered(function(_, queue) return string.sub(queue, 1, -3) end)                -- "ns/name:1" -> "ns/name"
@@ -227,6 +229,29 @@ local function start_afresh(P, id, queue, status, key, now, at)
   if not waits then visit_by(P, queue, at) end
 end
 
+-- Gives the free slots of a concurrency key to those that have waited longest: they are due, and hold them from now on.
+local function give_slots(P, key, now)
+  local taken = redis.call('ZCARD', slots_key(P, key))
+  for _ = 1, PART do
+    local first = redis.call('ZRANGE', line_key(P, key), 0, 0, 'WITHSCORES')
+    local id = first[1]
+    if not id then
+      redis.call('ZREM', P .. ':lines', key)
+      return
+    end
+    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'kc')
+    local waits = task[3] and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')  -- else it has gone, by an older role's functions
+    if waits and taken >= tonumber(string.match(task[3], ' (%d+) ')) then return end
+    redis.call('ZREM', line_key(P, key), id)
+    if waits then
+      redis.call('ZADD', slots_key(P, key), fmt(now), id)
+      redis.call('ZADD', live_key(P, task[2], task[1]), first[2], id)
+      visit_by(P, task[2], now)
+      taken = taken + 1
+    end
+  end
+end
+
 -- A tick of a job has ended: what waits for that may be due.
 local function tick_ended(P, name, id, status, now)
   local job = redis.call('HMGET', job_key(P, name), 'run', 'n', 'p', 'task')
@@ -245,12 +270,18 @@ local function note_version(P, id, name)
   if version then redis.call('HSET', task_key(P, id), 'v', version) end
 end
 
--- A task leaves its queue, or its executor, for good or for a while: what it held meanwhile (its field `h`, letters: p a permit) others
--- may have.
+-- A task leaves its queue, or its executor, for good or for a while: what it held meanwhile (its field `h`, letters: p a permit,
+-- k a slot of its concurrency key or a place in that key's line) others may have.
 local function let_go(P, id, queue, held, now)
   if not held then return end
   redis.call('HDEL', task_key(P, id), 'h')
   if string.find(held, 'p', 1, true) then permit_freed(P, queue, now) end
+  if string.find(held, 'k', 1, true) then
+    local key = string.match(redis.call('HGET', task_key(P, id), 'kc'), '^%S+')
+    redis.call('ZREM', slots_key(P, key), id)
+    redis.call('ZREM', line_key(P, key), id)
+    give_slots(P, key, now)
+  end
 end
 
 local sweep_key = remembered(function(P) return P .. ':sweep' end)

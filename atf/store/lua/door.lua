@@ -2,10 +2,12 @@
 -- timeout, and queues with keyed tasks, have one; all others are pushed without a look at each task.
 
 -- ids: due tasks in `status`, earliest first. Returns those that may be pushed, and until when the others that are left where they
--- are need not be looked at again (nil: none is left there); and how many a gate has dealt with.
--- A stage that keeps a task back for long takes it out of the way itself: it scores it anew, and remembers by what it will be brought up again.
-local function through_door(P, queue, status, ids, now, settings, _keyed)
-  local gated = 0
+-- are need not be looked at again (nil: none is left there); how many a gate has dealt with; and by id which hold a slot of their
+-- concurrency key. A stage that keeps a task back for long takes it out of the way itself: it scores it anew, and remembers by what
+-- it will be brought up again.
+local function through_door(P, queue, status, ids, now, settings, keyed)
+  local gated, slotted = 0, nil
   if settings.gates then ids, gated = past_gates(P, queue, status, ids, now, settings.gates) end
-  return ids, nil, gated
+  if keyed then ids, slotted = with_slots(P, queue, status, ids, now) end
+  return ids, nil, gated, slotted
 end

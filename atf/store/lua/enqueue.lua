@@ -85,9 +85,10 @@ local function visit(P, queue, now, lease_now, budget)
       local most = math.min(budget - count.looked, limit - length)
       local ids = due_ids(P, queue, status, now, room and math.min(most, room.left) or most)
       count.looked = count.looked + #ids
+      local slotted
       if door and #ids > 0 then
         local gated
-        ids, kept_until[status], gated = through_door(P, queue, status, ids, now, door, state[2])
+        ids, kept_until[status], gated, slotted = through_door(P, queue, status, ids, now, door, state[2])
         count.gated = count.gated + gated
       end
       if #ids > 0 then
@@ -97,7 +98,7 @@ local function visit(P, queue, now, lease_now, budget)
           if redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', fmt(number)) == 3 then
             redis.call('DEL', task_key(P, id))  -- not even the status was there before: no record
           else
-            if room and room.running then redis.call('HSET', task_key(P, id), 'h', 'p') end
+            if room and room.running then redis.call('HSET', task_key(P, id), 'h', slotted and slotted[id] and 'kp' or 'p') end
             found[#found + 1] = id
             scores[#scores + 1], scores[#scores + 2] = fmt(expires), id
           end
@@ -226,6 +227,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     end
     if budget <= 0 then break end
   end
+  check_lines(P, now)
   local most, wait, indexes = tonumber(args[4]), gates_in or -1, {':due'}
   if most > 0 then
     due_jobs(P, now, most, jobs)

@@ -4,10 +4,11 @@
 -- RETURNS  now, paused, queue's length, queue's limit, position (-1 = in neither), 1 in the queue, the task it is
 --          behind (""), the task at which its ordering key has stopped (""),
 --          the limit that its queue waits for, running=<number> or rate=<number> (""), number of the gate that keeps it (""),
---          the pool its lambda names of which no worker is alive ("")
+--          the pool its lambda names of which no worker is alive (""),
+--          tasks that hold slots of its concurrency key, tasks before it in that key's line (-1 = it does not wait there)
 register('explain', {'no-writes'}, function(keys, args)
   local P, id = keys[1], args[2]
-  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'g')
+  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'g', 'kc')
   if not task[2] then return {} end
   local config = redis.call('HMGET', lambda_key(P, lambda_of(task[2])), 'paused', 'limit', 'door')
   local list = list_key(P, task[2])
@@ -19,6 +20,11 @@ register('explain', {'no-writes'}, function(keys, args)
     if head and head ~= id then behind = head end
     if string.sub(behind, 1, 1) == STOPPED then behind, stopped = '', string.sub(behind, 2) end
   end
+  local taken, before, key = 0, -1, string.match(task[5] or '', '^%S+')
+  if key then
+    taken = redis.call('ZCARD', slots_key(P, key))
+    before = redis.call('ZRANK', line_key(P, key), id) or -1
+  end
   local paused = config[1] == '1' and 1 or 0
   local limit = tonumber(config[2] or DEFAULT_QUEUE_LIMIT)
   local waits_for = permits_wait(P, task[2], config[3])
@@ -27,5 +33,5 @@ register('explain', {'no-writes'}, function(keys, args)
   local alive = pool and tonumber(redis.call('ZSCORE', P .. ':workers', pool) or nil)
   local unserved = pool and (not alive or alive <= now) and pool or ''
   return {fmt(now), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for,
-    task[4] or '', unserved}
+    task[4] or '', unserved, taken, before}
 end)

@@ -198,8 +198,8 @@ local function keep(P, sets, kept, id, queue, from, gate, newest, now, task)
     sets.ZREM(live_key(P, queue, from), id)
     redis.call('HDEL', task_key(P, id), 'e')
     redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now))
-    let_go(P, id, queue, task[6], now)
   end
+  if task[6] then let_go(P, id, queue, task[6], now) end
   sets.ZADD(live_key(P, queue, to), '+inf', id)
   sets.ZADD(parked_key(P, name, fmt(gate.number)), fmt(at), id)
   redis.call('HSET', task_key(P, id), 'g', fmt(gate.number), 'gd', fmt(newest))

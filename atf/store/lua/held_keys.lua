@@ -1,5 +1,9 @@
 -- What keys hold back. An ordering key is a list of its unfinished tasks in the order of their acceptance, of which only the first
 -- may become due (see `advance` and `release` in common.lua). A lambda may have its keys stop at a task that fails for good.
+--
+-- A concurrency key has slots, as many as each of its tasks says. A due task takes one before it is pushed, and holds it until it
+-- ends or backs off (`let_go`). Where none is free it waits in the key's line, out of the way in the due index, until `give_slots`
+-- gives it one: each task is looked at once, however many wait, and once an hour, since functions of an older role give no slots.
 
 -- The field k of a lambda's ordering key that is in use, and the head of its list. A release that knew ordering keys of all
 -- lambdas together named lists by the key alone; such a list is used on until it is empty.
@@ -27,4 +31,75 @@ local function pass_over(P, name, k, now)
   redis.call('LPOP', order_key(P, k))
   redis.call('ZREM', stops_key(P, name), k)
   advance(P, k, now)
+end
+
+local QUEUE, SKIP, CANCEL_RUNNING = '0', '1', '2'
+local LOOKED_AT = 64  -- of the tasks that hold a slot, when one of them is to be cancelled
+
+-- Cancels the oldest task of a concurrency key that is not to end anyway: of those that hold a slot, else of those that wait.
+local function cancel_oldest(P, key, now, but)
+  for _, set in ipairs({slots_key(P, key), line_key(P, key)}) do
+    for _, id in ipairs(redis.call('ZRANGE', set, 0, LOOKED_AT - 1)) do
+      local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'x')
+      local held = task[1] == 'CLAIMED' or task[1] == 'PROCESSING'
+      if held and not task[7] then
+        redis.call('HSET', task_key(P, id), 'x', '1')
+        return
+      elseif id ~= but and not held and task[6] and not FINISHED[task[1]] then
+        rest(P, AT_ONCE, id, task[2], task[1], 'CANCELLED', now, task[3], task[4], task[5], false, task[6],
+          'err', 'cancelled for a later task of its concurrency key')
+        return
+      end
+    end
+  end
+end
+
+-- Of due tasks, those that hold a slot of their concurrency key or have none, and by id which hold one; what finds no slot waits in
+-- line, or is cancelled. A task that has failed before always waits: it was let in once.
+local function with_slots(P, queue, status, ids, now)
+  local free, holding = {}, {}
+  for _, id in ipairs(ids) do
+    local task = redis.call('HMGET', task_key(P, id), 'kc', 'lim', 'k', 'w')
+    local key, limit, policy = string.match(task[1] or '', '^(%S+) (%d+) (%d)$')
+    local slots = key and slots_key(P, key)
+    if not key then
+      free[#free + 1] = id
+    elseif redis.call('ZSCORE', slots, id) then
+      free[#free + 1], holding[id] = id, true
+    elseif redis.call('ZSCORE', line_key(P, key), id) then
+      redis.call('ZADD', live_key(P, queue, status), fmt(now + LINE_WAIT), id)
+    else
+      local taken = redis.call('ZCARD', slots)
+      if taken < tonumber(limit) and redis.call('EXISTS', line_key(P, key)) == 0 then
+        redis.call('ZADD', slots, fmt(now), id)
+        redis.call('HSET', task_key(P, id), 'h', 'k')
+        free[#free + 1], holding[id] = id, true
+      elseif policy == SKIP and status == 'NEW' then
+        rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[2], task[3], task[4], false, nil,
+          'err', 'skipped: ' .. taken .. ' of ' .. limit .. ' tasks of its concurrency key were under way')
+      else
+        redis.call('ZADD', line_key(P, key), redis.call('ZSCORE', live_key(P, queue, status), id), id)
+        redis.call('ZADD', live_key(P, queue, status), fmt(now + LINE_WAIT), id)
+        redis.call('HSET', task_key(P, id), 'h', 'k')
+        redis.call('ZADD', P .. ':lines', 'NX', fmt(now + LINE_CHECK), key)
+        if policy == CANCEL_RUNNING then cancel_oldest(P, key, now, id) end
+      end
+    end
+  end
+  return free, holding
+end
+
+-- Functions of an older role let go of nothing. So a key whose line is not empty is looked at now and then: slots of tasks that are
+-- neither due nor pushed are free.
+local function check_lines(P, now)
+  for _, key in ipairs(redis.call('ZRANGE', P .. ':lines', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, LINES_PER_PASS)) do
+    redis.call('ZADD', P .. ':lines', fmt(now + LINE_CHECK), key)
+    for _, id in ipairs(redis.call('ZRANGE', slots_key(P, key), 0, PART - 1)) do
+      local task = redis.call('HMGET', task_key(P, id), 's', 'q')
+      local pushed = task[1] == 'ENQUEUED' or task[1] == 'CLAIMED' or task[1] == 'PROCESSING'
+      local score = task[2] and not pushed and tonumber(redis.call('ZSCORE', live_key(P, task[2], task[1]), id) or nil)
+      if not pushed and not (score and score <= now) then redis.call('ZREM', slots_key(P, key), id) end
+    end
+    give_slots(P, key, now)
+  end
 end

@@ -1,35 +1,95 @@
 -- schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per task: id, queue, spec, digest, at ("" = after delay), delay, limits ("" = defaults),
---          lambda:ordering key ("" = none)
--- RETURNS  per task {what, at}: what is 0 stored, 1 the same request was stored before, 2 another request holds the id
+--          lambda:ordering key ("" = none), concurrency ("" = none, else "lambda:key limit policy"),
+--          unique ("" = it is not, else "lambda:key window policy")
+-- RETURNS  per task {what, at, id}: what is 0 stored, 1 the same request was stored before, 2 another request holds the id; id is
+--          that of the task that stands for it where it was not the first of its window, else ""
+local THROTTLE = '0'
+
+-- The task of a unique key's window, where that has not ended; its queue, ordering key and whether it can still be put off.
+local function of_window(P, key, now)
+  local until_ = redis.call('ZSCORE', P .. ':uniques:expiry', key)
+  if not until_ or tonumber(until_) <= now then return nil end
+  local id = redis.call('HGET', P .. ':uniques', key)
+  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'at')
+  return id, task, task[1] == 'NEW' and tonumber(task[4]) > now
+end
+
+local function open_window(P, key, id, until_)
+  redis.call('HSET', P .. ':uniques', key, id)
+  redis.call('ZADD', P .. ':uniques:expiry', fmt(until_), key)
+end
+
+-- A task that is not due yet takes the place of the one that was to run: what it is, and when.
+local function put_off(P, id, task, queue, at, spec, limits, concurrency)
+  local waits = task[3] and redis.call('LINDEX', order_key(P, task[3]), 0) ~= id
+  if task[2] ~= queue then redis.call('ZREM', live_key(P, task[2], 'NEW'), id) end
+  redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
+  redis.call('HDEL', task_key(P, id), 'lim', 'kc')
+  redis.call('HSET', task_key(P, id), 'q', queue, 'at', fmt(at), 'spec', spec)
+  if limits ~= '' then redis.call('HSET', task_key(P, id), 'lim', limits) end
+  if concurrency ~= '' then redis.call('HSET', task_key(P, id), 'kc', concurrency) end
+end
+
+-- A request that is answered with another one's task: the same request again finds that, whatever its window is by then.
+local function stands_for(P, id, digest, other, at, now)
+  redis.call('HSET', task_key(P, id), 's', 'TOMBSTONE', 'd', digest, 'at', at, 'u', other)
+  redis.call('ZADD', P .. ':tombs', fmt(now + TOMBSTONE), id)
+end
+
 register('schedule', {}, function(keys, args)
   local P, now = keys[1], instant(args[1])
-  local answers, earliest = {}, {}
+  local answers, earliest, keyed = {}, {}, {}
   gathering(function(sets)
-    for i = 2, #args, 8 do
-      local id, queue, digest, ordering = args[i], args[i + 1], args[i + 3], args[i + 7]
+    for i = 2, #args, 10 do
+      local id, queue, spec, digest, limits = args[i], args[i + 1], args[i + 2], args[i + 3], args[i + 6]
+      local ordering, concurrency = args[i + 7], args[i + 8]
       local known = redis.call('HMGET', task_key(P, id), 'd', 'at')
       if known[1] then
-        answers[#answers + 1] = {known[1] == digest and 1 or 2, known[2] or '0'}
+        local other = redis.call('HGET', task_key(P, id), 'u') or ''
+        answers[#answers + 1] = {known[1] == digest and 1 or 2, known[2] or '0', other}
       else
         local at = args[i + 4] ~= '' and tonumber(args[i + 4]) or now + tonumber(args[i + 5])
         at = math.max(at, now)
-        local score = at
-        local fields = {'s', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', args[i + 2]}
-        if args[i + 6] ~= '' then fields[#fields + 1] = 'lim'; fields[#fields + 1] = args[i + 6] end
-        if ordering ~= '' then
-          ordering = joined(P, ordering)
-          fields[#fields + 1] = 'k'; fields[#fields + 1] = ordering
-          if redis.call('RPUSH', order_key(P, ordering), id) > 1 then score = nil end  -- waits behind another
+        local unique, window, policy = string.match(args[i + 9], '^(%S+) (%d+) (%d)$')
+        local first, task, may_wait
+        if unique then
+          first, task, may_wait = of_window(P, unique, now)
+          if policy ~= THROTTLE then at = math.max(at, now + tonumber(window)) end
         end
-        redis.call('HSET', task_key(P, id), unpack(fields))
-        sets.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
-        if score then earliest[queue] = math.min(earliest[queue] or score, score) end
-        answers[#answers + 1] = {0, fmt(at)}
+        if concurrency ~= '' then keyed[queue] = true end
+        if first and (policy == THROTTLE or may_wait) then
+          if policy ~= THROTTLE then
+            put_off(P, first, task, queue, at, spec, limits, concurrency)
+            open_window(P, unique, first, at)
+            earliest[queue] = math.min(earliest[queue] or at, at)
+          end
+          local when = policy ~= THROTTLE and fmt(at) or task[4] or '0'
+          stands_for(P, id, digest, first, when, now)
+          answers[#answers + 1] = {1, when, first}
+        else
+          local score = at
+          local fields = {'s', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec}
+          if limits ~= '' then fields[#fields + 1] = 'lim'; fields[#fields + 1] = limits end
+          if ordering ~= '' then
+            ordering = joined(P, ordering)
+            fields[#fields + 1] = 'k'; fields[#fields + 1] = ordering
+            if redis.call('RPUSH', order_key(P, ordering), id) > 1 then score = nil end  -- waits behind another
+          end
+          if concurrency ~= '' then fields[#fields + 1] = 'kc'; fields[#fields + 1] = concurrency end
+          redis.call('HSET', task_key(P, id), unpack(fields))
+          -- at once, where the next request of this call may put it off
+          local written = unique and AT_ONCE or sets
+          written.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
+          if unique then open_window(P, unique, id, policy == THROTTLE and now + tonumber(window) or at) end
+          if score then earliest[queue] = math.min(earliest[queue] or score, score) end
+          answers[#answers + 1] = {0, fmt(at), ''}
+        end
       end
     end
   end)
+  for queue in pairs(keyed) do redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
   for queue, at in pairs(earliest) do visit_by(P, queue, at) end
   return answers
 end)

@@ -46,5 +46,11 @@ register('sweep', {'allow-oom'}, function(keys, args)
     redis.call('HDEL', P .. ':firsts', unpack(firsts))
     redis.call('ZREM', P .. ':firsts:expiry', unpack(firsts))
   end
-  return swept + #firsts
+  swept = swept + #firsts
+  local ended = redis.call('ZRANGE', P .. ':uniques:expiry', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
+  if #ended > 0 then
+    redis.call('HDEL', P .. ':uniques', unpack(ended))
+    redis.call('ZREM', P .. ':uniques:expiry', unpack(ended))
+  end
+  return swept + #ended
 end)

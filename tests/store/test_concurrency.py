@@ -1,0 +1,307 @@
+"""Concurrency keys: at most so many tasks of a key between their push and their end, whatever becomes of each."""
+
+from __future__ import annotations
+
+import pytest
+
+from atf.store import keys
+from atf.store.library import LINE_CHECK_US, LINE_WAIT_US
+from atf.store.types import Held, LambdaRecord, Outcome
+from atf.task import US
+
+from .conftest import OpenStore
+from .versions import FOUNDATION, FoundationStore, in_place
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, Clock, World, dump, held, labelled
+
+QUEUE, SKIP, CANCEL_RUNNING = range(3)
+KEY = f"{LAMBDA}:anna"
+
+
+async def add(
+    world: World, *names: str, limit: int = 1, policy: int = QUEUE, key: str = "anna", delay: float = 0
+) -> None:
+    concurrency = keys.concurrency(LAMBDA, key, limit, policy)
+    for name in names:
+        await world.schedule(name, concurrency=concurrency, delay_us=round(delay * US))
+
+
+async def start(world: World) -> list[Held]:
+    """Claims what may run."""
+    await world.passes()
+    await world.check()
+    ids = await world.pop()
+    claims = held(await world.claim(*ids)) if ids else []
+    await world.check()
+    return claims
+
+
+def names(claims: list[Held]) -> list[str]:
+    return [each.task_id for each in claims]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+async def test_so_many_run_at_once_and_the_others_follow_in_turn(world: World, limit: int) -> None:
+    await add(world, "a", "b", "c", "d", "e", limit=limit)
+    running, order = await start(world), []
+    while running:
+        assert len(running) <= limit
+        order += names(running[:1])
+        await world.finish(Outcome.SUCCEEDED, running.pop(0))
+        running += await start(world)
+    assert order == ["0-a", "0-b", "0-c", "0-d", "0-e"]
+    found = await world.check()
+    assert not [key for key in found.data if ":slots:" in key or ":line:" in key or key.endswith(":lines")]
+
+
+async def test_keys_do_not_meet_and_tasks_without_one_are_free(world: World) -> None:
+    await add(world, "a", "b")
+    await add(world, "c", "d", key="bert")
+    await world.schedule("e")
+    assert sorted(names(await start(world))) == ["0-a", "0-c", "0-e"]
+
+
+async def test_waiting_costs_one_look_each(world: World) -> None:
+    await add(world, *(f"t{number}" for number in range(20)))
+    await start(world)
+    found = await dump(world.store)
+    waiting = found.zset(f"atf:{{0}}:s:{LAMBDA}:1:NEW")
+    assert set(waiting.values()) == {world.clock.us + LINE_WAIT_US}
+    assert len(waiting) == 19
+    done = await world.store.enqueue(0, 0)
+    assert done.next_in_us is not None
+    assert done.next_in_us >= 10 * US, "nothing has to be looked at"
+
+
+@pytest.mark.parametrize(
+    "end", ["success", "fatal", "retry", "losses", "cancelled in its queue", "cancelled while due"]
+)
+async def test_a_slot_is_free_once_its_task_has_left(world: World, end: str) -> None:
+    concurrency = keys.concurrency(LAMBDA, "anna", 1, QUEUE)
+    await world.schedule("first", concurrency=concurrency, max_losses=1)
+    await add(world, "second")
+    match end:
+        case "cancelled in its queue":
+            await world.passes()
+            await world.store.cancel(["0-first"])
+            await world.pop()
+        case "cancelled while due":
+            await world.store.cancel(["0-first"])
+        case _:
+            (claim,) = await start(world)
+            if end == "success":
+                await world.finish(Outcome.SUCCEEDED, claim)
+            elif end == "fatal":
+                await world.finish(Outcome.FAILED_FATAL, claim)
+            elif end == "retry":
+                await world.fail(claim)
+            else:
+                await world.store.lose("executor-1", [claim], "killed")
+    assert names(await start(world)) == ["0-second"]
+
+
+@pytest.mark.parametrize("how", ["lost", "lease", "handed back", "popped and forgotten"])
+async def test_a_task_that_is_pushed_again_keeps_its_slot(world: World, how: str) -> None:
+    await add(world, "first", "second")
+    if how == "popped and forgotten":
+        await world.passes()
+        await world.pop()
+        world.clock.advance(11)
+    else:
+        (claim,) = await start(world)
+        if how == "lost":
+            await world.store.lose("executor-1", [claim], "killed")
+        elif how == "lease":
+            world.clock.advance(LEASE_US / US)
+        else:
+            await world.store.hand_back("executor-1", [claim], [])
+    assert names(await start(world)) == ["0-first"]
+
+
+async def test_a_task_that_failed_waits_its_turn_again(world: World) -> None:
+    await add(world, "first", "second")
+    (claim,) = await start(world)
+    await world.fail(claim)
+    (second,) = await start(world)
+    world.clock.advance(BACKOFF_US / US)
+    await world.beat(second)
+    assert await start(world) == []
+    await world.finish(Outcome.SUCCEEDED, second)
+    assert names(await start(world)) == ["0-first"]
+
+
+async def test_one_that_waits_may_be_cancelled(world: World) -> None:
+    await add(world, "a", "b", "c")
+    (claim,) = await start(world)
+    await world.store.cancel(["0-b"])
+    await world.check()
+    await world.finish(Outcome.SUCCEEDED, claim)
+    assert names(await start(world)) == ["0-c"]
+
+
+async def test_skip_cancels_what_finds_no_slot(world: World) -> None:
+    await add(world, "a", "b", policy=SKIP)
+    (claim,) = await start(world)
+    record = await world.get("0-b")
+    assert (record.status.name, record.error) == (
+        "CANCELLED",
+        "skipped: 1 of 1 tasks of its concurrency key were under way",
+    )
+    await world.fail(claim)
+    await add(world, "c", policy=SKIP)
+    (third,) = await start(world)
+    world.clock.advance(BACKOFF_US / US)
+    await world.beat(third)
+    assert await start(world) == []  # it was let in once, and waits
+    await world.finish(Outcome.SUCCEEDED, third)
+    assert names(await start(world)) == ["0-a"]
+
+
+async def test_cancel_running_stops_the_oldest_and_waits_for_that(world: World) -> None:
+    await add(world, "a", "b", limit=2, policy=CANCEL_RUNNING)
+    first, second = await start(world)
+    world.clock.advance(1)
+    await add(world, "c", limit=2, policy=CANCEL_RUNNING)
+    assert await start(world) == []
+    assert (await world.get("0-a")).cancel_requested
+    assert not (await world.get("0-b")).cancel_requested
+    await world.finish(Outcome.STOPPED, first)
+    assert names(await start(world)) == ["0-c"]
+    await world.finish(Outcome.SUCCEEDED, second)
+
+
+async def test_cancel_running_keeps_the_newest_of_those_that_wait(world: World) -> None:
+    await add(world, "a", policy=CANCEL_RUNNING)
+    (first,) = await start(world)
+    await add(world, "b", "c", "d", policy=CANCEL_RUNNING)
+    assert await start(world) == []
+    assert await world.statuses(["0-a", "0-b", "0-c", "0-d"]) == ["CLAIMED", "CANCELLED", "CANCELLED", "NEW"]
+    await world.finish(Outcome.STOPPED, first)
+    assert names(await start(world)) == ["0-d"]
+
+
+async def test_cancel_running_cancels_at_once_what_has_not_started(world: World) -> None:
+    await add(world, "a", policy=CANCEL_RUNNING)
+    await world.passes()
+    await add(world, "b", policy=CANCEL_RUNNING)
+    await world.passes()
+    await world.check()
+    assert await world.statuses(["0-a", "0-b"]) == ["CANCELLED", "ENQUEUED"]
+
+
+async def test_a_lower_limit_stops_nothing_and_waits(world: World) -> None:
+    await add(world, "a", "b", "c", limit=3)
+    claims = await start(world)
+    await add(world, "d", limit=1)
+    await add(world, "e", limit=3)
+    for number in range(3):
+        assert await start(world) == []
+        await world.finish(Outcome.SUCCEEDED, claims[number])
+    assert names(await start(world)) == ["0-d", "0-e"]
+
+
+async def test_an_ordering_key_and_a_concurrency_key_together(world: World) -> None:
+    """The order within the key holds, and so does the limit over both."""
+    concurrency = keys.concurrency(LAMBDA, "anna", 1, QUEUE)
+    for name, ordering in (("a1", "x"), ("a2", "x"), ("b1", "y")):
+        await world.schedule(name, ordering_key=ordering, concurrency=concurrency)
+    order = []
+    while claims := await start(world):
+        (claim,) = claims
+        order += names(claims)
+        await world.finish(Outcome.SUCCEEDED, claim)
+    assert order == ["0-a1", "0-b1", "0-a2"]
+
+
+async def test_what_waits_is_explained(world: World) -> None:
+    await add(world, "a", "b", "c")
+    await start(world)
+    around = await world.store.explain("0-c")
+    assert around is not None
+    assert (around.slots_taken, around.before, around.record.concurrency) == (1, 1, f"{KEY} 1 0")
+
+
+@pytest.mark.parametrize("end", ["finish", "fail"])
+async def test_a_slot_that_an_older_role_let_go_of_is_found(open_store: OpenStore, clock: Clock, end: str) -> None:
+    """Its functions know nothing of slots: the key is looked at again after a while."""
+    store = await open_store()
+    with in_place(FOUNDATION):
+        old = await open_store(kind=FoundationStore)
+    world, before = World(store, clock), World(old, clock)
+    await add(world, "a", "b")
+    (claim,) = await start(world)
+    if end == "finish":
+        await before.finish(Outcome.SUCCEEDED, claim)
+    else:
+        await before.finish(Outcome.FAILED, claim, retry_in_us=3600 * US)
+    await world.passes()
+    assert await world.pop() == []
+    clock.advance(LINE_CHECK_US / US)
+    assert names(await start(world)) == ["0-b"]
+
+
+async def test_one_that_waits_for_very_long_keeps_its_place(world: World) -> None:
+    await add(world, "a", "b", "c")
+    await start(world)
+    begun = world.clock.us
+    for _ in range(2):
+        world.clock.advance(LINE_WAIT_US / US)
+        await world.passes(believed_us=begun)
+        around = [await world.store.explain(task_id) for task_id in ("0-b", "0-c")]
+        assert [each.before for each in around if each] == [0, 1]
+
+
+async def test_what_waits_is_pushed_by_an_older_role_where_no_other_is_left(
+    open_store: OpenStore, clock: Clock
+) -> None:
+    store = await open_store()
+    with in_place(FOUNDATION):
+        old = await open_store(kind=FoundationStore)
+    await add(World(store, clock), "a", "b")
+    (claim,) = await start(World(store, clock))
+    before = World(old, clock)
+    await before.finish(Outcome.SUCCEEDED, claim)
+    clock.advance(LINE_WAIT_US / US)
+    await before.passes()
+    assert await before.statuses(["0-a", "0-b"]) == ["SUCCESS", "ENQUEUED"]
+
+
+async def test_an_older_role_cancels_one_that_waits(open_store: OpenStore, clock: Clock) -> None:
+    store = await open_store()
+    with in_place(FOUNDATION):
+        old = await open_store(kind=FoundationStore)
+    world = World(store, clock)
+    await add(world, "a", "b", "c")
+    (claim,) = await start(world)
+    await old.cancel(["0-b"])
+    await world.finish(Outcome.SUCCEEDED, claim)
+    assert names(await start(world)) == ["0-c"]
+
+
+@pytest.mark.parametrize("when", ["waits", "due", "pushed"])
+async def test_what_a_gate_keeps_has_neither_slot_nor_place(world: World, when: str) -> None:
+    await world.store.register([LambdaRecord(LAMBDA, b"", 100, ENQUEUE_TIMEOUT_US, paused=False)])
+    concurrency = keys.concurrency(LAMBDA, "anna", 1, QUEUE)
+    await world.schedule("first", concurrency=concurrency)
+    (claim,) = await start(world)
+    await world.schedule("w", spec=labelled(team="web"), concurrency=concurrency)
+    world.clock.advance(0.001)
+    await world.schedule("a", concurrency=concurrency)
+    await world.passes()
+    if when == "waits":
+        await world.gate("pause", team="web")
+        await world.finish(Outcome.SUCCEEDED, claim)
+    elif when == "due":
+        await world.finish(Outcome.SUCCEEDED, claim)
+        await world.gate("pause", team="web")
+    else:
+        await world.finish(Outcome.SUCCEEDED, claim)
+        await world.passes()
+        await world.gate("pause", team="web")
+        (popped,) = await world.pop()
+        await world.store.claim("executor-1", "n", [popped], PLENTY)
+    assert names(await start(world)) == ["0-a"]
+    assert await world.statuses(["0-w"]) == ["NEW"]
+    await world.lift("pause", team="web")
+    await world.passes()
+    await world.check()
+    assert (await world.store.explain("0-w")).before == 0  # type: ignore[union-attr]

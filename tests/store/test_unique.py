@@ -1,0 +1,126 @@
+"""Unique keys: one task of a key within a window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atf.store import keys
+from atf.store.types import Outcome, Scheduled
+from atf.task import TOMBSTONE_US, US
+
+from .world import LAMBDA, World, held
+
+THROTTLE, DEBOUNCE = range(2)
+WINDOW_S = 10
+
+
+async def ask(world: World, name: str, policy: int = THROTTLE, key: str = "anna", **options: Any) -> Scheduled:
+    options.setdefault("digest", name.encode())
+    unique = keys.unique(LAMBDA, key, WINDOW_S * US, policy)
+    (answer,) = await world.store.schedule([world.task(name, unique=unique, **options)])
+    await world.check()
+    return answer
+
+
+async def due(world: World) -> list[str]:
+    await world.passes()
+    await world.check()
+    return await world.pop()
+
+
+async def test_the_first_of_a_window_is_the_task_and_later_ones_find_it(world: World) -> None:
+    assert await ask(world, "a") == Scheduled("0-a", False, False, world.clock.us)
+    begun = world.clock.us
+    world.clock.advance(WINDOW_S - 1)
+    assert await ask(world, "b") == Scheduled("0-a", True, False, begun)
+    assert await due(world) == ["0-a"]
+    world.clock.advance(1)
+    assert (await ask(world, "c")).id == "0-c"
+
+
+async def test_the_window_lasts_longer_than_its_task(world: World) -> None:
+    await ask(world, "a")
+    await world.finish(Outcome.SUCCEEDED, *held(await world.claim(*await due(world))))
+    assert (await ask(world, "b")).id == "0-a"
+    assert await due(world) == []
+
+
+async def test_keys_do_not_meet(world: World) -> None:
+    assert [(await ask(world, name, key=name)).id for name in "abc"] == ["0-a", "0-b", "0-c"]
+
+
+async def test_a_repeated_request_finds_what_it_found(world: World) -> None:
+    """Also when its window is over: its first answer was lost."""
+    await ask(world, "a")
+    await ask(world, "b")
+    world.clock.advance(WINDOW_S)
+    assert (await ask(world, "b")).id == "0-a"
+    assert (await ask(world, "b", digest=b"another")).conflict
+    world.clock.advance(TOMBSTONE_US / US)
+    await world.store.sweep(0, 1000)
+    await world.check()
+    assert (await ask(world, "b")).id == "0-b"
+
+
+async def test_each_request_puts_the_task_off_and_the_last_one_counts(world: World) -> None:
+    for name in ("a", "b", "c"):
+        answer = await ask(world, name, DEBOUNCE, spec=name.encode(), max_attempts=1 + ord(name[0]) - ord("a"))
+        assert (answer.id, answer.scheduled_at_us) == ("0-a", world.clock.us + WINDOW_S * US)
+        assert await due(world) == []
+        world.clock.advance(WINDOW_S - 1)
+    assert await due(world) == []
+    world.clock.advance(1)
+    (claim,) = await world.claim(*await due(world))
+    assert claim.spec == b"c"
+    assert (await world.get("0-a")).limits.startswith("3 ")
+    assert (await ask(world, "d", DEBOUNCE)).id == "0-d"
+
+
+async def test_requests_of_one_call_are_put_off_too(world: World) -> None:
+    unique = keys.unique(LAMBDA, "anna", WINDOW_S * US, DEBOUNCE)
+    tasks = [
+        world.task(name, unique=unique, spec=name.encode(), delay_us=delay)
+        for name, delay in (("a", 0), ("b", 60 * US))
+    ]
+    assert [each.id for each in await world.store.schedule(tasks)] == ["0-a", "0-a"]
+    await world.check()
+    world.clock.advance(59)
+    assert await due(world) == []
+    world.clock.advance(1)
+    (claim,) = await world.claim(*await due(world))
+    assert claim.spec == b"b"
+
+
+async def test_a_task_that_is_put_off_may_change_its_priority(world: World) -> None:
+    await ask(world, "a", DEBOUNCE)
+    await ask(world, "b", DEBOUNCE, priority=0)
+    world.clock.advance(WINDOW_S)
+    await world.passes()
+    await world.check()
+    assert await world.pop(f"{LAMBDA}:0") == ["0-a"]
+
+
+async def test_a_cancelled_task_is_put_off_no_more(world: World) -> None:
+    await ask(world, "a", DEBOUNCE)
+    await world.store.cancel(["0-a"])
+    assert (await ask(world, "b", DEBOUNCE)).id == "0-b"
+
+
+async def test_one_behind_its_ordering_key_is_put_off_where_it_is(world: World) -> None:
+    await world.schedule("first", ordering_key="anna")
+    await ask(world, "a", DEBOUNCE, ordering_key="anna")
+    world.clock.advance(1)
+    await ask(world, "b", DEBOUNCE, ordering_key="anna")
+    await world.finish(Outcome.SUCCEEDED, *held(await world.claim(*await due(world))))
+    world.clock.advance(WINDOW_S - 1)
+    assert await due(world) == []
+    world.clock.advance(1)
+    assert await due(world) == ["0-a"]
+
+
+async def test_a_window_that_is_over_leaves_nothing_behind(world: World) -> None:
+    await ask(world, "a")
+    world.clock.advance(WINDOW_S)
+    await world.store.sweep(0, 1000)
+    found = await world.check()
+    assert not [key for key in found.data if ":uniques" in key]
