@@ -190,7 +190,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "no_pause_after_rollback": Mutant(
         "claims are given at once by a server that may have forgotten some",
         (
-            ("  if settled and now < settled then return settled end\n", ""),
+            ("  return settled and now < settled and settled or nil, ", "  return nil, "),
             ("if settled and now < tonumber(settled) then return {} end", ""),
         ),
     ),
