@@ -106,7 +106,7 @@ async def schedule(client: AsyncClient, lines: int, places: int, *, ordered: boo
     await asyncio.gather(*(some(each) for each in range(_AT_ONCE)))
 
 
-def _tasks(lines: range, place: int, *, ordered: bool) -> Iterator[atf.Prepared]:
+def _tasks(lines: range, place: int, *, ordered: bool) -> Iterator[atf.Prepared[None]]:
     for line in lines:
         if ordered:
             yield step.options(key=f"o{line}-{place}", ordering_key=f"line-{line}").prepare(line, place)
@@ -114,7 +114,7 @@ def _tasks(lines: range, place: int, *, ordered: bool) -> Iterator[atf.Prepared]
             yield step.options(key=f"u{line}-{place}").prepare(line, place)
 
 
-async def _sure(client: AsyncClient, tasks: list[atf.Prepared]) -> None:
+async def _sure(client: AsyncClient, tasks: list[atf.Prepared[None]]) -> None:
     while True:
         try:
             await client.schedule_many(tasks)
