@@ -81,7 +81,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("stop", _HELD, _S.CANCELLED, "flagged: any end but success, or lost", "hsc, store consumer", None),
     Move("gate", (_S.NEW, _S.RETRIABLE_FAILURE), None, "due, and a gate keeps it", "store consumer", "none until the gate lets it pass"),
     Move("set aside", (_S.ENQUEUED,), _S.NEW, "pushed before the gate that keeps it was set", "hsc", "none until the gate lets it pass"),
-    Move("drop", (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE), _S.CANCELLED, "due, and a gate drops it", "store consumer, hsc", None),
+    Move("drop", (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE), _S.CANCELLED, "due, and a gate drops it, or its concurrency key has no slot for it or needs its slot", "store consumer, hsc", None),
     Move("let through", (_S.NEW, _S.RETRIABLE_FAILURE), None, "its gate was lifted or has ended, or its delay is over", "store consumer", "when it was due"),
     Move("redrive", (_S.FATAL_FAILURE,), _S.NEW, "matches the filter of a redrive; as for retry", "frontend", "when its turn comes"),
     Move("retry", (_S.FATAL_FAILURE, _S.CANCELLED), _S.NEW, "attempts and losses start again", "frontend", "now"),

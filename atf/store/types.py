@@ -73,7 +73,7 @@ class EnqueuePass(NamedTuple):
     lost: int  # leases that expired
     outbox: list[OutboxRecord]
     jobs: list[DueJob]
-    gated: int = 0  # tasks that gates have kept, dropped or let pass
+    gated: int = 0  # tasks that gates have kept, dropped or let pass, or that were cancelled for their concurrency key
     failing: Sequence[str] = ()  # lambdas whose automatic gates may have to close
 
 

@@ -36,7 +36,8 @@ end
 local QUEUE, SKIP, CANCEL_RUNNING = '0', '1', '2'
 local LOOKED_AT = 64  -- of the tasks that hold a slot, when one of them is to be cancelled
 
--- Cancels the oldest task of a concurrency key that is not to end anyway: of those that hold a slot, else of those that wait.
+-- Cancels the oldest task of a concurrency key that is not to end anyway: of those that hold a slot, else of those that wait. Returns 1
+-- where one has ended by that.
 local function cancel_oldest(P, key, now, but)
   for _, set in ipairs({slots_key(P, key), line_key(P, key)}) do
     for _, id in ipairs(redis.call('ZRANGE', set, 0, LOOKED_AT - 1)) do
@@ -44,20 +45,21 @@ local function cancel_oldest(P, key, now, but)
       local held = task[1] == 'CLAIMED' or task[1] == 'PROCESSING'
       if held and not task[7] then
         redis.call('HSET', task_key(P, id), 'x', '1')
-        return
+        return 0
       elseif id ~= but and not held and task[6] and not FINISHED[task[1]] then
         rest(P, AT_ONCE, id, task[2], task[1], 'CANCELLED', now, task[3], task[4], task[5], false, task[6],
           'err', 'cancelled for a later task of its concurrency key')
-        return
+        return 1
       end
     end
   end
+  return 0
 end
 
--- Of due tasks, those that hold a slot of their concurrency key or have none, and by id which hold one; what finds no slot waits in
--- line, or is cancelled. A task that has failed before always waits: it was let in once.
+-- Of due tasks, those that hold a slot of their concurrency key or have none, and by id which hold one, and how many tasks were
+-- cancelled; what finds no slot waits in line, or is cancelled. A task that has failed before always waits: it was let in once.
 local function with_slots(P, queue, status, ids, now)
-  local free, holding = {}, {}
+  local free, holding, cancelled = {}, {}, 0
   for _, id in ipairs(ids) do
     local task = redis.call('HMGET', task_key(P, id), 'kc', 'lim', 'k', 'w')
     local key, limit, policy = string.match(task[1] or '', '^(%S+) (%d+) (%d)$')
@@ -77,16 +79,17 @@ local function with_slots(P, queue, status, ids, now)
       elseif policy == SKIP and status == 'NEW' then
         rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[2], task[3], task[4], false, nil,
           'err', 'skipped: ' .. taken .. ' of ' .. limit .. ' tasks of its concurrency key were under way')
+        cancelled = cancelled + 1
       else
         redis.call('ZADD', line_key(P, key), redis.call('ZSCORE', live_key(P, queue, status), id), id)
         redis.call('ZADD', live_key(P, queue, status), fmt(now + LINE_WAIT), id)
         redis.call('HSET', task_key(P, id), 'h', 'k')
         redis.call('ZADD', P .. ':lines', 'NX', fmt(now + LINE_CHECK), key)
-        if policy == CANCEL_RUNNING then cancel_oldest(P, key, now, id) end
+        if policy == CANCEL_RUNNING then cancelled = cancelled + cancel_oldest(P, key, now, id) end
       end
     end
   end
-  return free, holding
+  return free, holding, cancelled
 end
 
 -- Functions of an older role let go of nothing. So a key whose line is not empty is looked at now and then: slots of tasks that are
