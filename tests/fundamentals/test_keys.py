@@ -58,3 +58,48 @@ def test_tasks_of_different_keys_do_not_wait_for_each_other(h: Harness) -> None:
     step.options(ordering_key="bert").schedule("short", 1)
     h.run_until_idle()
     assert events == ["long starts", "short starts", "short ends", "long ends"]
+
+
+def test_of_a_concurrency_key_so_many_run_at_once(h: Harness) -> None:
+    for name in ("first", "second", "third"):
+        step.options(concurrency_key=atf.Concurrency("anna", limit=2)).schedule(name, 10)
+    h.run_until_idle()
+    assert sorted(events[:2]) == ["first starts", "second starts"]
+    assert events.index("third starts") > min(events.index("first ends"), events.index("second ends"))
+
+
+def test_of_a_unique_key_there_is_one_task_in_a_window(h: Harness) -> None:
+    once = charge.options(unique=atf.Unique("anna", window=60))
+    first, again = once.schedule("anna", 100), once.schedule("anna", 200)
+    assert first.id == again.id
+    h.run_until_idle()
+    assert events == ["anna 100"]
+
+
+def test_a_task_may_be_put_off_until_calls_have_ceased(h: Harness) -> None:
+    later = charge.options(unique=atf.Unique("anna", window=60, policy="debounce"))
+    later.schedule("anna", 100)
+    h.advance(59)
+    later.schedule("anna", 200)
+    h.advance(59)
+    assert events == []
+    h.advance(1)
+    assert events == ["anna 200"]
+
+
+@app.task(stop_on_fatal=True)
+def strict(ctx: atf.Context, name: str) -> None:
+    events.append(name)
+    if name == "bad" and ctx.run == 1:
+        raise atf.Fatal("no such account")
+
+
+def test_a_key_stops_where_a_task_fails_for_good(h: Harness) -> None:
+    for name in ("bad", "good"):
+        strict.options(ordering_key="anna").schedule(name)
+    h.run_until_idle()
+    (key,) = h.client.stopped_keys("keys/strict")
+    assert (key.key, key.unfinished, events) == ("anna", 1, ["bad"])
+    h.client.resume_key("keys/strict", "anna", key.task_id)
+    h.run_until_idle()
+    assert events == ["bad", "bad", "good"]
