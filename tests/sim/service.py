@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TASKS: Final = 36
 SPREAD_S: Final = 100.0
+COLLECTION: Final = {"team": "web"}
+"""The labels of tasks that gates are about."""
 ORDERED: Final = "one-after-the-other"
 CROWD: Final = "one-at-a-time"
 CROWD_LIMIT: Final = 1
@@ -40,6 +42,8 @@ class Service:
         self._world = world
         self.ids: list[str] = []
         self.done = asyncio.Event()
+        self._gated = 0.0
+        """The same of calls to set a gate."""
         self._paused = 0.0
         """The second in which the last call to pause a lambda had ended: it is not sent again after that."""
 
@@ -61,11 +65,19 @@ class Service:
             work.append(frame.runtime.spawn(self._life(client, number), name=f"task {number}"))
             if chance.random() < 0.03:
                 work.append(frame.runtime.spawn(self._pause(client), name="pause"))
+            if chance.random() < 0.04:
+                work.append(frame.runtime.spawn(self._gate(client), name="gate"))
         await asyncio.wait(work)
         if self._paused:
             # A copy of a call to pause may still be under way. Whoever paused a lambda looks again whether it goes on.
             await asyncio.sleep(max(0.0, self._paused + LATEST_S - world.now_us() / 1e6))
             while not await self._try("resume", "", client.resume(f"{app.namespace}/step")):
+                await asyncio.sleep(1)
+        if self._gated:
+            await asyncio.sleep(max(0.0, self._gated + LATEST_S - world.now_us() / 1e6))
+            while not await self._try(
+                "lift", "", client.lift_gate(f"{app.namespace}/step", labels=COLLECTION, who="s")
+            ):
                 await asyncio.sleep(1)
         self.done.set()
         await asyncio.Event().wait()
@@ -75,6 +87,8 @@ class Service:
         world, chance = self._world, self._world.chance
         key = f"k{number}"
         options: dict[str, Any] = {"key": key, "priority": chance.choice(("high", "normal", "low"))}
+        if chance.random() < 0.5:
+            options["labels"] = COLLECTION
         keyed, routing, limit = chance.random(), key, 0
         if keyed < 0.15:
             options["ordering_key"], routing, limit = ORDERED, ORDERED, 1
@@ -104,7 +118,13 @@ class Service:
             await self._try("cancel", task_id, client.cancel(task_id))
         for _ in range(3):
             await asyncio.sleep(chance.uniform(2, 10))
-            if (world.server.field(task_id, "s") or "") in {"CANCELLED", "FATAL_FAILURE"} and chance.random() < 0.6:
+            status = world.server.field(task_id, "s") or ""
+            if status == "FATAL_FAILURE" and chance.random() < 0.3:
+                name = (world.server.field(task_id, "q") or "").rpartition(":")[0]
+                await self._try(
+                    "redrive", task_id, client.redrive(name, dry_run=False, rate=chance.choice((0, 2)), who="s")
+                )
+            elif status in {"CANCELLED", "FATAL_FAILURE"} and chance.random() < 0.6:
                 await self._try("retry", task_id, client.retry(task_id))
 
     def _task(self, options: dict[str, Any]) -> Any:
@@ -144,6 +164,17 @@ class Service:
         self._paused = self._world.now_us() / 1e6
         await asyncio.sleep(self._world.chance.uniform(1, 12))
         while not await self._try("resume", "", client.resume(name)):
+            await asyncio.sleep(1)
+
+    async def _gate(self, client: AsyncClient) -> None:
+        """Keeps back, delays, thins out or drops a collection for a while. What is kept must go on afterwards, like all the others."""
+        name, chance = f"{app.namespace}/step", self._world.chance
+        kinds: list[dict[str, Any]] = [{"action": "pause"}, {"action": "admit", "share": 0.5}, {"action": "drop"}]
+        kind = chance.choice([*kinds, {"action": "pause", "until": 5.0}, {"action": "delay", "by": 3.0}])
+        await self._try("gate", "", client.gate(name, labels=COLLECTION, who="s", **kind))
+        self._gated = self._world.now_us() / 1e6
+        await asyncio.sleep(chance.uniform(1, 12))
+        while not await self._try("lift", "", client.lift_gate(name, labels=COLLECTION, who="s")):
             await asyncio.sleep(1)
 
     async def _try(self, what: str, task_id: str, call: Any) -> bool:

@@ -77,6 +77,7 @@ class StoreServer:
         self._ringers: list[Callable[[str, str], None]] = []
         self._snapshot: tuple[int, Any] = (0, {})
         self._tasks: dict[bytes, State] = {}
+        self._parked: set[bytes] = set()
 
     @property
     def fake(self) -> fakeredis.FakeServer:
@@ -231,6 +232,15 @@ class StoreServer:
             old = before.get(key)
             if old != state:
                 self._changed(verb, now_us, key.split(b":t:", 1)[1].decode(), old, state)
+        parked = (
+            {key for key in after if self._data[key].value.get(b"g") is not None}
+            if verb in {"enqueue", "claim"}
+            else self._parked
+        )
+        if verb == "enqueue":
+            self._chronicle.moves["gate"] += len(parked - self._parked)
+            self._chronicle.moves["let through"] += len(self._parked - parked)
+        self._parked = parked
         if verb == "heartbeat":
             self._chronicle.moves["heartbeat"] += sum(each != 2 for each in reply)
         elif verb == "enqueue":
