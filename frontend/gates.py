@@ -44,7 +44,8 @@ class Gates:
     async def set(self, request: f.SetGateRequest) -> f.Gate:
         """Sets a gate, in the place of the lambda's one with the same action and labels."""
         name = await self._known(getattr(request, "lambda"))
-        gate = _new_gate(request, await self._store.time_us())
+        absolute = request.WhichOneof("ends") == "until_at_us"
+        gate = _new_gate(request, await self._store.time_us() if absolute else 0)
         answer = await self._store.set_gate(gate, sentence(gate))
         if answer is None:
             raise UnknownLambda(f"no lambda {name!r} is registered")

@@ -40,7 +40,7 @@ _log = get_logger()
 class _At(NamedTuple):
     """How far a redrive has come."""
 
-    begun_us: int  # by the store's TIME
+    begun_us: int  # by the store's TIME; 0: nothing was redriven yet
     redriven: int
     page: str  # of the dead-letter set
 
@@ -58,14 +58,17 @@ class Redrive:
         await self._lambdas.load([name])
         known = self._lambdas.get(name)
         _check(request, known)
-        at = _parse(request.page_token) or _At(await self._store.time_us(), 0, "")
+        at = _parse(request.page_token) or _At(0, 0, "")
         first = not request.page_token
         records, token = await self._store.list_tasks(name, Status.FATAL_FAILURE, _READ_AT_ONCE, at.page)
         matching = [each for each in records if _matches(each, request, known)]
         if first and not request.dry_run:
             await self._note(request, "begun: " + _filter(request))
-        due = {each.id: _due_us(at, number, request.rate) for number, each in enumerate(matching)}
-        done = [] if request.dry_run else await self._store.redrive(list(due.items()))
+        after = [_after_us(at, number, request.rate) for number in range(len(matching))]
+        begun_us, done = at.begun_us, list[bool]()
+        if not request.dry_run:
+            tasks = [(each.id, after_us) for each, after_us in zip(matching, after, strict=True)]
+            begun_us, done = await self._store.redrive(tasks, at.begun_us)
         redriven = at.redriven + (len(matching) if request.dry_run else sum(done))
         if not token and not request.dry_run:
             await self._note(request, f"ended: {redriven} task{'' if redriven == 1 else 's'}")
@@ -76,8 +79,8 @@ class Redrive:
             looked_at=len(records),
             errors=dict(Counter(_last_line(each.error) for each in matching).most_common(_ERRORS)),
             ids=[each.id for each in matching[:_IDS]],
-            next_page_token=f"{at.begun_us}/{redriven}/{token}" if token else "",
-            last_due_at_us=max(due.values(), default=0),
+            next_page_token=f"{begun_us}/{redriven}/{token}" if token else "",
+            last_due_at_us=begun_us + max(after) if after and not request.dry_run else 0,
         )
 
     async def _note(self, request: f.RedriveRequest, detail: str) -> None:
@@ -133,8 +136,8 @@ def _has_labels(record: TaskRecord, request: f.RedriveRequest) -> bool:
     return all(labels.get(name) == value for name, value in request.labels.items())
 
 
-def _due_us(at: _At, number: int, rate: float) -> int:
-    return at.begun_us + round((at.redriven + number) * US / rate) if rate else at.begun_us
+def _after_us(at: _At, number: int, rate: float) -> int:
+    return round((at.redriven + number) * US / rate) if rate else 0
 
 
 def _last_line(error: str) -> str:

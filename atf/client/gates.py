@@ -109,7 +109,7 @@ class RedriveInfo:
     ids: tuple[str, ...]
     """Of some of them."""
     last_due_at: datetime | None
-    """When the last one becomes due, or would."""
+    """When the last one becomes due; None in a dry run."""
 
 
 class GateCalls:

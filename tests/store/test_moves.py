@@ -251,7 +251,7 @@ WAYS = [
     Way("set aside", "claim", _gated("admit", _due_or_claimed)),
     Way("drop", "pass or claim", _gated("drop", _due_or_claimed)),
     Way("let through", "pass", _gated("admit", _lifted)),
-    Way("redrive", "redrive", lambda world, _: world.store.redrive([("0-a", world.clock.us + 7 * US)])),
+    Way("redrive", "redrive", lambda world, _: world.store.redrive([("0-a", 7 * US)])),
     Way("retry", "retry", VERBS["retry"]),
 ]
 CASES = [

@@ -497,7 +497,8 @@ class World:
         assert await self.store.judge(name)
         assert (await self.store.lambdas())[name].paused
         assert (await self.get("0-fails15")).failed_version == 7
-        assert await self.store.redrive([("0-fails15", 0), ("0-fails1", 0)]) == [True, False]
+        redriven = await self.store.redrive([("0-fails15", 0), ("0-fails1", 0)])
+        assert redriven == (self.clock.us, [True, False])
         await self.store.set_paused(name, False)
         await self.passes()
 
