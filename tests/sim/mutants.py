@@ -148,6 +148,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "an old token is as good as a new one",
         (("'PROCESSING') and task_counter == counter and task_nonce == nonce", "'PROCESSING')"),),
     ),
+    "gate_keeps_for_ever": Mutant(
+        "what a gate kept is forgotten when it is lifted",
+        (("task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')", "false"),),
+    ),
+    "gate_leaves_a_place_behind": Mutant(
+        "a task that is set aside at its claim stays among those in queues",
+        (("    sets.ZREM(live_key(P, queue, from), id)\n    redis.call('HDEL', task_key(P, id), 'e')\n", ""),),
+    ),
     "finish_without_token": Mutant(
         "a result is recorded whoever sends it",
         (
