@@ -1,0 +1,149 @@
+"""Row: a gate keeps many tasks, which costs the store consumer nothing; it is lifted, and all of them run.
+
+The tasks of a collection are made due behind a gate. What the store consumer works while they wait is held against what it works
+when there is nothing at all. Then the gate is lifted, the store consumer killed while they come back, and the lambda's own record
+tells what ran.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from atf.cli.cluster import Cluster, ClusterSettings
+from atf.client import AsyncClient
+from tests.chaos import gated
+from tests.chaos.bench import environment
+from tests.chaos.frame import Progress, Row, Trial
+
+TASKS: Final = int(os.environ.get("ATF_GATE_TASKS", "100000"))
+PARTITIONS: Final = 4
+NAME: Final = f"{gated.app.namespace}/tell"
+FLAT: Final = 0.01
+"""Of a processor, by which the store consumer may work more beside all the kept tasks than beside none."""
+_LOOK_S: Final = 20.0
+_SETTLES_S: Final = 3.0
+_AT_ONCE: Final = 1_000
+_PATIENCE_S: Final = 900.0
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of a processor that a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+class Course:
+    """One cluster, and trial after trial on it."""
+
+    def __init__(self, cluster: Cluster, client: AsyncClient, record: Path) -> None:
+        self._cluster, self._client, self._record = cluster, client, record
+
+    async def trial(self, number: int) -> Trial:
+        """Nothing, many that wait, and all that run."""
+        first = number * TASKS
+        idle = await self._share()
+        await self._client.gate(NAME, "pause", labels=gated.COLLECTION, why="the row gate", who="chaos")
+        await self._schedule(first)
+        await self._until(self._waits)
+        kept = await self._share()
+        ran_early = sum(gated.read(self._record)[each] for each in range(first, first + TASKS))
+        began = time.monotonic()
+        await self._client.lift_gate(NAME, labels=gated.COLLECTION, who="chaos")
+        await asyncio.sleep(1)
+        self._cluster.kill("store-consumer")
+        await self._until(lambda: self._have_run(first))
+        drained_s = time.monotonic() - began
+        told = gated.read(self._record)
+        lost = sum(told[each] == 0 for each in range(first, first + TASKS))
+        twice = sum(told[each] > 1 for each in range(first, first + TASKS))
+        failures = [f"{lost} of {TASKS} never ran"] if lost else []
+        failures += [f"{twice} ran more than once"] if twice else []
+        failures += [f"{ran_early} ran past the gate"] if ran_early else []
+        flat = (
+            [f"the store consumer used {kept:.2%} of a processor, {idle:.2%} without tasks"]
+            if kept > idle + FLAT
+            else []
+        )
+        return {
+            "failures": failures,
+            "late": flat,
+            "tasks": TASKS,
+            "drained_s": round(drained_s, 1),
+            "idle_permille": round(idle * 1000, 2),
+            "kept_permille": round(kept * 1000, 2),
+        }
+
+    async def _schedule(self, first: int) -> None:
+        for start in range(first, first + TASKS, _AT_ONCE):
+            numbers = range(start, min(start + _AT_ONCE, first + TASKS))
+            tell = gated.tell.options(labels=gated.COLLECTION)
+            await self._client.schedule_many([tell.prepare(each) for each in numbers])
+
+    async def _waits(self) -> bool:
+        return sum(each.waiting for each in await self._client.gates(NAME)) >= TASKS
+
+    async def _have_run(self, first: int) -> bool:
+        return sum(first <= each < first + TASKS for each in gated.read(self._record)) >= TASKS
+
+    async def _share(self) -> float:
+        """Of a processor, what the store consumer uses now."""
+        await asyncio.sleep(_SETTLES_S)
+        pid = self._cluster.pid("store-consumer")
+        before, began = cpu_s(pid), time.monotonic()
+        await asyncio.sleep(_LOOK_S)
+        return (cpu_s(pid) - before) / (time.monotonic() - began)
+
+    async def _until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        until = time.monotonic() + _PATIENCE_S
+        while not await holds() and time.monotonic() < until:
+            await asyncio.sleep(0.5)
+
+
+async def _run(n: int, progress: Progress) -> Sequence[Trial]:
+    folder = Path(tempfile.mkdtemp(prefix="atf-gate-"))
+    record = folder / "record"
+    record.mkdir()
+    env = environment(folder, **{gated.FOLDER: str(record)})
+    settings = ClusterSettings(data_dir=str(folder / "data"), free_ports=True, executors=2, partitions=PARTITIONS)
+    found: list[Trial] = []
+    async with AsyncExitStack() as stack:
+        log = stack.enter_context((folder / "roles.log").open("w", encoding="utf-8", buffering=1))
+
+        def say(name: str, line: str) -> None:
+            print(f"{name:<14} | {line}", file=log)
+
+        cluster = await stack.enter_async_context(Cluster(settings, ["tests.chaos.gated:app"], env=env, say=say))
+        client = await stack.enter_async_context(AsyncClient(cluster.frontend_address, timeout=60))
+        course = Course(cluster, client, record)
+        async for number in progress.trials(n):
+            found.append(await course.trial(number))
+            progress.say(str(found[-1]))
+    if any(each["failures"] for each in found):
+        progress.say(f"BROKEN; what the roles said, and the record, are in {folder}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+ROWS: Final = [
+    Row(
+        name="gate",
+        what=(
+            f"{TASKS} due tasks of a collection wait behind a gate, over {PARTITIONS} partitions; it is lifted, and the store consumer is"
+            " killed while they come back"
+        ),
+        bar=f"nothing lost, nothing run twice or past the gate; the store consumer uses no more than {FLAT:.0%} of a processor more than idle",
+        full=5,
+        batch=5,
+        run=_run,
+    )
+]
