@@ -36,7 +36,7 @@ async def step(ctx: atf.Context, line: int, place: int) -> None:
     """Tells that it began and ended; now and then its first attempt fails."""
     file = _file(os.getpid())
     os.write(file, RECORD.pack(line, place, 1, time.monotonic()))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.005)  # long enough to be cut off now and then
     fails = ctx.attempt == 1 and zlib.crc32(f"{line} {place}".encode()) % FAILS_OF == 0
     os.write(file, RECORD.pack(line, place, 0, time.monotonic()))
     if fails:
