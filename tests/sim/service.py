@@ -15,7 +15,7 @@ from atf.task import US
 from atf.verify.history import Accepted, Called, Keyed
 
 from . import cores
-from .lambdas import app, hopeless, poison, step, stubborn
+from .lambdas import app, hopeless, poison, steps_of, stubborn
 from .loop import Process
 from .net import LATEST_S
 
@@ -71,12 +71,12 @@ class Service:
         if self._paused:
             # A copy of a call to pause may still be under way. Whoever paused a lambda looks again whether it goes on.
             await asyncio.sleep(max(0.0, self._paused + LATEST_S - world.now_us() / 1e6))
-            while not await self._try("resume", "", client.resume(f"{app.namespace}/step")):
+            while not await self._try("resume", "", client.resume(steps_of(self._world.seed).name)):
                 await asyncio.sleep(1)
         if self._gated:
             await asyncio.sleep(max(0.0, self._gated + LATEST_S - world.now_us() / 1e6))
             while not await self._try(
-                "lift", "", client.lift_gate(f"{app.namespace}/step", labels=COLLECTION, who="s")
+                "lift", "", client.lift_gate(steps_of(self._world.seed).name, labels=COLLECTION, who="s")
             ):
                 await asyncio.sleep(1)
         self.done.set()
@@ -140,7 +140,7 @@ class Service:
             options["max_attempts"] = 1
         seconds = chance.choice((0.02, 0.5, 3.0, 10.0, 25.0, 25.0))
         fails = chance.choice((0, 0, 0, 1, 2) if seconds < 5 else (0, 0, 0, 0, 1))
-        return step.options(**options).prepare(seconds, fails)
+        return steps_of(self._world.seed).options(**options).prepare(seconds, fails)
 
     async def _cores(self, client: AsyncClient) -> None:
         """The pool is cut into cores, and later into fewer."""
@@ -159,7 +159,7 @@ class Service:
             await asyncio.sleep(SPREAD_S / 2)
 
     async def _pause(self, client: AsyncClient) -> None:
-        name = f"{app.namespace}/step"
+        name = steps_of(self._world.seed).name
         await self._try("pause", "", client.pause(name))
         self._paused = self._world.now_us() / 1e6
         await asyncio.sleep(self._world.chance.uniform(1, 12))
@@ -168,7 +168,7 @@ class Service:
 
     async def _gate(self, client: AsyncClient) -> None:
         """Keeps back, delays, thins out or drops a collection for a while. What is kept must go on afterwards, like all the others."""
-        name, chance = f"{app.namespace}/step", self._world.chance
+        name, chance = steps_of(self._world.seed).name, self._world.chance
         kinds: list[dict[str, Any]] = [{"action": "pause"}, {"action": "admit", "share": 0.5}, {"action": "drop"}]
         kind = chance.choice([*kinds, {"action": "pause", "until": 5.0}, {"action": "delay", "by": 3.0}])
         await self._try("gate", "", client.gate(name, labels=COLLECTION, who="s", **kind))
