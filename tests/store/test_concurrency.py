@@ -305,3 +305,10 @@ async def test_what_a_gate_keeps_has_neither_slot_nor_place(world: World, when: 
     await world.passes()
     await world.check()
     assert (await world.store.explain("0-w")).before == 0  # type: ignore[union-attr]
+
+
+async def test_what_is_cancelled_in_the_pass_that_would_push_it_is_not_pushed(world: World) -> None:
+    await add(world, "a")
+    await add(world, "b", "c", policy=CANCEL_RUNNING)
+    assert names(await start(world)) == ["0-c"]
+    assert await world.statuses(["0-a", "0-b", "0-c"]) == ["CANCELLED", "CANCELLED", "CLAIMED"]

@@ -36,8 +36,8 @@ end
 local QUEUE, SKIP, CANCEL_RUNNING = '0', '1', '2'
 local LOOKED_AT = 64  -- of the tasks that hold a slot, when one of them is to be cancelled
 
--- Cancels the oldest task of a concurrency key that is not to end anyway: of those that hold a slot, else of those that wait. Returns 1
--- where one has ended by that.
+-- Cancels the oldest task of a concurrency key that is not to end anyway: of those that hold a slot, else of those that wait. Returns
+-- which one has ended by that.
 local function cancel_oldest(P, key, now, but)
   for _, set in ipairs({slots_key(P, key), line_key(P, key)}) do
     for _, id in ipairs(redis.call('ZRANGE', set, 0, LOOKED_AT - 1)) do
@@ -45,26 +45,26 @@ local function cancel_oldest(P, key, now, but)
       local held = task[1] == 'CLAIMED' or task[1] == 'PROCESSING'
       if held and not task[7] then
         redis.call('HSET', task_key(P, id), 'x', '1')
-        return 0
+        return nil
       elseif id ~= but and not held and task[6] and not FINISHED[task[1]] then
         rest(P, AT_ONCE, id, task[2], task[1], 'CANCELLED', now, task[3], task[4], task[5], false, task[6],
           'err', 'cancelled for a later task of its concurrency key')
-        return 1
+        return id
       end
     end
   end
-  return 0
 end
 
 -- Of due tasks, those that hold a slot of their concurrency key or have none, and by id which hold one, and how many tasks were
 -- cancelled; what finds no slot waits in line, or is cancelled. A task that has failed before always waits: it was let in once.
 local function with_slots(P, queue, status, ids, now)
-  local free, holding, cancelled = {}, {}, 0
+  local free, holding, gone, cancelled = {}, {}, {}, 0
   for _, id in ipairs(ids) do
     local task = redis.call('HMGET', task_key(P, id), 'kc', 'lim', 'k', 'w')
     local key, limit, policy = string.match(task[1] or '', '^(%S+) (%d+) (%d)$')
     local slots = key and slots_key(P, key)
-    if not key then
+    if gone[id] then  -- cancelled for a task that was before it here
+    elseif not key then
       free[#free + 1] = id
     elseif redis.call('ZSCORE', slots, id) then
       free[#free + 1], holding[id] = id, true
@@ -85,9 +85,17 @@ local function with_slots(P, queue, status, ids, now)
         redis.call('ZADD', live_key(P, queue, status), fmt(now + LINE_WAIT), id)
         redis.call('HSET', task_key(P, id), 'h', 'k')
         redis.call('ZADD', P .. ':lines', 'NX', fmt(now + LINE_CHECK), key)
-        if policy == CANCEL_RUNNING then cancelled = cancelled + cancel_oldest(P, key, now, id) end
+        local ended = policy == CANCEL_RUNNING and cancel_oldest(P, key, now, id)
+        if ended then gone[ended], cancelled = true, cancelled + 1 end
       end
     end
+  end
+  if next(gone) then
+    local left = {}
+    for _, id in ipairs(free) do
+      if not gone[id] then left[#left + 1] = id end
+    end
+    free = left
   end
   return free, holding, cancelled
 end
