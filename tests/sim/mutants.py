@@ -152,6 +152,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "what a gate kept is forgotten when it is lifted",
         (("task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')", "false"),),
     ),
+    "no_gate_at_the_door": Mutant(
+        "due tasks are pushed past a gate, and kept at their claim alone",
+        (("if settings.gates then ids, gated", "if false then ids, gated"),),
+    ),
+    "no_gate_at_the_claim": Mutant(
+        "what was pushed before a gate was set is claimed past it",
+        (("elseif gated and not again and kept_at_claim", "elseif false and kept_at_claim"),),
+    ),
     "gate_leaves_a_place_behind": Mutant(
         "a task that is set aside at its claim stays among those in queues",
         (("    sets.ZREM(live_key(P, queue, from), id)\n    redis.call('HDEL', task_key(P, id), 'e')\n", ""),),

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 import fakeredis
 
 from atf.errors import DeadlineExceeded, Internal, ResourceExhausted, Unavailable
+from atf.rpc.task_pb2 import TaskSpec
 from atf.runtime import Runtime
 from atf.store import library
 from atf.store.bells import Bell
@@ -261,10 +262,24 @@ class StoreServer:
                 self._chronicle.odd.append(f"{task_id}: {told} is no row of MOVES")
             return
         self._chronicle.moves[name] += 1
+        if name in {"enqueue", "claim"} and self._paused(task_id):
+            self._chronicle.odd.append(f"{task_id}: {told}, past a gate")
         if name == "schedule":
             self.stored[task_id] = Stored(self._loop.now_us, now_us)
         if name == "retry":
             self._chronicle.event(Rescheduled(self._loop.now_us, task_id, now_us))
+
+    def _paused(self, task_id: str) -> bool:
+        """Whether a gate of the task's lambda pauses it, by what its partition has been told of them."""
+        partition, queue = task_id.split("-", 1)[0], self.field(task_id, "q") or ""
+        known = self._data.get(f"atf:{{{partition}}}:l:{queue.rpartition(':')[0]}".encode())
+        text = known.value.get(b"gates") if known is not None else None
+        if not text:
+            return False
+        labels = TaskSpec.FromString((self.field(task_id, "spec") or "").encode("latin-1")).labels
+        mine = {f"{name}={value}" for name, value in labels.items()}
+        gates = [line.split() for line in text.decode().split(";")]
+        return any(action == "pause" and wanted and mine >= set(wanted) for _, action, _, _, *wanted in gates)
 
     def _finished(
         self, before: dict[bytes, State], after: dict[bytes, State], args: Sequence[Any], reply: Any, now_us: int
