@@ -9,7 +9,7 @@ from atf.errors import AtfError
 
 from . import keys, library
 from .base import Caller
-from .batches import by_partition
+from .calls import by_partition
 from .connection import Arg
 from .types import NewTask, RestoredTask, Scheduled
 

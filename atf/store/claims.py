@@ -11,7 +11,7 @@ from atf.task import MAX_BATCH, US
 
 from . import library
 from .base import Caller
-from .batches import CALL_BYTES, by_partition
+from .calls import CALL_BYTES, by_partition
 from .connection import Arg
 from .types import Beat, ClaimBatch, Claimed, Held, RunResult, Verdict
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from . import library
-from .batches import by_partition
+from .calls import by_partition
 from .connection import Arg
 from .registry import HOME, Registry
 from .types import AuditEntry, Gate, GateAction, NewGate

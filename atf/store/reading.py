@@ -10,7 +10,7 @@ from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, US, Status
 
 from . import keys
 from .base import Caller
-from .batches import by_partition
+from .calls import by_partition
 from .connection import Arg
 from .facts import text
 from .records import task_record

@@ -19,7 +19,7 @@ from atf.task import MAX_BATCH, US, Status, partition_of
 
 from . import keys, library, server
 from .adding import Adding
-from .batches import by_partition
+from .calls import by_partition
 from .bells import Bell, listen
 from .capacity import Capacity
 from .claims import Claims

@@ -14,7 +14,7 @@ from atf.config import StoreSettings, Timing
 from atf.durability import Durability
 from atf.errors import ConfigError, FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
-from atf.store.batches import by_partition
+from atf.store.calls import by_partition
 from atf.store.fake import fake_link
 from atf.store.store import Store
 from atf.store.types import Beat, LambdaRecord, Outcome, RunResult, Scheduled, Verdict
