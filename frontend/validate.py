@@ -75,6 +75,8 @@ def check_spec(spec: t.TaskSpec) -> None:
         _check_unique(spec.unique)
     if spec.HasField("tick"):
         raise InvalidArgument("tick: only a job sets it")
+    if spec.HasField("batch"):
+        raise InvalidArgument("batch: only a batch sets it")
 
 
 def _check_concurrency(asked: t.Concurrency) -> None:

@@ -67,7 +67,7 @@ class BatchSpec(_message.Message):
     def __init__(self, options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_in_flight: _Optional[int] = ..., pause_us: _Optional[int] = ..., workers: _Optional[int] = ..., callbacks: _Optional[_Iterable[_Union[Callback, _Mapping]]] = ..., affinity_key: _Optional[str] = ..., **kwargs) -> None: ...
 
 class Callback(_message.Message):
-    __slots__ = ("when", "task", "gives", "parameter", "then", "unwrap")
+    __slots__ = ("when", "task", "gives", "parameter", "then", "unwrap", "as_batch")
     class When(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         WHEN_UNSPECIFIED: _ClassVar[Callback.When]
@@ -92,13 +92,15 @@ class Callback(_message.Message):
     PARAMETER_FIELD_NUMBER: _ClassVar[int]
     THEN_FIELD_NUMBER: _ClassVar[int]
     UNWRAP_FIELD_NUMBER: _ClassVar[int]
+    AS_BATCH_FIELD_NUMBER: _ClassVar[int]
     when: Callback.When
     task: _task_pb2.TaskSpec
     gives: Callback.Gives
     parameter: str
     then: _containers.RepeatedCompositeFieldContainer[Callback]
     unwrap: bool
-    def __init__(self, when: _Optional[_Union[Callback.When, str]] = ..., task: _Optional[_Union[_task_pb2.TaskSpec, _Mapping]] = ..., gives: _Optional[_Union[Callback.Gives, str]] = ..., parameter: _Optional[str] = ..., then: _Optional[_Iterable[_Union[Callback, _Mapping]]] = ..., unwrap: bool = ...) -> None: ...
+    as_batch: bool
+    def __init__(self, when: _Optional[_Union[Callback.When, str]] = ..., task: _Optional[_Union[_task_pb2.TaskSpec, _Mapping]] = ..., gives: _Optional[_Union[Callback.Gives, str]] = ..., parameter: _Optional[str] = ..., then: _Optional[_Iterable[_Union[Callback, _Mapping]]] = ..., unwrap: bool = ..., as_batch: bool = ...) -> None: ...
 
 class ScheduleBatchRequest(_message.Message):
     __slots__ = ("header", "items")

@@ -90,7 +90,7 @@ class TaskOptions(_message.Message):
     def __init__(self, priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., max_losses: _Optional[int] = ..., timeout_us: _Optional[int] = ..., backoff: _Optional[_Union[Backoff, _Mapping]] = ..., retention_us: _Optional[int] = ...) -> None: ...
 
 class TaskSpec(_message.Message):
-    __slots__ = ("payload", "encoding", "options", "labels", "ordering_key", "tick", "concurrency", "unique", "affinity_key")
+    __slots__ = ("payload", "encoding", "options", "labels", "ordering_key", "tick", "concurrency", "unique", "affinity_key", "batch")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +108,7 @@ class TaskSpec(_message.Message):
     CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
     UNIQUE_FIELD_NUMBER: _ClassVar[int]
     AFFINITY_KEY_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
     payload: bytes
     encoding: Encoding
     options: TaskOptions
@@ -117,7 +118,16 @@ class TaskSpec(_message.Message):
     concurrency: Concurrency
     unique: Unique
     affinity_key: str
-    def __init__(self, payload: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., ordering_key: _Optional[str] = ..., tick: _Optional[_Union[TickInfo, _Mapping]] = ..., concurrency: _Optional[_Union[Concurrency, _Mapping]] = ..., unique: _Optional[_Union[Unique, _Mapping]] = ..., affinity_key: _Optional[str] = ..., **kwargs) -> None: ...
+    batch: BatchInfo
+    def __init__(self, payload: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., ordering_key: _Optional[str] = ..., tick: _Optional[_Union[TickInfo, _Mapping]] = ..., concurrency: _Optional[_Union[Concurrency, _Mapping]] = ..., unique: _Optional[_Union[Unique, _Mapping]] = ..., affinity_key: _Optional[str] = ..., batch: _Optional[_Union[BatchInfo, _Mapping]] = ..., **kwargs) -> None: ...
+
+class BatchInfo(_message.Message):
+    __slots__ = ("id", "number")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    number: int
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Concurrency(_message.Message):
     __slots__ = ("key", "limit", "policy")

@@ -57,6 +57,7 @@ _SPEC: Final[dict[Path, Rule]] = {
     ("spec", "unique", "key"): Rule(lambda _: INVALID, "unique"),  # its window is missing
     ("spec", "concurrency", "key"): Rule(_must(_NAME), "concurrency.key"),
     ("spec", "tick", "job"): Rule(lambda _: INVALID, "tick"),
+    ("spec", "batch", "id"): Rule(lambda _: INVALID, "batch"),
 }
 
 
@@ -140,6 +141,7 @@ _UNREAD: Final = (
     "task.concurrency.key",
     "task.unique.key",
     "task.tick.job",
+    "task.batch.id",
 )
 _TOLD: Final = Rule(lambda text: OK if len(quote(text, safe="")) <= 230 else INVALID, "name prefix")
 _PREFIX: Final = Rule(_at_most(320), "prefix")
