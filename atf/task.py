@@ -140,7 +140,8 @@ DEFAULT_ENQUEUE_TIMEOUT_US: Final = 10 * US
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_STORED_ID = re.compile(r"(\d{1,5})-([A-Za-z0-9_-]{1,64})")
+_STORED_ID = re.compile(r"(\d{1,5})-(?:[A-Za-z0-9_-]{1,64}|[A-Za-z0-9_-]{1,20}\.[0-9a-f]{32}(?:-\d{1,12})?)")
+"""A task's; the second form is that of an item of a batch (work_items.py)."""
 
 
 def check_name(name: str, what: str) -> str:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, TypeVar
+import queue
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from typing import Any, Final, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -15,41 +18,101 @@ from google.protobuf.message import Message
 from atf.errors import Unavailable
 from atf.rpc.channel import Connection, connect_apart
 from atf.rpc.failure import to_error
+from atf.runtime import end
 
 from .fork import GATE
 
 R = TypeVar("R", bound=Message)
 
 
+_READY: Final = 2
+"""Requests of a stream that are on their way or wait to be sent: more would only fill memory."""
+
+
 class ForkSafeChannel(Connection):
-    """A rpc.channel.Channel for any loop of any process that descends from the one that made it."""
+    """A rpc.channel.StreamingChannel for any loop of any process that descends from the one that made it."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address, lambda: connect_apart(address))
         GATE.add(self)
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
+        under_way = GATE.start(lambda: self._method(path, type(request)).future(request, timeout=timeout))
+        try:
+            return self._decoded(path, reply, await self._end(under_way, path, timeout))
+        finally:
+            under_way.cancel()  # of use only if whoever called gave up
+
+    async def send(
+        self, path: str, requests: AsyncIterator[Message], request: type[Message], reply: type[R], timeout: float
+    ) -> R:
+        loop, room = asyncio.get_running_loop(), asyncio.Semaphore(_READY)
+        ready: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+
+        def each() -> Iterator[Message]:  # on a thread of gRPC's
+            while (message := ready.get()) is not None:
+                yield message
+                _tell(loop, room.release)
+
+        async def pump() -> None:
+            async for message in requests:
+                await room.acquire()
+                ready.put(message)
+            ready.put(None)
+
+        under_way = GATE.start(lambda: self._method(path, request, "stream_unary").future(each(), timeout=timeout))
+        ended, pumping = self._end(under_way, path, timeout), asyncio.ensure_future(pump())
+        try:
+            either: list[asyncio.Future[Any]] = [ended, pumping]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                pumping.result()  # raises what `requests` did
+            return self._decoded(path, reply, await ended)
+        finally:
+            if not ended.cancel() and not ended.cancelled():
+                ended.exception()  # seen, though nobody asked
+            under_way.cancel()
+            ready.put(None)  # lets gRPC's thread go
+            await end([pumping])
+
+    async def receive(self, path: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
+
+        def read() -> None:  # on a thread of its own: the blocking API has no other way
+            last = None
+            try:
+                for each in call:
+                    _tell(loop, arrived.put_nowait, each)
+            except grpc.RpcError:
+                last = self._error(call, path, timeout)
+            _tell(loop, arrived.put_nowait, last)
+
+        call = GATE.start(lambda: self._method(path, type(request), "unary_stream")(request, timeout=timeout))
+        threading.Thread(target=read, name="atf stream", daemon=True).start()
+        try:
+            while (each := await arrived.get()) is not None:
+                if isinstance(each, Exception):
+                    raise each
+                yield self._decoded(path, reply, each)
+        finally:
+            call.cancel()
+
+    def _end(self, under_way: Any, path: str, timeout: float) -> asyncio.Future[bytes]:
+        """How a call ends, for this event loop."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bytes] = loop.create_future()
 
-        def ended(call: Any) -> None:  # on a thread of gRPC's
-            with contextlib.suppress(RuntimeError):  # the loop was closed; nobody waits any more
-                loop.call_soon_threadsafe(settle, call)
-
-        def settle(call: Any) -> None:
-            if done.cancelled():
+        def settle() -> None:
+            if done.done():  # cancelled
                 return
-            if call.code().value[0] == 0:
-                done.set_result(call.result())
+            if under_way.code().value[0] == 0:
+                done.set_result(under_way.result())
             else:
-                done.set_exception(self._error(call, path, timeout))
+                done.set_exception(self._error(under_way, path, timeout))
 
-        under_way = GATE.start(lambda: self._method(path, type(request)).future(request, timeout=timeout))
-        under_way.add_done_callback(ended)
-        try:
-            return self._decoded(path, reply, await done)
-        finally:
-            under_way.cancel()  # of use only if whoever called gave up
+        under_way.add_done_callback(lambda _: _tell(loop, settle))  # on a thread of gRPC's
+        return done
 
     def _error(self, call: Any, path: str, timeout: float) -> Exception:
         if call.cancelled():
@@ -66,6 +129,12 @@ class ForkSafeChannel(Connection):
         self._closed = True
         if self._channel is not None:
             self._channel.close()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, what: Callable[..., object], *args: object) -> None:
+    """Has an event loop do something, from another thread."""
+    with contextlib.suppress(RuntimeError):  # the loop was closed; nobody waits any more
+        loop.call_soon_threadsafe(what, *args)
 
 
 class BlockingChannel(Connection):

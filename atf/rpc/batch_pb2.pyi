@@ -103,12 +103,14 @@ class Callback(_message.Message):
     def __init__(self, when: _Optional[_Union[Callback.When, str]] = ..., task: _Optional[_Union[_task_pb2.TaskSpec, _Mapping]] = ..., gives: _Optional[_Union[Callback.Gives, str]] = ..., parameter: _Optional[str] = ..., then: _Optional[_Iterable[_Union[Callback, _Mapping]]] = ..., unwrap: bool = ..., as_batch: bool = ...) -> None: ...
 
 class ScheduleBatchRequest(_message.Message):
-    __slots__ = ("header", "items")
+    __slots__ = ("header", "items", "end")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
     header: BatchHeader
     items: BatchItems
-    def __init__(self, header: _Optional[_Union[BatchHeader, _Mapping]] = ..., items: _Optional[_Union[BatchItems, _Mapping]] = ...) -> None: ...
+    end: BatchEnd
+    def __init__(self, header: _Optional[_Union[BatchHeader, _Mapping]] = ..., items: _Optional[_Union[BatchItems, _Mapping]] = ..., end: _Optional[_Union[BatchEnd, _Mapping]] = ...) -> None: ...
 
 class BatchHeader(_message.Message):
     __slots__ = ("id", "spec", "first", "extend", "keep_open", "request_id", "durability")
@@ -133,6 +135,12 @@ class BatchItems(_message.Message):
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     items: _containers.RepeatedCompositeFieldContainer[BatchItem]
     def __init__(self, items: _Optional[_Iterable[_Union[BatchItem, _Mapping]]] = ...) -> None: ...
+
+class BatchEnd(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: int
+    def __init__(self, items: _Optional[int] = ...) -> None: ...
 
 class BatchItem(_message.Message):
     __slots__ = ("payload", "arguments", "target")

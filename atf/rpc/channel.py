@@ -7,7 +7,8 @@ whoever calls knows what may be repeated. Part of the client, so it needs no lib
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import grpc
@@ -16,6 +17,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from atf.errors import Internal, Unavailable
+from atf.runtime import end
 
 from . import api
 from . import controller_pb2 as c
@@ -43,6 +45,11 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 )
 
 
+_NOT_SENT: Final = "Internal error from Core"
+"""What grpc.aio takes a call to have ended with, where it could not send a message: seldom, when the server has ended it just then, and
+its reason is lost. A caller that repeats what is Unavailable learns it."""
+
+
 class Channel(Protocol):
     """A connection to one server; it connects at the first call and again whenever it broke."""
 
@@ -61,6 +68,23 @@ class Channel(Protocol):
         ...
 
 
+class StreamingChannel(Channel, Protocol):
+    """A channel that also carries streams."""
+
+    async def send(
+        self, path: str, requests: AsyncIterator[Message], request: type[Message], reply: type[R], timeout: float
+    ) -> R:
+        """A call of many requests and one reply, each of which is asked for when the one before has been sent. Errors as of `call`.
+
+        Where `requests` raises, so does this, and the call is given up.
+        """
+        ...
+
+    def receive(self, path: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
+        """A call of one request and many replies; closing the generator gives the call up. Errors as of `call`."""
+        ...
+
+
 class Connection:
     """What channels share: a gRPC channel that is made at the first call, and its methods by path."""
 
@@ -71,14 +95,15 @@ class Connection:
         self._methods: dict[str, Any] = {}
         self._closed = False
 
-    def _method(self, path: str, request: type[Message]) -> Any:
-        """The method, which answers in bytes; see `_decoded`."""
+    def _method(self, path: str, request: type[Message], kind: str = "unary_unary") -> Any:
+        """The method, which answers in bytes; see `_decoded`. Its kind is gRPC's word for what streams."""
         if self._closed:
             raise Unavailable(f"the connection to {self.address} is closed")
         if path not in self._methods:
             if self._channel is None:
                 self._channel = self._connect()
-            self._methods[path] = self._channel.unary_unary(path, request_serializer=request.SerializeToString)
+            made = getattr(self._channel, kind)
+            self._methods[path] = made(path, request_serializer=request.SerializeToString)
         return self._methods[path]
 
     def _decoded(self, path: str, reply: type[R], data: bytes) -> R:
@@ -105,9 +130,55 @@ class AioChannel(Connection):
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
         method = self._method(path, type(request))
-        try:
+        with self._errors(path, timeout):
             answer: bytes = await method(request, timeout=timeout)
-        except grpc.RpcError as error:
+        return self._decoded(path, reply, answer)
+
+    async def send(
+        self, path: str, requests: AsyncIterator[Message], request: type[Message], reply: type[R], timeout: float
+    ) -> R:
+        call = self._method(path, request, "stream_unary")(timeout=timeout)
+
+        async def pump() -> None:
+            with contextlib.suppress(asyncio.InvalidStateError, grpc.RpcError):  # it has ended: the answer says why
+                async for each in requests:
+                    await call.write(each)
+                await call.done_writing()
+
+        pumping, ended = map(asyncio.ensure_future, (pump(), call.code()))  # noqa: TID251  they end with this call
+        try:
+            await asyncio.wait([pumping, ended], return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                pumping.result()  # raises what `requests` did
+            with self._errors(path, timeout):
+                answer: bytes = await call
+        finally:
+            call.cancel()  # of use only where it has not ended
+            await end([pumping, ended])
+        return self._decoded(path, reply, answer)
+
+    async def receive(self, path: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
+        call = self._method(path, type(request), "unary_stream")(request, timeout=timeout)
+        answers = aiter(call)
+        try:
+            while True:
+                try:
+                    with self._errors(path, timeout):
+                        answer: bytes = await anext(answers)
+                except StopAsyncIteration:
+                    return
+                yield self._decoded(path, reply, answer)
+        finally:
+            call.cancel()
+
+    @contextlib.contextmanager
+    def _errors(self, path: str, timeout: float) -> Iterator[None]:
+        """What gRPC raises within becomes an AtfError."""
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            if error.details() == _NOT_SENT:
+                raise Unavailable(f"{path.rpartition('/')[2]}: the stream to {self.address} broke off") from None
             raise to_error(error, self.address, path, timeout) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -115,7 +186,6 @@ class AioChannel(Connection):
                 # gRPC cancels what waits on a channel that is closed; nobody has cancelled the caller.
                 raise Unavailable(f"the connection to {self.address} was closed") from None
             raise
-        return self._decoded(path, reply, answer)
 
     async def close(self) -> None:
         self._closed = True
@@ -146,7 +216,7 @@ class BlockingChannel(Connection):
             self._channel.close()
 
 
-def open_channel(address: str) -> Channel:
+def open_channel(address: str) -> StreamingChannel:
     """A connection to the role at `address`, host:port. Any number of stubs may share it."""
     return AioChannel(address)
 

@@ -1,8 +1,9 @@
 """The answering side of gRPC: one server for any services of ours, with health, reflection and rich errors.
 
 A service is an object with one method per RPC, named in snake_case. Most are an `async def` that takes the request and returns
-the reply. Where callers stream, it takes an async iterator of requests; where it streams, it is an async generator of replies, and
-its end is that of the stream. All of them raise AtfError. This module is the thin adapter around them; a role's logic never sees a
+the reply. Where callers stream, it takes an async iterator of requests; it may answer before their end, and gRPC has them end as well
+where the caller is gone: a stream that must be whole says so itself. Where it streams, it is an async generator of replies, and its
+end is that of the stream. All of them raise AtfError. This module is the thin adapter around them; a role's logic never sees a
 gRPC type. When a caller gives up, or is gone, the method is cancelled.
 """
 
@@ -195,7 +196,8 @@ def _handler(method: MethodDescriptor, service: Service) -> Any:
     answer = getattr(service.logic, snake_case(method.name))
     encode = GetMessageClass(method.output_type).SerializeToString
     if not method.server_streaming:
-        assert not method.client_streaming, "no service of ours has that"
+        if method.client_streaming:
+            return grpc.stream_unary_rpc_method_handler(_gathering(method, answer), response_serializer=encode)
         return grpc.unary_unary_rpc_method_handler(_unary(method, answer, service.metadata), response_serializer=encode)
     kind = grpc.stream_stream_rpc_method_handler if method.client_streaming else grpc.unary_stream_rpc_method_handler
     return kind(_streaming(method, answer), response_serializer=encode)
@@ -215,14 +217,22 @@ def _unary(method: MethodDescriptor, answer: Callable[..., Awaitable[Message]], 
     return handle
 
 
-def _streaming(method: MethodDescriptor, answer: Callable[[Any], AsyncGenerator[Message, None]]) -> Any:
-    async def each_decoded(requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
-        async for data in requests:
-            yield _decoded(method, data)
+def _gathering(method: MethodDescriptor, answer: Callable[[AsyncIterator[Message]], Awaitable[Message]]) -> Any:
+    async def handle(asked: AsyncIterator[bytes], context: Any) -> Message:
+        try:
+            return await answer(_each_decoded(method, asked))
+        except Exception as error:  # noqa: BLE001  as above
+            failure = _failure(method, error)
+        await context.abort(*failure)
+        raise AssertionError("abort raises")
 
+    return handle
+
+
+def _streaming(method: MethodDescriptor, answer: Callable[[Any], AsyncGenerator[Message, None]]) -> Any:
     async def handle(asked: Any, context: Any) -> None:
         try:
-            request = each_decoded(asked) if method.client_streaming else _decoded(method, asked)
+            request = _each_decoded(method, asked) if method.client_streaming else _decoded(method, asked)
             async with aclosing(answer(request)) as replies:
                 async for reply in replies:
                     await context.write(reply)
@@ -233,6 +243,11 @@ def _streaming(method: MethodDescriptor, answer: Callable[[Any], AsyncGenerator[
         await context.abort(*failure)
 
     return handle
+
+
+async def _each_decoded(method: MethodDescriptor, requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+    async for data in requests:
+        yield _decoded(method, data)
 
 
 def _decoded(method: MethodDescriptor, data: bytes) -> Message:

@@ -1,0 +1,90 @@
+"""Work-item ids: a caller finds an item from its inputs, by a form that anybody can compute."""
+
+from __future__ import annotations
+
+import json
+from hashlib import md5
+
+import pytest
+
+from atf.errors import InvalidArgument
+from atf.task import partition_of
+from atf.work_items import (
+    MAX_ITEMS,
+    ItemId,
+    check_batch_id,
+    check_work_item_id,
+    digest_of,
+    parse,
+    stored_id,
+    texts_of,
+)
+
+PUBLISHED = "268a4145a50ade48aed2b1147d3518c6"
+
+
+def test_the_published_vector_holds() -> None:
+    url = "https://example.com/dir1/dir2/resource/some-random-slug-1"
+    assert digest_of("bafybeie3nlygbnuxhvqv3gvwa2hmd4tcfzk5jtvscwl6qs3ljn5tknlt4q/echo.wasm", [url]) == PUBLISHED
+
+
+def test_it_is_the_md5_of_the_lambda_and_its_arguments_with_spaces_between_them() -> None:
+    assert digest_of("atf/command", ["echo", "grüß dich"]) == md5("atf/command echo grüß dich".encode()).hexdigest()
+    assert digest_of("a/b", []) == md5(b"a/b").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("payload", "texts"),
+    [
+        (b"", []),
+        (b"{}", []),
+        (b'{ "path" : "cat.jpg", "size":128 }', ['"cat.jpg"', "128"]),
+        (b'{"size":128,"path":"cat.jpg"}', ["128", '"cat.jpg"']),
+        (b'{"o":{"b":[true, null], "a":{"d":1,"c":2}}}', ['{"a":{"c":2,"d":1},"b":[true,null]}']),
+        (b'{"s":"\\u00e9\\/\\n\\u0001\\u007f"}', ['"é/\\n\\u0001\x7f"']),
+        (b'{"a":1.0,"b":10E-1,"c":-0,"d":1e16,"e":0.000001}', ["1.0", "1.0", "0", "1e16", "1e-6"]),
+        (b'{"a":123456789012345678901234567890}', ["123456789012345678901234567890"]),
+        (b'{"a":1,"a":2}', ["2"]),
+    ],
+)
+def test_arguments_have_one_canonical_form(payload: bytes, texts: list[str]) -> None:
+    assert texts_of(payload) == texts
+    again = json.dumps({str(place): json.loads(each) for place, each in enumerate(texts)}).encode()
+    assert texts_of(again) == texts, "the canonical form of a canonical form is itself"
+
+
+@pytest.mark.parametrize(
+    "payload", [b"[]", b"1", b"null", b'{"a":NaN}', b'{"a":1e999}', b"{", b"\xff", b'{"a":"\xff"}']
+)
+def test_what_is_no_object_of_arguments_is_refused(payload: bytes) -> None:
+    with pytest.raises(InvalidArgument, match="payload: give the arguments by name as a JSON object: "):
+        texts_of(payload)
+
+
+@pytest.mark.parametrize("work_item_id", [PUBLISHED, f"{PUBLISHED}-7", f"{PUBLISHED}-{MAX_ITEMS}"])
+def test_an_item_s_task_is_known_by_its_id(work_item_id: str) -> None:
+    task_id = stored_id(12, "nightly-2026_11-22", check_work_item_id(work_item_id))
+    assert parse(task_id) == ItemId(12, "nightly-2026_11-22", work_item_id)
+    assert partition_of(task_id, 16) == 12
+
+
+def test_other_tasks_are_no_items() -> None:
+    assert parse("3-a-b_c") is None
+
+
+def test_the_longest_id_fits_into_the_executors_table() -> None:
+    assert len(stored_id(65_535, check_batch_id("b" * 20), f"{PUBLISHED}-{MAX_ITEMS - 1}")) <= 72
+
+
+@pytest.mark.parametrize("batch_id", ["", "b" * 21, "a.b", "a b", "ä", "a\n"])
+def test_a_batch_id_has_its_form(batch_id: str) -> None:
+    with pytest.raises(InvalidArgument, match="use 1 to 20"):
+        check_batch_id(batch_id)
+
+
+@pytest.mark.parametrize("work_item_id", ["", PUBLISHED[1:], PUBLISHED.upper(), f"{PUBLISHED}-", f"{PUBLISHED}-x", "x"])
+def test_a_work_item_id_has_its_form(work_item_id: str) -> None:
+    with pytest.raises(InvalidArgument, match="32 hexadecimal digits"):
+        check_work_item_id(work_item_id)
+    with pytest.raises(InvalidArgument, match="task id"):
+        partition_of(f"0-b.{work_item_id}", 1)
