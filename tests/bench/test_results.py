@@ -68,6 +68,18 @@ def test_a_system_that_cannot_does_not_spoil_the_rest() -> None:
     assert results.result(question(), SIZES, 1, [])["status"].startswith("not run: ")
 
 
+def test_a_full_result_has_all_rounds_of_atf_and_of_the_best_peer_and_may_have_fewer_of_slower_ones() -> None:
+    sizes = Sizes()
+
+    def rounds(atf: int, saq: int, arq: int) -> list[results.Round]:
+        given = [("atf", 9.0)] * atf + [("saq", 3.0)] * saq + [("arq", 1.0)] * arq
+        return [one(name, {"per_s": value}, sizes={"tasks": sizes.tasks}) for name, value in given]
+
+    asked = question(systems=("atf", "saq", "arq"))
+    full = {each: results.result(asked, sizes, 5, rounds(*each))["full"] for each in [(5, 5, 1), (5, 4, 5), (4, 5, 5)]}
+    assert full == {(5, 5, 1): True, (5, 4, 5): False, (4, 5, 5): False}
+
+
 def test_missing_systems_and_rounds_make_it_a_part() -> None:
     found = results.result(question(), SIZES, 2, [one("atf", {"per_s": 1.0})])
     assert (found["status"], found["missing"]) == ("in part", ["saq", "huey"])
