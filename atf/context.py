@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -36,6 +36,16 @@ class _Never:
         return False
 
 
+class InBatch(NamedTuple):
+    """The batch that made a task, and the task's place in it."""
+
+    id: str
+    number: int | None
+    """Of the item, from 0, as submitted; None: the task is a callback of the batch, not an item of it."""
+    work_item_id: str
+    """Of the item; empty: it is none."""
+
+
 class Context:
     """One run of a task, as its handler sees it.
 
@@ -49,6 +59,7 @@ class Context:
         scheduled_at: the instant asked for, in UTC; of a job's tick, that of its schedule.
         job: the name of the job whose tick this is; empty: it is none.
         tick: the number of the tick, which grows by one; 0: none, or the job was run by hand.
+        batch: the batch that made the task; None: none did.
         deadline: the instant at which this run times out, in UTC; None: never.
         labels: as given when the task was scheduled.
         log: a logger that adds the task's id to every line.
@@ -65,6 +76,7 @@ class Context:
         scheduled_at: datetime,
         job: str = "",
         tick: int = 0,
+        batch: InBatch | None = None,
         deadline: datetime | None = None,
         labels: Mapping[str, str] | None = None,
         cancelled: Flag | None = None,
@@ -79,6 +91,7 @@ class Context:
         self.scheduled_at = scheduled_at
         self.job = job
         self.tick = tick
+        self.batch = batch
         self.deadline = deadline
         self.labels: Mapping[str, str] = dict(labels or {})
         self.log: logging.LoggerAdapter[logging.Logger] = _TaskLog(_log, {"task_id": task_id, "lambda": lambda_name})

@@ -4,6 +4,7 @@ Pure: it knows neither the store nor a clock. It belongs to one set of lambdas, 
 
 - A queue is *waiting* once it rang or may hold more, and until a pop found it empty. Its clock starts anew when it is served.
 - A waiting queue counts as one priority higher for every `ageing` seconds, so that none starves.
+- A queue may be left alone for a while; then it waits again.
 - Only waiting queues are asked for. As the net for a lost ring, each partition is scanned with all its queues every
   poll_interval: that is one pop, whatever the number of queues, up to MAX_QUEUES.
 """
@@ -50,14 +51,16 @@ class Backlog:
         self._poll_interval = poll_interval
         self._waiting: list[dict[str, float]] = [{} for _ in range(partitions)]
         self._scan_at = [0.0] * partitions
-        self._scanned = [0] * partitions  # queues of the present scan that have been asked for
+        self._scanned = [0] * partitions  # queues of the present scan that have been asked for, or left out
         self._shut_until = [0.0] * partitions
+        self._alone: list[dict[str, float]] = [{} for _ in range(partitions)]
 
     def rang(self, partition: int, queue: str, now: float) -> bool:
         """Something was pushed onto a queue. Returns whether it is one of ours."""
         if lambda_of(queue) not in self.lambdas:
             return False
-        self._waiting[partition].setdefault(queue, now)
+        if queue not in self._alone[partition]:
+            self._waiting[partition].setdefault(queue, now)
         return True
 
     def missed(self) -> None:
@@ -66,6 +69,9 @@ class Backlog:
 
     def choose(self, want: int, now: float) -> Ask | None:
         """The pop to make now; None: wait until `next_look`. Each Ask must come back through `popped` or `failed`."""
+        for alone, waiting in zip(self._alone, self._waiting, strict=True):
+            for queue in [queue for queue, until in alone.items() if until <= now]:
+                waiting[queue] = alone.pop(queue)
         open_now = [each for each, until in enumerate(self._shut_until) if until <= now]
         due = [each for each in open_now if self._scan_at[each] <= now]
         if due:
@@ -78,8 +84,9 @@ class Backlog:
         return self._serve(min(best)[1], want, now) if best else None
 
     def next_look(self) -> float:
-        """The instant of the next scan, where no ring comes before."""
-        return min(max(pair) for pair in zip(self._scan_at, self._shut_until, strict=True))
+        """The instant of the next scan, or at which a queue is left alone no longer, where no ring comes before."""
+        looks = zip(self._scan_at, self._alone, self._shut_until, strict=True)
+        return min(max(min(scan_at, *alone.values()) if alone else scan_at, shut) for scan_at, alone, shut in looks)
 
     def popped(self, ask: Ask, found: Sequence[tuple[str, Sequence[str]]], now: float) -> None:
         """Learns from the answer to a pop which queues are empty."""
@@ -97,6 +104,12 @@ class Backlog:
             self._waiting[ask.partition].pop(queue, None)
             self._waiting[ask.partition][queue] = now
 
+    def leave(self, partition: int, queues: Iterable[str], until: float) -> None:
+        """Queues are left alone until that instant, though they hold something."""
+        for queue in queues:
+            self._waiting[partition].pop(queue, None)
+            self._alone[partition][queue] = until
+
     def shut(self, partition: int, until: float) -> None:
         """A partition is left alone until that instant: a pop of it failed, whoever made it."""
         self._shut_until[partition] = until
@@ -112,11 +125,12 @@ class Backlog:
         first = self._scanned[partition]
         waiting = self._waiting[partition]
         probe = any(queues for each, queues in enumerate(self._waiting) if each != partition)
-        since = {queue: waiting.pop(queue, now) for queue in self._queues[first : first + MAX_QUEUES]}
+        asked = self._queues[first : first + MAX_QUEUES]
+        since = {queue: waiting.pop(queue, now) for queue in asked if queue not in self._alone[partition]}
         return Ask(partition, self._groups(since, now), 1 if probe else want, since, scan=True, probe=probe)
 
     def _scan_done(self, ask: Ask, now: float) -> None:
-        self._scanned[ask.partition] += len(ask.since)
+        self._scanned[ask.partition] += MAX_QUEUES
         if self._scanned[ask.partition] >= len(self._queues):
             self._scanned[ask.partition] = 0
             self._scan_at[ask.partition] = now + self._poll_interval

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from .demand import Lambdas, Popped, lambda_of
+from .demand import Popped, Serves
 
 KEEP_S: Final = 1.0
 """Seconds an id waits for a call; far below half of any sensible enqueue_timeout, at which it must be gone from here."""
@@ -31,13 +31,13 @@ class Buffer:
         """Keeps ids for the next call that can run them."""
         self._entries.extend(_Entry(task_id, queue, now) for queue, ids in found for task_id in ids)
 
-    def count(self, lambdas: Lambdas) -> int:
-        """How many of the ids belong to these lambdas."""
-        return sum(lambda_of(each.queue) in lambdas for each in self._entries)
+    def count(self, serves: Serves) -> int:
+        """How many of the ids a call for this may be given."""
+        return sum(serves.fits(each.task_id, each.queue) for each in self._entries)
 
-    def take(self, lambdas: Lambdas, room: int) -> list[tuple[str, list[str]]]:
-        """Removes up to `room` ids of these lambdas, most urgent queues first."""
-        fitting = [each for each in self._entries if lambda_of(each.queue) in lambdas]
+    def take(self, serves: Serves, room: int) -> list[tuple[str, list[str]]]:
+        """Removes up to `room` of them, most urgent queues first."""
+        fitting = [each for each in self._entries if serves.fits(each.task_id, each.queue)]
         fitting = sorted(fitting, key=lambda each: each.queue[-1])[:room]
         if not fitting:
             return []

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from atf.work_items import ITEM_MARK
 
 Lambdas = frozenset[str]
+
+
+class Serves(NamedTuple):
+    """What a call may be given: tasks of these lambdas, and items of batches among them or none."""
+
+    lambdas: Lambdas
+    items: bool
+
+    def fits(self, task_id: str, queue: str) -> bool:
+        """Whether that is one of them."""
+        return lambda_of(queue) in self.lambdas and (self.items or not is_item(task_id))
+
+
 Popped = Sequence[tuple[str, Sequence[str]]]
 """Ids by the queue they came from, most urgent first."""
 
@@ -15,6 +31,11 @@ def lambda_of(queue: str) -> str:
     return queue.rpartition(":")[0]
 
 
+def is_item(task_id: str) -> bool:
+    """Whether a task is an item of a batch: no other id has a dot."""
+    return ITEM_MARK in task_id
+
+
 class Call:
     """One open NextWork.
 
@@ -22,18 +43,20 @@ class Call:
         executor_id: who asks.
         lane: of it.
         lambdas: what it can run.
-        serves: those among them that it may be given tasks of now.
+        items: whether it takes items of batches.
+        serves: what it may be given now.
         room: how many tasks it takes at most.
         ids: what it was given: the queue by the id.
         answered: set once it was given something, or is to go away with nothing.
         dismissed: set once the executor has opened another call, or is dead: nobody reads the answer to this one.
     """
 
-    def __init__(self, executor_id: str, lane: str, lambdas: Lambdas, room: int) -> None:
+    def __init__(self, executor_id: str, lane: str, lambdas: Lambdas, room: int, *, items: bool) -> None:
         self.executor_id = executor_id
         self.lane = lane
         self.lambdas = lambdas
-        self.serves = lambdas
+        self.items = items
+        self.serves = Serves(lambdas, items)
         self.room = room
         self.ids: dict[str, str] = {}
         self.answered = asyncio.Event()
@@ -46,10 +69,10 @@ class Call:
 
 
 class Demand:
-    """The calls that wait, in the order in which they came, by what they can run."""
+    """The calls that wait, in the order in which they came, by what they may be given."""
 
     def __init__(self) -> None:
-        self._calls: dict[Lambdas, list[Call]] = {}
+        self._calls: dict[Serves, list[Call]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._calls)
@@ -66,7 +89,7 @@ class Demand:
             if not waiting:
                 del self._calls[call.serves]
 
-    def rearrange(self, serves: Callable[[Call], Lambdas]) -> bool:
+    def rearrange(self, serves: Callable[[Call], Serves]) -> bool:
         """What calls may be given has changed. Returns whether it has for any that waits."""
         changed = [
             (call, now) for calls in self._calls.values() for call in calls if (now := serves(call)) != call.serves
@@ -79,19 +102,19 @@ class Demand:
 
     def waits(self, lambda_name: str) -> bool:
         """Whether some call waits for tasks of a lambda."""
-        return any(lambda_name in serves for serves in self._calls)
+        return any(lambda_name in serves.lambdas for serves in self._calls)
 
-    def needs(self) -> list[Lambdas]:
-        """The sets of lambdas that some call waits for."""
-        return [each for each in self._calls if each]
+    def needs(self) -> list[Serves]:
+        """What some call waits for."""
+        return [each for each in self._calls if each.lambdas]
 
-    def wanted(self, lambdas: Lambdas) -> int:
-        """How many tasks the calls for this set of lambdas would take."""
-        return sum(call.room for call in self._calls.get(lambdas, ()))
+    def wanted(self, serves: Serves) -> int:
+        """How many tasks the calls for this would take."""
+        return sum(call.room for call in self._calls.get(serves, ()))
 
-    def give(self, lambdas: Lambdas, found: Popped) -> list[tuple[str, list[str]]]:
+    def give(self, serves: Serves, found: Popped) -> list[tuple[str, list[str]]]:
         """Deals ids out one by one, so that two idle executors get half each. Returns what nobody took."""
-        takers = list(self._calls.get(lambdas, ()))
+        takers = list(self._calls.get(serves, ()))
         left: dict[str, list[str]] = {}
         turn = 0
         for queue, ids in found:
@@ -104,7 +127,7 @@ class Demand:
                 turn += 1
                 if len(taker.ids) >= taker.room:
                     takers.remove(taker)
-        for call in list(self._calls.get(lambdas, ())):
+        for call in list(self._calls.get(serves, ())):
             if call.ids:
                 call.answered.set()
                 self.close(call)

@@ -20,7 +20,7 @@ from atf.task import MAX_BATCH
 
 from .backlog import Ask, Backlog
 from .buffer import Buffer
-from .demand import Call, Demand, Lambdas, lambda_of
+from .demand import Call, Demand, Lambdas, Serves, is_item, lambda_of
 
 LISTEN_S: Final = 60.0
 """Seconds of one wait for a wake-up."""
@@ -34,6 +34,14 @@ BESIDE_S: Final = 1.0
 MOST_BESIDE: Final = 64
 """Tasks that one pop takes at most while several lambdas are busy: whoever claims and reports many at once makes the others wait in the
 store, in the HSC and in the executor."""
+
+MOST_PASSED: Final = 40
+"""Pops of MAX_BATCH ids at most, one after the other, that may bring nothing but items of batches for executors that take none: as
+many ids as a queue has by default."""
+PASSED_A_S: Final = 2_000
+"""Ids a second at most that are popped and handed back for such executors."""
+LEAVE_S: Final = 0.25
+"""Seconds at least for which a queue with such items is left alone by them."""
 
 _log = get_logger(duty="pop")
 
@@ -71,8 +79,8 @@ class Poller:
         self._heard = heard
         self._demand = Demand()
         self._buffer = Buffer()
-        self._backlogs: dict[Lambdas, Backlog] = {}
-        self._used_at: dict[Lambdas, float] = {}
+        self._backlogs: dict[Serves, Backlog] = {}
+        self._used_at: dict[Serves, float] = {}
         self._stir = asyncio.Event()
         self._popping = asyncio.Lock()
         self._closed = False
@@ -115,8 +123,8 @@ class Poller:
         """Whether an executor that may run a lambda waits for work."""
         return self._demand.waits(lambda_name)
 
-    def _serves(self, call: Call) -> Lambdas:
-        serves = self._may_run(call.executor_id, call.lambdas)
+    def _serves(self, call: Call) -> Serves:
+        serves = Serves(self._may_run(call.executor_id, call.lambdas), call.items)
         self._used_at[serves] = self._runtime.monotonic()
         return serves
 
@@ -158,33 +166,55 @@ class Poller:
         needs = self._demand.needs()
         self._turn += 1
         for number in range(len(needs)):
-            lambdas = needs[(self._turn + number) % len(needs)]
-            if await self._serve(lambdas):
+            if await self._serve(needs[(self._turn + number) % len(needs)]):
                 return True
         return False
 
-    async def _serve(self, lambdas: Lambdas) -> bool:
+    async def _serve(self, serves: Serves) -> bool:
         async with self._popping:
-            wanted = self._demand.wanted(lambdas)
+            wanted = self._demand.wanted(serves)
             if self._closed or wanted == 0:
                 return False
-            held = self._buffer.count(lambdas)
-            backlog = self._backlog(lambdas)
+            held = self._buffer.count(serves)
+            backlog = self._backlog(serves)
             ask = (
                 backlog.choose(min(max(wanted - held, 0), self._most()), self._runtime.monotonic())
                 if held < wanted
                 else None
             )
             found = await self._pop(backlog, ask) if ask else []
+            if ask and not serves.items:
+                found = await self._without_items(backlog, ask, found)
             if ask and ask.probe:
                 self._buffer.put(found, self._runtime.monotonic())
                 return True
-            found = self._buffer.take(lambdas, wanted) + found
+            found = self._buffer.take(serves, wanted) + found
             if not found:
                 return ask is not None
             now = self._runtime.monotonic()
-            self._buffer.put(self._demand.give(lambdas, found), now)
+            self._buffer.put(self._demand.give(serves, found), now)
             return True
+
+    async def _without_items(
+        self, backlog: Backlog, ask: Ask, found: list[tuple[str, list[str]]]
+    ) -> list[tuple[str, list[str]]]:
+        """What of a pop executors that take no items of batches may have. The items are handed back; where there was nothing else, it
+        looks behind them first, since handed back they stand in front again. Then their queues are left alone for a while: nobody but
+        other controllers can make it better.
+        """
+        items: dict[str, list[str]] = {}
+        plain, more = _sift(found, items), ask.want
+        for _ in range(MOST_PASSED):
+            if plain or ask.probe or sum(len(ids) for _, ids in found) < more:
+                break
+            more = MAX_BATCH
+            found = await self._pop(backlog, ask._replace(want=more, scan=False))
+            plain = _sift(found, items)
+        if items:
+            count = sum(map(len, items.values()))
+            backlog.leave(ask.partition, items, self._runtime.monotonic() + max(LEAVE_S, count / PASSED_A_S))
+            self._give_back([task_id for ids in items.values() for task_id in ids])
+        return plain
 
     def _most(self) -> int:
         """How many ids one pop may take now."""
@@ -210,15 +240,15 @@ class Poller:
             _log.debug("pop", partition=ask.partition, ids=sum(len(ids) for _, ids in found), want=ask.want)
         return found
 
-    def _backlog(self, lambdas: Lambdas) -> Backlog:
-        backlog = self._backlogs.get(lambdas)
+    def _backlog(self, serves: Serves) -> Backlog:
+        backlog = self._backlogs.get(serves)
         if backlog is None:
             now = self._runtime.monotonic()
             for each in [each for each, used in self._used_at.items() if used + FORGET_S < now]:
                 self._backlogs.pop(each, None)
                 del self._used_at[each]
-            self._backlogs[lambdas] = backlog = Backlog(
-                lambdas,
+            self._backlogs[serves] = backlog = Backlog(
+                serves.lambdas,
                 partitions=self._store.partitions,
                 ageing=self._settings.ageing,
                 poll_interval=self._store.settings.poll_interval,
@@ -253,3 +283,15 @@ class Poller:
                     for message in messages:
                         if backlog.rang(*where(message), now):
                             self._stir.set()
+
+
+def _sift(found: Sequence[tuple[str, list[str]]], items: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
+    """What of a pop is no item of a batch; the others are added to `items`, by their queue."""
+    plain = []
+    for queue, ids in found:
+        rest = [each for each in ids if not is_item(each)]
+        if rest:
+            plain.append((queue, rest))
+        if len(rest) < len(ids):
+            items.setdefault(queue, []).extend(each for each in ids if is_item(each))
+    return plain

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from atf.config import ControllerSettings, Timing
@@ -38,6 +39,10 @@ MAX_LAMBDAS: Final = 4_096
 """Of one executor: each has ten queues that are looked at."""
 _LANE: Final = re.compile(r"[a-z]{0,16}")
 MAX_ACK: Final = 1 << 53
+MAX_FEATURES: Final = 16
+_FEATURE: Final = re.compile(r"[a-z0-9_-]{1,32}")
+BATCHES: Final = "batches"
+"""The feature of executors that may be given items of batches."""
 
 KNOWN_S: Final = 30.0
 """Seconds for which workers that said they are alive count as such."""
@@ -112,7 +117,8 @@ class ControllerService:
         if undelivered is None:
             return c.NextWorkReply(draining=self._draining.is_set())
         self._reports.hand_back(executor_id, refs(undelivered))
-        call = Call(executor_id, request.lane, frozenset(request.lambdas), request.max_tasks)
+        items = BATCHES in request.features
+        call = Call(executor_id, request.lane, frozenset(request.lambdas), request.max_tasks, items=items)
         self._cores.called(executor_id, call.lambdas)
         key = executor_id, request.lane
         earlier = self._open.pop(key, None)
@@ -179,7 +185,16 @@ class ControllerService:
             raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_LAMBDAS} in one executor")
         for name in request.lambdas:
             check_lambda(name)
+        self._check_features(request.features)
         self._check_host(request)
+
+    @staticmethod
+    def _check_features(features: Sequence[str]) -> None:
+        if len(features) > MAX_FEATURES:
+            raise InvalidArgument(f"{len(features)} features: at most {MAX_FEATURES}")
+        for each in features:
+            if not _FEATURE.fullmatch(each):
+                raise InvalidArgument(f"feature {each[:40]!r}: use 1 to 32 of the characters a-z 0-9 _ -")
 
     def _check_host(self, request: c.NextWorkRequest) -> None:
         if request.boot_id != self._boot_id:

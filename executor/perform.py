@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from atf.context import Context
+from atf.context import Context, InBatch
 from atf.errors import InvalidArgument
 from atf.options import from_us
 from atf.runtime import Runtime
 from atf.task import US
+from atf.work_items import parse
 
 from .first_time import FirstTimes
 from .held import HeldTask
@@ -130,6 +131,7 @@ class Performer:
             scheduled_at=scheduled_at,
             job=tick.job,
             tick=tick.number,
+            batch=_batch_of(task) if task.spec.HasField("batch") else None,
             deadline=from_us(self._runtime.wall_us() + left_us) if left_us else None,
             labels=dict(task.spec.labels),
             cancelled=task,
@@ -154,6 +156,13 @@ class Performer:
         except Exception as error:  # noqa: BLE001  a return value that can't be encoded never can
             return GaveUp(f"what the lambda returned can't be encoded: {reason(error)}")
         return of_result(result, encoding)
+
+
+def _batch_of(task: HeldTask) -> InBatch:
+    made, item = task.spec.batch, parse(task.task_id)
+    if item is None:
+        return InBatch(made.id, None, "")
+    return InBatch(item.batch_id, made.number, item.work_item_id)
 
 
 def timed_out(task: HeldTask) -> TimedOut:

@@ -157,6 +157,7 @@ class World:
         lambdas: Sequence[str] = ("shop/mail",),
         heartbeat_timeout_us: int = 0,
         pool: str = "",
+        features: Sequence[str] = (),
         of: ControllerService | None = None,
     ) -> c.NextWorkReply:
         """One NextWork."""
@@ -171,6 +172,7 @@ class World:
             boot_id=self.runtime.boot_id(),
             heartbeat_timeout_us=heartbeat_timeout_us,
             pool=pool,
+            features=features,
         )
         return await (of or self.controller).next_work(request)
 

@@ -37,10 +37,23 @@ async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_num
     assert calls[0] >= 1
     request = world.controller.requests[-1]
     assert (request.executor_id, request.boot_id, request.heartbeat_timeout_us) == ("e1", "virtual", 16_000_000)
-    assert (request.lane, list(request.lambdas)) == ("def", ["t/note", "t/work"])
+    assert (request.lane, list(request.lambdas)) == ("def", ["t/note", "t/whose", "t/work"])
     assert 1 <= request.max_tasks <= 256
+    assert list(request.features) == ["batches"]
     (other,) = world.controller.async_requests
     assert (other.lane, list(other.lambdas), other.call, other.ack) == ("async", ["t/nap", "t/stubborn"], 1, 0)
+
+
+@virtual(inline)
+async def test_a_lambda_sees_which_batch_made_its_task_and_its_place_in_it(world: World) -> None:
+    item, md5 = t.BatchInfo(id="b-1", number=7), "268a4145a50ade48aed2b1147d3518c6"
+    world.controller.give(
+        claim(f"3-b-1.{md5}-7", "t/whose", b"{}", batch=item),
+        claim("3-after", "t/whose", b"{}", batch=t.BatchInfo(id="b-1")),
+        claim("3-plain", "t/whose", b"{}"),
+    )
+    await world.settle()
+    assert ran == [f"b-1 7 {md5}-7", "b-1 None ", "none"]
 
 
 @virtual(inline)

@@ -40,6 +40,12 @@ def note(word: str) -> str:
 
 
 @app.task
+def whose(ctx: atf.Context) -> None:
+    """Writes down which batch made its task."""
+    ran.append("none" if ctx.batch is None else f"{ctx.batch.id} {ctx.batch.number} {ctx.batch.work_item_id}")
+
+
+@app.task
 async def nap(seconds: float) -> str:
     try:
         await asyncio.sleep(seconds)
@@ -76,9 +82,11 @@ def claim(
     losses: int = 0,
     timeout: float = 0,
     alone: bool = False,
+    batch: t.BatchInfo | None = None,
 ) -> t.Claim:
     spec = t.TaskSpec(
         payload=payload,
+        batch=batch,
         options=t.TaskOptions(
             max_losses=3,
             timeout_us=round(timeout * 1_000_000),
@@ -271,7 +279,7 @@ class World:
         runtime: VirtualRuntime,
         lanes: Lanes,
         *,
-        names: Sequence[str] = ("t/note", "t/nap", "t/stubborn", "t/work"),
+        names: Sequence[str] = ("t/note", "t/nap", "t/stubborn", "t/whose", "t/work"),
         settings: ExecutorSettings,
         slots: int = 600,
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from google.protobuf.message import Message
 
-from atf.controller.service import MAX_ACK, MAX_LAMBDAS, MAX_WAIT_US
+from atf.controller.service import MAX_ACK, MAX_FEATURES, MAX_LAMBDAS, MAX_WAIT_US
 from atf.cores import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TIME_US
 from atf.frontend.scheduling import MAX_REQUESTS
 from atf.frontend.validate import MAX_QUEUE_LIMIT, MAX_REGISTERED_AT_ONCE, MAX_SIGNATURE_CHARS
@@ -250,6 +250,9 @@ BOUNDS = {
     "tasks of an answer": Bound("NextWork", lambda w, n: _next_work(w, max_tasks=n), 1, MAX_BATCH, "max_tasks"),
     "lambdas of an executor": Bound(
         "NextWork", lambda w, n: _next_work(w, lambdas=_names(n)), 1, MAX_LAMBDAS, "lambdas"
+    ),
+    "features of an executor": Bound(
+        "NextWork", lambda w, n: _next_work(w, features=["x"] * n), 0, MAX_FEATURES, "features"
     ),
     "an acknowledgement": Bound("NextWork", lambda w, n: _next_work(w, ack=n), 0, MAX_ACK, "ack"),
 }

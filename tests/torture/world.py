@@ -453,7 +453,9 @@ class _Valid:
     @staticmethod
     def Controller_NextWork(w: World) -> Message:  # noqa: N802
         boot_id = w.runtime.boot_id()
-        return c.NextWorkRequest(executor_id=EXECUTOR, ack=1, max_tasks=1, lambdas=[LAMBDA], boot_id=boot_id, call=0)
+        return c.NextWorkRequest(
+            executor_id=EXECUTOR, ack=1, max_tasks=1, lambdas=[LAMBDA], boot_id=boot_id, call=0, features=["batches"]
+        )
 
 
 @contextlib.asynccontextmanager
