@@ -18,6 +18,7 @@ from .dapr import check_app_id
 from .durability import Durability, durability_of
 from .errors import ConfigError, InvalidArgument
 from .hosts import AllowedHosts
+from .programs import AllowedPrograms
 from .task import MAX_RUNNING, US, check_name
 
 FRONTEND_PORT: Final = 7401
@@ -273,6 +274,10 @@ class ExecutorSettings:
     http_allow: str = setting(
         "", "hosts that `atf/http` may call: HOST, HOST:PORT or *.DOMAIN with commas between; *: any; empty: none"
     )
+    command_allow: str = setting(
+        "",
+        "programs that `atf/command` may run: /PATH/TO/PROGRAM or NAME=/PATH/TO/PROGRAM with commas between; empty: none",
+    )
     pool: str = setting("", "the worker cluster that its controller must belong to; empty: whichever it belongs to")
 
     def __post_init__(self) -> None:
@@ -288,6 +293,16 @@ class ExecutorSettings:
         _within(self, "drain_timeout", 0, _DAY_S)
         _within(self, "max_rss_mib", 0, 1 << 40)
         _ = self.allowed_hosts
+        _ = self.allowed_programs
+
+    @property
+    def allowed_programs(self) -> AllowedPrograms:
+        """The programs that `atf/command` may run.
+
+        Raises:
+            ConfigError: command_allow has an entry that is no program.
+        """
+        return AllowedPrograms.parse(self.command_allow)
 
     @property
     def allowed_hosts(self) -> AllowedHosts:
@@ -332,7 +347,8 @@ _ROLES: Final[dict[str, tuple[type[Any], ...]]] = {
 TABLES: Final[settings_file.Tables] = {
     "": _names(*(cls for classes in _ROLES.values() for cls in classes)) | OF_COMMANDS,
     **{role: _names(*classes) for role, classes in _ROLES.items()},
-    "up": frozenset({"redis_url", "durability", "partitions", "executors", "threads", "http_allow"}) | OF_COMMANDS,
+    "up": frozenset({"redis_url", "durability", "partitions", "executors", "threads", "http_allow", "command_allow"})
+    | OF_COMMANDS,
 }
 """What may stand in atf.toml, and where."""
 

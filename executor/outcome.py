@@ -73,7 +73,10 @@ def of_exception(error: BaseException) -> Outcome:
 def of_result(result: bytes, encoding: int) -> Outcome:
     """What a return value stands for once it is bytes."""
     if len(result) > MAX_RESULT_BYTES:
-        return GaveUp(f"the lambda returned {len(result)} bytes; a result has at most {MAX_RESULT_BYTES}")
+        return GaveUp(
+            f"the lambda returned {len(result)} bytes; a result has at most {MAX_RESULT_BYTES} (64 KiB): store what is large elsewhere,"
+            " and return where it is"
+        )
     return Returned(result, encoding)
 
 

@@ -14,6 +14,7 @@ from atf.errors import ConfigError
 from atf.lambdas import Lambda
 from atf.runtime import SystemRuntime
 
+from .command import add_command
 from .dapr import add_dapr_job
 from .http import add_http, http_request
 
@@ -34,4 +35,5 @@ def with_builtins(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorSet
     app = App(NAMESPACE)
     add_http(app, settings.allowed_hosts, SystemRuntime())
     add_dapr_job(app, settings)
+    add_command(app, settings.allowed_programs)
     return dict(sorted({**lambdas, **app.lambdas}.items()))

@@ -35,6 +35,7 @@ from atf.embedded.child import Child
 from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, ConfigError
 from atf.hosts import AllowedHosts
+from atf.programs import AllowedPrograms
 
 from .processes import ExecutorPids, executors_of
 from .supervisor import STEADY_AFTER, EndedEarly, RoleProcess, Say, Supervisor, how_it_ended
@@ -73,6 +74,10 @@ class ClusterSettings:
         "",
         "hosts that `atf/http` may call: HOST, HOST:PORT or *.DOMAIN with commas between; *: any; empty: as executors are set",
     )
+    command_allow: str = setting(
+        "",
+        "programs that `atf/command` may run: /PATH/TO/PROGRAM or NAME=/PATH/TO/PROGRAM with commas between; empty: as executors are set",
+    )
     free_ports: bool = setting(False, "take free ports for every role, whatever is set")
 
     def __post_init__(self) -> None:
@@ -81,6 +86,7 @@ class ClusterSettings:
         if self.threads < 0:
             raise ConfigError(f"threads = {self.threads}: at least 1, or 0 for the executor's own setting")
         AllowedHosts.parse(self.http_allow)
+        AllowedPrograms.parse(self.command_allow)
 
 
 class Cluster:
@@ -289,6 +295,7 @@ class Cluster:
     def _controller_flags(self) -> list[str]:
         threads = ["--threads", str(self.settings.threads)] if self.settings.threads else []
         allowed = ["--http-allow", self.settings.http_allow] if self.settings.http_allow else []
+        allowed += ["--command-allow", self.settings.command_allow] if self.settings.command_allow else []
         addresses = ["--hsc", self._roles["hsc"].address, "--frontend", self._roles["frontend"].address]
         return ["--executors", str(self.settings.executors), *threads, *allowed, *addresses]
 

@@ -62,6 +62,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     executor_flags = {
         "threads": settings.threads or None,
         "http_allow": settings.http_allow or None,
+        "command_allow": settings.command_allow or None,
         "frontend": doors.address,
     }
     bounds = read(ExecutorSettings, executor_flags, "executor")
