@@ -9,6 +9,7 @@ from atf.config import StoreSettings
 from atf.durability import Durability
 
 from .connection import Arg, Link
+from .types import TaskRecord
 
 
 class Caller(Protocol):
@@ -39,4 +40,8 @@ class Caller(Protocol):
 
     def _partition(self, task_id: str) -> int:
         """The partition a stored id names; InvalidArgument where it names none."""
+        ...
+
+    async def get(self, ids: Sequence[str]) -> list[TaskRecord | None]:
+        """Whole records; None for an id that has none."""
         ...

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 class KeySpec(NamedTuple):
     """One kind of key."""
 
-    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <pool>, <number> of a gate; <key> "lambda:key", or of an older release "key"
+    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <batch>, <pool>, <number> of a gate; <key> "lambda:key", or of an older release "key"
     type: str
     meaning: str
 
@@ -88,6 +88,16 @@ KEYS: Final = (
         "concurrency key for which tasks wait -> when it is looked at, should no slot be let go",
     ),
     KeySpec("atf:{p}:stops:<lambda>", "zset", "ordering key that has stopped -> when"),
+    KeySpec(
+        "atf:{p}:batch:<batch>",
+        "hash",
+        "a batch, at its home, or for ten minutes that it was deleted: see BATCH_FIELDS",
+    ),
+    KeySpec("atf:{p}:batches", "zset", "batch -> minus the instant at which it was made; at home"),
+    KeySpec("atf:{p}:batches:ended", "zset", "batch that has ended, or was deleted -> expiry; at home"),
+    KeySpec("atf:{p}:b:<batch>", "hash", "the part of a batch that lies in this partition: see PART_FIELDS"),
+    KeySpec("atf:{p}:b:<batch>:i", "zset", "work-item id of an item of a batch -> its number"),
+    KeySpec("atf:{p}:b:<batch>:p", "hash", "target, as an ordering key -> until when no item of it may start"),
     KeySpec("atf:{p}:sweep", "set", "<lambda>:<STATUS> of the finished sets that exist"),
     KeySpec("atf:{p}:tombs", "zset", "tombstone -> expiry"),
     KeySpec("atf:{p}:outbox", "hash", "number -> a change owed to another partition"),
@@ -138,6 +148,8 @@ FIELDS: Final = {
     "gd": "number of the newest gate that has delayed it",
     "x": "set: its cancellation was asked for while it ran",
     "w": "set: somebody waits for its end; after @, the job whose tick it is",
+    "i": "number of an item in its batch",
+    "gap": "pause between two items of the ordering key, of an item of a batch that wants one",
     "f": "counter of the token that finished its last run",
     "res": "result",
     "enc": "encoding of the result",
@@ -188,6 +200,55 @@ PERMIT_FIELDS: Final = {
     "e": "when this partition's server last forgot something, as home was told",
     "ae": "the same, as home has answered",
     "he": "when home's server last forgot something",
+}
+
+
+BATCH_FIELDS: Final = {
+    "d": "digest of its description",
+    "spec": "the serialized BatchSpec",
+    "l": "lambda of its items",
+    "at": "when it was made",
+    "ret": "retention, from its end",
+    "partitions": "how many there are",
+    "alone": "1: all its items lie here",
+    "v": "version of what home knows, as parts are told",
+    "wv": "version at which the newest walk over all items began; 0: none has",
+    "what": "that walk: cancel, retry, delete",
+    "sealed": "1: no more items are to come but those of extensions",
+    "main": "items in all but extensions'; absent: not known yet",
+    "extra": "items of extensions",
+    "next": "number of the next item of an extension",
+    "x<request>.<offset>": "first number and count of what such a request was handed out",
+    "prefix": "items with smaller numbers are stored",
+    "round": "1, and 1 more with each extension or retry after an end",
+    "called": "the newest round of which the end was told to whoever makes the callbacks",
+    "ended": "when it ended; absent: it has not",
+    "sums": "items, done, failed for good, cancelled, when it ended",
+    "cancelled": "set: it was cancelled",
+    "deleting": "set: it is being deleted",
+    "r<partition>": "the newest report of a part: its number, v, wv, 1 where items live, items, done, failed for good, cancelled",
+    "g<partition>": "set: the part is gone",
+    "gone": "when all of it was; only this and the digest are left then",
+}
+
+
+PART_FIELDS: Final = {
+    "home": "the partition of the batch's record",
+    "n": "items that lie here",
+    "c0": "of those, created",
+    "c1": "in progress",
+    "c100": "done",
+    "c-1": "failed, to run again",
+    "c-2": "failed for good",
+    "c-3": "cancelled",
+    "begun": "set: some have been started",
+    "v": "version of what home has told",
+    "sealed": "1: no more items are to come but those of extensions",
+    "closed": "set: it takes no more items, being cancelled or deleted",
+    "wv": "version of the newest walk that has come to its end",
+    "walk": "version of the walk that is under way, and the number of the next item",
+    "told": "the newest report to home, where that said that all items have ended",
+    "number": "of the newest report",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from atf import task as t
 
-SHARED: Final = ("common.lua", "gates.lua", "held_keys.lua", "permits.lua", "home.lua", "door.lua")
+SHARED: Final = ("common.lua", "gates.lua", "held_keys.lua", "permits.lua", "home.lua", "door.lua", "batches.lua")
 """What several verbs use; a file uses only those before it."""
 VERSION: Final = 1
 """Of the data: roles whose libraries differ in it must not share a store."""
@@ -47,6 +47,11 @@ LINES_PER_PASS: Final = 4
 """Such keys that one pass looks at."""
 CLAIM_OVERHEAD_BYTES: Final = 256
 """What a claim weighs in an answer beside its spec: id, token, numbers."""
+
+BATCHES_PER_SWEEP: Final = 4
+"""Batches that one sweep begins to delete: each is told to every partition."""
+LOOKED_AT_ITEMS: Final = 512
+"""Items that one call looks at where some statuses are asked for."""
 
 MAX_GATES: Final = 32
 """Of one lambda: every task that one of them may keep is held against all of them."""
@@ -97,6 +102,8 @@ def _code() -> str:
         "LINE_WAIT": LINE_WAIT_US,
         "LINES_PER_PASS": LINES_PER_PASS,
         "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
+        "BATCHES_PER_SWEEP": BATCHES_PER_SWEEP,
+        "LOOKED_AT_ITEMS": LOOKED_AT_ITEMS,
         "MAX_GATES": MAX_GATES,
         "GATE_BYTES": GATE_BYTES,
         "AUDIT_KEPT": AUDIT_KEPT,
@@ -106,15 +113,25 @@ def _code() -> str:
     }
     lua = files("atf.store") / "lua"
     verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name not in SHARED)
-    parts = [f"local {name} = {value}" for name, value in constants.items()]
-    parts.append(
-        "local function register(name, flags, callback)\n"
+    shared = [(lua / name).read_text(encoding="utf-8") for name in SHARED]
+
+    def declared(text: str, *, but: str = "") -> str:
+        """The constants that a text uses, and another one does not."""
+        return "".join(
+            f"local {name} = {value}\n" for name, value in constants.items() if name in text and name not in but
+        )
+
+    everywhere = "\n".join(shared)
+    parts = [
+        declared(everywhere) + "local function register(name, flags, callback)\n"
         "  redis.register_function{function_name = LIBRARY .. '_' .. name, callback = callback, flags = flags}\n"
         "end"
-    )
-    parts += [(lua / name).read_text(encoding="utf-8") for name in SHARED]
-    # each verb in a block of its own: Lua allows 200 locals in one, and helpers of one verb stay unseen by the others
-    parts += [f"do\n{(lua / name).read_text(encoding='utf-8')}end" for name in verbs]
+    ]
+    parts += shared
+    # each verb in a function of its own: Lua allows 200 locals in one, and helpers of one verb stay unseen by the others
+    for name in verbs:
+        text = (lua / name).read_text(encoding="utf-8")
+        parts.append(f"do local function verb()\n{declared(text, but=everywhere)}{text}end verb() end")
     return "\n".join(parts) + "\n"
 
 

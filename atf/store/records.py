@@ -62,6 +62,8 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         limits=text("lim"),
         failed_version=number("v"),
         concurrency=text("kc"),
+        nonce=text("n"),
+        number=int(field.get("i", -1)),
     )
 
 

@@ -24,6 +24,9 @@ from .connection import Arg
 from .refusals import translate
 from .types import LambdaRecord, OutboxRecord, QueueDepth
 
+BATCH_ENDED: Final = "batch_ended"
+"""The kind of outbox record that says so of a batch."""
+_OF_BATCHES: Final = b'\n["batch'
 HOME: Final = 0
 """The partition where lambdas and gates are written first."""
 _OWED_AT_ONCE = 256
@@ -83,23 +86,39 @@ class Registry(Caller):
         return found
 
     async def deliver(self, record: OutboxRecord) -> None:
-        """Applies an owed change in the partition that was owed it, then strikes it off. May be repeated."""
+        """Applies an owed change in the partition that was owed it, then strikes it off. May be repeated.
+
+        The end of a batch is left as it is: what comes of that is the store consumer's to say, which strikes it off itself.
+        """
         version, _, body = record.body.partition(b"\n")
         kind, name, *rest = msgspec.json.decode(body, type=list[str])
         args: list[Arg] = [version, kind, name, *rest]
+        if kind == BATCH_ENDED:
+            return
         if kind == "register":
             args[3] = base64.b64decode(rest[0])
         if kind == "ask_permits":
             await self._call("ask_permits", record.target, args[2:])
         elif kind == "grant_permits":
             await self._call("grant_permits", record.target, args[2:])
+        elif kind == "batch":
+            while await self._call("tell_batch", record.target, args[2:]) == 1:
+                pass  # it walks over all items there, a step at a time
+        elif kind == "batch_report":
+            await self._call("hear_batch", record.target, args[2:])
         else:
             await self._call("apply", record.target, args)
+        await self.strike(record)
+
+    async def strike(self, record: OutboxRecord) -> None:
+        """Strikes off what has been delivered."""
         await self._call("delivered", record.partition, [record.number])
 
     async def _deliver_owed(self) -> None:
         reply = await self._call("owed", HOME, [_OWED_AT_ONCE])
         for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
+            if _OF_BATCHES in body:
+                continue  # a walk over many items is for store consumers
             try:
                 await self.deliver(OutboxRecord(HOME, int(number), int(target), body))
             except Unavailable:

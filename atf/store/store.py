@@ -19,8 +19,9 @@ from atf.task import MAX_BATCH, US, Status, partition_of
 
 from . import keys, library, server
 from .adding import Adding
-from .calls import by_partition
+from .batches import Batches
 from .bells import Bell, listen
+from .calls import by_partition
 from .capacity import Capacity
 from .claims import Claims
 from .connection import Arg, Link
@@ -40,7 +41,7 @@ from .types import (
 )
 
 
-class Store(Adding, Capacity, Claims, Gates, Jobs, Ordering, Reading, Registry):
+class Store(Adding, Batches, Capacity, Claims, Gates, Jobs, Ordering, Reading, Registry):
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:

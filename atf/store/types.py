@@ -260,6 +260,8 @@ class TaskRecord(NamedTuple):
     failed_version: int = 0  # of its lambda's code, of a dead letter; 0: the code said none
 
     concurrency: str = ""  # see keys.concurrency
+    nonce: str = ""  # of its newest claim: all tasks that were given out together have the same
+    number: int = -1  # of an item in its batch; -1: it is none
 
 
 class RestoredTask(NamedTuple):
@@ -424,3 +426,106 @@ class Explanation(NamedTuple):
 
     slots_taken: int = 0  # of its concurrency key
     before: int = -1  # tasks before it that wait for such a slot; -1: it does not wait for one
+
+
+class Found(enum.IntEnum):
+    """What became of a call about a batch."""
+
+    NEW = 0  # it was made; of reserve_items: numbers were handed out
+    SAME = 1  # it was there
+    OTHER = 2  # there with another description; of reserve_items: the request asked for another number of items before
+    MISSING = 3  # there is none
+    CANCELLED = 4  # it takes no more items
+    DELETED = 5  # a moment ago, or it is being deleted; its id is taken for ten minutes
+
+
+class OpenedBatch(NamedTuple):
+    """The answer to open_batch."""
+
+    found: Found
+    total: int  # items that it is to have; -1: more may come
+    prefix: int  # items with smaller numbers are stored
+    first: int  # of an extension's items, which get their numbers by reserve_items
+    home_only: bool  # all its items lie at its home
+    spec: bytes  # the description that it was made with
+
+
+class Reserved(NamedTuple):
+    """The answer to reserve_items."""
+
+    found: Found  # NEW, OTHER, MISSING, CANCELLED or DELETED
+    first: int  # of the numbers
+
+
+class NewItem(NamedTuple):
+    """An item of a batch; everything in it has been checked."""
+
+    number: int  # in its batch, below 100 million
+    md5: str  # of what it does; see atf/work_items.py
+    lambda_name: str
+    priority: int
+    spec: bytes  # a serialized TaskSpec with every option filled in
+    digest: bytes
+    at_us: int | None = None  # None: now
+    max_attempts: int = 10
+    max_losses: int = 3
+    ordering_key: str = ""
+    concurrency: str = ""  # see keys.concurrency
+    pause_us: int = 0  # between two items of its ordering key
+
+
+class BatchRecord(NamedTuple):
+    """A batch as it stands in the store. The counts are exact, and add up to `items`."""
+
+    id: str
+    lambda_name: str
+    spec: bytes  # a serialized BatchSpec
+    digest: bytes
+    retention_us: int
+    created_at_us: int
+    ended_at_us: int  # 0: it has not
+    round: int  # 1, and 1 more with each extension or retry after an end
+    total: int  # items that it is to have; -1: more may come
+    prefix: int  # items with smaller numbers are stored
+    home_only: bool  # all its items lie at its home
+    cancel_requested: bool
+    deleting: bool
+    now_us: int  # the store's TIME of the answer
+    items: int  # that are stored
+    created: int
+    in_progress: int
+    done: int
+    failed: int  # to run again
+    permanently_failed: int
+    cancelled: int
+    begun: bool  # some item has been started
+
+    @property
+    def ended(self) -> bool:
+        """Whether every item has ended, and no more are to come."""
+        return self.ended_at_us > 0 and self.items == self.done + self.permanently_failed + self.cancelled
+
+
+class ItemRecord(NamedTuple):
+    """An item of a batch."""
+
+    number: int
+    work_item_id: str
+    task: TaskRecord
+
+
+class ItemsFound(NamedTuple):
+    """A page of items."""
+
+    items: list[ItemRecord]
+    next: int | None  # the number from which the next page is asked for; None: that was all
+
+
+class Commanded(enum.IntEnum):
+    """What became of a command about a batch."""
+
+    DONE = 0  # it is being done
+    NOTHING = 1  # there is nothing to do
+    MISSING = 2  # there is no such batch
+    CANCELLED = 3  # it was cancelled, and can't be retried
+    NOT_ENDED = 4  # so it can't be deleted

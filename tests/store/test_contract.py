@@ -114,6 +114,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await world.jobs()
     await world.firsts()
     await world.gates()
+    await world.batches()
     await world.stops()
     await world.cores()
     await world.permits()

@@ -23,7 +23,8 @@ from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Dump, World, dump, held
 _NAME = r"[A-Za-z0-9._-]{1,64}"
 _PARTS = {
     "{p}": r"\{\d+\}",
-    "<id>": r"\d+-[A-Za-z0-9_-]{1,64}",
+    "<id>": r"\d+-(?:[A-Za-z0-9_-]{1,64}|[A-Za-z0-9_-]{1,24}\.[0-9a-f]{32}(?:-\d{1,8})?)",
+    "<batch>": r"[A-Za-z0-9_-]{1,24}",
     "<queue>": rf"{_NAME}/{_NAME}:\d",
     "<lambda>": rf"{_NAME}/{_NAME}",
     "<STATUS>": "|".join(status.name for status in Status).join("()"),
@@ -84,6 +85,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.store.retry(["0-d"])
     await world.jobs()
     await world.firsts()
+    await world.batches(look)
     await world.stops()
     await world.cores()
     await look()
@@ -121,6 +123,23 @@ async def test_every_field_of_a_job_is_on_the_page(world: World, monkeypatch: py
     photographs = await whole_life(world, monkeypatch)
     found = {name for each in photographs for key in each.data if ":j:" in key for name in each.hash(key)}
     assert found == set(keys.JOB_FIELDS)
+
+
+async def test_every_field_of_a_batch_is_on_the_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    photographs = await whole_life(world, monkeypatch)
+    for place, fields in ((":batch:", keys.BATCH_FIELDS), (":b:", keys.PART_FIELDS)):
+        found = {
+            name
+            for each in photographs
+            for key in each.data
+            if place in key and key[-2:] not in {":i", ":p"}
+            for name in each.hash(key)
+        }
+        shown = {
+            re.sub(r"^x[A-Za-z].*", "x<request>.<offset>", re.sub(r"^([rg])\d+$", r"\1<partition>", name))
+            for name in found
+        }
+        assert shown | {"walk"} == set(fields) | {"walk"}  # only where a walk takes more than a step: test_batches.py
 
 
 async def test_every_field_of_permits_is_on_the_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +187,17 @@ LUA = {
 HEADERS = {
     verb: "\n".join(takewhile(lambda line: line.startswith("--"), text.splitlines())) for verb, text in LUA.items()
 }
-CREATING = {"first_time", "schedule", "schedule_jobs", "register", "restore", "tick"}
+CREATING = {
+    "first_time",
+    "open_batch",
+    "reserve_items",
+    "schedule_items",
+    "schedule",
+    "schedule_jobs",
+    "register",
+    "restore",
+    "tick",
+}
 """The verbs that a full store refuses; all others must go on, or it could not drain."""
 
 
@@ -190,7 +219,7 @@ def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
         r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
     )
     helpers = re.search(
-        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|write_gates|release|pass_over|start_afresh|hear|take_part|log_entry|ends_within)\(",
+        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|write_gates|release|pass_over|start_afresh|hear|take_part|log_entry|ends_within|cancel_task|hear_part|tell_parts?|delete_batch)\(",
         LUA[verb],
     )
     if verb in CREATING:

@@ -19,13 +19,17 @@ from atf.store.types import (
     AuditEntry,
     Beat,
     Claimed,
+    Commanded,
     FirstTime,
+    Found,
     GateAction,
     Held,
     LambdaRecord,
     NewGate,
+    NewItem,
     NewJob,
     NewTask,
+    OutboxRecord,
     Outcome,
     RunResult,
     TaskRecord,
@@ -501,6 +505,71 @@ class World:
         assert redriven == (self.clock.us, [True, False])
         await self.store.set_paused(name, False)
         await self.passes()
+
+    async def items(self, batch: str, *numbers: int, **options: Any) -> list[bool]:
+        """Stores items of a batch at its home, whether each had been stored before."""
+        options = {"max_attempts": 2, "lambda_name": "shop/items", **options}
+        items = [
+            NewItem(number, f"{number // 2:032x}", priority=1, spec=b"spec", digest=b"d", **options)
+            for number in numbers
+        ]
+        return await self.store.schedule_items(self.store.batch_home(batch), batch, items)
+
+    async def batches(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Everything that can happen to batches: one is cancelled, one deleted and forgotten, one waits for more, one is being deleted."""
+        store = self.store
+        for name in ("cancelled", "deleted", "goes-on", "half-deleted"):
+            assert (await store.open_batch(name, b"d", b"spec", "shop/items", US)).found is Found.NEW
+            slow = {"ordering_key": f"{name}.site", "pause_us": US} if name == "deleted" else {}
+            assert await self.items(name, 0, 1, 2, **slow) == [False] * 3
+            assert await self.items(name, 1, 2) == [True] * 2
+        await store.note_prefix("goes-on", 2)
+        for name, total in (("cancelled", 4), ("deleted", 3), ("half-deleted", 3)):
+            await store.close_batch(name, total)
+        await self.deliver()
+        claims: list[Held] = []
+        for partition in range(store.partitions):
+            await self.passes(partition)
+            claims += held(await self.claim(*await self.pop("shop/items:1", partition=partition)))
+        assert len(claims) == 10  # of the target only one
+        more = [each for each in claims if "cancelled" in each.task_id]
+        await self.finish(Outcome.FAILED_FATAL, *(each for each in claims if each not in more), error="no")
+        await self.finish(Outcome.SUCCEEDED, more[0])
+        await self.fail(more[1])
+        await self.deliver()
+        if look is not None:
+            await look()
+        await self.items("cancelled", 3)
+        for name in ("deleted", "cancelled"):
+            await store.command_batch(name, "cancel")
+        await self.deliver()
+        assert (await store.reserve_items("goes-on", "request", 0, 2)).found is Found.NEW
+        assert await store.command_batch("goes-on", "retry") is Commanded.DONE
+        assert await store.command_batch("deleted", "delete") is Commanded.DONE
+        assert await store.command_batch("half-deleted", "delete") is Commanded.DONE
+        assert await store.command_batch("deleted", "retry") is Commanded.MISSING
+        if look is not None:
+            await look()
+        await self.deliver()
+        assert await store.get_batch("deleted") is None
+        assert (await store.get_batch("cancelled")) is not None
+        for partition in range(store.partitions):
+            await store.list_batches(partition, "", 10)
+        page = await store.list_items("goes-on", 0, 10, statuses=[Status.NEW])
+        assert [each.number for each in page.items] == [0, 1, 2]
+        assert await store.find_item("goes-on", page.items[0].work_item_id) is not None
+
+    async def deliver(self) -> None:
+        """Delivers all that partitions owe each other, however long it takes."""
+        owed = True
+        while owed:
+            owed = False
+            for partition in range(self.store.partitions):
+                reply = await self.store._call("owed", partition, [256])
+                for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
+                    record = OutboxRecord(partition, int(number), int(target), body)
+                    await (self.store.strike if b"batch_ended" in body else self.store.deliver)(record)
+                    owed = True
 
     async def check(self) -> Dump:
         """Holds every invariant against what is in Redis, and the exact counts against the records."""

@@ -58,6 +58,7 @@ local function task_key(P, id)
   if id ~= key_id or P ~= key_P then key_P, key_id, last_key = P, id, P .. ':t:' .. id end
   return last_key
 end
+local part_key = remembered(function(P, batch) return P .. ':b:' .. batch end)
 local live_key = remembered(function(P, queue, status) return P .. ':s:' .. queue .. ':' .. status end)
 local done_key = remembered(function(P, name, status) return P .. ':f:' .. name .. ':' .. status end)
 local queue_key = remembered(function(P, queue) return P .. ':q:' .. queue end)
@@ -66,6 +67,7 @@ local function order_key(P, key) return P .. ':o:' .. key end
 local stops_key = remembered(function(P, name) return P .. ':stops:' .. name end)
 local function slots_key(P, key) return P .. ':slots:' .. key end
 local function line_key(P, key) return P .. ':line:' .. key end
+local function pauses_key(P, batch) return P .. ':b:' .. batch .. ':p' end
 local function job_key(P, name) return P .. ':j:' .. name end
 local list_key = remembered(function(P, queue) return 'rq:queue:' .. string.sub(P, 5) .. queue end)  -- "atf:{0}" -> "{0}"
 local lambda_of_ = remembered(function(_, queue) return string.sub(queue, 1, -3) end)                -- "ns/name:1" -> "ns/name"
@@ -110,6 +112,29 @@ local function note_server(P, server, durable, now, timeout)
   return settled and now < settled and settled or nil, tonumber(record[5] or 0) > 0
 end
 
+-- items of batches ---------------------------------------------------------------------------------------------------------
+
+-- As what a batch counts an item, by the status of its task; the fields of a partition's part of it.
+local COUNTED = {
+  NEW = 'c0', ENQUEUED = 'c0', CLAIMED = 'c1', PROCESSING = 'c1', SUCCESS = 'c100', RETRIABLE_FAILURE = 'c-1',
+  FATAL_FAILURE = 'c-2', CANCELLED = 'c-3',
+}
+local batch_counted  -- batches.lua
+
+-- The batch of an item, by its id "<partition>-<batch>.<md5>"; no other task's id has a dot.
+local function batch_of(id)
+  return string.find(id, '.', 1, true) and string.match(id, '^%d+%-([^.]+)') or nil
+end
+
+-- Adds to the counts that this partition keeps of a batch: field -> by how much.
+local function count_items(P, batch, counts, now)
+  for field, by in pairs(counts) do
+    if by ~= 0 then redis.call('HINCRBY', part_key(P, batch), field, by) end
+  end
+  if (counts.c1 or 0) > 0 then redis.call('HSET', part_key(P, batch), 'begun', '1') end
+  batch_counted(P, batch, now)
+end
+
 -- sets ---------------------------------------------------------------------------------------------------------------------
 
 -- Where the moves below write what they change in sets: at once, or gathered.
@@ -117,6 +142,7 @@ local AT_ONCE = {
   ZADD = function(key, score, member) redis.call('ZADD', key, score, member) end,
   ZREM = function(key, member) redis.call('ZREM', key, member) end,
   SADD = function(key, member) redis.call('SADD', key, member) end,
+  COUNT = function(P, batch, from, to, now) count_items(P, batch, {[from] = -1, [to] = 1}, now) end,
 }
 
 local PART = 1000  -- values of one command; Lua can unpack some thousands
@@ -124,7 +150,7 @@ local PART = 1000  -- values of one command; Lua can unpack some thousands
 -- Calls work(sets), and then writes what it has put there: one command per set costs a fraction of one per task. A task moves
 -- once in a call at most, also where a call names it twice. Also if `work` fails: what has moved must be found where it is now.
 local function gathering(work)
-  local order, values, noted = {}, {ZADD = {}, ZREM = {}}, {}
+  local order, values, noted, counts = {}, {ZADD = {}, ZREM = {}}, {}, nil
   local function list(command, key)
     local into = values[command][key]
     if not into then
@@ -148,6 +174,15 @@ local function gathering(work)
       if not noted[member] then redis.call('SADD', key, member) end
       noted[member] = true
     end,
+    COUNT = function(P, batch, from, to, now)
+      counts = counts or {P = P, now = now, of = {}}
+      local mine = counts.of[batch]
+      if not mine then
+        mine = {}
+        counts.of[batch] = mine
+      end
+      mine[from], mine[to] = (mine[from] or 0) - 1, (mine[to] or 0) + 1
+    end,
   })
   for _, command in ipairs({'ZADD', 'ZREM'}) do  -- in this order: what was renewed and then moved has left
     for _, each in ipairs(order) do
@@ -156,14 +191,25 @@ local function gathering(work)
       end
     end
   end
+  for batch, mine in pairs(counts and counts.of or {}) do count_items(counts.P, batch, mine, counts.now) end
   if not done then error(failure, 0) end
 end
 
 -- moves --------------------------------------------------------------------------------------------------------------------
 
+-- A task goes from one status to another: its batch counts that, if it is an item.
+local function recount(P, sets, id, from, to, now)
+  if COUNTED[from] == COUNTED[to] then return end
+  local batch = batch_of(id)
+  if batch then sets.COUNT(P, batch, COUNTED[from], COUNTED[to], now) end
+end
+
 -- Moves a live task between two live states. `fields` are more fields to set.
 local function move(P, sets, id, queue, from, to, score, now, ...)
-  if from ~= to then sets.ZREM(live_key(P, queue, from), id) end
+  if from ~= to then
+    sets.ZREM(live_key(P, queue, from), id)
+    recount(P, sets, id, from, to, now)
+  end
   sets.ZADD(live_key(P, queue, to), fmt(score), id)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
 end
@@ -175,6 +221,19 @@ local function settings_of(text)
   return found
 end
 
+-- Until when nothing of an ordering key may start, where that is a target of a batch that wants a pause between two items.
+local function paused_until(P, key, id)
+  local batch = batch_of(id)
+  return batch and tonumber(redis.call('HGET', pauses_key(P, batch), key) or nil) or 0
+end
+
+-- An item of such a target has ended, or has failed: the pause begins.
+local function pause_target(P, key, id, now)
+  local batch = batch_of(id)
+  local pause = batch and redis.call('HGET', task_key(P, id), 'gap')
+  if pause then redis.call('HSET', pauses_key(P, batch), key, fmt(now + tonumber(pause))) end
+end
+
 -- What is now at the head of an ordering key may become due.
 local function advance(P, key, now)
   local list = order_key(P, key)
@@ -184,7 +243,7 @@ local function advance(P, key, now)
     local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'at')
     if task[1] and task[1] ~= 'TOMBSTONE' and not FINISHED[task[1]] then
       if task[1] == 'NEW' then
-        local at = math.max(tonumber(task[3]), now)
+        local at = math.max(tonumber(task[3]), now, paused_until(P, key, id))
         redis.call('ZADD', live_key(P, task[2], 'NEW'), fmt(at), id)
         visit_by(P, task[2], at)
       end
@@ -202,8 +261,9 @@ local function release(P, key, id, queue, to, now)
     return
   end
   redis.call('LPOP', list)
+  pause_target(P, key, id, now)
   local name = lambda_of(queue)
-  if to == 'FATAL_FAILURE' and settings_of(redis.call('HGET', lambda_key(P, name), 'door')).stop == '1' then
+  if to == 'FATAL_FAILURE' and not batch_of(id) and settings_of(redis.call('HGET', lambda_key(P, name), 'door')).stop == '1' then
     redis.call('LPUSH', list, STOPPED .. id)
     redis.call('ZADD', stops_key(P, name), fmt(now), key)
   else
@@ -212,9 +272,10 @@ local function release(P, key, id, queue, to, now)
 end
 
 -- FATAL_FAILURE, CANCELLED -> NEW, due at `at`, which is now unless it is given, or behind others of its ordering key: at their end, or where it stopped them.
-local function start_afresh(P, id, queue, status, key, now, at)
+local function start_afresh(P, id, queue, status, key, now, at, sets)
   local waits = false
   at = at or now
+  if key then at = math.max(at, paused_until(P, key, id)) end
   if key and redis.call('LINDEX', order_key(P, key), 0) == STOPPED .. id then
     redis.call('LPOP', order_key(P, key))
     redis.call('LPUSH', order_key(P, key), id)
@@ -227,6 +288,7 @@ local function start_afresh(P, id, queue, status, key, now, at)
   redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
   if not waits then visit_by(P, queue, at) end
+  recount(P, sets or AT_ONCE, id, status, 'NEW', now)
 end
 
 -- Gives the free slots of a concurrency key to those that have waited longest: they are due, and hold them from now on.
@@ -293,7 +355,8 @@ local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched
   local name = lambda_of(queue)
   local retention = limits and tonumber(string.match(limits, '(%d+)$')) or DEFAULT_RETENTION
   sets.ZREM(live_key(P, queue, from), id)
-  sets.ZADD(done_key(P, name, to), fmt(now + retention), id)
+  local batch = batch_of(id)
+  sets.ZADD(done_key(P, name, to), batch and '+inf' or fmt(now + retention), id)  -- an item goes with its batch
   sets.SADD(sweep_key(P, ''), swept(P, name, to))
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'e', '', 'o', '', ...)
   if watched or flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
@@ -304,6 +367,7 @@ local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched
     if string.sub(watched, 1, 1) == TICK_OF then tick_ended(P, string.sub(watched, 2), id, to, now) end
     redis.call('SPUBLISH', P .. ':bell:done', id)
   end
+  if batch then sets.COUNT(P, batch, COUNTED[from], COUNTED[to], now) end
 end
 
 -- The field R with a run more that has ended: owner, start, end, attempt, why. The last ones are kept.

@@ -98,6 +98,7 @@ local function visit(P, queue, now, lease_now, budget)
           if redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', fmt(number)) == 3 then
             redis.call('DEL', task_key(P, id))  -- not even the status was there before: no record
           else
+            if status == 'RETRIABLE_FAILURE' then recount(P, AT_ONCE, id, status, 'ENQUEUED', now) end
             if room and room.running then redis.call('HSET', task_key(P, id), 'h', slotted and slotted[id] and 'kp' or 'p') end
             found[#found + 1] = id
             scores[#scores + 1], scores[#scores + 2] = fmt(expires), id

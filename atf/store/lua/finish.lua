@@ -32,6 +32,10 @@ register('finish', {'allow-oom'}, function(keys, args)
             'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
         else
           local retry_at = now + tonumber(args[i + 7])
+          if task[9] then
+            pause_target(P, task[9], id, now)
+            retry_at = math.max(retry_at, paused_until(P, task[9], id))
+          end
           move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now,
             'e', '', 'o', '', 'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
           let_go(P, id, queue, task[11], now)

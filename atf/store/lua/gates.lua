@@ -165,6 +165,24 @@ local function ends_within(P, name, now)
   return ended, fatal, tonumber(settings.fatal)
 end
 
+-- Cancels a task that has not started, or flags one that runs. Returns {status after it ("" = no such task), 1 cancelled now or before, 1 flagged}.
+local function cancel_task(P, sets, id, now)
+  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'g')
+  local status = task[1]
+  if not status or status == 'TOMBSTONE' then return {'', 0, 0} end
+  if FINISHED[status] then return {status, status == 'CANCELLED' and 1 or 0, 0} end
+  if status == 'CLAIMED' or status == 'PROCESSING' then
+    redis.call('HSET', task_key(P, id), 'x', '1')
+    return {status, 0, 1}
+  end
+  if task[7] then  -- a gate has parked it
+    redis.call('ZREM', parked_key(P, lambda_of(task[2]), task[7]), id)
+    redis.call('HDEL', task_key(P, id), 'g')
+  end
+  rest(P, sets, id, task[2], status, 'CANCELLED', now, task[3], task[4], task[5], false, task[6])
+  return {'CANCELLED', 1, 0}
+end
+
 -- Whether so many failed here that the lambda's automatic gate may have to close: where it has to over all partitions together, it
 -- has to by what is known in at least one.
 local function failing(P, name, now)

@@ -21,7 +21,7 @@ register('sweep', {'allow-oom'}, function(keys, args)
   for _, member in ipairs(redis.call('SMEMBERS', P .. ':sweep')) do
     local name, status = string.match(member, '^(.*):([A-Z_]+)$')
     local set = done_key(P, name, status)
-    local excess = redis.call('ZCARD', set) - kept
+    local excess = redis.call('ZCOUNT', set, '-inf', '(inf') - kept  -- without items of batches
     local ids = {}
     if excess > 0 then ids = redis.call('ZRANGE', set, 0, fmt(math.min(excess, budget - swept) - 1)) end
     if #ids == 0 then
@@ -37,6 +37,9 @@ register('sweep', {'allow-oom'}, function(keys, args)
   for _, name in ipairs(jobs) do redis.call('DEL', job_key(P, name)) end
   if #jobs > 0 then redis.call('ZREM', P .. ':jobs:ended', unpack(jobs)) end
   swept = swept + #jobs
+  local batches = redis.call('ZRANGE', P .. ':batches:ended', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(math.min(BATCHES_PER_SWEEP, budget - swept)))
+  for _, batch in ipairs(batches) do sweep_batch(P, batch, now) end
+  swept = swept + #batches
   local old = redis.call('ZRANGE', P .. ':tombs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
   for _, id in ipairs(old) do redis.call('DEL', task_key(P, id)) end
   if #old > 0 then redis.call('ZREM', P .. ':tombs', unpack(old)) end

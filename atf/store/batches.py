@@ -1,0 +1,259 @@
+"""The verbs of batches. What a batch's description means is for the caller to say; the store counts its items and knows when they have ended.
+
+A batch's record lies in its home, `partition_for(batch id)`. An item lies in `partition_for("<batch>.<md5>")`, so that identical ones meet; all
+items of a batch whose items share keys lie at its home. See lua/batches.lua.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from atf.durability import Durability
+from atf.errors import FailedPrecondition
+from atf.task import Status
+
+from . import keys, library
+from .base import Caller
+from .calls import by_partition
+from .connection import Arg
+from .facts import text
+from .types import BatchRecord, Commanded, Found, ItemRecord, ItemsFound, NewItem, OpenedBatch, Reserved, TaskRecord
+
+ITEM_RETENTION_US: Final = 1 << 52
+"""Of items, which go with their batch: an older role's functions would sweep them by themselves."""
+
+_LOOKS: Final = 8
+"""How often a page asks all partitions at most: where few items match it is given as it is."""
+
+
+class Batches(Caller):
+    """The verbs of Store about batches."""
+
+    def batch_home(self, batch_id: str) -> int:
+        """Where a batch's record lies."""
+        return self.partition_for(batch_id)
+
+    async def open_batch(
+        self,
+        batch_id: str,
+        digest: bytes,
+        spec: bytes,
+        lambda_name: str,
+        retention_us: int,
+        *,
+        extend: bool = False,
+        home_only: bool = False,
+    ) -> OpenedBatch:
+        """Makes a batch, or finds it. Idempotent by its id.
+
+        Args:
+            batch_id: of [A-Za-z0-9_-], at most 24.
+            digest: of the description; two requests of one id must have the same. b"": whichever the batch has, which must exist.
+            spec: the serialized BatchSpec.
+            lambda_name: of its items.
+            retention_us: from its end.
+            extend: it must exist.
+            home_only: its items lie at its home alone, since they share keys. Of a batch that exists, what it was made with holds.
+        """
+        home = self.batch_home(batch_id)
+        args: list[Arg] = [
+            batch_id,
+            digest,
+            spec,
+            lambda_name,
+            retention_us,
+            self.partitions,
+            int(home_only),
+            int(extend),
+        ]
+        reply = await self._call("open_batch", home, args, demand=self.settings.floor)
+        what, total, prefix, first, alone, spec = reply
+        return OpenedBatch(Found(what), int(total), int(prefix), int(first), alone == 1, bytes(spec))
+
+    async def reserve_items(self, batch_id: str, request_id: str, offset: int, count: int) -> Reserved:
+        """Hands out `count` numbers, one after the other, for more items of a batch; what has ended goes on, in its next round.
+
+        A batch ends only when all items are stored whose numbers were handed out; it needs no `close_batch` for them.
+
+        Args:
+            batch_id: of a batch that exists.
+            request_id: of the extension: the same call again answers with the same numbers; "": with others.
+            offset: items that the request has asked numbers for before.
+            count: of items.
+        """
+        args: list[Arg] = [batch_id, request_id, offset, count]
+        what, first = await self._call("reserve_items", self.batch_home(batch_id), args, demand=self.settings.floor)
+        return Reserved(Found(what), int(first))
+
+    async def schedule_items(
+        self, partition: int, batch_id: str, items: Sequence[NewItem], durability: Durability = Durability.RELAXED
+    ) -> list[bool]:
+        """(no record) → NEW, items of one partition. Idempotent by number.
+
+        Returns:
+            Per item whether it had been stored before.
+
+        Raises:
+            FailedPrecondition: the batch was cancelled, or is being deleted.
+            ResourceExhausted: the store is full.
+        """
+        home = self.batch_home(batch_id)
+        demand = max(durability, self.settings.floor)
+
+        async def call(_: int, batch: list[NewItem]) -> list[bool]:
+            args: list[Arg] = [batch_id, home]
+            for each in batch:
+                limits = library.limits(each.max_attempts, each.max_losses, ITEM_RETENTION_US)
+                at = "" if each.at_us is None else each.at_us
+                queue = keys.queue(each.lambda_name, each.priority)
+                ordering = keys.ordering(each.lambda_name, each.ordering_key) if each.ordering_key else ""
+                args += (each.number, each.md5, queue, each.spec, each.digest, at, limits, ordering, each.concurrency)
+                args.append(each.pause_us)
+            reply = await self._call("schedule_items", partition, args, demand=demand)
+            if not reply:
+                raise FailedPrecondition(f"batch {batch_id} was cancelled or deleted: it takes no more items")
+            return [existed == 1 for existed in reply]
+
+        return await by_partition(items, lambda _: partition, call, size=lambda each: len(each.spec))
+
+    async def note_prefix(self, batch_id: str, prefix: int) -> bool:
+        """Notes that all items with smaller numbers are stored; False: there is no such batch."""
+        return bool(await self._call("note_prefix", self.batch_home(batch_id), [batch_id, prefix]) == 1)
+
+    async def close_batch(self, batch_id: str, total: int, *, keep_open: bool = False) -> None:
+        """Says of how many items a batch is made, extensions aside; with `keep_open` more may come. What was said first holds."""
+        if not keep_open:
+            await self._call("close_batch", self.batch_home(batch_id), [batch_id, total])
+
+    async def get_batch(self, batch_id: str) -> BatchRecord | None:
+        """A batch and its counts as they are now; None where there is none, or it was deleted.
+
+        Raises:
+            Unavailable: a partition is away.
+        """
+        home = self.batch_home(batch_id)
+        reply = await self._call("get_batch", home, [batch_id])
+        if not reply:
+            return None
+        found = {name.decode(): value for name, value in zip(reply[1::2], reply[2::2], strict=True)}
+        parts = [home] if found["alone"] == b"1" else range(self.partitions)
+        counts = await asyncio.gather(*(self._call("count_items", each, [batch_id]) for each in parts))
+        return _record(batch_id, int(reply[0]), found, [sum(each) for each in zip(*counts, strict=True)])
+
+    async def list_batches(self, partition: int, last: str, size: int) -> list[str]:
+        """Ids of the batches that are at home in one partition, newest first; of one that was deleted for a while, too.
+
+        Args:
+            partition: whose.
+            last: the id seen last; "": from the start.
+            size: ids at most.
+        """
+        return [text(each) for each in await self._call("list_batches", partition, [last, size])]
+
+    async def list_items(
+        self,
+        batch_id: str,
+        first: int,
+        size: int,
+        *,
+        partitions: Collection[int] | None = None,
+        statuses: Collection[Status] = (),
+    ) -> ItemsFound:
+        """A page of the items of a batch, by number.
+
+        Args:
+            batch_id: of the batch.
+            first: items with smaller numbers are left out.
+            size: items at most.
+            partitions: where they lie; None: in all.
+            statuses: of the tasks that are asked for; none: all.
+
+        Returns:
+            The items, and the number from which the next page is to be asked for, or None: that was all. Where few match, a page may
+            hold fewer than `size`, or none.
+        """
+        where = range(self.partitions) if partitions is None else partitions
+        names = [each.name for each in statuses]
+        page: list[tuple[int, int, str]] = []
+        following: int | None = first
+        share = math.ceil(size / len(where) * 1.2) + 8
+        for _ in range(_LOOKS):
+            following, found = await self._listed(batch_id, where, first, min(share, size), names)
+            page += found
+            if following is None or len(page) >= size:
+                break
+            first, share = following, 2 * share
+        if len(page) > size:
+            page, following = page[:size], page[size][0]
+        records = await self._records([f"{partition}-{batch_id}.{item}" for _, partition, item in page])
+        items = [
+            ItemRecord(number, item, record)
+            for (number, _, item), record in zip(page, records, strict=True)
+            if record is not None  # it is being deleted
+        ]
+        return ItemsFound(items, following)
+
+    async def _listed(
+        self, batch_id: str, where: Collection[int], first: int, size: int, names: list[str]
+    ) -> tuple[int | None, list[tuple[int, int, str]]]:
+        """At most `size` items of each partition, by number, as far as all partitions have told: where to go on, and number, partition, id."""
+
+        async def part(partition: int) -> tuple[int | None, list[tuple[int, int, str]]]:
+            following, *found = await self._call("list_items", partition, [batch_id, first, size, *names])
+            listed = [
+                (int(number), partition, text(item)) for number, item in zip(found[::2], found[1::2], strict=True)
+            ]
+            return int(following) if following else None, listed
+
+        parts = await asyncio.gather(*(part(each) for each in where))
+        told = min((following for following, _ in parts if following is not None), default=None)
+        return told, sorted(each for _, listed in parts for each in listed if told is None or each[0] < told)
+
+    async def find_item(self, batch_id: str, work_item_id: str) -> ItemRecord | None:
+        """One item of a batch by its work-item id, "<md5>" or "<md5>-<number>"."""
+        name = f"{batch_id}.{work_item_id.partition('-')[0]}"
+        where = dict.fromkeys((self.partition_for(name), self.batch_home(batch_id)))
+        records = await self._records([f"{each}-{batch_id}.{work_item_id}" for each in where])
+        record = next((each for each in records if each is not None), None)
+        return None if record is None else ItemRecord(record.number, work_item_id, record)
+
+    async def command_batch(self, batch_id: str, what: str) -> Commanded:
+        """Has all items of a batch cancelled ("cancel"), those that failed for good started afresh ("retry"), or all of it deleted ("delete").
+
+        What was asked for is done bit by bit, by whoever delivers what partitions owe each other.
+        """
+        return Commanded(await self._call("command_batch", self.batch_home(batch_id), [batch_id, what]))
+
+    async def _records(self, ids: Sequence[str]) -> Sequence[TaskRecord | None]:
+        return await self.get(ids) if ids else []
+
+
+def _record(batch_id: str, now_us: int, found: dict[str, bytes], counts: Sequence[int]) -> BatchRecord:
+    items, created, in_progress, done, failed, permanently_failed, cancelled, begun = counts
+    return BatchRecord(
+        id=batch_id,
+        lambda_name=text(found["l"]),
+        spec=bytes(found["spec"]),
+        digest=bytes(found["d"]),
+        retention_us=int(found["ret"]),
+        created_at_us=int(found["at"]),
+        ended_at_us=int(found.get("ended", 0)),
+        round=int(found["round"]),
+        total=int(found["main"]) + int(found.get("extra", 0)) if "main" in found else -1,
+        prefix=int(found.get("prefix", 0)),
+        home_only=found["alone"] == b"1",
+        cancel_requested="cancelled" in found,
+        deleting="deleting" in found,
+        now_us=now_us,
+        items=items,
+        created=created,
+        in_progress=in_progress,
+        done=done,
+        failed=failed,
+        permanently_failed=permanently_failed,
+        cancelled=cancelled,
+        begun=begun > 0,
+    )

@@ -1,0 +1,14 @@
+-- close_batch: says of how many items a batch is made, extensions aside: it ends with the last of them
+-- KEYS[1]  the partition's record, of the batch's home
+-- ARGV     now, batch, items
+-- RETURNS  1 said now, 0 it was said before, or the batch was cancelled or is there no more
+register('close_batch', {'allow-oom'}, function(keys, args)
+  local P, now, batch = keys[1], instant(args[1]), args[2]
+  local key = batch_key(P, batch)
+  local home = redis.call('HMGET', key, 'v', 'main', 'cancelled', 'deleting', 'next')
+  if not home[1] or home[2] or home[3] or home[4] then return 0 end
+  redis.call('HSET', key, 'main', args[3], 'sealed', '1', 'next', home[5] or args[3], 'prefix', args[3])
+  redis.call('HINCRBY', key, 'v', 1)
+  tell_parts(P, batch, now)
+  return 1
+end)

@@ -1,0 +1,14 @@
+-- get_batch: reads what a batch's home knows of it
+-- KEYS[1]  the partition's record, of the batch's home
+-- ARGV     now, batch
+-- RETURNS  now, field, value, ...; {} where there is none, or it was deleted
+register('get_batch', {'no-writes'}, function(keys, args)
+  local names = {'at', 'l', 'spec', 'd', 'ret', 'round', 'main', 'extra', 'prefix', 'ended', 'cancelled', 'deleting', 'alone', 'sums'}
+  local home, answer = redis.call('HMGET', batch_key(keys[1], args[2]), unpack(names)), {}
+  if not home[1] then return answer end
+  answer[1] = fmt(instant(args[1]))
+  for i, name in ipairs(names) do
+    if home[i] then answer[#answer + 1] = name; answer[#answer + 1] = home[i] end
+  end
+  return answer
+end)

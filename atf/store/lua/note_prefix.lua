@@ -1,0 +1,11 @@
+-- note_prefix: notes that the items of a batch with smaller numbers than this are stored
+-- KEYS[1]  the partition's record, of the batch's home
+-- ARGV     now, batch, number
+-- RETURNS  1; 0 where there is no such batch
+register('note_prefix', {'allow-oom'}, function(keys, args)
+  local key = batch_key(keys[1], args[2])
+  local home = redis.call('HMGET', key, 'v', 'prefix')
+  if not home[1] then return 0 end
+  if tonumber(args[3]) > tonumber(home[2] or 0) then redis.call('HSET', key, 'prefix', args[3]) end
+  return 1
+end)

@@ -1,0 +1,28 @@
+-- open_batch: makes a batch, or finds it
+-- KEYS[1]  the partition's record, of the batch's home
+-- ARGV     now, batch, digest of its description ("" = whichever it has), description, lambda, retention, number of partitions, 1 = all
+--          its items lie here, 1 = it is to be extended
+-- RETURNS  what, items in all (-1 = more may come), prefix, number of the first item of an extension, 1 = all its items lie here, description:
+--          what is 0 made, 1 there, 2 there with another description, 3 there is none, 4 it was cancelled, 5 it was deleted
+register('open_batch', {}, function(keys, args)
+  local P, now, batch, digest = keys[1], instant(args[1]), args[2], args[3]
+  local key = batch_key(P, batch)
+  local home = redis.call('HMGET', key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'prefix', 'alone', 'spec')
+  if not home[1] then
+    if digest == '' or args[9] == '1' then return {3, -1, 0, 0, 0, ''} end
+    redis.call('HSET', key, 'd', digest, 'spec', args[4], 'l', args[5], 'ret', args[6], 'partitions', args[7], 'alone', args[8],
+      'at', fmt(now), 'v', '1', 'wv', '0', 'round', '1')
+    redis.call('ZADD', P .. ':batches', fmt(-now), batch)
+    return {0, -1, 0, 0, tonumber(args[8]), args[4]}
+  end
+  local what = 1
+  if digest ~= '' and digest ~= home[1] then
+    what = 2
+  elseif home[2] or home[3] then
+    what = 5
+  elseif home[4] then
+    what = 4
+  end
+  local total = home[5] and tonumber(home[5]) + tonumber(home[6] or 0) or -1
+  return {what, total, tonumber(home[8] or 0), tonumber(home[7] or (home[5] or EXTRA_FIRST)), tonumber(home[9] or 0), home[10] or ''}
+end)

@@ -1,0 +1,25 @@
+-- reserve_items: hands out numbers for more items of a batch, which may have ended: it goes on then, in its next round
+-- KEYS[1]  the partition's record, of the batch's home
+-- ARGV     now, batch, id of the request ("" = none), how many it has asked for before, how many it asks for now
+-- RETURNS  what, the first number: what is 0 handed out, now or before by the same request, 2 the request asked for another number of
+--          them before, 3 there is no such batch, 4 it was cancelled, 5 it was deleted
+register('reserve_items', {}, function(keys, args)
+  local P, batch, count = keys[1], args[2], tonumber(args[5])
+  local key, request = batch_key(P, batch), 'x' .. args[3] .. '.' .. args[4]
+  local home = redis.call('HMGET', key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'ended', request)
+  if not home[1] then return {3, 0} end
+  if home[2] or home[3] then return {5, 0} end
+  if home[9] and args[3] ~= '' then
+    local first, asked = string.match(home[9], '^(%d+) (%d+)$')
+    return {tonumber(asked) == count and 0 or 2, tonumber(first)}
+  end
+  if home[4] then return {4, 0} end
+  local first = tonumber(home[7] or (home[5] or EXTRA_FIRST))
+  redis.call('HSET', key, 'next', fmt(first + count), 'extra', fmt(tonumber(home[6] or 0) + count))
+  if args[3] ~= '' then redis.call('HSET', key, request, fmt(first) .. ' ' .. fmt(count)) end
+  if home[8] and count > 0 then
+    goes_on(P, batch)
+    redis.call('HINCRBY', key, 'round', 1)
+  end
+  return {0, first}
+end)

@@ -1,0 +1,519 @@
+"""Batches: what a batch counts is what its items are, and its end is known once per round, in however many partitions they lie."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from hashlib import md5
+from typing import Any
+
+import msgspec
+import pytest
+
+from atf.errors import FailedPrecondition
+from atf.store import keys
+from atf.store.types import BatchRecord, Commanded, Found, Held, NewItem, OutboxRecord, Outcome
+from atf.task import TOMBSTONE_US, US, Status
+
+from .conftest import OpenStore
+from .world import LAMBDA, Clock, Dump, World, dump, held
+
+COUNTED = {
+    Status.NEW: "created",
+    Status.ENQUEUED: "created",
+    Status.CLAIMED: "in_progress",
+    Status.PROCESSING: "in_progress",
+    Status.SUCCESS: "done",
+    Status.RETRIABLE_FAILURE: "failed",
+    Status.FATAL_FAILURE: "permanently_failed",
+    Status.CANCELLED: "cancelled",
+}
+RETENTION_US = 3600 * US
+
+
+class Batch:
+    """A batch in a store, and short ways to say what happens to it."""
+
+    def __init__(self, world: World, name: str = "crawl", **options: Any) -> None:
+        self.world, self.store, self.name = world, world.store, name
+        self.options = options
+        self.ends: list[OutboxRecord] = []
+
+    async def open(self, **options: Any) -> None:
+        found = (await self.store.open_batch(self.name, b"d", b"spec", LAMBDA, RETENTION_US, **options)).found
+        assert found in {Found.NEW, Found.SAME}
+
+    def item(self, number: int, text: str = "") -> NewItem:
+        key = md5((text or str(number)).encode(), usedforsecurity=False).hexdigest()
+        return NewItem(number, key, LAMBDA, 1, b"spec", b"d", max_attempts=2, **self.options)
+
+    def partition_of(self, item: NewItem) -> int:
+        return self.store.partition_for(f"{self.name}.{item.md5}")
+
+    async def put(self, *items: NewItem, alone: bool = False) -> list[bool]:
+        """Stores items where they belong, whether each had been stored before."""
+        existed = {}
+        for partition in range(self.store.partitions):
+            mine = [
+                each
+                for each in items
+                if (self.store.batch_home(self.name) if alone else self.partition_of(each)) == partition
+            ]
+            if mine:
+                for each, answer in zip(mine, await self.store.schedule_items(partition, self.name, mine), strict=True):
+                    existed[each.number] = answer
+        return [existed[each.number] for each in items]
+
+    async def make(self, count: int, text: str = "", **options: Any) -> None:
+        await self.open(**options)
+        await self.put(*(self.item(number, text) for number in range(count)), alone=options.get("home_only", False))
+        await self.store.close_batch(self.name, count)
+
+    async def deliver(self) -> None:
+        """Delivers all that partitions owe each other; ends are kept in `ends`."""
+        moved = True
+        while moved:
+            moved = False
+            for partition in range(self.store.partitions):
+                reply = await self.store._call("owed", partition, [256])
+                for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
+                    record = OutboxRecord(partition, int(number), int(target), body)
+                    if b"batch_ended" in body:
+                        self.ends.append(record)
+                        await self.store.strike(record)
+                    else:
+                        await self.store.deliver(record)
+                    moved = True
+
+    async def record(self) -> BatchRecord:
+        record = await self.store.get_batch(self.name)
+        assert record is not None
+        return record
+
+    async def take(self, most: int = 10_000) -> list[Held]:
+        """Pushes, pops and claims due items."""
+        claims: list[Held] = []
+        for partition in range(self.store.partitions):
+            while len(claims) < most:
+                await self.store.enqueue(partition, 0)
+                ids = await self.world.pop(partition=partition, want=min(256, most - len(claims)))
+                if not ids:
+                    break
+                claims += held(await self.world.claim(*ids))
+        return claims
+
+    async def work(self, outcome: Outcome = Outcome.SUCCEEDED) -> int:
+        """Runs all that is due."""
+        claims = await self.take()
+        for start in range(0, len(claims), 256):
+            await self.world.finish(outcome, *claims[start : start + 256], error="no", result=b"1")
+        await self.deliver()
+        return len(claims)
+
+    async def check(self) -> BatchRecord:
+        """Holds the counts against what a full scan finds."""
+        found = await self.world.check()
+        record = await self.record()
+        assert scanned(found, self.name) == counts(record)
+        return record
+
+
+def counts(record: BatchRecord) -> dict[str, int]:
+    named = {name: getattr(record, name) for name in set(COUNTED.values())}
+    assert sum(named.values()) == record.items
+    return {name: count for name, count in named.items() if count}
+
+
+def scanned(found: Dump, name: str) -> dict[str, int]:
+    """What items of a batch there are, by their records."""
+    mine = (task for task_id, task in found.tasks().items() if task_id.partition("-")[2].startswith(f"{name}."))
+    return dict(Counter(COUNTED[Status[task["s"]]] for task in mine))
+
+
+@pytest.fixture(params=[1, 4], ids=["1 partition", "4 partitions"])
+async def world(request: pytest.FixtureRequest, open_store: OpenStore, clock: Clock) -> World:
+    return World(await open_store(partitions=request.param), clock)
+
+
+async def test_a_batch_ends_with_its_last_item(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(20)
+    await batch.deliver()
+    made = await batch.check()
+    assert (made.items, made.created, made.total, made.prefix, made.begun) == (20, 20, 20, 20, False)
+    claims = await batch.take()
+    await world.finish(Outcome.SUCCEEDED, *claims[1:])
+    await batch.deliver()
+    running = await batch.check()
+    assert (running.done, running.in_progress, running.ended, running.begun) == (19, 1, False, True)
+    assert batch.ends == []
+    world.clock.advance(1)
+    await world.finish(Outcome.SUCCEEDED, claims[0])
+    if world.store.partitions == 1:
+        assert (await batch.record()).ended  # in the very call
+    await batch.deliver()
+    ended = await batch.check()
+    assert (ended.ended, ended.ended_at_us, ended.done) == (True, world.clock.us, 20)
+    assert len(batch.ends) == 1
+    assert batch.ends[0].body == f'1\n["batch_ended","crawl","1","{world.clock.us}","20 20 0 0"]'.encode()
+    await batch.deliver()
+    assert len(batch.ends) == 1
+
+
+async def test_a_batch_that_is_not_closed_does_not_end(world: World) -> None:
+    batch = Batch(world)
+    await batch.open()
+    await batch.put(batch.item(0), batch.item(1))
+    await batch.store.close_batch("crawl", 2, keep_open=True)
+    assert await batch.work() == 2
+    assert not (await batch.check()).ended
+    await batch.put(batch.item(2))
+    await batch.store.close_batch("crawl", 3)
+    await batch.deliver()
+    assert not (await batch.check()).ended
+    assert await batch.work() == 1
+    assert (await batch.check()).ended
+
+
+async def test_a_batch_of_nothing_ends_at_once(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(0)
+    await batch.deliver()
+    assert (await batch.check()).ended
+    assert len(batch.ends) == 1
+
+
+async def test_a_batch_ends_only_when_all_that_was_announced_is_stored(world: World) -> None:
+    batch = Batch(world)
+    await batch.open()
+    await batch.store.close_batch("crawl", 2)
+    await batch.put(batch.item(0))
+    await batch.work()
+    assert not (await batch.check()).ended
+    await batch.put(batch.item(1))
+    await batch.work()
+    assert (await batch.check()).ended
+
+
+async def test_identical_items_are_all_there_and_none_twice(world: World) -> None:
+    batch = Batch(world)
+    await batch.open()
+    items = [batch.item(number, "the same") for number in range(1000)]
+    assert await batch.put(*items[:600]) == [False] * 600
+    assert await batch.put(*items) == [True] * 600 + [False] * 400
+    await batch.store.close_batch("crawl", 1000)
+    assert await batch.work() == 1000
+    record = await batch.check()
+    assert (record.done, record.ended) == (1000, True)
+    page = await batch.store.list_items("crawl", 0, 1000)
+    assert [each.number for each in page.items] == list(range(1000))
+    assert [each.task.number for each in page.items] == list(range(1000))
+    assert len({each.work_item_id for each in page.items}) == 1000
+    assert page.items[0].work_item_id == items[0].md5
+    assert page.items[7].work_item_id == f"{items[0].md5}-7"
+    assert all(each.task.result == b"1" for each in page.items)
+
+
+async def test_of_identical_items_the_first_stored_has_the_plain_id(world: World) -> None:
+    batch = Batch(world)
+    await batch.open()
+    assert await batch.put(batch.item(5, "same")) == [False]
+    assert await batch.put(batch.item(2, "same"), batch.item(5, "same")) == [False, True]
+    assert await batch.put(batch.item(2, "same")) == [True]
+    key = batch.item(5, "same").md5
+    for item, number in ((key, 5), (f"{key}-2", 2)):
+        found = await batch.store.find_item("crawl", item)
+        assert found is not None
+        assert (found.number, found.work_item_id) == (number, item)
+    assert await batch.store.find_item("crawl", f"{key}-5") is None
+    assert await batch.store.find_item("other", key) is None
+
+
+async def test_a_batch_is_opened_again_by_the_same_description_only(world: World) -> None:
+    store, batch = world.store, Batch(world)
+
+    async def found(digest: bytes, **options: Any) -> Found:
+        return (await store.open_batch("crawl", digest, b"spec", LAMBDA, 0, **options)).found
+
+    assert await found(b"") is Found.MISSING
+    assert await found(b"d", extend=True) is Found.MISSING
+    assert await found(b"d", home_only=True) is Found.NEW
+    again = await store.open_batch("crawl", b"d", b"another", LAMBDA, 0)
+    assert (again.found, again.spec, again.home_only, again.total, again.prefix) == (Found.SAME, b"spec", True, -1, 0)
+    assert await found(b"other") is Found.OTHER
+    assert await found(b"") is Found.SAME
+    assert await store.note_prefix("crawl", 7)
+    assert await store.note_prefix("crawl", 5)
+    assert (await store.open_batch("crawl", b"", b"", "", 0)).prefix == 7
+    assert not await store.note_prefix("none", 5)
+    assert await store.get_batch("none") is None
+    await store.command_batch("crawl", "cancel")
+    assert await found(b"d") is Found.CANCELLED
+    assert (await batch.record()).cancel_requested
+
+
+async def test_items_are_listed_by_number_from_all_partitions(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(100)
+    seen, first = [], 0
+    while True:
+        page = await batch.store.list_items("crawl", first, 7)
+        seen += [each.number for each in page.items]
+        assert len(page.items) <= 7
+        if page.next is None:
+            break
+        assert page.next > first
+        first = page.next
+    assert seen == list(range(100))
+    assert (await batch.store.list_items("crawl", 90, 256)).next is None
+    assert [each.number for each in (await batch.store.list_items("crawl", 98, 256)).items] == [98, 99]
+
+
+async def test_items_are_listed_by_status(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(60)
+    claims = await batch.take()
+    await world.finish(Outcome.FAILED_FATAL, *claims[::20], error="no")
+    seen, first = [], 0
+    while True:
+        page = await batch.store.list_items("crawl", first, 2, statuses=[Status.FATAL_FAILURE])
+        seen += page.items
+        if page.next is None:
+            break
+        first = page.next
+    assert {each.task.id for each in seen} == {each.task_id for each in claims[::20]}
+    assert [each.number for each in seen] == sorted(each.number for each in seen)
+
+
+async def test_batches_are_listed_newest_first(world: World) -> None:
+    names = [f"b{number}" for number in range(6)]
+    for name in names:
+        await world.store.open_batch(name, b"d", b"", LAMBDA, 0)
+        world.clock.advance(1)
+    for partition in range(world.store.partitions):
+        mine = [name for name in reversed(names) if world.store.batch_home(name) == partition]
+        assert await world.store.list_batches(partition, "", 10) == mine
+        if mine:
+            assert await world.store.list_batches(partition, "", 1) == mine[:1]
+            assert await world.store.list_batches(partition, mine[0], 10) == mine[1:]
+    assert await world.store.list_batches(0, "none", 10) == []
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_cancelled_batch_ends_when_what_ran_has_ended(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(12)
+    claims = await batch.take(2)
+    assert await batch.store.command_batch("crawl", "cancel") is Commanded.DONE
+    await batch.deliver()
+    record = await batch.check()
+    assert (record.cancelled, record.in_progress, record.ended, record.cancel_requested) == (10, 2, False, True)
+    with pytest.raises(FailedPrecondition, match="cancelled"):
+        await batch.put(batch.item(12))
+    await world.finish(Outcome.SUCCEEDED, claims[0])
+    await world.finish(Outcome.STOPPED, claims[1])
+    await batch.deliver()
+    record = await batch.check()
+    assert (record.cancelled, record.done, record.ended) == (11, 1, True)
+    assert [each.body.count(b'"12 1 0 11"') for each in batch.ends] == [1]
+    assert await batch.store.command_batch("crawl", "cancel") is Commanded.NOTHING
+    assert await batch.store.command_batch("crawl", "retry") is Commanded.CANCELLED
+
+
+async def test_a_batch_is_cancelled_while_its_items_come(world: World) -> None:
+    batch = Batch(world)
+    await batch.open()
+    await batch.put(batch.item(0), batch.item(1))
+    assert await batch.store.command_batch("crawl", "cancel") is Commanded.DONE
+    await batch.deliver()
+    record = await batch.check()
+    assert (record.cancelled, record.ended) == (2, True)
+    await batch.store.close_batch("crawl", 5)
+    await batch.deliver()
+    assert (await batch.check()).ended
+
+
+async def test_a_retry_starts_what_failed_for_good_and_the_end_comes_once_more(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(10)
+    claims = await batch.take()
+    await world.finish(Outcome.SUCCEEDED, *claims[:7])
+    await world.finish(Outcome.FAILED_FATAL, *claims[7:], error="no")
+    await batch.deliver()
+    assert len(batch.ends) == 1
+    assert await batch.store.command_batch("crawl", "retry") is Commanded.DONE
+    await batch.deliver()
+    record = await batch.check()
+    assert (record.done, record.created, record.ended, record.round) == (7, 3, False, 2)
+    assert await batch.work() == 3
+    record = await batch.check()
+    assert (record.done, record.ended) == (10, True)
+    assert len(batch.ends) == 2
+    assert await batch.store.command_batch("crawl", "retry") is Commanded.NOTHING
+    await batch.deliver()
+    assert len(batch.ends) == 2
+
+
+async def test_an_item_that_is_retried_by_hand_has_the_batch_go_on_in_the_same_round(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(6)
+    assert await batch.work(Outcome.FAILED_FATAL) == 6
+    assert (await batch.check()).ended
+    (found,) = (await batch.store.list_items("crawl", 3, 1)).items
+    await batch.store.retry([found.task.id])
+    assert not (await batch.check()).ended
+    await batch.deliver()
+    assert (await batch.record()).ended_at_us == 0
+    assert await batch.store.command_batch("crawl", "delete") is Commanded.NOT_ENDED
+    assert await batch.work() == 1
+    record = await batch.check()
+    assert (record.done, record.permanently_failed, record.ended, record.round) == (1, 5, True, 1)
+    assert len(batch.ends) == 1
+
+
+async def test_a_deleted_batch_leaves_nothing_but_its_id_for_a_while(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(300)
+    assert await batch.store.command_batch("crawl", "delete") is Commanded.NOT_ENDED
+    await batch.work()
+    assert await batch.store.command_batch("crawl", "delete") is Commanded.DONE
+    assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is Found.DELETED
+    await batch.deliver()
+    assert await batch.store.get_batch("crawl") is None
+    assert await batch.store.command_batch("crawl", "delete") is Commanded.MISSING
+    found = await dump(world.store)
+    assert found.tasks() == {}
+    assert [key for key in found.data if "crawl" in key] == [
+        f"{keys.record(batch.store.batch_home('crawl'))}:batch:crawl"
+    ]
+    assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is Found.DELETED
+    world.clock.advance(TOMBSTONE_US / US)
+    await sweep(world)
+    assert not [key for key, value in (await dump(world.store)).data.items() if "crawl" in str((key, value))]
+    assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is Found.NEW
+
+
+async def sweep(world: World) -> None:
+    for partition in range(world.store.partitions):
+        while await world.store.sweep(partition, 1):
+            pass
+
+
+async def test_items_go_with_their_batch_when_its_retention_is_over(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(10)
+    await batch.work()
+    world.clock.advance(RETENTION_US / US - 1)
+    await sweep(world)
+    await batch.deliver()
+    assert (await batch.check()).items == 10
+    world.clock.advance(1)
+    await sweep(world)
+    await batch.deliver()
+    assert (await dump(world.store)).tasks() == {}
+    assert await batch.store.get_batch("crawl") is None
+
+
+async def test_a_command_that_was_cut_off_goes_on_where_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever delivers it dies after each step; the next one goes on."""
+    batch = Batch(world)
+    await batch.make(2500)
+    await batch.deliver()
+    assert await batch.store.command_batch("crawl", "cancel") is Commanded.DONE
+    left = [(await batch.record()).created]
+    for partition in range(world.store.partitions):
+        for _ in range(20):
+            reply = await world.store._call("owed", partition, [256])
+            for target, body in zip(reply[1::3], reply[2::3], strict=True):
+                if b'["batch",' in body:
+                    args = msgspec.json.decode(body.partition(b"\n")[2])[1:]
+                    assert args[0] == "crawl"
+                    await world.store._call("tell_batch", int(target), args)
+                    left.append((await batch.record()).created)
+    assert left == sorted(left, reverse=True)
+    assert len({*left}) > 6  # so many steps at least
+    await batch.deliver()
+    record = await batch.check()
+    assert (record.cancelled, record.ended) == (2500, True)
+
+
+# --- extensions -------------------------------------------------------------------------------------------------------
+
+
+async def test_an_extension_has_a_batch_go_on_in_its_next_round(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(3)
+    await batch.work()
+    assert len(batch.ends) == 1
+    reserved = await batch.store.reserve_items("crawl", "more", 0, 2)
+    assert reserved == (Found.NEW, 3)
+    assert await batch.store.reserve_items("crawl", "more", 0, 2) == reserved
+    assert (await batch.store.reserve_items("crawl", "more", 0, 3)).found is Found.OTHER
+    assert (await batch.store.reserve_items("crawl", "other", 0, 1)).first == 5
+    record = await batch.record()
+    assert (record.ended, record.round, record.total) == (False, 2, 6)
+    await batch.put(*(batch.item(number) for number in (3, 4)))
+    await batch.work()
+    assert not (await batch.record()).ended
+    await batch.put(batch.item(5))
+    await batch.work()
+    record = await batch.check()
+    assert (record.ended, record.done) == (True, 6)
+    assert len(batch.ends) == 2
+
+
+async def test_a_batch_is_extended_while_its_first_items_come(world: World) -> None:
+    batch = Batch(world)
+    await batch.open()
+    await batch.put(batch.item(0))
+    reserved = await batch.store.reserve_items("crawl", "", 0, 1)
+    await batch.put(batch.item(reserved.first))
+    await batch.put(batch.item(1))
+    await batch.store.close_batch("crawl", 2)
+    assert await batch.work() == 3
+    record = await batch.check()
+    assert (record.ended, record.total, record.done) == (True, 3, 3)
+    assert [each.number for each in (await batch.store.list_items("crawl", 0, 10)).items] == [0, 1, reserved.first]
+    assert (await batch.store.reserve_items("crawl", "", 0, 1)).first == reserved.first + 1
+    assert (await batch.store.reserve_items("none", "", 0, 1)).found is Found.MISSING
+    await batch.store.command_batch("crawl", "cancel")
+    assert (await batch.store.reserve_items("crawl", "", 0, 1)).found is Found.CANCELLED
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_pause_lies_between_the_items_of_a_target(world: World) -> None:
+    batch = Batch(world, ordering_key="crawl.site", pause_us=2 * US)
+    await batch.make(3, home_only=True)
+    starts = []
+    for _ in range(12):
+        claims = await batch.take()
+        assert len(claims) <= 1
+        if claims:
+            starts.append(world.clock.us)
+            world.clock.advance(0.5)
+            await world.finish(Outcome.SUCCEEDED, *claims)
+        world.clock.advance(0.5)
+    assert [after - before for before, after in itertools.pairwise(starts)] == [2_500_000] * 2
+    await batch.put(batch.item(3), alone=True)
+    world.clock.advance(10)
+    assert len(await batch.take()) == 1
+
+
+async def test_a_pause_holds_for_an_item_that_comes_later_and_for_one_that_fails(world: World) -> None:
+    batch = Batch(world, ordering_key="crawl.site", pause_us=5 * US)
+    await batch.make(1, home_only=True)
+    await world.finish(Outcome.FAILED, *await batch.take(), error="no", retry_in_us=0)
+    assert await batch.take() == []
+    world.clock.advance(5)
+    await world.finish(Outcome.SUCCEEDED, *await batch.take())
+    await batch.put(batch.item(1), alone=True)
+    assert await batch.take() == []
+    world.clock.advance(4.9)
+    assert await batch.take() == []
+    world.clock.advance(0.1)
+    assert len(await batch.take()) == 1
+    assert (await batch.check()).items == 2
