@@ -50,7 +50,7 @@ class Batches(Caller):
         """Makes a batch, or finds it. Idempotent by its id.
 
         Args:
-            batch_id: of [A-Za-z0-9_-], at most 24.
+            batch_id: 1 to 20 of A-Z a-z 0-9 _ -
             digest: of the description; two requests of one id must have the same. b"": whichever the batch has, which must exist.
             spec: the serialized BatchSpec.
             lambda_name: of its items.
