@@ -92,17 +92,15 @@ class Backlog:
         """Learns from the answer to a pop which queues are empty."""
         if ask.scan:
             self._scan_done(ask, now)
-        served = {queue for queue, ids in found if ids}
         if sum(len(ids) for _, ids in found) < ask.want:
             return  # all that were asked for are empty now; what has rung since is back already
-        last = max(level for level, group in enumerate(ask.groups) if served.intersection(group))
-        for group in ask.groups[last:]:  # those before were emptied: the next group is looked at only then
-            for queue in group:
-                if queue not in served:
-                    self._restore(ask, queue)
-        for queue in served:  # behind the others, also where all have waited equally long
-            self._waiting[ask.partition].pop(queue, None)
-            self._waiting[ask.partition][queue] = now
+        for queue, ids in found:  # those that are not named are empty
+            if not ids:
+                self._restore(ask, queue)
+        for queue, ids in found:
+            if ids:  # behind the others, also where all have waited equally long
+                self._waiting[ask.partition].pop(queue, None)
+                self._waiting[ask.partition][queue] = now
 
     def leave(self, partition: int, queues: Iterable[str], until: float) -> None:
         """Queues are left alone until that instant, though they hold something."""

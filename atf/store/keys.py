@@ -66,7 +66,8 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:l:<lambda>",
         "hash",
-        "a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions; at home what its code and an operator said",
+        "a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions, what is owed to its priorities of pops and of"
+        " pushes (priority:ten-thousandths of a place); at home what its code and an operator said",
     ),
     KeySpec("atf:{p}:p:<lambda>", "hash", "a lambda's permits that this partition has and used: see PERMIT_FIELDS"),
     KeySpec(

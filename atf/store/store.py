@@ -249,6 +249,9 @@ class Store(Adding, Batches, Capacity, Claims, Gates, Jobs, Ordering, Reading, R
     ) -> list[tuple[str, list[str]]]:
         """Takes up to `want` ids; the first group's queues first, evenly within a group, none of paused lambdas or of another pool's.
 
+        What a lambda gets by that is dealt among its priorities by their shares. A queue with no ids may hold some, and had to stand
+        back for others; those that are not named are empty.
+
         NOT idempotent, and never repeated by anyone: ids of a lost answer expire and are pushed again.
         """
         args: list[Arg] = [want, pool]

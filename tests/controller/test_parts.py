@@ -67,9 +67,17 @@ def test_a_full_answer_leaves_what_it_did_not_reach_waiting() -> None:
         built.rang(0, queue, 1.0)
     ask = taken(built, 2, 1.0)
     assert ask.groups == [[f"{MAIL}:0"], [f"{MAIL}:1", f"{BILL}:1"], [f"{BILL}:2"]]
-    built.popped(ask, [(f"{BILL}:1", ["a", "b"])], 1.5)
-    # mail:0 was empty; mail:1 waits longer than bill:1, which was served
+    built.popped(ask, [(f"{BILL}:2", []), (f"{MAIL}:1", []), (f"{BILL}:1", ["a", "b"])], 1.5)
+    # mail:0 is not named: it was empty; mail:1 waits longer than bill:1, which was served
     assert taken(built, 2, 1.5).groups == [[f"{MAIL}:1", f"{BILL}:1"], [f"{BILL}:2"]]
+
+
+def test_a_queue_that_stood_back_for_a_less_urgent_one_goes_on_waiting() -> None:
+    built = backlog()
+    for queue in (f"{MAIL}:0", f"{MAIL}:1", f"{BILL}:1", f"{MAIL}:2"):
+        built.rang(0, queue, 1.0)
+    built.popped(taken(built, 1, 1.0), [(f"{BILL}:1", []), (f"{MAIL}:0", []), (f"{MAIL}:2", ["a"])], 1.5)
+    assert taken(built, 1, 1.5).groups == [[f"{MAIL}:0"], [f"{BILL}:1"], [f"{MAIL}:2"]]
 
 
 def test_a_queue_that_is_not_served_rises_and_falls_back_once_it_is() -> None:
@@ -79,10 +87,10 @@ def test_a_queue_that_is_not_served_rises_and_falls_back_once_it_is() -> None:
         built.rang(0, f"{MAIL}:0", 0.0)
         ask = taken(built, 1, step * 0.5)
         assert ask.groups == [[f"{MAIL}:0"], [f"{BILL}:2"]]
-        built.popped(ask, [(f"{MAIL}:0", [f"m{step}"])], step * 0.5)
+        built.popped(ask, [(f"{BILL}:2", []), (f"{MAIL}:0", [f"m{step}"])], step * 0.5)
     ask = taken(built, 1, 2.0)
     assert ask.groups == [[f"{BILL}:2", f"{MAIL}:0"]]
-    built.popped(ask, [(f"{BILL}:2", ["b"])], 2.0)
+    built.popped(ask, [(f"{BILL}:2", ["b"]), (f"{MAIL}:0", [])], 2.0)
     assert taken(built, 1, 2.0).groups == [[f"{MAIL}:0"], [f"{BILL}:2"]]
 
 

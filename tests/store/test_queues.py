@@ -375,7 +375,8 @@ async def test_queues_of_a_group_share_evenly(world: World) -> None:
 async def test_less_than_one_each_goes_to_the_first_named(world: World) -> None:
     """Whoever pops little turns the names round between calls."""
     await fill(world, a=5, b=5, c=5)
-    assert [queue for queue, _ in await world.store.pop(0, [["x/b:1", "x/c:1", "x/a:1"]], 2)] == ["x/b:1", "x/c:1"]
+    popped = await world.store.pop(0, [["x/b:1", "x/c:1", "x/a:1"]], 2)
+    assert popped == [("x/b:1", ["0-b0"]), ("x/c:1", ["0-c0"]), ("x/a:1", [])]
 
 
 async def test_a_group_is_emptied_before_the_next_one(world: World) -> None:
@@ -496,12 +497,12 @@ async def test_queues_are_what_rq_sees(world: World) -> None:
 
 async def test_a_pass_pushes_little_of_one_queue_where_others_have_live_tasks(world: World) -> None:
     await world.schedule(*(f"a{each}" for each in range(200)))
-    await world.schedule("b", priority=2, delay_us=US)
+    await world.schedule("b", lambda_name="shop/bill", delay_us=US)
     assert (await world.store.enqueue(0, 0)).enqueued == 64
     assert (await world.store.enqueue(0, 0)).enqueued == 64
     world.clock.advance(1)
     assert (await world.store.enqueue(0, 0)).enqueued == 33  # half of a pass for each that is due
-    assert await world.queued(f"{LAMBDA}:2") == ["0-b"]
+    assert await world.queued("shop/bill:1") == ["0-b"]
 
 
 async def test_a_pass_pushes_much_of_a_queue_that_is_alone(world: World) -> None:

@@ -28,9 +28,9 @@ local function due_ids(P, queue, status, now, limit)
   return redis.call('ZRANGE', live_key(P, queue, status), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(limit))
 end
 
--- What one visit knows and counts; `pushed` and `length` follow the queue as it changes.
-local function visit(P, queue, now, lease_now, budget)
-  local config = redis.call('HMGET', lambda_key(P, lambda_of(queue)), 'limit', 'timeout', 'paused', 'door', 'gates')
+-- What one visit knows and counts; `pushed` and `length` follow the queue as it changes. Of `budget` items and the lambda's permits so
+-- many are `kept` from being pushed for the lambda's other queues; `budget_again` bounds what is not pushed for the first time.
+local function visit(P, queue, config, now, lease_now, budget_again, budget, kept)
   local limit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT)
   local expires = now + tonumber(config[2] or DEFAULT_ENQUEUE_TIMEOUT)
   local paused = config[3] == '1'
@@ -43,7 +43,7 @@ local function visit(P, queue, now, lease_now, budget)
   local count = {enqueued = 0, again = 0, lost = 0, looked = 0, gated = 0}
 
   for _, status in ipairs({'CLAIMED', 'PROCESSING'}) do
-    for _, id in ipairs(due_ids(P, queue, status, lease_now, budget - count.looked)) do
+    for _, id in ipairs(due_ids(P, queue, status, lease_now, budget_again - count.looked)) do
       count.looked = count.looked + 1
       if redis.call('EXISTS', task_key(P, id)) == 1 then
         lose_task(P, id, now, 'lease expired')
@@ -58,7 +58,7 @@ local function visit(P, queue, now, lease_now, budget)
   -- The rest was popped and never claimed, handed back, or lost; it waited before, so it goes to the front.
   -- While the lambda is paused they all wait as they are, to be looked at as soon as it goes on.
   local front, stuck = {}, false
-  for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', now, paused and 0 or budget - count.looked)) do
+  for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', now, paused and 0 or budget_again - count.looked)) do
     local task = redis.call('HMGET', task_key(P, id), 's', 'e')
     local entry = tonumber(task[2] or nil)
     count.looked = count.looked + 1
@@ -80,9 +80,10 @@ local function visit(P, queue, now, lease_now, budget)
 
   local kept_until = {}
   local room = door and not paused and permits_for(P, queue, door, now) or nil
+  if room then room.left = math.max(room.left - kept, 0) end
   if not paused then
     for _, status in ipairs({'RETRIABLE_FAILURE', 'NEW'}) do
-      local most = math.min(budget - count.looked, limit - length)
+      local most = math.min(budget - kept - count.looked, limit - length)
       local ids = due_ids(P, queue, status, now, room and math.min(most, room.left) or most)
       count.looked = count.looked + #ids
       local slotted
@@ -132,7 +133,7 @@ local function visit(P, queue, now, lease_now, budget)
   end
   if room and permits_taken(P, queue, room, count.enqueued, short, now) then next_at = now end
   -- Full, and nothing else is left to do (leases come before what is stuck): looking again would not help before a pop.
-  if next_at and next_at <= now and length >= limit and (stuck or count.looked < budget) then
+  if next_at and next_at <= now and length >= limit and (stuck or count.looked < budget - kept) then
     redis.call('HSET', queue_key(P, queue), 'full', '1')
     next_at = now + FULL_REVISIT
   end
@@ -142,6 +143,51 @@ local function visit(P, queue, now, lease_now, budget)
     redis.call('ZREM', P .. ':due', queue)
   end
   return count
+end
+
+local function due_count(P, queue, now)
+  local count = 0
+  for _, status in ipairs({'RETRIABLE_FAILURE', 'NEW'}) do
+    count = count + redis.call('ZCOUNT', live_key(P, queue, status), '-inf', fmt(now))
+  end
+  return count
+end
+
+-- The queues of a pass, those of a lambda together.
+local function by_lambda(queues)
+  local groups, known = {}, {}
+  for _, queue in ipairs(queues) do
+    local name = lambda_of(queue)
+    if not known[name] then
+      known[name] = {}
+      groups[#groups + 1] = known[name]
+    end
+    table.insert(known[name], queue)
+  end
+  return groups
+end
+
+-- Where several queues of a lambda are due, deals the pushes of a pass among them (shares.lua). One that waits for the lambda's limits
+-- takes part as soon as there is a permit, lest it always come too late. The least urgent is visited first, and leaves the others
+-- what they were dealt: so the more urgent ones get what it does not use.
+local function by_shares(P, queues, config, now, places)
+  local name, claims, known = lambda_of(queues[1]), {}, {}
+  for _, queue in ipairs(queues) do known[queue] = true end
+  local door = config[3] ~= '1' and config[4]
+  local waits = door and waiting_priorities(P, name) or ''
+  if #queues == 1 and (waits == '' or waits == string.sub(queues[1], -1)) then return {{queue = queues[1], gets = 0}} end
+  local room = door and permits_for(P, queues[1], settings_of(door), now)
+  if room and room.left > 0 then
+    for digit in string.gmatch(waits, '%d') do
+      local queue = name .. ':' .. digit
+      if not known[queue] then queues[#queues + 1], known[queue] = queue, true end
+    end
+  end
+  for i, queue in ipairs(queues) do claims[i] = {queue = queue, wants = due_count(P, queue, now), gets = 0} end
+  places = room and math.min(places, room.left) or places
+  if places > 0 then deal(P, name, claims, places, 'pushes') end
+  table.sort(claims, function(a, b) return a.queue > b.queue end)
+  return claims
 end
 
 -- Jobs whose tick is due, for a consumer to say what comes of it; until it has, its peers leave them alone for a while. A job
@@ -195,7 +241,7 @@ end
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local lease_now = believed > 0 and math.min(now, believed) or now
-  local enqueued, again, lost, queues, owed, jobs = 0, 0, 0, {}, {}, {}
+  local enqueued, again, lost, pushed, owed, jobs = 0, 0, 0, {}, {}, {}
   -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
   -- And each that is due has its turn in the pass: the noisy one was looked at last, and so it would always be the first.
   local due, each = redis.call('ZRANGE', P .. ':due', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS), budget
@@ -206,8 +252,8 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   local ask = {}
   local gated, gates_in = due_gates(P, now, math.floor(budget / 2), ask)
   budget = budget - gated
-  for _, queue in ipairs(due) do
-    if queue == OUTBOX then
+  for _, queues in ipairs(by_lambda(due)) do
+    if queues[1] == OUTBOX then
       local due = P .. ':outbox:due'
       for _, number in ipairs(redis.call('ZRANGE', due, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 32)) do
         local record = redis.call('HGET', P .. ':outbox', number)
@@ -218,12 +264,19 @@ register('enqueue', {'allow-oom'}, function(keys, args)
       local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
       if first[2] then redis.call('ZADD', P .. ':due', first[2], OUTBOX) else redis.call('ZREM', P .. ':due', OUTBOX) end
     else
-      local count = visit(P, queue, now, lease_now, math.min(budget, each))
-      budget = budget - count.looked
-      enqueued, again, lost, gated = enqueued + count.enqueued, again + count.again, lost + count.lost, gated + count.gated
-      if count.enqueued + count.again > 0 then
-        queues[#queues + 1] = queue
-        redis.call('SPUBLISH', P .. ':bell:ready', queue)
+      local places, kept = math.min(budget, each * #queues), 0
+      local config = redis.call('HMGET', lambda_key(P, lambda_of(queues[1])), 'limit', 'timeout', 'paused', 'door', 'gates')
+      local claims = by_shares(P, queues, config, now, places)
+      for _, claim in ipairs(claims) do kept = kept + claim.gets end
+      for _, claim in ipairs(claims) do
+        kept = kept - claim.gets
+        local count = visit(P, claim.queue, config, now, lease_now, math.min(places, each), places, kept)
+        places, budget = places - count.looked, budget - count.looked
+        enqueued, again, lost, gated = enqueued + count.enqueued, again + count.again, lost + count.lost, gated + count.gated
+        if count.enqueued + count.again > 0 then
+          pushed[#pushed + 1] = claim.queue
+          redis.call('SPUBLISH', P .. ':bell:ready', claim.queue)
+        end
       end
     end
     if budget <= 0 then break end
@@ -239,5 +292,5 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     local rest_of = first[2] and math.max(tonumber(first[2]) - now, 0)
     if rest_of and (wait < 0 or rest_of < wait) then wait = rest_of end
   end
-  return {fmt(now), fmt(wait), enqueued, again, lost, queues, owed, jobs, gated, ask}
+  return {fmt(now), fmt(wait), enqueued, again, lost, pushed, owed, jobs, gated, ask}
 end)

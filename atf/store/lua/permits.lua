@@ -233,6 +233,12 @@ local function take_part(P, name, number, home_epoch, epoch, given, z, limits, n
   return true
 end
 
+-- Digits of the priorities of a lambda whose queues are known to wait for its limits.
+local function waiting_priorities(P, name)
+  local known = redis.call('HMGET', permits_key(P, name), 'w', 'y')
+  return (known[1] or '') .. (known[2] or '')
+end
+
 -- Which of its lambda's limits a queue waits for: '', 'running=<number>' or 'rate=<number>'.
 local function permits_wait(P, queue, door)
   if not door then return '' end
