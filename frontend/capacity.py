@@ -11,16 +11,18 @@ import msgspec
 
 from atf.core_groups import deal, group_on
 from atf.cores import CoreClaim, CoreSettings, Pool
-from atf.errors import InvalidArgument, NotFound, Unavailable
+from atf.errors import InvalidArgument, NotFound, Unavailable, UnknownLambda
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 from atf.store.capacity import CoresRecord
 from atf.store.store import Store
+from atf.store.types import Explanation
 from atf.task import check_lambda, check_name
 
+from .explain import Answer
+from .explain_cores import no_core
 from .lambdas import Lambdas
-from .settings import in_force
 from .validate import shown
 
 SEED_BYTES: Final = 16
@@ -48,6 +50,19 @@ class Capacity:
         if record is None:
             raise _no_cores(name)
         return view(name, Pool.decode(record.state), record)
+
+    async def lacks_core(self, found: Explanation) -> Answer | None:
+        """Why no executor may run a queued task's lambda now, where its pool has cores. None also where that can't be read now."""
+        try:
+            await self._lambdas.load([found.record.lambda_name])
+            pool = self._pool_of(found.record.lambda_name)
+            record = await self._store.cores(pool)
+        except (Unavailable, UnknownLambda):
+            return None
+        return no_core(found, pool, Pool.decode(record.state), record.now_us) if record is not None else None
+
+    def _pool_of(self, lambda_name: str) -> str:
+        return self._lambdas.get(lambda_name).in_force.pool
 
     async def set(self, request: f.SetCapacityRequest) -> f.Capacity:
         """Changes a pool's cores: every claim is kept."""
@@ -90,8 +105,7 @@ class Capacity:
         ]  # what is not known any more can still be taken off
         await self._lambdas.load(wanted)
         for name in wanted:
-            known = self._lambdas.get(name)
-            pool = in_force(known.spec, known.record.overrides).pool
+            pool = self._pool_of(name)
             if pool != request.pool:
                 raise InvalidArgument(
                     f"the lambda {name} runs in the pool {pool!r}, not in {request.pool!r}: reserve its cores there, or set its"

@@ -21,9 +21,15 @@ class Answer(NamedTuple):
     until_us: int = 0
 
 
-def explain(found: Explanation, gates: Sequence[Gate] = ()) -> f.ExplainTaskReply:
-    """The answer of ExplainTask; `gates`: of its lambda, where one keeps it or the lambda is paused."""
-    answer = _gated(found, gates) or _answer(found)
+def explain(found: Explanation, gates: Sequence[Gate] = (), no_core: Answer | None = None) -> f.ExplainTaskReply:
+    """The answer of ExplainTask.
+
+    Args:
+        found: what surrounds the task.
+        gates: of its lambda, where one keeps it or the lambda is paused.
+        no_core: that its lambda has no core, where it waits for nothing else (explain_cores.py).
+    """
+    answer = _gated(found, gates) or no_core or _answer(found)
     return f.ExplainTaskReply(
         task=view.task(found.record),
         reason=answer.reason,
@@ -35,6 +41,12 @@ def explain(found: Explanation, gates: Sequence[Gate] = ()) -> f.ExplainTaskRepl
         now_us=found.now_us,
         behind=found.behind,
     )
+
+
+def waits_for_executors(found: Explanation) -> bool:
+    """Whether it stands in its queue, and nothing keeps it there."""
+    queued = found.record.status is Status.ENQUEUED and found.in_queue
+    return queued and not found.paused and not found.unserved
 
 
 def _gated(found: Explanation, gates: Sequence[Gate]) -> Answer | None:

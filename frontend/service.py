@@ -24,7 +24,7 @@ from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH,
 
 from . import view
 from .capacity import Capacity
-from .explain import explain
+from .explain import explain, waits_for_executors
 from .gates import Gates
 from .jobs import Jobs
 from .keys import Keys
@@ -149,7 +149,8 @@ class FrontendService:
         if found is None:
             raise view.no_task(request.id)
         gates = await self._store.gates(found.record.lambda_name) if found.gate else []
-        return explain(found, gates)
+        core = await self._capacity.lacks_core(found) if waits_for_executors(found) else None
+        return explain(found, gates, core)
 
     # --- ordering keys ------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from atf.cores import Pool
 from atf.frontend.explain import duration
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -97,6 +98,51 @@ async def test_between_queue_and_claim(bench: Bench) -> None:
     answer = await explain(bench, task_id)
     assert (answer.reason, answer.until_us) == ("between", START_US + 10 * US)
     assert "pushed again in 10.0 s" in answer.sentence
+
+
+async def cores(bench: Bench, executors: int, *claims: str) -> None:
+    """The pool gpu with two cores, the first one reserved; its executors, and lambdas that claim a core."""
+    request = f.SetCapacityRequest(pool="gpu", cores=2, lookahead=1, reserve={"photos/resize": 1}, rotation_us=3 * US)
+    await bench.frontend.set_capacity(request)
+    found = await bench.store.cores("gpu")
+    assert found is not None
+    pool = Pool.decode(found.state)
+    pool.staff(executors, found.now_us)
+    for each in claims:
+        pool.claim(each, found.now_us)
+    await bench.store.set_cores("gpu", found.version, pool.encode(), ([["e1"], ["e2"]][:executors], found.membership))
+
+
+@pytest.mark.parametrize(
+    ("lambda_name", "executors", "claims", "says"),
+    [
+        ("photos/thumbnail", 0, (), "the pool gpu is cut into cores, and no executor is there. atf capacity show gpu"),
+        ("photos/thumbnail", 2, (), "photos/thumbnail has none at present, and has made no core claim yet"),
+        ("photos/thumbnail", 2, ("a/b", "photos/thumbnail"), "number 1 of 1 for core 1, which a/b has for another 1.0 s"),
+        ("photos/thumbnail", 2, ("a/b", "a/c", "a/d", "photos/thumbnail"), "number 2 of those behind the queue, which is full (1"),
+        ("photos/resize", 1, (), "photos/resize has core 0, whose group has no executor until the next rotation, in 3.0 s"),
+        ("photos/resize", 2, (), ""),
+        ("photos/thumbnail", 2, ("photos/thumbnail",), ""),
+    ],
+)  # fmt: skip
+async def test_its_lambda_has_no_core(
+    bench: Bench, lambda_name: str, executors: int, claims: tuple[str, ...], says: str
+) -> None:
+    for name in ("photos/thumbnail", "photos/resize"):
+        await bench.register(name, pool="gpu")
+    task_id = await bench.schedule("a", name=lambda_name)
+    await bench.enqueue()
+    await bench.store.serve("gpu", 60)
+    await cores(bench, executors, *claims)
+    if executors == 1:  # the one executor of the first group is at the other core
+        bench.clock.advance(3)
+    answer = await explain(bench, task_id)
+    if says:
+        assert answer.reason == "no_core"
+        assert "at position 0 of 1 in its queue, and waits for a core: " in answer.sentence
+        assert says in answer.sentence
+    else:
+        assert answer.reason == "queued"
 
 
 async def test_claimed_then_running_then_asked_to_stop(bench: Bench) -> None:

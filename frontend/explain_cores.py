@@ -1,0 +1,71 @@
+"""Why a task stands in its queue though executors are there: its lambda has no core of its pool at present."""
+
+from __future__ import annotations
+
+from atf.cores import Pool
+from atf.store.types import Explanation
+
+from .explain import Answer, duration
+
+
+def no_core(found: Explanation, name: str, pool: Pool, now_us: int) -> Answer | None:
+    """Why none of the pool's executors may run the task's lambda now; None: some may.
+
+    Args:
+        found: what surrounds the task, which stands in its queue.
+        name: of the pool that its lambda runs in; empty for the one without a name.
+        pool: its cores.
+        now_us: the store's time.
+    """
+    lambda_name = found.record.lambda_name
+    has = [core for core, turn in enumerate(pool.turns) if turn is not None and turn.lambda_name == lambda_name]
+    if any(pool.staffed(core, now_us) for core in has):
+        return None
+    show = f"atf capacity show {name or 'default'} shows it."
+    start = f"It is due and at position {found.position} of {found.queue_depth} in its queue, and waits for a core: "
+    if not pool.members:
+        return Answer("no_core", f"{start}{_the_pool(name)} is cut into cores, and no executor is there. {show}")
+    if has:
+        next_us = pool.rotation.next_us(now_us)
+        cores = " and ".join(str(core) for core in has)
+        return Answer(
+            "no_core",
+            f"{start}{lambda_name} has core {cores}, whose group has no executor until the next rotation, in"
+            f" {duration(next_us - now_us)}: {_the_pool(name)} has fewer executors ({pool.members}) than cores. {show}",
+            next_us,
+        )
+    return _of_claim(start, lambda_name, pool, now_us, show)
+
+
+def _of_claim(start: str, lambda_name: str, pool: Pool, now_us: int, show: str) -> Answer:
+    """Where its lambda's core claim stands."""
+    start += f"{lambda_name} has none at present"
+    claim = next((each for each in pool.queue if each.lambda_name == lambda_name), None)
+    if claim is not None:
+        line = [each.lambda_name for each in pool.queue if each.core == claim.core]
+        place, turn, ends_us = line.index(lambda_name), pool.turns[claim.core], pool.due_us(claim.core)
+        sentence = f"{start}. Its core claim is number {place + 1} of {len(line)} for core {claim.core}"
+        if turn is None or ends_us is None:
+            return Answer("no_core", f"{sentence}, which is free. {show}")
+        left = f"another {duration(ends_us - now_us)}" if ends_us > now_us else "no longer"
+        return Answer(
+            "no_core",
+            f"{sentence}, which {turn.lambda_name} has for {left} at the most. {show}",
+            0 if place else ends_us,
+        )
+    for place, each in enumerate(pool.beyond):
+        if each.lambda_name == lambda_name:
+            return Answer(
+                "no_core",
+                f"{start}. Its core claim is number {place + 1} of those behind the queue, which is full"
+                f" ({len(pool.queue)} claims: lookahead × shared cores). {show}",
+            )
+    return Answer(
+        "no_core",
+        f"{start}, and has made no core claim yet: a controller of the pool does that as soon as one of its executors asks for"
+        f" work. {show}",
+    )
+
+
+def _the_pool(name: str) -> str:
+    return f"the pool {name}" if name else "the pool of executors without a name"
