@@ -5,10 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from grpc_status import rpc_status
 
+import atf
 from atf.errors import TooManyPending
 from atf.rpc import frontend_pb2 as f
+from atf.rpc.channel import FrontendStub, open_channel
+from atf.rpc.server import Service, serve
 
 from .conftest import Bench, request
 
@@ -29,6 +36,37 @@ async def test_a_task_beyond_the_bound_is_refused_with_when_to_try_again(bench: 
     await bench.register("photos/other")
     await bench.schedule("b", name="photos/other")
     assert await bench.counts() == {"NEW": 3}
+
+
+async def test_over_a_connection_the_refusal_says_when_to_try_again(bench: Bench) -> None:
+    await bounded(bench, rate=4)
+    for each in range(3):
+        await bench.schedule(f"a{each}")
+    server = await serve("127.0.0.1:0", [Service(f.DESCRIPTOR.services_by_name["Frontend"], bench.frontend)])
+    try:
+        async with grpc.aio.insecure_channel(server.address) as plain:  # as any gRPC client sees it
+            call = plain.unary_unary("/atf.v1.Frontend/Schedule")(request("a3").SerializeToString())
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call
+            assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            _, detail = (await rpc_status.aio.from_call(call)).details
+            when = RetryInfo()
+            assert detail.Unpack(when)
+            assert when.retry_delay.ToMilliseconds() == 250
+        stub = FrontendStub(open_channel(server.address))
+        with pytest.raises(TooManyPending) as refused:
+            await stub.schedule(request("a3"))
+        await stub.channel.close()
+        assert refused.value.retry_after_s == 0.25
+        async with atf.AsyncClient(server.address) as client:
+            with pytest.raises(TooManyPending, match="as many unfinished tasks as it may have, 3") as refused:
+                await client.schedule(NAME, b"")
+            assert refused.value.retry_after_s == 0.25
+            with pytest.raises(TooManyPending) as refused:
+                await client.schedule_many([client.prepared(NAME, b"", {})])
+            assert refused.value.retry_after_s == 0.25
+    finally:
+        await server.stop(0)
 
 
 async def test_one_that_is_stored_already_is_found_however_many_there_are(bench: Bench) -> None:
