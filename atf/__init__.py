@@ -6,7 +6,20 @@ Loads neither gRPC nor any server library.
 from __future__ import annotations
 
 from .app import App
-from .client import AsyncClient, Client, Handle, KeyInfo, LambdaInfo, TaskInfo
+from .batch import BatchStatus, ItemStatus
+from .chains import Chain, Step
+from .client import (
+    AsyncClient,
+    Batch,
+    BatchProgress,
+    ChainHandle,
+    Client,
+    Handle,
+    ItemInfo,
+    KeyInfo,
+    LambdaInfo,
+    TaskInfo,
+)
 from .client.default import default_client, use_client
 from .context import Context
 from .errors import (
@@ -42,6 +55,11 @@ __all__ = [
     "AsyncClient",
     "AtfError",
     "Backoff",
+    "Batch",
+    "BatchProgress",
+    "BatchStatus",
+    "Chain",
+    "ChainHandle",
     "Client",
     "Concurrency",
     "ConfigError",
@@ -52,6 +70,8 @@ __all__ = [
     "Handle",
     "Internal",
     "InvalidArgument",
+    "ItemInfo",
+    "ItemStatus",
     "KeyInfo",
     "Lambda",
     "LambdaInfo",
@@ -60,6 +80,7 @@ __all__ = [
     "ResourceExhausted",
     "Retry",
     "Status",
+    "Step",
     "StoreSettling",
     "TaskCancelled",
     "TaskError",

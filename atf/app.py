@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from .batch import BatchOptions
 from .context import Context
 from .errors import InvalidArgument
-from .lambdas import AsyncLambda, DefLambda, Lambda
+from .lambdas import AsyncLambda, DefLambda, Lambda, Schedulable
 from .options import LambdaOptions
 from .task import check_name
+
+if TYPE_CHECKING:
+    from .client.batch import Batch
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -124,6 +128,22 @@ class App:
             return self._add(handler, options)
 
         return decorate if fn is None else decorate(fn)
+
+    def batch(
+        self, of: Schedulable[..., Any] | str, items: Iterable[Any], **options: Unpack[BatchOptions]
+    ) -> Batch[Any]:
+        """Schedules a task for each element, as a batch, by the default client; blocks until all are stored.
+
+        Args:
+            of: the lambda, perhaps with options, or its name; without a slash, one of this app.
+            items, options: as for `AsyncClient.batch`, and so is what is raised.
+        """
+        from .client.default import default_client
+
+        if isinstance(of, str):
+            name = of if "/" in of else f"{self.namespace}/{of}"
+            of = self._lambdas.get(name, name)
+        return default_client().batch(of, items, **options)
 
     def _add(self, handler: Callable[..., Any], options: LambdaOptions) -> Lambda[..., Any]:
         kind = AsyncLambda if inspect.iscoroutinefunction(handler) else DefLambda

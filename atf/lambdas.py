@@ -7,15 +7,18 @@ them gives.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
+from .batch import BatchOptions
+from .chains import Chain, Step
 from .context import local_context
 from .durability import durability_of
 from .errors import InvalidArgument
 from .isolation import isolation_spec
+from .items import OfLambda, Target
 from .job import JobOptions, job_spec
 from .options import (
     CallOptions,
@@ -23,6 +26,7 @@ from .options import (
     LambdaOptions,
     TaskOptionsValues,
     Unique,
+    checked_labels,
     duration_us,
     instant_us,
     run_options,
@@ -35,6 +39,7 @@ from .signature import Codec
 from .task import check_id, check_lambda, check_name
 
 if TYPE_CHECKING:
+    from .client.batch import Batch
     from .client.handle import Handle
 
 P = ParamSpec("P")
@@ -56,7 +61,7 @@ class Schedulable(Generic[P, R]):
     """A lambda's own arguments, with the options under which its tasks are made."""
 
     def __init__(self, name: str, codec: Codec, options: CallOptions) -> None:
-        self._name = name
+        self.name = name
         self._codec = codec
         self._template = request_template(name, options)
 
@@ -92,6 +97,93 @@ class Schedulable(Generic[P, R]):
 
         return await default_client().schedule_async(self.prepare(*args, **kwargs))
 
+    # --- many at once -------------------------------------------------------------------------------------------------
+
+    def map(self, items: Iterable[Any], **options: Unpack[BatchOptions]) -> Batch[R]:
+        """Schedules a task for each element, as a batch, by the default client; blocks until all are stored.
+
+        A tuple is arguments by position, a mapping arguments by name, anything else the only argument. The iterable may be a
+        generator of millions. `AsyncClient.batch` has the options and what is raised.
+        """
+        from .client.default import default_client
+
+        return default_client().batch(self, items, **options)
+
+    async def map_async(self, items: Iterable[Any] | AsyncIterable[Any], **options: Unpack[BatchOptions]) -> Batch[R]:
+        """Like `map`, from any event loop; the elements may come asynchronously."""
+        from .client.default import default_client
+
+        return await default_client().batch_async(self, items, **options)
+
+    def s(self, *args: Any, **kwargs: Any) -> Step[R]:
+        """A step of a chain, `a.s(1) | b.s()`, or a batch's callback. What comes before it is its first argument; these follow."""
+        return Step(self, args, kwargs)
+
+    def map_s(self, items: Iterable[Any] | AsyncIterable[Any], **options: Unpack[BatchOptions]) -> Chain[list[R]]:
+        """The beginning of a chain that fans out, `a.map_s(items) | b.s()`: b gets the list of all results."""
+        return Chain(self, items, options, single=False)
+
+    def elements(self, target: Target | None) -> OfLambda:
+        """What the elements of a batch of it are."""
+        return OfLambda(self.name, self._codec, target)
+
+    def element(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """These arguments as an element of a batch."""
+        return self._codec.bind(args, kwargs)
+
+    def takes(self, parameter: str) -> bool:
+        """Whether the handler has a parameter of that name."""
+        return parameter in self._codec.signature.parameters
+
+    def first_parameter(self) -> str:
+        """The name of the handler's first parameter besides the context.
+
+        Raises:
+            TypeError: it has none.
+        """
+        if not self._codec.first:
+            raise TypeError(
+                f"{self.name}() takes no argument, so it can't follow in a chain: it is given what came before"
+            )
+        return self._codec.first
+
+    def batch_template(self) -> t.TaskSpec:
+        """What `.options(...)` said, of every item of a batch.
+
+        Raises:
+            InvalidArgument: it said something that only a single task can have.
+        """
+        spec = self._later("a batch")
+        for name in ("ordering_key", "concurrency", "unique"):
+            if spec.HasField(name) if name != "ordering_key" else spec.ordering_key:
+                raise InvalidArgument(
+                    f"options of a batch of {self.name}: items have no {name}; see max_in_flight, pause and workers"
+                )
+        return spec
+
+    def task_without(self, parameter: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> t.TaskSpec:
+        """A task to be made later, when the argument of a parameter is known.
+
+        Raises:
+            TypeError: the other arguments do not fit.
+            InvalidArgument: JSON can't hold one; or `.options(...)` said when it is due, or gave it a key.
+        """
+        spec = t.TaskSpec()
+        spec.CopyFrom(self._later(what))
+        if self._codec.takes_raw:
+            raise TypeError(f"{what}: {self.name} takes raw bytes, and what it would be given is JSON")
+        try:
+            spec.payload = self._codec.encode_without(parameter, args, kwargs)
+        except TypeError as error:
+            raise TypeError(f"{what}: {error}") from None
+        return spec
+
+    def _later(self, what: str) -> t.TaskSpec:
+        request = self._template
+        if request.id or request.durability or request.WhichOneof("when"):
+            raise InvalidArgument(f"{what}: options of {self.name}: key, at, delay and durability are of single tasks")
+        return request.spec
+
 
 class Lambda(Schedulable[P, R]):
     """A handler under a name.
@@ -108,8 +200,8 @@ class Lambda(Schedulable[P, R]):
     is_async: bool
 
     def __init__(self, fn: Callable[..., Any], namespace: str, options: LambdaOptions) -> None:
-        self.name = f"{namespace}/{check_name(options.get('name') or fn.__name__, 'lambda')}"
-        super().__init__(self.name, Codec(fn, self.name), {})
+        name = f"{namespace}/{check_name(options.get('name') or fn.__name__, 'lambda')}"
+        super().__init__(name, Codec(fn, name), {})
         self.fn = fn
         self.takes_context: bool = self._codec.takes_context
         self.defaults: TaskOptionsValues = run_options(options)
@@ -249,9 +341,7 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
         raise TypeError(f"{name}: there is no option {min(unknown)!r}")
     if "delay" in options and "at" in options:
         raise TypeError(f"{name}: give delay or at, not both")
-    labels = options.get("labels") or {}
-    if not isinstance(labels, Mapping) or not all(_is_text(each) for pair in labels.items() for each in pair):
-        raise InvalidArgument(f"labels {short(labels)}: names and values are text, such as {{'team': 'web'}}")
+    labels = checked_labels(options.get("labels") or {})
     spec = t.TaskSpec(options=run_options(options).to_proto(), labels=labels)
     setattr(spec, "lambda", name)  # a keyword of the language
     _set_keys(spec, options)
@@ -278,11 +368,3 @@ def _set_keys(spec: t.TaskSpec, options: CallOptions) -> None:
         spec.unique.CopyFrom(options["unique"].to_proto())
     if "affinity_key" in options:
         spec.affinity_key = check_name(options["affinity_key"], "affinity_key")
-
-
-def _is_text(value: object) -> bool:
-    """Whether it is text that UTF-8 has: a word of a command line or a file's name may hold half a character."""
-    try:
-        return isinstance(value, str) and value.encode() is not None
-    except UnicodeEncodeError:
-        return False

@@ -218,6 +218,25 @@ def run_options(options: RunOptions) -> TaskOptionsValues:
     )
 
 
+def checked_labels(labels: object) -> Mapping[str, str]:
+    """Labels as names and values of text.
+
+    Raises:
+        InvalidArgument: they are something else.
+    """
+    if not isinstance(labels, Mapping) or not all(_is_text(each) for pair in labels.items() for each in pair):
+        raise InvalidArgument(f"labels {short(labels)}: names and values are text, such as {{'team': 'web'}}")
+    return labels
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is text that UTF-8 has: a word of a command line or a file's name may hold half a character."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
 def priority_number(priority: int | str) -> int:
     """A priority as its number.
 

@@ -93,6 +93,12 @@ class Codec:
                 " them outside `if TYPE_CHECKING`, and define them at the top of a module"
             ) from None
 
+    @property
+    def takes_raw(self) -> bool:
+        """Whether the only argument travels as the bytes that it is."""
+        self._decoder()
+        return self._raw is not None
+
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, t.Encoding]:
         """A call's arguments as (payload, encoding).
 
@@ -100,7 +106,10 @@ class Codec:
             TypeError: the arguments do not fit the handler's parameters or their annotations; names the argument.
             InvalidArgument: JSON can't hold a value, or the payload is over 1 MiB; names the argument.
         """
-        given = self._bind(args, kwargs)
+        return self.encode_bound(self.bind(args, kwargs))
+
+    def encode_bound(self, given: dict[str, Any]) -> tuple[bytes, t.Encoding]:
+        """Arguments by name, as `bind` gives them, as (payload, encoding). Raises what `encode` does."""
         decoder = self._decoder()
         if self._raw is not None:
             payload, encoding = self._raw_payload(given), t.RAW
@@ -111,7 +120,12 @@ class Codec:
         check_size(self._name, payload)
         return payload, encoding
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """A call's arguments by name, in the order of the signature.
+
+        Raises:
+            TypeError: they do not fit the handler's parameters.
+        """
         count = len(self._positional)
         if len(args) > count:  # inspect would not say which
             takes = f"takes {count} positional arguments ({', '.join(self._positional)})".replace(" ()", "")
@@ -124,6 +138,28 @@ class Codec:
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{self._name}(): {error}") from None
+
+    def encode_without(self, parameter: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        """A call's arguments as JSON, but for one that is given later; where it is the first, `args` are those behind it.
+
+        Args:
+            parameter: whose argument is missing; empty: none is.
+            args, kwargs: the others.
+
+        Raises:
+            TypeError: they do not fit the handler's parameters.
+            InvalidArgument: JSON can't hold a value.
+        """
+        if parameter and parameter == self.first and parameter in self._positional:
+            given = self.bind((None, *args), kwargs)
+        else:
+            given = self.bind(args, {**kwargs, parameter: None} if parameter else kwargs)
+        return encode_arguments(self._name, {name: value for name, value in given.items() if name != parameter})
+
+    @property
+    def first(self) -> str:
+        """The name of the first parameter; empty: there is none."""
+        return self._names[0] if self._names else ""
 
     def _raw_payload(self, given: dict[str, Any]) -> bytes:
         assert self._raw is not None

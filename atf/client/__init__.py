@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from .batch import Batch, BatchProgress, ItemInfo
+from .chain import ChainHandle
 from .core import AsyncClient
 from .handle import Handle
 from .info import KeyInfo, LambdaInfo, TaskInfo
 from .sync import Client
 
-__all__ = ["AsyncClient", "Client", "Handle", "KeyInfo", "LambdaInfo", "TaskInfo"]
+__all__ = [
+    "AsyncClient",
+    "Batch",
+    "BatchProgress",
+    "ChainHandle",
+    "Client",
+    "Handle",
+    "ItemInfo",
+    "KeyInfo",
+    "LambdaInfo",
+    "TaskInfo",
+]

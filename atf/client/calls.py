@@ -7,12 +7,14 @@ change. Knows the frontend by its interface; loads gRPC at the first call, and o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from atf.errors import AtfError, DeadlineExceeded, Unavailable
 from atf.retry import Pauses
 from atf.rpc import api
+from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
@@ -32,6 +34,10 @@ TRY_TIMEOUT: Final = 10.0
 FIRST_PAUSE: Final = 0.05
 """Seconds before a call that failed is repeated; doubled each time."""
 LONGEST_PAUSE: Final = 2.0
+LEG_TIMEOUT: Final = 120.0
+"""Seconds that one try of thousands of items may take."""
+WATCH_TIMEOUT: Final = 600.0
+"""Seconds after which a stream is asked for anew."""
 
 
 AGAIN: Final = (Unavailable, DeadlineExceeded)
@@ -212,11 +218,57 @@ class Calls:
     async def preview_schedule(self, request: f.PreviewScheduleRequest) -> f.PreviewScheduleReply:
         return await self._repeat(lambda timeout: self._connected().preview_schedule(request, timeout=timeout))
 
+    async def schedule_batch(self, leg: Sequence[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
+        """A header, and messages of items; sent again as a whole if the call breaks off."""
+
+        async def each() -> AsyncIterator[b.ScheduleBatchRequest]:
+            for message in leg:
+                yield message
+
+        return await self._repeat(lambda _: self._batching().schedule_batch(each(), timeout=LEG_TIMEOUT))
+
+    async def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
+        return await self._repeat(lambda timeout: self._batching().get_batch(request, timeout=timeout))
+
+    async def list_batches(self, request: b.ListBatchesRequest) -> b.ListBatchesReply:
+        return await self._repeat(lambda timeout: self._batching().list_batches(request, timeout=timeout))
+
+    async def list_batch_items(self, request: b.ListBatchItemsRequest) -> b.ListBatchItemsReply:
+        return await self._repeat(lambda timeout: self._batching().list_batch_items(request, timeout=timeout))
+
+    async def cancel_batch(self, request: b.CancelBatchRequest) -> b.Batch:
+        return await self._repeat(lambda timeout: self._batching().cancel_batch(request, timeout=timeout))
+
+    async def retry_batch(self, request: b.RetryBatchRequest) -> b.Batch:
+        return await self._repeat(lambda timeout: self._batching().retry_batch(request, timeout=timeout))
+
+    async def delete_batch(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
+        return await self._repeat(lambda timeout: self._batching().delete_batch(request, timeout=timeout))
+
+    async def watch_batch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
+        """The batch whenever it has changed, until it has ended; asked for again where the stream breaks off."""
+        until = self._runtime.monotonic() + self._timeout
+        while True:
+            try:
+                async with aclosing(self._batching().watch_batch(request, timeout=WATCH_TIMEOUT)) as seen:
+                    async for batch in seen:
+                        until = self._runtime.monotonic() + self._timeout
+                        yield batch
+                        if batch.ended_at_us:
+                            return
+            except AGAIN:
+                if self._closed or self._runtime.monotonic() >= until:
+                    raise
+            await asyncio.sleep(FIRST_PAUSE)
+
     async def close(self) -> None:
         """Ends the connection. Calls that wait, and later ones, raise Unavailable."""
         self._closed = True
         if self._channel is not None:
             await self._channel.close()
+
+    def _batching(self) -> Any:
+        return self._connected()
 
     def _connected(self) -> api.Frontend:
         if self._closed:

@@ -22,6 +22,7 @@ from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.task import MAX_BATCH, US, Status
 from atf.whoami import whoami
 
+from .batches import BatchCalls
 from .calls import Calls
 from .capacity import CapacityCalls
 from .gates import GateCalls
@@ -36,7 +37,7 @@ LONG_POLL: Final = 30.0
 """Seconds that the frontend holds a WaitTasks open at most; after them it is asked again."""
 
 
-class AsyncClient(CapacityCalls, GateCalls, JobCalls):
+class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
     """Talks to a frontend, on the event loop that uses it: `async with atf.AsyncClient() as client: ...`.
 
     Calls that find the frontend unreachable are repeated until `timeout` is over; that is safe, as each task has its id.

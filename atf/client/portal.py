@@ -9,6 +9,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from .fork import GATE
@@ -25,6 +26,10 @@ class Portal(Protocol):
         """Has the work done and blocks until then."""
         ...
 
+    def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
+        """Has the work done while the caller's thread goes on."""
+        ...
+
     async def hop(self, work: Coroutine[Any, Any, R]) -> R:
         """Has the work done while the caller's loop goes on."""
         ...
@@ -38,6 +43,9 @@ class OwnLoop:
     """The work runs on the loop of whoever asks."""
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
+        return self.start(work).result()
+
+    def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
         work.close()
         raise RuntimeError(
             "an AsyncClient does not block: await the method of this name with _async, or use atf.Client"
@@ -59,12 +67,15 @@ class BackgroundLoop:
         self._thread: threading.Thread | None = None
         GATE.add(self)
 
-    def run(self, work: Coroutine[Any, Any, R]) -> R:
+    def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
         loop = self._running()
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("this call blocks the very thread that has to do it: await its _async twin instead")
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        return asyncio.run_coroutine_threadsafe(work, loop)
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        future = self.start(work)
         try:
             return future.result()
         except BaseException:

@@ -5,19 +5,27 @@ But for `schedule`, which is called for every task: that one takes the short way
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from atf.lambdas import Prepared
+from atf.batch import BatchOptions
+from atf.chains import Chain
+from atf.lambdas import Prepared, Schedulable
 from atf.options import CallOptions
 from atf.rpc import api
 from atf.runtime import Runtime, SystemRuntime
 
+from .batch import Batch
+from .batches import Plan, add_note
+from .chain import ChainHandle
 from .core import AsyncClient
 from .direct import Direct
 from .handle import Handle
 from .portal import BackgroundLoop, Portal, blocking
+from .submit import Cutter
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -87,6 +95,81 @@ class Client:
         """Like `schedule`, from any event loop."""
         return await self._portal.hop(self._core.schedule(task))
 
+    @overload
+    def batch(self, of: Schedulable[..., R], items: Iterable[Any], **options: Unpack[BatchOptions]) -> Batch[R]: ...
+    @overload
+    def batch(self, of: str, items: Iterable[Any], **options: Unpack[BatchOptions]) -> Batch[Any]: ...
+    def batch(
+        self, of: Schedulable[..., Any] | str, items: Iterable[Any], **options: Unpack[BatchOptions]
+    ) -> Batch[Any]:
+        """See AsyncClient.batch. The iterable is iterated on the calling thread."""
+        plan = self._core.batch_plan(of, options)
+        self._make(plan, items)
+        return self._core.handle_of(plan)
+
+    def chain(self, chain: Chain[R], *, batch_id: str | None = None) -> ChainHandle[R]:
+        """See Chain.submit."""
+        plan = self._core.chain_plan(chain, batch_id)
+        if isinstance(chain.items, AsyncIterable):
+            raise TypeError("the items come asynchronously: await submit_async")
+        self._make(plan, chain.items)
+        return self._core.chain_handle_of(chain, plan)
+
+    async def chain_async(self, chain: Chain[R], *, batch_id: str | None = None) -> ChainHandle[R]:
+        """Like `chain`, from any event loop."""
+        return await self._portal.hop(self._core.chain(chain, batch_id=batch_id))
+
+    def _make(self, plan: Plan, items: Iterable[Any]) -> None:
+        try:
+            cutter = self._portal.run(self._core.begin_batch(plan, items))
+            if cutter is not None:
+                self._feed(cutter, islice(items, cutter.taken, None) if cutter.taken else items)
+        except Exception as error:
+            add_note(error, plan)
+            raise
+
+    def _feed(self, cutter: Cutter, items: Iterable[Any]) -> None:
+        """See AsyncClient.feed."""
+        failed: Exception | None = None
+        sending: Future[Any] | None = None
+        legs = cutter.add(items)
+        try:
+            while True:
+                try:
+                    leg = next(legs, None)
+                except Exception as error:  # noqa: BLE001  it is raised below
+                    failed = error
+                    break
+                if leg is None:
+                    break
+                if sending is not None:
+                    sending.result()
+                sending = self._portal.start(self._core.send_leg(leg))
+            if sending is not None:
+                sending.result()
+        except BaseException:
+            if sending is not None:
+                sending.cancel()  # of use only if the wait was interrupted, as by Ctrl-C
+            raise
+        self._portal.run(self._core.send_leg(cutter.rest(last=failed is None)))
+        if failed is not None:
+            raise failed
+
+    async def batch_async(
+        self,
+        of: Schedulable[..., R] | str,
+        items: Iterable[Any] | AsyncIterable[Any],
+        **options: Unpack[BatchOptions],
+    ) -> Batch[R]:
+        """Like `batch`, from any event loop."""
+        made: Batch[R] = await self._portal.hop(self._core.batch(of, items, **options))
+        return made
+
+    def batch_handle(self, batch_id: str, of: Schedulable[..., R] | str | None = None) -> Batch[R]:
+        """See AsyncClient.batch_handle."""
+        return self._core.batch_handle(batch_id, of)
+
+    batches = blocking(AsyncClient.batches)
     schedule_many = blocking(AsyncClient.schedule_many)
     get = blocking(AsyncClient.get)
     list = blocking(AsyncClient.list)

@@ -1,0 +1,449 @@
+"""A batch as a client sees it: a handle, where the batch stands, its items."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+
+from atf.batch import BatchStatus, ItemStatus
+from atf.errors import InvalidArgument, TaskCancelled, TaskError, TaskFailed
+from atf.items import Elements
+from atf.options import from_us
+from atf.payload import decode_result, short
+from atf.rpc import batch_pb2 as b
+from atf.task import US
+
+from .portal import Portal, blocking
+
+if TYPE_CHECKING:
+    from .core import AsyncClient
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+PAGE: Final = 500
+"""Items of a page of results; fewer come where they are large."""
+Failed = Literal["raise", "yield", "skip"]
+"""What `results` does at an item that failed for good or was cancelled."""
+_WINDOW_US: Final = 10 * US
+"""Over which a rate is reckoned."""
+_LEAST_US: Final = US // 2
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """A batch at one instant."""
+
+    id: str
+    lambda_name: str
+    status: BatchStatus
+    items: int
+    """Stored so far; all, once it is sealed."""
+    created: int
+    """Items by status; they add up to `items`."""
+    in_progress: int
+    done: int
+    failed: int
+    """To run again."""
+    permanently_failed: int
+    cancelled: int
+    sealed: bool
+    """No more items are to come, unless it is extended."""
+    prefix: int
+    """Who resumes begins with the item of this number."""
+    created_at: datetime | None
+    ended_at: datetime | None
+    """None: it has not ended."""
+    round: int
+    """1, and 1 more with each extension or retry after an end."""
+    cancel_requested: bool
+    rate: float = 0.0
+    """Items a second that ended of late."""
+
+    @property
+    def finished(self) -> int:
+        """Items that have ended."""
+        return self.done + self.permanently_failed + self.cancelled
+
+    @property
+    def fraction(self) -> float:
+        """Of the items that are there, how many have ended: 0 to 1."""
+        return self.finished / self.items if self.items else float(self.ended)
+
+    @property
+    def ended(self) -> bool:
+        """Whether every item has."""
+        return self.ended_at is not None
+
+    @property
+    def seconds_to_go(self) -> float | None:
+        """Until the items that are there have ended, at this rate; None: nobody knows."""
+        if self.ended:
+            return 0.0
+        return (self.items - self.finished) / self.rate if self.rate else None
+
+    @classmethod
+    def from_proto(cls, batch: b.Batch, rate: float = 0.0) -> BatchProgress:
+        return cls(
+            id=batch.id,
+            lambda_name=getattr(batch, "lambda"),
+            status=BatchStatus(batch.status),
+            items=batch.items,
+            created=batch.created,
+            in_progress=batch.in_progress,
+            done=batch.done,
+            failed=batch.failed,
+            permanently_failed=batch.permanently_failed,
+            cancelled=batch.cancelled,
+            sealed=batch.sealed,
+            prefix=batch.prefix,
+            created_at=from_us(batch.created_at_us),
+            ended_at=from_us(batch.ended_at_us),
+            round=batch.round,
+            cancel_requested=batch.cancel_requested,
+            rate=rate,
+        )
+
+
+@dataclass(frozen=True)
+class ItemInfo:
+    """An item of a batch at one instant."""
+
+    number: int
+    """From 0, as submitted."""
+    work_item_id: str
+    task_id: str
+    status: ItemStatus
+    result: Any
+    """Of one that is done: what the handler returned, in the type of its annotation where the batch was made of the lambda itself."""
+    error: str
+    """Of the last failure."""
+    attempts: int
+    chunk: str
+    """In which it ran last; empty: it has not."""
+    peer: str
+    """The executor that ran it last."""
+    arguments: tuple[str, ...]
+    """Only where asked for: their canonical texts, or the command line."""
+    payload: Any
+    """Only where asked for: the arguments by name."""
+    finished_at: datetime | None
+
+    @classmethod
+    def from_proto(cls, item: b.Item, decode: Callable[[bytes, int], Any]) -> ItemInfo:
+        done = item.status == b.ITEM_DONE
+        return cls(
+            number=item.number,
+            work_item_id=item.work_item_id,
+            task_id=item.task_id,
+            status=ItemStatus(item.status),
+            result=decode(item.result, item.result_encoding) if done else None,
+            error=item.error,
+            attempts=item.attempts,
+            chunk=item.chunk,
+            peer=item.peer,
+            arguments=tuple(item.arguments),
+            payload=decode_result(item.task_id, item.payload, 0) if item.payload else None,
+            finished_at=from_us(item.finished_at_us),
+        )
+
+
+class Rate:
+    """Reckons how fast items end, from where a batch stood before."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[int, int]] = []
+
+    def of(self, batch: b.Batch) -> float:
+        """Items a second: over the last seconds in which the batch was looked at, else since it was made."""
+        now, ended = batch.now_us, batch.done + batch.permanently_failed + batch.cancelled
+        self._seen = [each for each in self._seen if each[0] >= now - _WINDOW_US and each[1] <= ended]
+        since, before = next((each for each in self._seen if each[0] <= now - _LEAST_US), (batch.created_at_us, 0))
+        self._seen.append((now, ended))
+        return (ended - before) * US / (now - since) if now > since else 0.0
+
+
+class Batch(Generic[R]):
+    """A batch: one task for each of many lists of arguments.
+
+    Attributes:
+        id: with which everything is asked.
+        lambda_name: "namespace/name"; empty where only the id is known.
+    """
+
+    def __init__(self, client: AsyncClient, portal: Portal, batch_id: str, elements: Elements | None) -> None:
+        self.id = batch_id
+        self.lambda_name = elements.name if elements is not None else ""
+        self._client = client
+        self._portal = portal
+        self._elements = elements
+        self._rate = Rate()
+
+    def __repr__(self) -> str:
+        return f"<Batch {self.id}>"
+
+    # --- where it stands ----------------------------------------------------------------------------------------------
+
+    async def progress_async(self) -> BatchProgress:
+        """Where the batch stands now.
+
+        Raises:
+            NotFound: there is no such batch, or it has expired.
+        """
+        return self._seen(await self._portal.hop(self._client.get_batch(self.id)))
+
+    async def watch_async(self, every: float = 0.25) -> AsyncIterator[BatchProgress]:
+        """Where the batch stands, now and whenever that has changed, until it has ended: that comes last.
+
+        Args:
+            every: seconds between two of them at least.
+
+        Raises:
+            NotFound: as for `progress`.
+        """
+        async with aclosing(self._hops(self._client.watch_batch(self.id, every))) as seen:
+            async for batch in seen:
+                yield self._seen(batch)
+
+    def watch(self, every: float = 0.25) -> Iterator[BatchProgress]:
+        """Like `watch_async`, blocking."""
+        return map(self._seen, self._steps(self._client.watch_batch(self.id, every)))
+
+    async def wait_async(self, timeout: float | None = None) -> BatchProgress:
+        """Waits until every item has ended, well or not.
+
+        Args:
+            timeout: seconds; None: for ever.
+
+        Raises:
+            TimeoutError: it has not ended yet.
+            NotFound: as for `progress`.
+        """
+        return self._seen(await self._portal.hop(self._client.wait_batch(self.id, timeout)))
+
+    # --- items --------------------------------------------------------------------------------------------------------
+
+    async def results_async(self, *, failed: Failed = "raise", timeout: float | None = None) -> AsyncIterator[R]:
+        """What the handler returned, item by item in their order, each as soon as it is there. Memory holds a page of them.
+
+        Args:
+            failed: what becomes of an item that failed for good or was cancelled: "raise" raises its error, after the results
+                before it; "yield" gives the error, a TaskFailed or TaskCancelled, in the result's place; "skip" passes over it.
+            timeout: seconds until the last one; None: for ever.
+
+        Raises:
+            TaskFailed, TaskCancelled: an item has no result; says which and why.
+            TimeoutError: not all items have ended in time.
+            NotFound: there is no such batch, or it has expired.
+        """
+        pages = self._client.finished_items(self.id, timeout)
+        async with aclosing(self._hops(pages)) as hops:
+            async for page in hops:
+                for item in page:
+                    for result in self._result(item, failed):
+                        yield result
+
+    def results(self, *, failed: Failed = "raise", timeout: float | None = None) -> Iterator[R]:
+        """Like `results_async`, blocking."""
+        for page in self._steps(self._client.finished_items(self.id, timeout)):
+            for item in page:
+                yield from self._result(item, failed)
+
+    async def items_async(
+        self, status: ItemStatus | str | Iterable[ItemStatus | str] | None = None, *, arguments: bool = False
+    ) -> AsyncIterator[ItemInfo]:
+        """The items in their order, as they stand. Memory holds a page of them.
+
+        Args:
+            status: only those, by status or its name, one or several; None: all.
+            arguments: with their arguments.
+        """
+        pages = self._client.batch_items(self.id, statuses_of(status), arguments=arguments)
+        async with aclosing(self._hops(pages)) as hops:
+            async for page in hops:
+                for item in page:
+                    yield self._info(item)
+
+    def items(
+        self, status: ItemStatus | str | Iterable[ItemStatus | str] | None = None, *, arguments: bool = False
+    ) -> Iterator[ItemInfo]:
+        """Like `items_async`, blocking."""
+        for page in self._steps(self._client.batch_items(self.id, statuses_of(status), arguments=arguments)):
+            yield from map(self._info, page)
+
+    def failures_async(self, *, arguments: bool = False) -> AsyncIterator[ItemInfo]:
+        """The items that failed for good or were cancelled, in their order."""
+        return self.items_async(_FAILURES, arguments=arguments)
+
+    def failures(self, *, arguments: bool = False) -> Iterator[ItemInfo]:
+        """Like `failures_async`, blocking."""
+        return self.items(_FAILURES, arguments=arguments)
+
+    async def item_of_async(self, *args: Any, **kwargs: Any) -> ItemInfo:
+        """The item with these arguments, found by its work-item id; of identical ones the first.
+
+        Raises:
+            NotFound: the batch has none with them.
+            TypeError: they do not fit the lambda; or the batch is known by its id alone.
+        """
+        return self._info(await self._portal.hop(self._client.batch_item(self.id, self._work_item_id(args, kwargs))))
+
+    async def result_of_async(self, *args: Any, **kwargs: Any) -> R:
+        """What the handler returned for these arguments; waits for it.
+
+        Raises:
+            TaskFailed, TaskCancelled: the item has no result.
+            NotFound, TypeError: as for `item_of`.
+        """
+        work_item_id = self._work_item_id(args, kwargs)
+        item = await self._portal.hop(self._client.finished_item(self.id, work_item_id))
+        return next(iter(self._result(item, "raise")))
+
+    # --- what can be done to it ---------------------------------------------------------------------------------------
+
+    async def cancel_async(self) -> BatchProgress:
+        """Cancels the items that have not started, asks those that run to stop, and takes no more items."""
+        return self._seen(await self._portal.hop(self._client.cancel_batch(self.id)))
+
+    async def retry_async(self) -> BatchProgress:
+        """Starts the items afresh that failed for good.
+
+        Raises:
+            FailedPrecondition: the batch was cancelled.
+        """
+        return self._seen(await self._portal.hop(self._client.retry_batch(self.id)))
+
+    async def delete_async(self) -> bool:
+        """Deletes the batch with its items; False: there was none.
+
+        Raises:
+            FailedPrecondition: it has not ended.
+        """
+        return await self._portal.hop(self._client.delete_batch(self.id))
+
+    async def extend_async(
+        self, items: Iterable[Any] | AsyncIterable[Any], *, request_id: str = "", keep_open: bool = False
+    ) -> BatchProgress:
+        """Adds items behind all that the batch has; it may have ended, and is in progress again then.
+
+        Args:
+            items: as for `map`.
+            request_id: 1 to 50 of A-Z a-z 0-9 _ -: the same call again with it adds nothing; empty: each call adds.
+            keep_open: more items will come; the batch does not end before.
+
+        Raises:
+            InvalidArgument: an item does not fit; those before it are in.
+            FailedPrecondition: the batch was cancelled.
+        """
+        added = self._client.extend_batch(self.id, self._known(), items, request_id=request_id, keep_open=keep_open)
+        return self._seen(await self._portal.hop(added))
+
+    progress = blocking(progress_async)
+    wait = blocking(wait_async)
+    item_of = blocking(item_of_async)
+    result_of = blocking(result_of_async)
+    cancel = blocking(cancel_async)
+    retry = blocking(retry_async)
+    delete = blocking(delete_async)
+    extend = blocking(extend_async)
+
+    def _known(self) -> Elements:
+        if self._elements is None:
+            raise TypeError(f"batch {self.id}: of which lambda? client.batch_handle(id, of=thumbnail) knows")
+        return self._elements
+
+    def _work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        return self._known().work_item_id(args, kwargs)
+
+    def _seen(self, batch: b.Batch) -> BatchProgress:
+        return BatchProgress.from_proto(batch, self._rate.of(batch))
+
+    def _decode(self, item: b.Item) -> Callable[[bytes, int], Any]:
+        if self._elements is not None:
+            return self._elements.decode
+        return lambda result, encoding: decode_result(item.task_id, result, encoding)
+
+    def _info(self, item: b.Item) -> ItemInfo:
+        return ItemInfo.from_proto(item, self._decode(item))
+
+    def _result(self, item: b.Item, failed: Failed) -> Iterable[R]:
+        if item.status == b.ITEM_DONE:
+            value: R = self._decode(item)(item.result, item.result_encoding)
+            return (value,)
+        error = error_of(self.id, item)
+        match failed:
+            case "skip":
+                return ()
+            case "yield":
+                stands_in: Any = error
+                return (stands_in,)
+            case "raise":
+                raise error
+        raise InvalidArgument(f"failed={short(failed)}: use 'raise', 'yield' or 'skip'")
+
+    async def _hops(self, steps: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """What an iterator on the client's loop gives, for any loop."""
+        try:
+            while True:
+                found = await self._portal.hop(_next(steps))
+                if found is None:
+                    return
+                yield found[0]
+        finally:
+            await self._portal.hop(_close(steps))
+
+    def _steps(self, steps: AsyncGenerator[T, None]) -> Iterator[T]:
+        """The same for a thread that blocks."""
+        try:
+            while (found := self._portal.run(_next(steps))) is not None:
+                yield found[0]
+        finally:
+            self._portal.run(_close(steps))
+
+    def _block(self, work: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
+        return self._portal.run(work(self, *args, **kwargs))
+
+
+_FAILURES: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)
+
+
+async def _next(steps: AsyncIterator[T]) -> tuple[T] | None:
+    try:
+        return (await anext(steps),)
+    except StopAsyncIteration:
+        return None
+
+
+async def _close(steps: AsyncGenerator[Any, None]) -> None:
+    await steps.aclose()
+
+
+def error_of(batch_id: str, item: b.Item) -> TaskError:
+    """Why an item that has ended has no result."""
+    which = f"item {item.number} of batch {batch_id}"
+    if item.status == b.ITEM_CANCELLED:
+        return TaskCancelled(f"{which} was cancelled")
+    return TaskFailed(f"{which}: {item.error or 'failed'}")
+
+
+def statuses_of(given: ItemStatus | str | Iterable[ItemStatus | str] | None) -> list[ItemStatus]:
+    """Statuses by themselves or by their names.
+
+    Raises:
+        InvalidArgument: there is no such status.
+    """
+    if given is None:
+        return []
+    several = [given] if isinstance(given, str | ItemStatus) else list(given)
+    return [each if isinstance(each, ItemStatus) else _status(each) for each in several]
+
+
+def _status(name: str) -> ItemStatus:
+    try:
+        return ItemStatus[name.upper().replace("-", "_")]
+    except (KeyError, AttributeError):
+        names = ", ".join(each.name.lower() for each in ItemStatus)
+        raise InvalidArgument(f"item status {short(name)}: use {names}") from None

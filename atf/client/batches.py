@@ -1,0 +1,471 @@
+"""Batches: the part of AsyncClient that makes them, looks at them and commands them."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast, overload
+
+from atf.batch import MESSAGE_ITEMS, BatchOptions, ItemStatus, batch_spec, link_id
+from atf.chains import Chain
+from atf.durability import durability_of
+from atf.errors import FailedPrecondition, InvalidArgument, NotFound, TaskCancelled
+from atf.items import Elements, elements_of
+from atf.lambdas import Schedulable
+from atf.payload import short
+from atf.retry import Pauses
+from atf.rpc import batch_pb2 as b
+from atf.rpc import task_pb2 as t
+from atf.runtime import Runtime, new_id
+from atf.task import MAX_BATCH, US, check_lambda
+from atf.work_items import check_batch_id
+
+from .batch import PAGE, Batch, BatchProgress, R, error_of
+from .chain import ChainHandle
+from .portal import Portal
+from .submit import Cutter, Leg, check_batch_size
+
+if TYPE_CHECKING:
+    from .calls import Calls
+    from .core import AsyncClient
+
+_ENDED: Final = frozenset(int(each) for each in ItemStatus if each.finished)
+_PAUSE: Final = 0.25
+"""Seconds until a batch that lacks an item is looked at again: nobody tells when its maker sends it."""
+_AT_ONCE: Final = 1_000
+"""Elements that are taken in before others on the loop have a turn."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A batch that is about to be made, or gone on with."""
+
+    header: b.BatchHeader
+    elements: Elements
+    batch_size: int
+    resumes: bool
+    """Whether its maker gave it an id, so that it may be there already."""
+
+
+class BatchCalls:
+    """The calls of AsyncClient about batches."""
+
+    _calls: Calls
+    _runtime: Runtime
+    _portal: Portal
+
+    # --- making them --------------------------------------------------------------------------------------------------
+
+    @overload
+    async def batch(
+        self, of: Schedulable[..., R], items: Iterable[Any] | AsyncIterable[Any], **options: Unpack[BatchOptions]
+    ) -> Batch[R]: ...
+    @overload
+    async def batch(
+        self, of: str, items: Iterable[Any] | AsyncIterable[Any], **options: Unpack[BatchOptions]
+    ) -> Batch[Any]: ...
+    async def batch(
+        self,
+        of: Schedulable[..., Any] | str,
+        items: Iterable[Any] | AsyncIterable[Any],
+        **options: Unpack[BatchOptions],
+    ) -> Batch[Any]:
+        """Makes a task for each of many lists of arguments; returns when all of them are stored.
+
+        The iterable may be a generator of millions: memory holds some thousands of elements. A tuple is arguments by position, a
+        mapping arguments by name, anything else the only argument; of "atf/command" an element is a command line, a list of texts.
+
+        With a `batch_id` the same call may be made again after it broke off, by another process, too: it passes over the items
+        that are stored, and nothing is doubled.
+
+        Args:
+            of: the lambda, perhaps with options, or its full name.
+            items: the elements.
+            batch_id: 1 to 20 of A-Z a-z 0-9 _ -; default a new one.
+            batch_size: items of one message, at most 1000; default that.
+            max_attempts, max_losses, timeout, backoff, priority: of every item, as for `options`. The frontends bound max_attempts
+                (default 10).
+            retention: seconds or a timedelta that the batch is kept after its end, with its items.
+            labels: of every item.
+            max_in_flight: items in queues and at work at once.
+            pause: seconds or a timedelta between the end of an item and the start of the next one with the same target.
+            target: what the pause is kept between: the name of an argument, or what makes a text of an element.
+            workers: items are dealt round-robin into so many chunks, of each of which one runs at a time.
+            affinity_key: as for `options`.
+            on_success, on_failure, on_complete: what runs when all items have succeeded; when an item failed for good or was
+                cancelled; in any case. A lambda, its name, `lambda.s(...)`, or a list; it is given the batch's summary as `batch`.
+            durability: "relaxed", "disk" or "replicated", of every item.
+            keep_open: more items come later, by `extend`; the batch does not end before.
+
+        Raises:
+            InvalidArgument: an option breaks its rule; or an item does not fit: the message says which. The batch stays open with
+                the items before it, and the same call with its id goes on.
+            AlreadyExists: the id is another batch's.
+            FailedPrecondition: the batch was cancelled, or has ended with other items.
+            UnknownLambda: no such lambda is registered.
+            Unavailable, DeadlineExceeded, ResourceExhausted: not all could be stored within the timeout; go on likewise.
+        """
+        plan = self.batch_plan(of, options)
+        await self._make(plan, items)
+        return self.handle_of(plan)
+
+    async def _make(self, plan: Plan, items: Iterable[Any] | AsyncIterable[Any]) -> None:
+        try:
+            cutter = await self.begin_batch(plan, items)
+            if cutter is not None:
+                skipped = items if cutter.taken == 0 else _skip(items, cutter.taken)
+                await self.feed(cutter, skipped)
+        except Exception as error:
+            add_note(error, plan)
+            raise
+
+    def batch_plan(self, of: Schedulable[..., Any] | str, options: BatchOptions) -> Plan:
+        """What the options say.
+
+        Raises:
+            InvalidArgument, TypeError: as for `batch`.
+        """
+        target = options.get("target")
+        if target is not None and not isinstance(target, str) and not callable(target):
+            raise InvalidArgument(
+                f"target={short(target)}: give an argument's name, or what makes a text of an element"
+            )
+        if isinstance(of, Schedulable):
+            elements: Elements = of.elements(target)
+            spec = batch_spec(of.name, options, of.batch_template())
+        else:
+            name = check_lambda(of)
+            elements, spec = elements_of(name, target), batch_spec(name, options)
+        header = b.BatchHeader(id=self._new_batch_id(options), spec=spec, keep_open=bool(options.get("keep_open")))
+        if "durability" in options:
+            header.durability = cast("t.Durability", int(durability_of(options["durability"])))
+        batch_size = check_batch_size(options.get("batch_size", MESSAGE_ITEMS))
+        return Plan(header, elements, batch_size, "batch_id" in options)
+
+    def _new_batch_id(self, options: BatchOptions) -> str:
+        return check_batch_id(options["batch_id"]) if "batch_id" in options else new_id(self._runtime.random, 80)
+
+    def handle_of(self, plan: Plan) -> Batch[Any]:
+        """The handle of a batch that was made."""
+        return Batch(cast("AsyncClient", self), self._portal, plan.header.id, plan.elements)
+
+    async def begin_batch(self, plan: Plan, items: object) -> Cutter | None:
+        """What cuts the items that are not stored yet; None: all are."""
+        first = 0
+        if plan.resumes:
+            try:
+                there = await self.get_batch(plan.header.id)
+            except NotFound:
+                there = b.Batch()
+            first = there.prefix
+            if there.sealed:
+                await self._check_sealed(plan, there, items)
+                return None
+        return Cutter(plan.header, plan.elements, first, plan.batch_size, self._runtime.monotonic)
+
+    async def _check_sealed(self, plan: Plan, there: b.Batch, items: Any) -> None:
+        header = b.BatchHeader()
+        header.CopyFrom(plan.header)
+        header.first = there.items
+        await self.send_leg([b.ScheduleBatchRequest(header=header)])  # refused where the description is another
+        count = len(items) if hasattr(items, "__len__") else there.items
+        if count != there.items:
+            raise FailedPrecondition(
+                f"batch {there.id} is closed with {there.items} items, and {count} were given; `extend` adds further ones"
+            )
+
+    async def feed(self, cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> None:
+        """Sends all items, while the next ones are taken in, and closes the batch. Where one does not fit, those before it are sent."""
+        failed: Exception | None = None
+        sending: asyncio.Task[b.ScheduleBatchReply] | None = None
+        legs = _legs(cutter, items)
+        try:
+            while failed is None:
+                try:
+                    leg = await anext(legs)
+                except StopAsyncIteration:
+                    break
+                except Exception as error:  # noqa: BLE001  it is raised below
+                    failed = error
+                    break
+                if sending is not None:
+                    await sending
+                sending = self._runtime.spawn(self.send_leg(leg), name="batch")
+            if sending is not None:
+                await sending
+        finally:
+            await legs.aclose()
+            if sending is not None:
+                sending.cancel()
+        await self.send_leg(cutter.rest(last=failed is None))
+        if failed is not None:
+            raise failed
+
+    async def send_leg(self, leg: Leg) -> b.ScheduleBatchReply:
+        """Has a leg stored."""
+        return await self._calls.schedule_batch(leg)
+
+    async def extend_batch(
+        self,
+        batch_id: str,
+        elements: Elements,
+        items: Iterable[Any] | AsyncIterable[Any],
+        *,
+        request_id: str = "",
+        keep_open: bool = False,
+    ) -> b.Batch:
+        """See Batch.extend."""
+        header = b.BatchHeader(id=batch_id, extend=True, keep_open=keep_open)
+        header.request_id = request_id or new_id(self._runtime.random)
+        await self.feed(Cutter(header, elements, 0, MESSAGE_ITEMS, self._runtime.monotonic), items)
+        return await self.get_batch(batch_id)
+
+    # --- looking at them ----------------------------------------------------------------------------------------------
+
+    def batch_handle(self, batch_id: str, of: Schedulable[..., R] | str | None = None) -> Batch[R]:
+        """The handle of a batch that was made elsewhere; asks nobody.
+
+        Args:
+            batch_id: its id.
+            of: its lambda, or the lambda's name: what finds items by their arguments, extends it, and types its results.
+        """
+        elements = (
+            of.elements(None) if isinstance(of, Schedulable) else None if of is None else elements_of(check_lambda(of))
+        )
+        return Batch(cast("AsyncClient", self), self._portal, check_batch_id(batch_id), elements)
+
+    async def batches(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[BatchProgress]:
+        """Batches.
+
+        Args:
+            lambda_name: only those of this lambda; empty: of all.
+            limit: how many at most.
+        """
+        found: builtins.list[BatchProgress] = []
+        request = b.ListBatchesRequest()
+        setattr(request, "lambda", lambda_name)
+        while len(found) < limit:
+            request.page_size = min(limit - len(found), MAX_BATCH)
+            reply = await self._calls.list_batches(request)
+            found += map(BatchProgress.from_proto, reply.batches)
+            request.page_token = reply.next_page_token
+            if not request.page_token:
+                break
+        return found
+
+    async def get_batch(self, batch_id: str) -> b.Batch:
+        """A batch as the frontend sent it."""
+        return await self._calls.get_batch(b.GetBatchRequest(id=batch_id))
+
+    def watch_batch(self, batch_id: str, every: float) -> AsyncGenerator[b.Batch, None]:
+        """The batch whenever it has changed, as the frontend sent it; the last has ended."""
+        return self._calls.watch_batch(b.WatchBatchRequest(id=batch_id, at_most_every_us=round(every * US)))
+
+    async def wait_batch(self, batch_id: str, timeout: float | None) -> b.Batch:
+        """The batch once it has ended."""
+        batch = b.Batch()
+        try:
+            async with asyncio.timeout(timeout), aclosing(self.watch_batch(batch_id, 1.0)) as seen:
+                async for batch in seen:
+                    if batch.ended_at_us:
+                        break
+        except TimeoutError:
+            left = batch.items - batch.done - batch.permanently_failed - batch.cancelled
+            what = f"; {left} of {batch.items} items are left" if batch.items else ""
+            raise TimeoutError(f"batch {batch_id} has not ended within {timeout:g} s{what}") from None
+        return batch
+
+    async def batch_items(
+        self, batch_id: str, statuses: Iterable[ItemStatus], *, arguments: bool = False
+    ) -> AsyncGenerator[builtins.list[b.Item], None]:
+        """The items in their order, a page at a time."""
+        request = b.ListBatchItemsRequest(
+            id=batch_id, statuses=[each.value for each in statuses], page_size=PAGE, with_arguments=arguments
+        )
+        while True:
+            reply = await self._calls.list_batch_items(request)
+            yield builtins.list(reply.items)
+            request.page_token = reply.next_page_token
+            if not request.page_token:
+                return
+
+    async def finished_items(self, batch_id: str, timeout: float | None) -> AsyncGenerator[builtins.list[b.Item], None]:
+        """All items in their order, a page at a time, each when it has ended."""
+        until = None if timeout is None else self._runtime.monotonic() + timeout
+        request = b.ListBatchItemsRequest(id=batch_id, page_size=PAGE)
+        while True:
+            reply = await self._calls.list_batch_items(request)
+            ended = _first_ended(reply.items, request.first)
+            request.first += len(ended)
+            if ended:
+                yield ended
+            if len(ended) < len(reply.items):
+                await self._wait_for(batch_id, reply.items[len(ended)], request.first, until)
+            elif not reply.next_page_token:
+                batch = await self.get_batch(batch_id)
+                if batch.sealed and request.first >= batch.items:
+                    return
+                await self._wait_a_while(batch_id, request.first, until)
+
+    async def _wait_for(self, batch_id: str, item: b.Item, number: int, until: float | None) -> None:
+        if item.number != number:  # the one between has not been stored
+            await self._wait_a_while(batch_id, number, until)
+        elif not await cast("AsyncClient", self).wait_tasks([item.task_id], timeout=self._left(until)):
+            raise TimeoutError(f"item {number} of batch {batch_id} has not ended in time")
+
+    def _left(self, until: float | None) -> float | None:
+        return None if until is None else max(0.0, until - self._runtime.monotonic())
+
+    async def _wait_a_while(self, batch_id: str, number: int, until: float | None) -> None:
+        if until is not None and self._runtime.monotonic() >= until:
+            raise TimeoutError(f"item {number} of batch {batch_id} was not there in time")
+        await asyncio.sleep(_PAUSE)
+
+    async def batch_item(self, batch_id: str, work_item_id: str) -> b.Item:
+        """The item of a work-item id.
+
+        Raises:
+            NotFound: there is none.
+        """
+        request = b.ListBatchItemsRequest(id=batch_id, work_item_id=work_item_id, with_arguments=True)
+        reply = await self._calls.list_batch_items(request)
+        if not reply.items:
+            raise NotFound(f"batch {batch_id} has no item {work_item_id}")
+        return reply.items[0]
+
+    async def finished_item(self, batch_id: str, work_item_id: str) -> b.Item:
+        """The same, once it has ended."""
+        item = await self.batch_item(batch_id, work_item_id)
+        while item.status not in _ENDED:
+            await cast("AsyncClient", self).wait_tasks([item.task_id], timeout=None)
+            item = await self.batch_item(batch_id, work_item_id)
+        return item
+
+    # --- chains -------------------------------------------------------------------------------------------------------
+
+    async def chain(self, chain: Chain[R], *, batch_id: str | None = None) -> ChainHandle[R]:
+        """See Chain.submit."""
+        plan = self.chain_plan(chain, batch_id)
+        await self._make(plan, chain.items)
+        return self.chain_handle_of(chain, plan)
+
+    def chain_plan(self, chain: Chain[Any], batch_id: str | None) -> Plan:
+        """What a chain says of the batch that it begins with."""
+        options = chain.options.copy()
+        if batch_id is not None:
+            options["batch_id"] = batch_id
+        plan = self.batch_plan(chain.of, options)
+        chain.add_links(plan.header.spec)
+        return plan
+
+    def chain_handle_of(self, chain: Chain[R], plan: Plan) -> ChainHandle[R]:
+        """The handle of a chain that was submitted."""
+        last = chain.links[-1].of.elements(None) if chain.links else plan.elements
+        client = cast("AsyncClient", self)
+        return ChainHandle(client, self._portal, plan.header.id, len(chain.links), last.decode, single=chain.single)
+
+    async def wait_chain(self, batch_id: str, links: int, timeout: float | None) -> b.Batch:
+        """The batch of a chain's last link once it has ended, or of the first that did not succeed."""
+        until = None if timeout is None else self._runtime.monotonic() + timeout
+        while True:
+            batch = await self.wait_batch(batch_id, self._left(until))
+            if links == 0 or batch.status != b.BATCH_DONE:
+                return batch
+            links -= 1
+            batch_id = link_id(batch_id, 0, batch.round)
+            await self._wait_until_there(batch_id, until)
+
+    async def _wait_until_there(self, batch_id: str, until: float | None) -> None:
+        """The link before has ended, so this one is about to be made."""
+        pauses = Pauses(self._runtime.random, first=0.01, most=1.0)
+        while True:
+            try:
+                await self.get_batch(batch_id)
+            except NotFound:
+                if until is not None and self._runtime.monotonic() >= until:
+                    raise TimeoutError(f"batch {batch_id}, the next of the chain, was not there in time") from None
+                await asyncio.sleep(pauses.next())
+            else:
+                return
+
+    async def chain_results(self, batch_id: str, links: int, timeout: float | None) -> builtins.list[b.Item]:
+        """The items of a chain's last link.
+
+        Raises:
+            TaskFailed, TaskCancelled: a link did not succeed.
+        """
+        batch = await self.wait_chain(batch_id, links, timeout)
+        failed = [] if batch.status == b.BATCH_DONE else [ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED]
+        items = [item async for page in self.batch_items(batch.id, failed) for item in page]
+        if failed:
+            raise error_of(batch.id, items[0]) if items else TaskCancelled(f"batch {batch.id} was cancelled")
+        return items
+
+    async def cancel_chain(self, batch_id: str, links: int) -> b.Batch:
+        """Cancels the link that has not ended."""
+        batch = await self.get_batch(batch_id)
+        while links and batch.status == b.BATCH_DONE:
+            links -= 1
+            batch_id = link_id(batch_id, 0, batch.round)
+            await self._wait_until_there(batch_id, None)
+            batch = await self.get_batch(batch_id)
+        return await self.cancel_batch(batch_id)
+
+    # --- what can be done to them -------------------------------------------------------------------------------------
+
+    async def cancel_batch(self, batch_id: str) -> b.Batch:
+        """See Batch.cancel."""
+        return await self._calls.cancel_batch(b.CancelBatchRequest(id=batch_id))
+
+    async def retry_batch(self, batch_id: str) -> b.Batch:
+        """See Batch.retry."""
+        return await self._calls.retry_batch(b.RetryBatchRequest(id=batch_id))
+
+    async def delete_batch(self, batch_id: str) -> bool:
+        """See Batch.delete."""
+        return (await self._calls.delete_batch(b.DeleteBatchRequest(id=batch_id))).existed
+
+
+def _first_ended(items: Iterable[b.Item], number: int) -> builtins.list[b.Item]:
+    """The items from a number on, up to the first that is not there or has not ended."""
+    ended: builtins.list[b.Item] = []
+    for item in items:
+        if item.number != number + len(ended) or item.status not in _ENDED:
+            break
+        ended.append(item)
+    return ended
+
+
+async def _legs(cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Leg, None]:
+    if isinstance(items, AsyncIterable):
+        async for each in items:
+            for leg in cutter.add((each,)):
+                yield leg
+        return
+    iterator, before = iter(items), -1
+    while cutter.taken != before:
+        before = cutter.taken
+        for leg in cutter.add(islice(iterator, _AT_ONCE)):
+            yield leg
+        await asyncio.sleep(0)
+
+
+def _skip(items: Iterable[Any] | AsyncIterable[Any], count: int) -> Iterable[Any] | AsyncIterable[Any]:
+    return _skip_async(items, count) if isinstance(items, AsyncIterable) else islice(items, count, None)
+
+
+async def _skip_async(items: AsyncIterable[Any], count: int) -> AsyncIterator[Any]:
+    async for each in items:
+        if count > 0:
+            count -= 1
+        else:
+            yield each
+
+
+def add_note(error: BaseException, plan: Plan) -> None:
+    """Says how whoever made the call goes on."""
+    error.add_note(f"to go on where this ended, make the same call with batch_id={plan.header.id!r}")

@@ -1,0 +1,80 @@
+"""The handle of a chain: waits for its last link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .batch import BatchProgress
+from .portal import Portal, blocking
+
+if TYPE_CHECKING:
+    from .core import AsyncClient
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class ChainHandle(Generic[R]):
+    """A chain that was submitted.
+
+    Attributes:
+        id: of the batch that it begins with.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        portal: Portal,
+        batch_id: str,
+        links: int,
+        decode: Callable[[bytes, int], Any],
+        *,
+        single: bool,
+    ) -> None:
+        self.id = batch_id
+        self._client = client
+        self._portal = portal
+        self._links = links
+        self._decode = decode
+        self._single = single
+
+    def __repr__(self) -> str:
+        return f"<ChainHandle {self.id}>"
+
+    async def wait_async(self, timeout: float | None = None) -> BatchProgress:
+        """Waits until the chain has ended: with its last link, or at the first that did not succeed.
+
+        Args:
+            timeout: seconds; None: for ever.
+
+        Returns:
+            where the batch of that link stands.
+
+        Raises:
+            TimeoutError: it has not ended yet.
+        """
+        return BatchProgress.from_proto(await self._portal.hop(self._client.wait_chain(self.id, self._links, timeout)))
+
+    async def result_async(self, timeout: float | None = None) -> R:
+        """What the last link returned; of a map alone, the list of its results.
+
+        Raises:
+            TaskFailed, TaskCancelled: a link did not succeed; says which item of which batch, and why.
+            TimeoutError: it has not ended within so many seconds.
+        """
+        items = await self._portal.hop(self._client.chain_results(self.id, self._links, timeout))
+        results: Any = [self._decode(each.result, each.result_encoding) for each in items]
+        value: R = results[0] if self._single or self._links else results
+        return value
+
+    async def cancel_async(self) -> BatchProgress:
+        """Cancels the link that is at work, or is next; nothing follows it."""
+        return BatchProgress.from_proto(await self._portal.hop(self._client.cancel_chain(self.id, self._links)))
+
+    wait = blocking(wait_async)
+    result = blocking(result_async)
+    cancel = blocking(cancel_async)
+
+    def _block(self, work: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
+        return self._portal.run(work(self, *args, **kwargs))

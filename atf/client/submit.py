@@ -1,0 +1,122 @@
+"""How the items of a batch travel: cut into legs, each a call of its own, sent in order.
+
+A leg is kept until the frontend has answered it, since a call that broke off is made again, whatever the caller's iterable is. So a
+batch of any size takes the memory of two legs: one is on its way while the next one is filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+from atf.batch import MESSAGE_ITEMS
+from atf.errors import InvalidArgument
+from atf.items import Elements
+from atf.payload import short
+from atf.rpc import batch_pb2 as b
+
+LEG_MESSAGES: Final = 16
+"""Messages of one leg at most. Between two legs the frontend idles for a round trip, in a leg it does not."""
+LEG_BYTES: Final = 16 << 20
+LEG_S: Final = 0.5
+"""After which a leg goes with what it has, so that the items of a slow iterable do not wait for one another."""
+MESSAGE_BYTES: Final = 2 << 20
+"""After which a message is full; a single item of 1 MiB more still travels in it, and gRPC carries 4 MiB."""
+
+Leg: TypeAlias = "list[b.ScheduleBatchRequest]"
+"""A header, and messages of items."""
+
+
+class Cutter:
+    """Makes legs of elements.
+
+    Args:
+        header: of the batch.
+        elements: what the elements are.
+        first: the number of the first item.
+        batch_size: items of one message.
+        monotonic: the clock.
+
+    Attributes:
+        taken: items so far, with those that were there before.
+    """
+
+    def __init__(
+        self, header: b.BatchHeader, elements: Elements, first: int, batch_size: int, monotonic: Callable[[], float]
+    ) -> None:
+        self.taken = first
+        self._header = header
+        self._elements = elements
+        self._batch_size = batch_size
+        self._monotonic = monotonic
+        self._legs = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._first = self.taken
+        self._begun = self._monotonic()
+        self._messages: list[b.ScheduleBatchRequest] = []
+        self._bytes = 0
+        self._room = 0
+
+    def add(self, some: Iterable[Any]) -> Iterator[Leg]:
+        """Takes elements in; gives the legs that they filled.
+
+        Raises:
+            InvalidArgument: an element does not fit; those before it are in.
+        """
+        for element in some:
+            if (self._room <= 0 and self._full()) or (self._monotonic() - self._begun > LEG_S and self._messages):
+                yield self.rest(last=False)
+            if self._room <= 0:
+                self._messages.append(b.ScheduleBatchRequest(items=b.BatchItems()))
+                self._room, self._until = self._batch_size, self._bytes + MESSAGE_BYTES
+            try:
+                self._bytes += self._elements.add(self._messages[-1].items, element)
+            except Exception as error:
+                raise InvalidArgument(f"item {self.taken}, {short(element)}: {error}") from error
+            self._room = self._room - 1 if self._bytes < self._until else 0
+            self.taken += 1
+
+    def _full(self) -> bool:
+        return len(self._messages) >= LEG_MESSAGES or self._bytes >= LEG_BYTES
+
+    def rest(self, *, last: bool) -> Leg:
+        """What has been taken in and is in no leg yet.
+
+        Args:
+            last: whether no more items are to come.
+        """
+        header = b.BatchHeader()
+        header.CopyFrom(self._header)
+        header.first = self._first
+        header.keep_open = header.keep_open or not last
+        if header.extend:
+            header.request_id = f"{header.request_id}-{self._legs}"
+        self._legs += 1
+        leg = [b.ScheduleBatchRequest(header=header), *(each for each in self._messages if each.items.items)]
+        self._begin()
+        return leg
+
+
+async def chunks_async(elements: AsyncIterable[Any], size: int) -> AsyncIterator[list[Any]]:
+    """What comes asynchronously, so many at a time."""
+    some: list[Any] = []
+    async for each in elements:
+        some.append(each)
+        if len(some) == size:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def check_batch_size(given: object) -> int:
+    """Items of a message.
+
+    Raises:
+        InvalidArgument: it is no number from 1 to 1000.
+    """
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MESSAGE_ITEMS:
+        raise InvalidArgument(f"batch_size {short(given)}: give a whole number from 1 to {MESSAGE_ITEMS}")
+    return given

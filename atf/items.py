@@ -1,0 +1,180 @@
+"""What an element that a caller gives becomes in a batch: one item, the arguments of one call.
+
+a tuple       the arguments by position       ("cat.jpg", 128)
+a mapping     the arguments by name           {"path": "cat.jpg", "size": 128}
+else          the only argument               "cat.jpg"
+of a program  the command line                ["convert", "cat.jpg", "cat.png"]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import md5
+from typing import Any, Final, Protocol
+
+from .errors import InvalidArgument
+from .payload import decode_result, encode_named, short
+from .rpc import batch_pb2 as b
+from .signature import Codec
+from .work_items import COMMAND, digest_of, texts_of
+
+Target = str | Callable[[Any], str]
+
+_TARGET: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class Elements(Protocol):
+    """The elements of a batch of one lambda."""
+
+    name: str
+
+    def add(self, items: b.BatchItems, element: Any) -> int:
+        """Makes an item of an element; answers how many bytes it takes, about.
+
+        Raises:
+            TypeError, InvalidArgument: the element does not fit; nothing was added.
+        """
+        ...
+
+    def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """That of the item with these arguments; of identical items the first one's."""
+        ...
+
+    def decode(self, result: bytes, encoding: int) -> Any:
+        """A recorded result."""
+        ...
+
+
+class OfLambda:
+    """Of a lambda whose handler is known: elements are checked against its signature."""
+
+    def __init__(self, name: str, codec: Codec, target: Target | None = None) -> None:
+        if codec.takes_raw:
+            raise TypeError(f"{name} takes raw bytes; items of a batch have JSON arguments")
+        if isinstance(target, str) and target not in codec.signature.parameters:
+            raise InvalidArgument(
+                f"target={target!r}: {name} has no such argument; it has {', '.join(codec.signature.parameters)}"
+            )
+        self.name = name
+        self.decode: Callable[[bytes, int], Any] = codec.decode_result
+        self._codec = codec
+        self._target = target
+
+    def add(self, items: b.BatchItems, element: Any) -> int:
+        given = self._given(element)
+        payload, _ = self._codec.encode_bound(given)
+        if self._target is None:
+            items.items.add(payload=payload)
+            return len(payload)
+        target = self._target(element) if callable(self._target) else self._argument(given, self._target)
+        items.items.add(payload=payload, target=target_text(target))
+        return len(payload) + 64
+
+    def _given(self, element: Any) -> dict[str, Any]:
+        if isinstance(element, tuple):
+            return self._codec.bind(element, {})
+        if isinstance(element, Mapping):
+            return self._codec.bind((), dict(element))
+        return self._codec.bind((element,), {})
+
+    def _argument(self, given: Mapping[str, Any], name: str) -> Any:
+        return given[name] if name in given else self._codec.signature.parameters[name].default
+
+    def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        payload, _ = self._codec.encode(args, kwargs)
+        return digest_of(self.name, texts_of(payload))
+
+
+class OfName:
+    """Of a lambda of which the name is known, and perhaps the names of its parameters."""
+
+    def __init__(self, name: str, target: Target | None = None, parameters: Sequence[str] | None = None) -> None:
+        self.name = name
+        self._target = target
+        self._parameters = parameters
+        self._places = {each: place for place, each in enumerate(parameters or ())}
+
+    def add(self, items: b.BatchItems, element: Any) -> int:
+        given = self._given(element)
+        payload, _ = encode_named(self.name, given)
+        item = items.items.add(payload=payload)
+        if self._target is not None:
+            try:
+                target = self._target(element) if callable(self._target) else given[self._target]
+            except KeyError:
+                del items.items[-1]
+                raise InvalidArgument(f"target={self._target!r}: it has no such argument") from None
+            item.target = target_text(target)
+        return len(payload) + 64
+
+    def _given(self, element: Any) -> Mapping[str, Any]:
+        if isinstance(element, Mapping):
+            if self._parameters is None:
+                return element
+            places = self._places  # identical arguments have one work-item id, in whatever order they are written
+            return dict(sorted(element.items(), key=lambda each: places.get(each[0], len(places))))
+        given = element if isinstance(element, tuple) else (element,)
+        if self._parameters is None:
+            raise TypeError(
+                f"{short(element)}: of {self.name} the name alone is known; give arguments by name, as a mapping"
+            )
+        if len(given) > len(self._parameters):
+            takes = ", ".join(self._parameters)
+            raise TypeError(f"{self.name} takes {len(self._parameters)} arguments ({takes}), {len(given)} were given")
+        return dict(zip(self._parameters, given, strict=False))
+
+    def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        element = kwargs or (args[0] if len(args) == 1 else args)
+        payload, _ = encode_named(self.name, self._given(element))
+        return digest_of(self.name, texts_of(payload))
+
+    def decode(self, result: bytes, encoding: int) -> Any:
+        return decode_result(self.name, result, encoding)
+
+
+class OfProgram:
+    """Of the lambda whose items are command lines."""
+
+    name = COMMAND
+
+    def __init__(self, target: Target | None = None) -> None:
+        if isinstance(target, str):
+            raise InvalidArgument(f"target={target!r}: a command line has no names; give what makes a text of one")
+        self._target = target
+
+    def add(self, items: b.BatchItems, element: Any) -> int:
+        words = self._words(element)
+        target = "" if self._target is None else target_text(self._target(element))
+        items.items.add(arguments=words, target=target)
+        return sum(map(len, words)) * 2 + 64
+
+    def _words(self, element: Any) -> Sequence[str]:
+        if isinstance(element, str | bytes | Mapping) or not isinstance(element, Sequence) or not element:
+            raise TypeError(
+                f"{short(element)}: an item of {COMMAND} is a list of texts, the program first; no shell reads it"
+            )
+        for word in element:
+            if not isinstance(word, str) or "\0" in word:
+                raise TypeError(f"{short(word)}: a command line is made of texts, without zero characters")
+        return element
+
+    def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        words = args[0] if len(args) == 1 and not isinstance(args[0], str) else args
+        return digest_of(self.name, self._words(words))
+
+    def decode(self, result: bytes, encoding: int) -> Any:
+        return decode_result(self.name, result, encoding)
+
+
+def elements_of(name: str, target: Target | None = None, parameters: Sequence[str] | None = None) -> Elements:
+    """The elements of a lambda of which the name is known."""
+    return OfProgram(target) if name == COMMAND else OfName(name, target, parameters)
+
+
+def target_text(target: object) -> str:
+    """A target as it travels: itself where it is a name of 1 to 64 of A-Z a-z 0-9 . _ -, else the md5 of its text."""
+    text = target if isinstance(target, str) else str(target)
+    if _TARGET.fullmatch(text):
+        return text
+    return md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
