@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +18,8 @@ from .guards import command, start_guard
 from .pool import Pool
 from .service import ControllerService
 
+MAX_NODE: Final = 64
+"""Characters of the host's name by which others know its controller; several on one host differ by their ports."""
 LAST_REPORTS_S: Final = 5.0
 """Seconds after its executors' end in which the HSC must have been told the last of it."""
 
@@ -47,7 +50,12 @@ def main(
         opened = await process.open_store(store, timing)
         hsc = open_channel(settings.hsc)
         service = ControllerService(
-            store=opened, hsc=HSCStub(hsc), settings=settings, timing=timing, runtime=process.runtime
+            store=opened,
+            hsc=HSCStub(hsc),
+            settings=settings,
+            timing=timing,
+            runtime=process.runtime,
+            host=f"{platform.node()[:MAX_NODE]}:{settings.listen.rpartition(':')[2]}",
         )
         server = await serve(settings.listen, [Service(c.DESCRIPTOR.services_by_name["Controller"], service)])
         line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)

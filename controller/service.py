@@ -3,7 +3,7 @@
 One NextWork:
 1. checks the request, and hands back the claims of an answer that never arrived (answers.py),
 2. waits for popped ids (poller.py),
-3. claims them in the executor's name (claims.py),
+3. claims them in the executor's name (claims.py), as far as this host does not set their lambda aside (aside.py),
 4. numbers the answer, so that the next call can acknowledge it.
 
 All it holds is popped ids and unacknowledged answers; whatever becomes of it, the store consumer finds those tasks again.
@@ -22,11 +22,12 @@ from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import api
 from atf.rpc import controller_pb2 as c
-from atf.runtime import Runtime, end
+from atf.runtime import Runtime, end, happens
 from atf.store.store import Store
 from atf.task import MAX_BATCH, US, check_lambda, check_name
 
 from .answers import Answers
+from .aside import EVERYTHING, Aside
 from .claims import Claims, refs
 from .cores import Cores
 from .demand import Call, Lambdas, lambda_of
@@ -54,12 +55,22 @@ class ControllerService:
     """api.Controller."""
 
     def __init__(
-        self, *, store: Store, hsc: api.HSC, settings: ControllerSettings, timing: Timing, runtime: Runtime
+        self,
+        *,
+        store: Store,
+        hsc: api.HSC,
+        settings: ControllerSettings,
+        timing: Timing,
+        runtime: Runtime,
+        host: str = "",
     ) -> None:
         self._timing = timing
         self._runtime = runtime
         self._store = store
         self._pool = settings.pool
+        self._host = host
+        self._aside = Aside()
+        self._tell = asyncio.Event()
         self._boot_id = runtime.boot_id()
         self._draining = asyncio.Event()
         self._open: dict[tuple[str, str], Call] = {}
@@ -97,11 +108,16 @@ class ControllerService:
             await self._reports.end()
 
     async def _stay_known(self) -> None:
-        """Says again and again that workers of this pool are alive."""
+        """Says again and again that workers of this pool are alive, and at once what this host sets aside."""
         while True:
+            now = self._runtime.monotonic()
+            change = self._aside.next_change(now)
+            self._poller.rearrange()
+            aside = {each.lambda_name: max(each.until - now, 0.0) for each in self._aside.listing(now)}
             with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
-                await self._store.serve(self._pool, KNOWN_S)
-            await asyncio.sleep(KNOWN_S / 3)
+                await self._store.serve(self._pool, KNOWN_S, self._host, aside)
+            await happens(self._tell, KNOWN_S / 3 if change is None else min(change - now, KNOWN_S / 3))
+            self._tell.clear()
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
         """Waits for work for an executor, at most wait_us.
@@ -136,8 +152,20 @@ class ControllerService:
         for key in [key for key in self._open if key[0] == death.executor_id]:
             self._open.pop(key).dismiss()
         self._cores.left(death.executor_id)
-        undelivered = refs(self._answers.died(death.executor_id, self._runtime.monotonic()))
+        now = self._runtime.monotonic()
+        undelivered = refs(self._answers.died(death.executor_id, now))
         report_death(death, undelivered, self._reports)
+        name = self._aside.died(death, undelivered, now)
+        if name is not None:
+            (found,) = (each for each in self._aside.listing(now) if each.lambda_name == name)
+            _log.warning(
+                "set aside",
+                what="this host" if name == EVERYTHING else name,
+                seconds=round(found.until - now, 3),
+                deaths=found.deaths,
+                why=death.why,
+            )
+            self._tell.set()
 
     async def drain(self, seconds: float = 5.0) -> None:
         """Pops no more, answers all calls with `draining`, and hands back the ids it holds.
@@ -159,7 +187,7 @@ class ControllerService:
             _log.warning("reports not delivered; the store consumer takes over", reports=left)
 
     def _may_run(self, executor_id: str, lambdas: Lambdas) -> Lambdas:
-        return self._cores.may_run(executor_id, lambdas)
+        return self._aside.may_run(self._cores.may_run(executor_id, lambdas), self._runtime.monotonic())
 
     def _heard(self, rung: str) -> None:
         if rung[:1] == "%":
@@ -219,7 +247,9 @@ class ControllerService:
             await self._poller.fill(call, until)
             if not call.ids:
                 break
-            ids, call.ids = call.ids, {}
+            ids, call.ids = self._admitted(call.ids), {}
+            if not ids:
+                continue
             grant = await self._claims.claim(call.executor_id, ids)
             if grant is None:
                 break
@@ -230,9 +260,21 @@ class ControllerService:
             elif grant.claims:
                 handed = {lambda_of(ids[each.task_id]) for each in grant.claims}
                 self._cores.handed_over(call.executor_id, handed, full=len(ids) >= call.room)
+                queues = {each.task_id: ids[each.task_id] for each in grant.claims}
+                self._aside.handed(call.executor_id, queues, self._runtime.monotonic())
                 number = self._answers.answer(call.executor_id, call.lane, grant.claims)
                 _log.info("next_work", executor=call.executor_id, number=number, tasks=len(grant.claims))
                 return c.NextWorkReply(number=number, claims=grant.claims, claim_sent_us=grant.sent_us)
             if self._runtime.monotonic() >= until:
                 break
         return c.NextWorkReply(draining=self._draining.is_set())
+
+    def _admitted(self, ids: dict[str, str]) -> dict[str, str]:
+        """Without those of which this host tries a single one first: others may have them."""
+        refused, tries = self._aside.admit(ids, self._runtime.monotonic())
+        if tries:
+            self._tell.set()
+        if refused:
+            self._reports.hand_back_unclaimed(refused)
+            ids = {task_id: queue for task_id, queue in ids.items() if task_id not in set(refused)}
+        return ids

@@ -175,6 +175,8 @@ def _enqueued(found: Explanation) -> Answer:
         return Answer("paused", f"It is {place}, but {_paused(found)}")
     if found.unserved:
         return Answer("no_pool", f"It is {place}, but {_unserved(found)}")
+    if found.aside and len(found.aside) >= found.hosts:
+        return Answer("set_aside", f"It is {place}, but {_set_aside(found)}", min(found.aside.values()))
     return Answer(
         "queued",
         f"It is due and {place}. Executors take it in its turn; if the position does not change, none that runs"
@@ -230,6 +232,18 @@ def _unserved(found: Explanation) -> str:
     return (
         f"{found.record.lambda_name} runs in the pool {found.unserved} alone, and no live worker belongs to it: start one with atf"
         f" controller --pool {found.unserved}, or see atf lambdas set {found.record.lambda_name} pool=…"
+    )
+
+
+def _set_aside(found: Explanation) -> str:
+    hosts, name = found.aside, found.record.lambda_name
+    first = min(hosts, key=hosts.__getitem__)
+    left = hosts[first] - found.now_us
+    again = f"tries a task again in {duration(left)}" if left > 0 else "tries the next one"
+    who = f"the only host, {first}, sets" if len(hosts) == 1 else f"all {len(hosts)} hosts set"
+    return (
+        f"{who} {name} aside, since executors that ran its tasks died there one after the other; {first} {again}. The"
+        " controller's log says why they died."
     )
 
 

@@ -119,6 +119,12 @@ KEYS: Final = (
     ),
     KeySpec("atf:{p}:c:<pool>:members", "zset", "executor of a pool -> until when it is one unless it is named again"),
     KeySpec("atf:{p}:workers", "zset", "pool, empty for none -> until when workers of it count as alive"),
+    KeySpec("atf:{p}:hosts", "zset", "worker host, by its controller's name -> until when it counts as alive"),
+    KeySpec(
+        "atf:{p}:hosts:say",
+        "hash",
+        "worker host -> its pool, and the lambdas that it sets aside: pool=<pool> <lambda>=<until> ...",
+    ),
     KeySpec("atf:{p}:uniques", "hash", "unique key, lambda:key -> the task of its window"),
     KeySpec("atf:{p}:uniques:expiry", "zset", "unique key -> the end of its window"),
     KeySpec("rq:queue:{p}<queue>", "list", "the queue itself, in RQ's layout: ids of ENQUEUED tasks"),

@@ -147,7 +147,8 @@ class Reading(Caller):
             return None
         now, paused, depth, limit, position, in_queue, behind, *more = reply  # an older role's functions say no more
         stopped_at, waits_for, gate, unserved = (each.decode() for each in (*more[:4], b"", b"", b"", b"")[:4])
-        slots = more[4:] or (0, -1)
+        slots = more[4:6] or (0, -1)
+        hosts, aside = more[6:8] or (0, [])
         in_hand = 0
         if waits_for.startswith("running"):
             counts = await self.counts(record.lambda_name)
@@ -168,6 +169,8 @@ class Reading(Caller):
             unserved=unserved,
             slots_taken=slots[0],
             before=slots[1],
+            hosts=hosts,
+            aside={host.decode(): int(until) for host, until in zip(aside[::2], aside[1::2], strict=True)},
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -238,11 +238,23 @@ class Store(Adding, Batches, Capacity, Claims, Gates, Jobs, Ordering, Reading, R
         next_in = None if int(wait) < 0 else int(wait)
         return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), gated, failing)
 
-    async def serve(self, pool: str, seconds: float) -> None:
-        """Notes that workers of a pool ("": of no name) are alive, and count as such for so long."""
+    async def serve(
+        self, pool: str, seconds: float, host: str = "", aside: Mapping[str, float] | None = None
+    ) -> None:
+        """Notes that workers of a pool ("": of no name) are alive, and count as such for so long.
+
+        Args:
+            pool: theirs.
+            seconds: how long that counts.
+            host: the host they are on; "": it says nothing of itself.
+            aside: the lambdas that it sets aside ("*": all), each with the seconds for which it does (0: it is on trial).
+        """
+        args: list[Arg] = [pool, round(seconds * US), host]
+        for name, left in list((aside or {}).items())[:MAX_BATCH]:
+            args += (name, round(left * US))
         for partition in range(self.partitions):
             with contextlib.suppress(Unavailable):  # it is said again
-                await self._call("serve", partition, [pool, round(seconds * US)])
+                await self._call("serve", partition, args)
 
     async def pop(
         self, partition: int, groups: Sequence[Sequence[str]], want: int, pool: str = ""

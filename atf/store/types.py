@@ -426,6 +426,8 @@ class Explanation(NamedTuple):
 
     slots_taken: int = 0  # of its concurrency key
     before: int = -1  # tasks before it that wait for such a slot; -1: it does not wait for one
+    hosts: int = 0  # live hosts of the pool that its lambda is given to
+    aside: Mapping[str, int] = {}  # those of them that set its lambda aside: until when, µs
 
 
 class Found(enum.IntEnum):

@@ -88,9 +88,16 @@ class World:
         self.controller = self.another_controller()
         self._number = 0
 
-    def another_controller(self, settings: ControllerSettings | None = None) -> ControllerService:
+    def another_controller(
+        self, settings: ControllerSettings | None = None, host: str = "host-1"
+    ) -> ControllerService:
         return ControllerService(
-            store=self.store, hsc=self.hsc, settings=settings or self.settings, timing=self.timing, runtime=self.runtime
+            store=self.store,
+            hsc=self.hsc,
+            settings=settings or self.settings,
+            timing=self.timing,
+            runtime=self.runtime,
+            host=host,
         )
 
     async def _counted_pop(

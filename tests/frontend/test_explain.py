@@ -225,6 +225,24 @@ async def test_no_live_worker_belongs_to_its_pool(bench: Bench) -> None:
     assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task_id))).reason == "queued"
 
 
+async def test_every_host_of_its_pool_sets_its_lambda_aside(bench: Bench) -> None:
+    task_id = await bench.schedule()
+    await bench.enqueue()
+    await bench.store.serve("gpu", 30, "other")  # of another pool
+    await bench.store.serve("", 30, "one:7403", {"photos/thumbnail": 20})
+    reply = await explain(bench, task_id)
+    assert reply.reason == "set_aside"
+    assert "the only host, one:7403, sets photos/thumbnail aside" in reply.sentence
+    assert "one:7403 tries a task again in 20.0 s" in reply.sentence
+    assert reply.until_us == reply.now_us + 20 * US
+    await bench.store.serve("", 30, "two:7403", {"photos/other": 20})
+    assert (await explain(bench, task_id)).reason == "queued", "the other one runs it"
+    await bench.store.serve("", 30, "two:7403", {"*": 0})
+    reply = await explain(bench, task_id)
+    assert "all 2 hosts set photos/thumbnail aside" in reply.sentence
+    assert "two:7403 tries the next one" in reply.sentence
+
+
 async def test_waiting_for_a_slot_of_its_concurrency_key(bench: Bench) -> None:
     ids = [await bench.schedule(name, concurrency=t.Concurrency(key="anna", limit=2)) for name in "abcd"]
     await bench.enqueue()

@@ -48,7 +48,12 @@ class Host:
         world = self._world
         store = await world.open_store(frame)
         service = ControllerService(
-            store=store, hsc=world.wire_hsc(), settings=ControllerSettings(), timing=TIMING, runtime=frame.runtime
+            store=store,
+            hsc=world.wire_hsc(),
+            settings=ControllerSettings(),
+            timing=TIMING,
+            runtime=frame.runtime,
+            host=self.name,
         )
         world._serve(frame.role, process, service)
 

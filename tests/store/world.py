@@ -388,7 +388,7 @@ class World:
         await self.store.set_cores("", version, b"")
         await self.store.waiting(0, "", [LAMBDA])
         await self.store.pools()
-        await self.store.serve("gpu", 60)
+        await self.store.serve("gpu", 60, "host-1", {LAMBDA: 5})
 
     async def first(self, task_id: str, key: str = "charge", seconds: float = 60, namespace: str = "shop") -> bool:
         """Whether a task is the first that asks for a key."""

@@ -5,7 +5,17 @@
 --          behind (""), the task at which its ordering key has stopped (""),
 --          the limit that its queue waits for, running=<number> or rate=<number> (""), number of the gate that keeps it (""),
 --          the pool its lambda names of which no worker is alive (""),
---          tasks that hold slots of its concurrency key, tasks before it in that key's line (-1 = it does not wait there)
+--          tasks that hold slots of its concurrency key, tasks before it in that key's line (-1 = it does not wait there),
+--          live hosts of its pool, and of those that set its lambda aside: host, until when, ...
+local HOSTS_SEEN = 256
+
+-- What a host has said of itself: its pool, and by lambda until when it sets that aside.
+local function host_says(P, host)
+  local said = {}
+  for name, value in string.gmatch(redis.call('HGET', P .. ':hosts:say', host) or '', '([^ =]+)=([^ ]*)') do said[name] = value end
+  return said
+end
+
 register('explain', {'no-writes'}, function(keys, args)
   local P, id = keys[1], args[2]
   local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'g', 'kc')
@@ -32,6 +42,15 @@ register('explain', {'no-writes'}, function(keys, args)
   local now = instant(args[1])
   local alive = pool and tonumber(redis.call('ZSCORE', P .. ':workers', pool) or nil)
   local unserved = pool and (not alive or alive <= now) and pool or ''
+  local hosts, aside = 0, {}
+  for _, host in ipairs(redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, HOSTS_SEEN)) do
+    local said = host_says(P, host)
+    if said.pool == (pool or '') then
+      hosts = hosts + 1
+      local until_ = said['*'] or said[lambda_of(task[2])]
+      if until_ then aside[#aside + 1], aside[#aside + 2] = host, until_ end
+    end
+  end
   return {fmt(now), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for,
-    task[4] or '', unserved, taken, before}
+    task[4] or '', unserved, taken, before, hosts, aside}
 end)

@@ -1,12 +1,22 @@
--- serve: notes that workers of a pool are alive, for `explain` to tell when there are none
+-- serve: notes that workers of a pool are alive, and which lambdas their host sets aside, for `explain` and for people
 -- KEYS[1]  the partition's record
--- ARGV     now, pool ("" = of no name), how long it counts without being said again
+-- ARGV     now, pool ("" = of no name), how long it counts without being said again, the host ("" = of no name),
+--          then per lambda that it sets aside ("*" = all): name, for how long from now (0 = it is on trial)
 -- RETURNS  1
 register('serve', {'allow-oom'}, function(keys, args)
-  local P, now = keys[1], instant(args[1])
+  local P, now, host = keys[1], instant(args[1]), args[4] or ''
   for _, gone in ipairs(redis.call('ZRANGE', P .. ':workers', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
     redis.call('ZREM', P .. ':workers', gone)
   end
   redis.call('ZADD', P .. ':workers', fmt(now + tonumber(args[3])), args[2])
+  if host == '' then return 1 end
+  for _, gone in ipairs(redis.call('ZRANGE', P .. ':hosts', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
+    redis.call('ZREM', P .. ':hosts', gone)
+    redis.call('HDEL', P .. ':hosts:say', gone)
+  end
+  local say = {'pool=' .. args[2]}
+  for i = 5, #args, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
+  redis.call('ZADD', P .. ':hosts', fmt(now + tonumber(args[3])), host)
+  redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
   return 1
 end)

@@ -1,0 +1,179 @@
+"""Which lambdas this host sets aside, since the executors that ran their tasks keep dying, and until when.
+
+Pure. A host whose tasks keep failing by system errors takes no more of them for a while, so that others run them:
+
+1. STRIKES executors in a row die while they run tasks of one lambda, and end none of it before: that lambda is set aside here
+2. STRIKES executors in a row can't keep their leases, and end no task before: the whole host is (EVERYTHING)
+3. once the while is over, one task is handed out on trial. If its executor dies too, the next while is twice as long; if it still
+   lives after TRIAL_S, all goes on as before
+4. QUIET_S without another death, and nothing is held against it any more
+
+What user code does by exceptions and timeouts counts nothing. A lambda at a time, so that one that kills its executors costs no other its
+host. Executors that don't even start ask for no work: they need not be set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from atf.exits import EXIT_FORKED, EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
+from atf.rpc import task_pb2 as t
+
+from .demand import Lambdas, lambda_of
+from .losses import Death
+
+EVERYTHING: Final = "*"
+"""Stands for all lambdas: the whole host is set aside."""
+STRIKES: Final = 3
+SAME_S: Final = 1.0
+"""Seconds after a death within which others count as the same: one cause may end several executors."""
+SAME_OUTAGE_S: Final = 15.0
+"""The same for lost leases: an outage ends all executors of a host within three heartbeats."""
+FIRST_S: Final = 2.0
+MOST_S: Final = 60.0
+TRIAL_S: Final = 5.0
+QUIET_S: Final = 60.0
+REMEMBERED: Final = 1_024
+"""Tasks handed to one executor of which it is known what lambda they are of: more than it can hold."""
+FORGET_S: Final = 3600.0
+"""Seconds after which it is forgotten what was handed to an executor that took nothing since."""
+_USERS_DOING: Final = frozenset({EXIT_OK, EXIT_FORKED, EXIT_OVERRUN})
+
+
+class SetAside(NamedTuple):
+    """What is set aside, for people."""
+
+    lambda_name: str  # EVERYTHING: the host
+    until: float  # the monotonic clock; 0: it is on trial
+    deaths: int
+
+
+@dataclass
+class _Record:
+    deaths: int = 0
+    last: float = 0.0
+    pause: float = 0.0  # the newest one's length; 0: it was never set aside
+    until: float = 0.0
+    trial_until: float = 0.0
+    tried: bool = True
+
+    def blocked(self, now: float) -> bool:
+        return now < self.until or now < self.trial_until
+
+
+@dataclass
+class _Executor:
+    last: float = 0.0
+    lambdas: dict[str, str] = field(default_factory=dict)  # of the tasks handed to it last, by id
+
+
+class Aside:
+    """What one controller holds against its own executors."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, _Record] = {}
+        self._executors: dict[str, _Executor] = {}
+
+    # --- what happens --------------------------------------------------------------------------------------------------
+
+    def handed(self, executor_id: str, queues: Mapping[str, str], now: float) -> None:
+        """Tasks were given to an executor: the queue by the id."""
+        executor = self._executors.pop(executor_id, None) or _Executor()
+        executor.last = now
+        for task_id, queue in queues.items():
+            executor.lambdas.pop(task_id, None)
+            executor.lambdas[task_id] = lambda_of(queue)
+        for _ in range(len(executor.lambdas) - REMEMBERED):
+            del executor.lambdas[next(iter(executor.lambdas))]
+        self._executors[executor_id] = executor  # the one that took something last is the last
+        longest = next(iter(self._executors))
+        if self._executors[longest].last + FORGET_S < now:
+            del self._executors[longest]
+
+    def died(self, death: Death, undelivered: Sequence[t.ClaimRef], now: float) -> str | None:
+        """An executor is dead, and what of its last answers had not arrived. Returns what was set aside for it now, if anything was."""
+        executor = self._executors.pop(death.executor_id, None)
+        if executor is None or death.code in _USERS_DOING:
+            return None
+        claims = [*death.held, *death.started, *(each.claim for each in death.timed_out), *death.stopped, *undelivered]
+        left = {each.task_id for each in claims}
+        ended = {name for task_id, name in executor.lambdas.items() if task_id not in left}
+        if death.code == EXIT_NO_HEARTBEAT:
+            name, same, well = EVERYTHING, SAME_OUTAGE_S, bool(ended)
+        else:
+            name, same = _to_blame(death, executor.lambdas), SAME_S
+            well = name in ended
+        if well:
+            self._records.pop(name, None)
+        return self._strike(name, same, now) if name and not well else None
+
+    def admit(self, queues: Mapping[str, str], now: float) -> tuple[list[str], bool]:
+        """Ids that are about to be claimed: which of them must not be, since a single one is tried first; and whether one is now."""
+        refused: list[str] = []
+        tried: set[str] = set()
+        for task_id, queue in queues.items():
+            names = [each for each in (EVERYTHING, lambda_of(queue)) if each in self._records]
+            if any(self._records[each].blocked(now) or each in tried for each in names):
+                refused.append(task_id)
+            else:
+                tried.update(each for each in names if not self._records[each].tried)
+        for each in tried:
+            self._records[each].tried, self._records[each].trial_until = True, now + TRIAL_S
+        return refused, bool(tried)
+
+    # --- what holds ----------------------------------------------------------------------------------------------------
+
+    def may_run(self, lambdas: Lambdas, now: float) -> Lambdas:
+        """Those of the lambdas that are not set aside."""
+        blocked = {name for name, each in self._records.items() if each.blocked(now)}
+        if not blocked:
+            return lambdas
+        return frozenset() if EVERYTHING in blocked else lambdas - blocked
+
+    def next_change(self, now: float) -> float | None:
+        """The instant at which something is no longer set aside, or forgotten."""
+        for name in [name for name, each in self._records.items() if _forgotten_at(each) <= now]:
+            del self._records[name]
+        instants = [
+            instant
+            for each in self._records.values()
+            for instant in (each.until, each.trial_until, _forgotten_at(each))
+            if instant > now
+        ]
+        return min(instants, default=None)
+
+    def listing(self, now: float) -> list[SetAside]:
+        """What is set aside or on trial."""
+        return [
+            SetAside(name, each.until if now < each.until else 0.0, each.deaths)
+            for name, each in sorted(self._records.items())
+            if each.blocked(now) or not each.tried
+        ]
+
+    def _strike(self, name: str, same: float, now: float) -> str | None:
+        record = self._records.setdefault(name, _Record())
+        if _forgotten_at(record) <= now:
+            record = self._records[name] = _Record()
+        if record.deaths and now < record.last + same and now >= record.trial_until:
+            return None
+        record.deaths += 1
+        record.last = now
+        if now < record.until or (record.deaths < STRIKES and not record.pause):
+            return None  # what ran on since before, or too few yet
+        record.pause = min(record.pause * 2 or FIRST_S, MOST_S)
+        record.until, record.trial_until, record.tried = now + record.pause, 0.0, False
+        return name
+
+
+def _forgotten_at(record: _Record) -> float:
+    """The instant from which nothing is held against it: after its last death, or its trial, a time without any."""
+    return max(record.last, record.until, record.trial_until) + QUIET_S if record.deaths else float("inf")
+
+
+def _to_blame(death: Death, lambdas: Mapping[str, str]) -> str:
+    """The lambda whose tasks ended their executor, as far as only one can have: of those that had been lost before, if some had."""
+    suspects = [each for each in death.started if each.task_id in death.suspects] or death.started
+    names = {lambdas[each.task_id] for each in suspects if each.task_id in lambdas}
+    return names.pop() if len(names) == 1 else ""

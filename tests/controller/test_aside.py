@@ -1,0 +1,202 @@
+"""A host whose executors keep dying sets aside what they died of, for a growing while, and tries it again."""
+
+from __future__ import annotations
+
+import asyncio
+
+from atf.controller.aside import EVERYTHING, FIRST_S, MOST_S, QUIET_S, STRIKES, TRIAL_S, Aside
+from atf.controller.losses import Death
+from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
+from atf.rpc import controller_pb2 as c
+from atf.rpc import task_pb2 as t
+from atf.runtime import end
+from atf.task import Status
+from tests.virtual import virtual
+
+from .world import World, ids_of, until, world
+
+MAIL, BILL = frozenset({"shop/mail"}), frozenset({"shop/bill"})
+BOTH = MAIL | BILL
+KILLED = 139
+
+
+def death(*started: str, code: int = KILLED, suspects: frozenset[str] = frozenset(), executor: str = "e") -> Death:
+    claims = [t.ClaimRef(task_id=each) for each in started]
+    return Death(executor, code, "killed by SIGSEGV", [], claims, suspects, [], [])
+
+
+class Host:
+    """Feeds an Aside; `now` is its clock."""
+
+    def __init__(self) -> None:
+        self.aside = Aside()
+        self.now = 1000.0
+
+    def life(
+        self,
+        lost: dict[str, str],
+        well: dict[str, str] | None = None,
+        code: int = KILLED,
+        suspects: frozenset[str] = frozenset(),
+    ) -> str | None:
+        """An executor gets tasks, ends some of them well, and dies with the others. Answers what was set aside."""
+        self.now += 2
+        self.aside.handed("e", {**lost, **(well or {})}, self.now)
+        return self.aside.died(death(*lost, code=code, suspects=suspects), [], self.now)
+
+    def strike(self, times: int = STRIKES, queue: str = "shop/mail:1") -> str | None:
+        return [self.life({"0-a": queue}) for _ in range(times)][-1]
+
+    def may_run(self) -> frozenset[str]:
+        return self.aside.may_run(BOTH, self.now)
+
+
+def test_nothing_is_set_aside_before_several_executors_in_a_row_have_died() -> None:
+    host = Host()
+    assert host.strike(STRIKES - 1) is None
+    assert host.may_run() is BOTH
+    assert host.strike(1) == "shop/mail"
+    assert host.may_run() == BILL
+    assert host.aside.listing(host.now) == [("shop/mail", host.now + FIRST_S, STRIKES)]
+
+
+def test_an_executor_that_ended_tasks_of_the_lambda_before_it_died_speaks_for_the_host() -> None:
+    host = Host()
+    host.strike(STRIKES - 1)
+    assert host.life({"0-a": "shop/mail:1"}, well={"0-b": "shop/mail:2"}) is None
+    assert host.strike(STRIKES - 1) is None
+    assert host.life({"0-a": "shop/mail:1"}, well={"0-b": "shop/bill:1"}) == "shop/mail"
+
+
+def test_only_a_lambda_that_alone_can_have_ended_its_executor_is_blamed() -> None:
+    host = Host()
+    for _ in range(9):
+        assert host.life({"0-a": "shop/mail:1", "0-b": "shop/bill:1"}) is None
+    for _ in range(STRIKES):
+        found = host.life({"0-a": "shop/mail:1", "0-b": "shop/bill:1"}, suspects=frozenset({"0-b"}))
+    assert found == "shop/bill"
+    assert host.may_run() == MAIL
+
+
+def test_what_user_code_does_by_its_own_word_counts_nothing() -> None:
+    host = Host()
+    for code in (EXIT_OK, EXIT_OVERRUN) * 4:
+        assert host.life({"0-a": "shop/mail:1"}, code=code) is None
+    assert host.may_run() is BOTH
+
+
+def test_deaths_at_the_same_time_count_as_one() -> None:
+    host = Host()
+    for number in range(9):
+        host.aside.handed(f"e{number}", {f"0-{number}": "shop/mail:1"}, host.now)
+    for number in range(9):
+        assert host.aside.died(death(f"0-{number}", executor=f"e{number}"), [], host.now + number / 10) is None
+
+
+def test_a_host_that_cannot_keep_its_leases_is_set_aside_as_a_whole() -> None:
+    host = Host()
+    for _ in range(STRIKES):
+        host.now += 20
+        found = host.life({"0-a": "shop/mail:1", "0-b": "shop/bill:1"}, code=EXIT_NO_HEARTBEAT)
+    assert found == EVERYTHING
+    assert host.may_run() == frozenset()
+    host.now += FIRST_S
+    assert host.aside.admit({"0-a": "shop/mail:1", "0-b": "shop/bill:1"}, host.now) == (["0-b"], True)
+
+
+def test_one_task_is_tried_when_the_while_is_over_and_all_goes_on_where_its_executor_lives() -> None:
+    host = Host()
+    host.strike()
+    host.now += FIRST_S
+    assert host.may_run() is BOTH
+    queues = {"0-a": "shop/mail:1", "0-b": "shop/bill:1", "0-c": "shop/mail:0"}
+    assert host.aside.admit(queues, host.now) == (["0-c"], True)
+    assert host.may_run() == BILL, "while it is tried"
+    assert host.aside.admit({"0-d": "shop/mail:1"}, host.now) == (["0-d"], False)
+    host.now += TRIAL_S
+    assert host.may_run() is BOTH
+    assert host.aside.admit(queues, host.now) == ([], False)
+
+
+def test_the_while_grows_with_every_trial_that_fails_up_to_its_bound_and_starts_anew_after_a_quiet_time() -> None:
+    host = Host()
+    host.strike()
+    pauses = []
+    for _ in range(7):
+        ((_, until_, _),) = host.aside.listing(host.now)
+        pauses.append(until_ - host.now)
+        host.now = until_
+        assert host.aside.admit({"0-a": "shop/mail:1"}, host.now) == ([], True)
+        assert host.strike(1) == "shop/mail"
+    assert pauses == [min(FIRST_S * 2**number, MOST_S) for number in range(7)]
+    host.now += MOST_S
+    host.aside.admit({"0-a": "shop/mail:1"}, host.now)
+    host.now += TRIAL_S + QUIET_S
+    assert host.aside.next_change(host.now) is None
+    assert host.strike(STRIKES - 1) is None
+
+
+def test_it_says_when_something_changes() -> None:
+    host = Host()
+    assert host.aside.next_change(host.now) is None
+    host.strike()
+    assert host.aside.next_change(host.now) == host.now + FIRST_S
+    host.now += FIRST_S
+    host.aside.admit({"0-a": "shop/mail:1"}, host.now)
+    assert host.aside.next_change(host.now) == host.now + TRIAL_S
+
+
+# --- in a controller ---------------------------------------------------------------------------------------------------
+
+
+async def crash(w: World, number: int) -> c.NextWorkReply:
+    """An executor asks, starts what it gets, and dies of it."""
+    name = f"e{number}"
+    reply = await w.ask(name, most=2, wait=0.5, lambdas=["shop/bill", "shop/mail"])
+    await w.start(name, reply.claims)
+    claims = [t.ClaimRef(task_id=each.task_id, token=each.token) for each in reply.claims]
+    w.controller.executor_died(Death(name, KILLED, "killed by SIGSEGV", [], claims, frozenset(), [], []))
+    await asyncio.sleep(1.5)
+    await w.consume()
+    return reply
+
+
+@virtual(world())
+async def test_a_controller_takes_no_task_of_what_it_sets_aside_and_tries_one_later(w: World) -> None:
+    ids = await w.enqueue(8)
+    for number in range(STRIKES):
+        assert len(ids_of(await crash(w, number))) == 2
+    (other,) = await w.enqueue(1, "shop/bill")
+    assert ids_of(await w.ask("e8", lambdas=["shop/bill", "shop/mail"])) == [other]
+    found = await w.store.explain(ids[7])
+    assert found is not None
+    assert (found.hosts, list(found.aside)) == (1, ["host-1"])
+    (tried,) = ids_of(await w.ask("e9", wait=5, lambdas=["shop/bill", "shop/mail"]))
+    again = w.asking("e10", wait=20)
+    began = w.runtime.monotonic()
+    await until(lambda: _back(w, ids[2:], but=tried), 1)  # the first two were lost too often
+    assert len(ids_of(await again)) == 5
+    assert TRIAL_S - 1 <= w.runtime.monotonic() - began <= TRIAL_S
+    found = await w.store.explain(ids[7])
+    assert found is not None
+    assert found.aside == {}
+
+
+async def _back(w: World, ids: list[str], but: str) -> bool:
+    """Whether all but one are in their queue."""
+    await w.consume()
+    found = [await w.store.explain(each) for each in ids if each != but]
+    return all(each is not None and each.record.status is Status.ENQUEUED and each.in_queue for each in found)
+
+
+@virtual(world())
+async def test_it_tells_at_once_what_it_sets_aside_also_to_those_who_look_later(w: World) -> None:
+    ids = await w.enqueue(8)
+    for number in range(STRIKES):
+        await crash(w, number)
+    asking = w.asking("e9", wait=30)
+    await asyncio.sleep(0.4)
+    found = await w.store.explain(ids[7])
+    assert found is not None
+    assert found.aside["host-1"] > found.now_us
+    await end([asking])
