@@ -238,9 +238,7 @@ class Store(Adding, Batches, Capacity, Claims, Gates, Jobs, Ordering, Reading, R
         next_in = None if int(wait) < 0 else int(wait)
         return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), gated, failing)
 
-    async def serve(
-        self, pool: str, seconds: float, host: str = "", aside: Mapping[str, float] | None = None
-    ) -> None:
+    async def serve(self, pool: str, seconds: float, host: str = "", aside: Mapping[str, float] | None = None) -> None:
         """Notes that workers of a pool ("": of no name) are alive, and count as such for so long.
 
         Args:

@@ -88,9 +88,7 @@ class World:
         self.controller = self.another_controller()
         self._number = 0
 
-    def another_controller(
-        self, settings: ControllerSettings | None = None, host: str = "host-1"
-    ) -> ControllerService:
+    def another_controller(self, settings: ControllerSettings | None = None, host: str = "host-1") -> ControllerService:
         return ControllerService(
             store=self.store,
             hsc=self.hsc,
