@@ -26,6 +26,7 @@ from atf.store.store import Store
 from atf.store.types import EnqueuePass
 from atf.task import US
 
+from .batches import KINDS, Batches
 from .clock import StoreClock
 from .gates import Gates
 from .jobs import Jobs
@@ -55,6 +56,7 @@ class StoreConsumer:
         self._distrusted: set[int] = set()
         self._bells = [asyncio.Event() for _ in self._partitions]
         self._outbox = Outbox(store=store, runtime=runtime)
+        self._batches = Batches(store=store, runtime=runtime)
         self._gates = Gates(store=store, runtime=runtime)
         self._jobs = Jobs(store=store, runtime=runtime, more=lambda partition: self._bells[partition].set())
         self._sweeper = Sweeper(store=store, settings=settings, runtime=runtime)
@@ -97,6 +99,7 @@ class StoreConsumer:
             except AtfError as error:
                 away = error
         await self._outbox.idle()
+        await self._batches.idle()
         await self._gates.idle()
         if away is not None:
             raise away
@@ -112,7 +115,8 @@ class StoreConsumer:
         made = await self._store.enqueue(partition, clock.believed_us(asked), self._jobs.room(partition))
         clock.saw(made.now_us, asked=asked, answered=self._runtime.monotonic(), wall_us=self._runtime.wall_us())
         self._say_clock(partition, settled=clock.settled)
-        self._outbox.take(made.outbox)
+        self._batches.take(each for each in made.outbox if each.kind in KINDS)
+        self._outbox.take(each for each in made.outbox if each.kind not in KINDS)
         self._gates.take(made.failing)
         self._jobs.take(partition, made.jobs, made.now_us)
         say = _log.info if worked(made) else _log.debug

@@ -171,7 +171,7 @@ class GetBatchRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., with_spec: bool = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("id", "status", "items", "created", "in_progress", "done", "failed", "permanently_failed", "cancelled", "sealed", "prefix", "created_at_us", "ended_at_us", "round", "spec", "cancel_requested", "now_us")
+    __slots__ = ("id", "status", "items", "created", "in_progress", "done", "failed", "permanently_failed", "cancelled", "sealed", "prefix", "created_at_us", "ended_at_us", "round", "spec", "cancel_requested", "now_us", "error")
     ID_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +190,7 @@ class Batch(_message.Message):
     SPEC_FIELD_NUMBER: _ClassVar[int]
     CANCEL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
     NOW_US_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     id: str
     status: BatchStatus
     items: int
@@ -207,7 +208,8 @@ class Batch(_message.Message):
     spec: BatchSpec
     cancel_requested: bool
     now_us: int
-    def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[BatchStatus, str]] = ..., items: _Optional[int] = ..., created: _Optional[int] = ..., in_progress: _Optional[int] = ..., done: _Optional[int] = ..., failed: _Optional[int] = ..., permanently_failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., sealed: bool = ..., prefix: _Optional[int] = ..., created_at_us: _Optional[int] = ..., ended_at_us: _Optional[int] = ..., round: _Optional[int] = ..., spec: _Optional[_Union[BatchSpec, _Mapping]] = ..., cancel_requested: bool = ..., now_us: _Optional[int] = ..., **kwargs) -> None: ...
+    error: str
+    def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[BatchStatus, str]] = ..., items: _Optional[int] = ..., created: _Optional[int] = ..., in_progress: _Optional[int] = ..., done: _Optional[int] = ..., failed: _Optional[int] = ..., permanently_failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., sealed: bool = ..., prefix: _Optional[int] = ..., created_at_us: _Optional[int] = ..., ended_at_us: _Optional[int] = ..., round: _Optional[int] = ..., spec: _Optional[_Union[BatchSpec, _Mapping]] = ..., cancel_requested: bool = ..., now_us: _Optional[int] = ..., error: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ListBatchesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

@@ -9,7 +9,7 @@ from atf.config import StoreSettings
 from atf.durability import Durability
 
 from .connection import Arg, Link
-from .types import TaskRecord
+from .types import OutboxRecord, TaskRecord
 
 
 class Caller(Protocol):
@@ -44,4 +44,8 @@ class Caller(Protocol):
 
     async def get(self, ids: Sequence[str]) -> list[TaskRecord | None]:
         """Whole records; None for an id that has none."""
+        ...
+
+    async def walk(self, record: OutboxRecord) -> bool:
+        """One step of what a batch's home owes a partition; whether it was the last."""
         ...

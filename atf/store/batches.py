@@ -11,6 +11,8 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Final
 
+import msgspec
+
 from atf.durability import Durability
 from atf.errors import FailedPrecondition
 from atf.task import Status
@@ -20,7 +22,18 @@ from .base import Caller
 from .calls import by_partition
 from .connection import Arg
 from .facts import text
-from .types import BatchRecord, Commanded, Found, ItemRecord, ItemsFound, NewItem, OpenedBatch, Reserved, TaskRecord
+from .types import (
+    BatchRecord,
+    Commanded,
+    Found,
+    ItemRecord,
+    ItemsFound,
+    NewItem,
+    OpenedBatch,
+    OutboxRecord,
+    Reserved,
+    TaskRecord,
+)
 
 ITEM_RETENTION_US: Final = 1 << 52
 """Of items, which go with their batch: an older role's functions would sweep them by themselves."""
@@ -122,6 +135,10 @@ class Batches(Caller):
     async def note_prefix(self, batch_id: str, prefix: int) -> bool:
         """Notes that all items with smaller numbers are stored; False: there is no such batch."""
         return bool(await self._call("note_prefix", self.batch_home(batch_id), [batch_id, prefix]) == 1)
+
+    async def note_error(self, batch_id: str, why: str) -> bool:
+        """Notes why a callback of a batch was not made, until it goes on; False: there is no such batch."""
+        return bool(await self._call("note_error", self.batch_home(batch_id), [batch_id, why]) == 1)
 
     async def close_batch(self, batch_id: str, total: int, *, keep_open: bool = False) -> None:
         """Says of how many items a batch is made, extensions aside; with `keep_open` more may come. What was said first holds."""
@@ -227,6 +244,11 @@ class Batches(Caller):
         """
         return Commanded(await self._call("command_batch", self.batch_home(batch_id), [batch_id, what]))
 
+    async def walk(self, record: OutboxRecord) -> bool:
+        """Tells a partition what a batch's home owes it, and does to some of its items what is to be done to all. Whether that was the last step."""
+        args = msgspec.json.decode(record.body.partition(b"\n")[2], type=list[str])
+        return bool(await self._call("tell_batch", record.target, args[1:]) == 0)
+
     async def _records(self, ids: Sequence[str]) -> Sequence[TaskRecord | None]:
         return await self.get(ids) if ids else []
 
@@ -256,4 +278,5 @@ def _record(batch_id: str, now_us: int, found: dict[str, bytes], counts: Sequenc
         permanently_failed=permanently_failed,
         cancelled=cancelled,
         begun=begun > 0,
+        error=found.get("err", b"").decode("utf-8", "replace"),
     )

@@ -7,6 +7,7 @@ way (lua/common.lua); a test runs a whole life of tasks and holds every key it f
 from __future__ import annotations
 
 import re
+import zlib
 from typing import Final, NamedTuple
 
 
@@ -230,6 +231,7 @@ BATCH_FIELDS: Final = {
     "round": "1, and 1 more with each extension or retry after an end",
     "called": "the newest round of which the end was told to whoever makes the callbacks",
     "ended": "when it ended; absent: it has not",
+    "err": "why a callback of its newest end was not made",
     "sums": "items, done, failed for good, cancelled, when it ended",
     "cancelled": "set: it was cancelled",
     "deleting": "set: it is being deleted",
@@ -309,6 +311,11 @@ def bell(partition: int, kind: str) -> str:
 
 
 _RQ_NAME = re.compile(r"\{(\d+)\}(.+):(\d)")
+
+
+def partition_for(routing_key: str, partitions: int) -> int:
+    """The partition that a routing key leads to, of so many."""
+    return zlib.crc32(routing_key.encode()) % partitions
 
 
 def parse_rq_name(name: str) -> tuple[int, str, int] | None:

@@ -24,8 +24,10 @@ from .connection import Arg
 from .refusals import translate
 from .types import LambdaRecord, OutboxRecord, QueueDepth
 
+BATCH_TOLD: Final = "batch"
+"""The kind of outbox record by which a batch's home tells a partition what it knows."""
 BATCH_ENDED: Final = "batch_ended"
-"""The kind of outbox record that says so of a batch."""
+"""And that says so to whoever makes the callbacks."""
 _OF_BATCHES: Final = b'\n["batch'
 HOME: Final = 0
 """The partition where lambdas and gates are written first."""
@@ -101,9 +103,9 @@ class Registry(Caller):
             await self._call("ask_permits", record.target, args[2:])
         elif kind == "grant_permits":
             await self._call("grant_permits", record.target, args[2:])
-        elif kind == "batch":
-            while await self._call("tell_batch", record.target, args[2:]) == 1:
-                pass  # it walks over all items there, a step at a time
+        elif kind == BATCH_TOLD:
+            while not await self.walk(record):
+                pass
         elif kind == "batch_report":
             await self._call("hear_batch", record.target, args[2:])
         else:

@@ -6,7 +6,6 @@ Owns every read and write of Redis. Knows nothing of RPCs, payloads or lambdas' 
 from __future__ import annotations
 
 import contextlib
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -185,7 +184,7 @@ class Store(Adding, Batches, Capacity, Claims, Gates, Jobs, Ordering, Reading, R
 
     def partition_for(self, routing_key: str) -> int:
         """The partition of an ordering key or a task id as the client made it."""
-        return zlib.crc32(routing_key.encode()) % self.partitions
+        return keys.partition_for(routing_key, self.partitions)
 
     def listen(self, kind: str, partitions: Sequence[int]) -> AbstractAsyncContextManager[Bell]:
         """A bell: `due` for store consumers, `ready` for controllers (queues, as bells.where splits them), `done` (task ids) for who waits for ends."""

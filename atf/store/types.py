@@ -53,6 +53,11 @@ class OutboxRecord(NamedTuple):
     target: int  # that is owed
     body: bytes
 
+    @property
+    def kind(self) -> str:
+        """The first word of its body, behind the version."""
+        return self.body.partition(b'\n["')[2].partition(b'"')[0].decode()
+
 
 class FirstTime(NamedTuple):
     """A task asks whether it is the first that asks for a key."""
@@ -501,6 +506,7 @@ class BatchRecord(NamedTuple):
     permanently_failed: int
     cancelled: int
     begun: bool  # some item has been started
+    error: str = ""  # why a callback of its newest end was not made
 
     @property
     def ended(self) -> bool:

@@ -17,7 +17,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.store import keys, library
 from atf.store.connection import Link
 from atf.store.store import Store
-from atf.store.types import RestoredTask
+from atf.store.types import NewItem, RestoredTask
 from atf.task import US, Status
 
 from .line import Fault
@@ -67,6 +67,47 @@ async def _desk_work(world: World) -> None:
     await _limited(world)
     await _cores(world)
     await _gates(world)
+    await _batches(world)
+
+
+async def _batches(world: World) -> None:
+    """One batch ends, is retried, extended, and deleted; one is cancelled. Each item runs once a round."""
+    store = await world.open_store()
+    spec = step.prepare(0.1).request.spec
+
+    async def put(name: str, *numbers: int) -> None:
+        for number in numbers:
+            item = NewItem(number, f"{number:032x}", "f/step", 1, spec.SerializeToString(), b"d")
+            partition = store.partition_for(f"{name}.{item.md5}")
+            await world.sure(lambda where=partition, each=item: store.schedule_items(where, name, [each]))  # type: ignore[misc]
+
+    async def ended(name: str, count: int) -> None:
+        async with asyncio.timeout(60):
+            while not (
+                (found := await world.sure(lambda: store.get_batch(name))) and found.ended and found.items == count
+            ):
+                await asyncio.sleep(0.5)
+
+    for name in ("done", "stopped"):
+        await world.sure(lambda of=name: store.open_batch(of, b"d", b"", "f/step", 3600 * US))  # type: ignore[misc]
+        await put(name, 0, 1, 2)
+    await world.sure(lambda: store.note_prefix("done", 3))
+    await world.sure(lambda: store.note_error("done", "none"))
+    await world.sure(lambda: store.close_batch("done", 3))
+    await world.sure(lambda: store.command_batch("stopped", "cancel"))
+    await ended("done", 3)
+    await ended("stopped", 3)
+    assert (await world.sure(lambda: store.reserve_items("done", "more", 0, 1))).first == 3
+    await put("done", 3)
+    await ended("done", 4)
+    (only,) = (await world.sure(lambda: store.list_items("done", 3, 10))).items
+    assert only.task.runs == 1
+    for partition in range(PARTITIONS):
+        await world.sure(lambda where=partition: store.list_batches(where, "", 10))  # type: ignore[misc]
+    await world.sure(lambda: store.command_batch("done", "delete"))
+    async with asyncio.timeout(60):
+        while await world.sure(lambda: store.get_batch("done")):
+            await asyncio.sleep(0.5)
 
 
 async def _cores(world: World) -> None:

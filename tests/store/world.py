@@ -524,6 +524,7 @@ class World:
             assert await self.items(name, 0, 1, 2, **slow) == [False] * 3
             assert await self.items(name, 1, 2) == [True] * 2
         await store.note_prefix("goes-on", 2)
+        await store.note_error("goes-on", "no such lambda")
         for name, total in (("cancelled", 4), ("deleted", 3), ("half-deleted", 3)):
             await store.close_batch(name, total)
         await self.deliver()

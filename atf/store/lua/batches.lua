@@ -32,7 +32,7 @@ end
 local function retained(P, batch, now, retention) redis.call('ZADD', P .. ':batches:ended', fmt(now + retention), batch) end
 
 goes_on = function(P, batch)
-  redis.call('HDEL', batch_key(P, batch), 'ended', 'sums')
+  redis.call('HDEL', batch_key(P, batch), 'ended', 'sums', 'err')
   redis.call('ZREM', P .. ':batches:ended', batch)
 end
 

@@ -3,7 +3,7 @@
 -- ARGV     now, batch
 -- RETURNS  now, field, value, ...; {} where there is none, or it was deleted
 register('get_batch', {'no-writes'}, function(keys, args)
-  local names = {'at', 'l', 'spec', 'd', 'ret', 'round', 'main', 'extra', 'prefix', 'ended', 'cancelled', 'deleting', 'alone', 'sums'}
+  local names = {'at', 'l', 'spec', 'd', 'ret', 'round', 'main', 'extra', 'prefix', 'ended', 'cancelled', 'deleting', 'alone', 'sums', 'err'}
   local home, answer = redis.call('HMGET', batch_key(keys[1], args[2]), unpack(names)), {}
   if not home[1] then return answer end
   answer[1] = fmt(instant(args[1]))

@@ -1,0 +1,156 @@
+"""Delivers what batches owe: what is to be done to all items in a partition, step by step, and the callbacks of a batch that has ended.
+
+Both may take seconds, so they have lines of their own: nothing else that is owed waits behind them. Nothing is remembered: what is not
+done comes up again, and goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from atf.errors import AtfError, ResourceExhausted, Unavailable
+from atf.log import get_logger
+from atf.retry import Trouble
+from atf.rpc import batch_pb2 as b
+from atf.runtime import Runtime
+from atf.store.registry import BATCH_ENDED, BATCH_TOLD
+from atf.store.store import Store
+from atf.store.types import Found, OutboxRecord
+
+from .callbacks import Ended, Results, item_of, link_of, spec_of, task_of
+
+KINDS: Final = (BATCH_TOLD, BATCH_ENDED)
+"""Of outbox records that are delivered here."""
+AT_ONCE: Final = 8
+"""Records that are delivered side by side."""
+MAX_WAITING: Final = 1_000
+"""Records held; what does not fit comes up again later."""
+_PAGE: Final = 256
+"""Results that are read at once: memory stays bounded."""
+
+_log = get_logger(duty="batches")
+
+
+class Batches:
+    """The deliveries under way, and those that wait."""
+
+    def __init__(self, *, store: Store, runtime: Runtime) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._taken: set[OutboxRecord] = set()
+        self._waiting: deque[OutboxRecord] = deque()
+        self._works: set[asyncio.Task[None]] = set()
+        self._trouble = Trouble(_log, "batch")
+
+    def take(self, records: Iterable[OutboxRecord]) -> None:
+        """Has records delivered soon."""
+        for record in records:
+            if record not in self._taken and len(self._taken) < MAX_WAITING:
+                self._taken.add(record)
+                self._waiting.append(record)
+                if len(self._works) < AT_ONCE:
+                    work = self._runtime.spawn(self._work(), name="batches")
+                    self._works.add(work)
+                    work.add_done_callback(self._works.discard)
+
+    async def idle(self) -> None:
+        """Waits until all that was taken has been delivered, or has failed."""
+        await asyncio.gather(*self._works)
+
+    async def _work(self) -> None:
+        while self._waiting:
+            record = self._waiting.popleft()
+            try:
+                await (self._end(record) if record.kind == BATCH_ENDED else self._walk(record))
+                await self._store.strike(record)
+                self._trouble.ended(record.target)
+            except AtfError as error:
+                self._trouble.failed(record.target, error)
+            finally:
+                self._taken.discard(record)
+
+    async def _walk(self, record: OutboxRecord) -> None:
+        while True:
+            began = self._runtime.monotonic()
+            if await self._store.walk(record):
+                return
+            await asyncio.sleep(self._runtime.monotonic() - began)  # half of the store's time is for the others
+
+    async def _end(self, record: OutboxRecord) -> None:
+        """Makes the tasks of a batch's callbacks."""
+        _, name, round_, ended_at, sums = msgspec.json.decode(record.body.partition(b"\n")[2], type=list[str])
+        batch = await self._store.get_batch(name)
+        if batch is None:
+            return  # somebody has deleted it
+        items, done, failed, cancelled = map(int, sums.split())
+        ended = Ended(batch, int(round_), int(ended_at), items, done, failed, cancelled)
+        made = 0
+        try:
+            callbacks = b.BatchSpec.FromString(batch.spec).callbacks
+        except Exception as error:  # noqa: BLE001  of another release
+            await self._refused(ended, "", error)
+            return
+        for place, callback in enumerate(callbacks):
+            if ended.calls(callback):
+                made += await self._call(ended, place, callback)
+        _log.info("batch ended", batch=name, status=ended.status, items=items, round=ended.round, callbacks=made)
+
+    async def _call(self, ended: Ended, place: int, callback: b.Callback) -> bool:
+        """Makes one callback; what is wrong with it holds up no other, nor the batch."""
+        in_chain = bool(callback.then) or callback.as_batch
+        try:
+            spec = spec_of(callback, await self._told(ended, callback))
+            if in_chain:
+                link = link_of(ended, place, callback)
+                item = item_of(link, spec)
+                opened = await self._store.open_batch(
+                    link.id, link.digest, link.spec, link.lambda_name, link.retention_us
+                )
+                if opened.found in {
+                    Found.NEW,
+                    Found.SAME,
+                }:  # else it was made before, and somebody has done away with it
+                    partition = self._store.partition_for(f"{link.id}.{item.md5}")
+                    await self._store.schedule_items(partition, link.id, [item])
+                    await self._store.close_batch(link.id, 1)
+            else:
+                await self._store.schedule([task_of(ended, place, spec, self._store.partitions)])
+        except (Unavailable, ResourceExhausted):
+            raise  # it comes up again
+        except Exception as error:  # noqa: BLE001  of whatever it is made of
+            await self._refused(ended, f"callback {place}, {getattr(callback.task, 'lambda')}: ", error)
+            if in_chain:
+                await self._break(ended, place, callback, error)
+            return False
+        return True
+
+    async def _told(self, ended: Ended, callback: b.Callback) -> bytes | None:
+        match callback.gives:
+            case b.Callback.NOTHING:
+                return None
+            case b.Callback.RESULTS:
+                results, first = Results(only=callback.unwrap), 0
+                while True:
+                    page = await self._store.list_items(ended.batch.id, first, _PAGE)
+                    results.add(page.items)
+                    if page.next is None:
+                        return results.text()
+                    first = page.next
+        return ended.summary()
+
+    async def _refused(self, ended: Ended, what: str, error: Exception) -> None:
+        why = f"{what}{error}"
+        _log.error("callback can't be made", batch=ended.batch.id, round=ended.round, error=why)
+        await self._store.note_error(ended.batch.id, why)
+
+    async def _break(self, ended: Ended, place: int, callback: b.Callback, error: Exception) -> None:
+        """Whoever waits for a link of a chain finds it, cancelled, and why."""
+        link = link_of(ended, place, callback)
+        await self._store.open_batch(link.id, link.digest, link.spec, link.lambda_name, link.retention_us)
+        await self._store.command_batch(link.id, "cancel")
+        await self._store.note_error(link.id, str(error))

@@ -1,0 +1,222 @@
+"""What comes of the end of a batch: the tasks of its callbacks. Pure.
+
+A callback becomes one task, whoever makes it and however often: its id follows from the batch, its place and the round. With callbacks
+behind it, in a chain, it becomes a batch of one item instead, whose callbacks those are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from atf import work_items
+from atf.batch import link_id
+from atf.errors import InvalidArgument
+from atf.payload import FAILS
+from atf.rpc import batch_pb2 as b
+from atf.rpc import task_pb2 as t
+from atf.store import keys
+from atf.store.types import BatchRecord, ItemRecord, NewItem, NewTask
+from atf.task import (
+    DEFAULT_MAX_ATTEMPTS,
+    DEFAULT_MAX_LOSSES,
+    DEFAULT_PRIORITY,
+    DEFAULT_RETENTION_US,
+    MAX_PAYLOAD_BYTES,
+    US,
+    check_lambda,
+)
+
+DEFAULT_PARAMETER: Final = "batch"
+
+
+class Ended(NamedTuple):
+    """A batch at the end of a round."""
+
+    batch: BatchRecord
+    round: int
+    ended_at_us: int
+    items: int
+    done: int
+    failed: int  # for good
+    cancelled: int
+
+    @property
+    def status(self) -> str:
+        """done, done_with_failures, cancelled"""
+        if self.batch.cancel_requested:
+            return "cancelled"
+        return "done_with_failures" if self.failed or self.cancelled else "done"
+
+    def calls(self, callback: b.Callback) -> bool:
+        """Whether a callback is for this end."""
+        match callback.when:
+            case b.Callback.SUCCESS_OF_ALL:
+                return self.status == "done"
+            case b.Callback.ANY_FAILURE:
+                return self.status != "done"
+        return callback.when == b.Callback.COMPLETION
+
+    def summary(self) -> bytes:
+        """What a callback is told, as JSON."""
+        told = {
+            "id": self.batch.id,
+            "lambda": self.batch.lambda_name,
+            "status": self.status,
+            "items": self.items,
+            "done": self.done,
+            "failed": self.failed,
+            "cancelled": self.cancelled,
+            "created_at": _iso(self.batch.created_at_us),
+            "ended_at": _iso(self.ended_at_us),
+            "round": self.round,
+        }
+        return msgspec.json.encode(told)
+
+
+class Results:
+    """The results of a batch's items as they come in, as one JSON list.
+
+    Args:
+        only: the first result itself instead of a list with it.
+    """
+
+    def __init__(self, *, only: bool) -> None:
+        self._only = only
+        self._texts: list[bytes] = []
+        self._bytes = 0
+
+    def add(self, items: Sequence[ItemRecord]) -> None:
+        """The next items, by number; null of one that has none.
+
+        Raises:
+            InvalidArgument: they are raw bytes, or too large.
+        """
+        for each in items:
+            if each.task.result and each.task.result_encoding != t.JSON:
+                raise InvalidArgument(f"the result of item {each.number} is raw bytes, which JSON can't hold")
+            text = each.task.result or b"null"
+            self._texts.append(text)
+            self._bytes += len(text) + 1
+            if self._bytes > MAX_PAYLOAD_BYTES:
+                raise InvalidArgument(
+                    f"the results take more than {MAX_PAYLOAD_BYTES} bytes (1 MiB); let it take the summary and read them itself"
+                )
+
+    def text(self) -> bytes:
+        """All of them."""
+        if self._only:
+            return self._texts[0] if self._texts else b"null"
+        return b"[" + b",".join(self._texts) + b"]"
+
+
+def spec_of(callback: b.Callback, value: bytes | None) -> t.TaskSpec:
+    """A callback's task, given what it is told as JSON; None: nothing.
+
+    Raises:
+        InvalidArgument: its lambda's name is none, or its arguments can't be extended, or are too large then.
+    """
+    spec = t.TaskSpec()
+    spec.CopyFrom(callback.task)
+    check_lambda(getattr(spec, "lambda"))
+    if value is not None:
+        if spec.encoding != t.JSON:
+            raise InvalidArgument("its payload is raw bytes, which can't be told anything")
+        try:
+            given = msgspec.json.decode(spec.payload or b"{}", type=dict[str, msgspec.Raw])
+            given[callback.parameter or DEFAULT_PARAMETER] = msgspec.Raw(value)
+            spec.payload = msgspec.json.encode(given)
+        except FAILS as error:
+            raise InvalidArgument(f"its payload is no JSON object: {error}") from None
+    if len(spec.payload) > MAX_PAYLOAD_BYTES:
+        raise InvalidArgument(
+            f"its arguments take {len(spec.payload)} bytes, at most {MAX_PAYLOAD_BYTES} (1 MiB) are allowed"
+        )
+    return spec
+
+
+def task_of(ended: Ended, place: int, spec: t.TaskSpec, partitions: int) -> NewTask:
+    """The task of the callback at `place`."""
+    name = f"b{link_id(ended.batch.id, place, ended.round)}"
+    spec.batch.id = ended.batch.id
+    options, lambda_name = _options(spec), getattr(spec, "lambda")
+    concurrency = ""
+    if spec.HasField("concurrency"):
+        key = spec.concurrency
+        concurrency = keys.concurrency(lambda_name, key.key, key.limit or 1, int(key.policy))
+    return NewTask(
+        id=name,
+        partition=keys.partition_for(spec.ordering_key or spec.concurrency.key or name, partitions),
+        lambda_name=lambda_name,
+        priority=options.priority,
+        spec=spec.SerializeToString(deterministic=True),
+        digest=name.encode(),  # the same callback may be told other results when it is made once more: it is the first that counts
+        at_us=None,
+        delay_us=0,
+        max_attempts=options.max_attempts,
+        max_losses=options.max_losses,
+        retention_us=options.retention_us,
+        ordering_key=spec.ordering_key,
+        concurrency=concurrency,
+    )
+
+
+class Link(NamedTuple):
+    """A link of a chain: a batch of one item."""
+
+    id: str
+    lambda_name: str
+    spec: bytes  # a serialized BatchSpec
+    retention_us: int
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.blake2b(self.spec, digest_size=12).digest()
+
+
+def link_of(ended: Ended, place: int, callback: b.Callback) -> Link:
+    """What the callback at `place` becomes where others follow it."""
+    described = b.BatchSpec(callbacks=callback.then, labels=callback.task.labels)
+    name = getattr(callback.task, "lambda")
+    setattr(described, "lambda", name)
+    options = _options(callback.task)
+    described.options.CopyFrom(options)
+    spec = described.SerializeToString(deterministic=True)
+    return Link(link_id(ended.batch.id, place, ended.round), name, spec, options.retention_us)
+
+
+def item_of(link: Link, spec: t.TaskSpec) -> NewItem:
+    """The item of a link."""
+    spec.batch.id, spec.batch.number = link.id, 0
+    options = _options(spec)
+    texts = work_items.texts_of(spec.payload) if spec.encoding == t.JSON else [spec.payload.hex()]
+    return NewItem(
+        number=0,
+        md5=work_items.digest_of(link.lambda_name, texts),
+        lambda_name=link.lambda_name,
+        priority=options.priority,
+        spec=spec.SerializeToString(deterministic=True),
+        digest=b"",
+        max_attempts=options.max_attempts,
+        max_losses=options.max_losses,
+    )
+
+
+def _options(spec: t.TaskSpec) -> t.TaskOptions:
+    """Its options, of which a frontend has filled in all; the system's defaults where an odd one has not."""
+    full = t.TaskOptions(
+        priority=DEFAULT_PRIORITY,
+        max_attempts=DEFAULT_MAX_ATTEMPTS,
+        max_losses=DEFAULT_MAX_LOSSES,
+        retention_us=DEFAULT_RETENTION_US,
+    )
+    full.MergeFrom(spec.options)
+    return full
+
+
+def _iso(instant_us: int) -> str:
+    return datetime.fromtimestamp(instant_us / US, UTC).isoformat()
