@@ -153,6 +153,9 @@ class FrontendSettings:
 
     listen: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "host:port to serve on; port 0 takes a free one")
     max_attempts_cap: int = setting(100, "no task gets more attempts than this, whatever it asks for")
+    batch_max_attempts: int = setting(
+        10, "no item of a batch gets more attempts than this, whatever the batch asks for"
+    )
     dapr_app: str = setting(
         "",
         "ID=HOST:PORT: where an app that was written for Dapr takes its jobs; several with commas between them",
@@ -170,6 +173,7 @@ class FrontendSettings:
 
     def __post_init__(self) -> None:
         _within(self, "max_attempts_cap", 1, (1 << 31) - 1)
+        _within(self, "batch_max_attempts", 1, (1 << 31) - 1)
         _ = self.dapr_apps
         if self.dapr_app_id:
             _app_id("dapr_app_id", self.dapr_app_id)

@@ -49,7 +49,7 @@ class Scheduling:
         self._lambdas = lambdas
         self._runtime = runtime
         self._cap = max_attempts_cap
-        self._pending = Pending(store, runtime)
+        self.pending = Pending(store, runtime)
         self._lanes: defaultdict[int, _Lane] = defaultdict(_Lane)
 
     async def one(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> f.ScheduleReply:
@@ -57,7 +57,7 @@ class Scheduling:
         await self._lambdas.load([spec_lambda(request.spec)])
         task = self._new_task(request, tick)
         known = self._lambdas.get(task.lambda_name)
-        entry = await self._pending.enter(known, [task.stored_id])
+        entry = await self.pending.enter(known, [task.stored_id])
         for refusal in entry.refusals.values():
             raise refusal
         scheduled = None
@@ -127,7 +127,7 @@ class Scheduling:
         entries: dict[str, Entry] = {}
         refused: set[int] = set()
         for name, some in by_lambda.items():
-            entry = await self._pending.enter(self._lambdas.get(name), [task.stored_id for _, task in some])
+            entry = await self.pending.enter(self._lambdas.get(name), [task.stored_id for _, task in some])
             entries[name] = entry
             for place, refusal in entry.refusals.items():
                 fail(some[place][0].error, refusal)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Final
 
 from atf.config import FrontendSettings
 from atf.dapr import check_app_id
 from atf.errors import InvalidArgument, NotFound
 from atf.log import get_logger
+from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
@@ -23,6 +24,7 @@ from atf.store.types import LambdaRecord, QueueDepth
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, US, Status, check_lambda
 
 from . import view
+from .batches import Batches
 from .capacity import Capacity
 from .explain import explain, waits_for_executors
 from .gates import Gates
@@ -57,10 +59,20 @@ class FrontendService:
         self._gates = Gates(store, self._lambdas)
         self._redrive = Redrive(store, self._lambdas)
         self._waiting = Waiting(store, runtime)
+        self._batches = Batches(
+            store,
+            self._lambdas,
+            self._scheduling.pending,
+            self._waiting,
+            runtime,
+            max_attempts=settings.batch_max_attempts,
+            max_attempts_cap=settings.max_attempts_cap,
+        )
         self._dapr_apps = settings.dapr_apps
 
     def drain(self) -> None:
-        """Ends the long polls: their callers ask again, and reach another frontend."""
+        """Ends the long polls and the streams: their callers ask again, and reach another frontend."""
+        self._batches.drain()
         self._waiting.drain()
 
     # --- tasks --------------------------------------------------------------------------------------------------------
@@ -168,6 +180,42 @@ class FrontendService:
         """Lets a stopped key go on without the task that stopped it."""
         await self._known(getattr(request, "lambda"))
         return await self._keys.skip(request)
+
+    # --- batches ------------------------------------------------------------------------------------------------------
+
+    async def schedule_batch(
+        self, requests: AsyncIterator[b.ScheduleBatchRequest], *, timeout: float = 600
+    ) -> b.ScheduleBatchReply:
+        """Makes a batch, goes on with one, or extends one."""
+        return await self._batches.schedule(requests)
+
+    async def get_batch(self, request: b.GetBatchRequest, *, timeout: float = 10) -> b.Batch:
+        """A batch with its counts."""
+        return await self._batches.get(request)
+
+    async def list_batches(self, request: b.ListBatchesRequest, *, timeout: float = 10) -> b.ListBatchesReply:
+        """A page of batches."""
+        return await self._batches.list(request)
+
+    async def list_batch_items(self, request: b.ListBatchItemsRequest, *, timeout: float = 10) -> b.ListBatchItemsReply:
+        """A page of the items of a batch. Shorter than asked for where large results would make it more than 4 MiB."""
+        return await self._batches.items(request)
+
+    def watch_batch(self, request: b.WatchBatchRequest, *, timeout: float = 3600) -> AsyncGenerator[b.Batch, None]:
+        """How a batch goes on until it has ended."""
+        return self._batches.watch(request)
+
+    async def cancel_batch(self, request: b.CancelBatchRequest, *, timeout: float = 10) -> b.Batch:
+        """Cancels a batch."""
+        return await self._batches.cancel(request)
+
+    async def retry_batch(self, request: b.RetryBatchRequest, *, timeout: float = 10) -> b.Batch:
+        """Starts the items of a batch afresh that failed for good."""
+        return await self._batches.retry(request)
+
+    async def delete_batch(self, request: b.DeleteBatchRequest, *, timeout: float = 10) -> b.DeleteBatchReply:
+        """Deletes a batch that has ended."""
+        return await self._batches.delete(request)
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 

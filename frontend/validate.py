@@ -41,7 +41,7 @@ def check_when(request: f.ScheduleRequest, now_us: int) -> tuple[int | None, int
         if request.at_us > now_us + rules.MAX_AHEAD_US:
             raise InvalidArgument(f"at_us {request.at_us}: more than ten years ahead; is it in microseconds?")
         return max(request.at_us, 0), 0
-    _within("delay_us", request.delay_us, 0, rules.MAX_AHEAD_US, "ten years")
+    within("delay_us", request.delay_us, 0, rules.MAX_AHEAD_US, "ten years")
     return None, request.delay_us
 
 
@@ -81,14 +81,14 @@ def check_spec(spec: t.TaskSpec) -> None:
 
 def _check_concurrency(asked: t.Concurrency) -> None:
     rules.check_name(shown(asked.key), "concurrency.key")
-    _within("concurrency.limit", asked.limit, 0, rules.MAX_CONCURRENCY, f"{rules.MAX_CONCURRENCY}; 0 means 1")
+    within("concurrency.limit", asked.limit, 0, rules.MAX_CONCURRENCY, f"{rules.MAX_CONCURRENCY}; 0 means 1")
     if asked.policy not in _POLICIES:
         raise InvalidArgument(f"concurrency.policy {asked.policy}: use QUEUE (0), SKIP (1) or CANCEL_RUNNING (2)")
 
 
 def _check_unique(asked: t.Unique) -> None:
     rules.check_name(shown(asked.key), "unique.key")
-    _within("unique.window_us", asked.window_us, rules.MIN_WINDOW_US, rules.MAX_AHEAD_US, "ten years")
+    within("unique.window_us", asked.window_us, rules.MIN_WINDOW_US, rules.MAX_AHEAD_US, "ten years")
     if asked.policy not in _UNIQUE_POLICIES:
         raise InvalidArgument(f"unique.policy {asked.policy}: use THROTTLE (0) or DEBOUNCE (1)")
 
@@ -112,16 +112,16 @@ def check_options(options: t.TaskOptions) -> None:
     if options.HasField("max_attempts") and options.max_attempts < 1:
         raise InvalidArgument(f"max_attempts {options.max_attempts}: at least 1")
     if options.HasField("max_losses"):
-        _within("max_losses", options.max_losses, 1, 100, "100")
-    _within("timeout_us", options.timeout_us, 0, rules.MAX_AHEAD_US, "ten years")
-    _within("retention_us", options.retention_us, 0, rules.MAX_AHEAD_US, "ten years")
+        within("max_losses", options.max_losses, 1, 100, "100")
+    within("timeout_us", options.timeout_us, 0, rules.MAX_AHEAD_US, "ten years")
+    within("retention_us", options.retention_us, 0, rules.MAX_AHEAD_US, "ten years")
     if options.HasField("backoff"):
         _check_backoff(options.backoff)
 
 
 def _check_backoff(backoff: t.Backoff) -> None:
-    _within("backoff.base_us", backoff.base_us, 0, rules.MAX_AHEAD_US, "ten years")
-    _within("backoff.max_us", backoff.max_us, 0, rules.MAX_AHEAD_US, "ten years")
+    within("backoff.base_us", backoff.base_us, 0, rules.MAX_AHEAD_US, "ten years")
+    within("backoff.max_us", backoff.max_us, 0, rules.MAX_AHEAD_US, "ten years")
     if not math.isfinite(backoff.factor) or (backoff.factor != 0 and not 1 <= backoff.factor <= 1000):
         raise InvalidArgument(f"backoff.factor {backoff.factor}: use a finite number from 1 to 1000")
     if not math.isfinite(backoff.jitter) or not 0 <= backoff.jitter <= 1:
@@ -145,9 +145,9 @@ def check_lambda_spec(spec: f.LambdaSpec) -> None:
     rules.check_lambda(shown(spec.name))
     try:
         check_options(spec.options)
-        _within("queue_limit", spec.queue_limit, 0, MAX_QUEUE_LIMIT, str(MAX_QUEUE_LIMIT))
+        within("queue_limit", spec.queue_limit, 0, MAX_QUEUE_LIMIT, str(MAX_QUEUE_LIMIT))
         if spec.enqueue_timeout_us:
-            _within("enqueue_timeout_us", spec.enqueue_timeout_us, MIN_ENQUEUE_TIMEOUT_US, 86_400 * rules.US, "a day")
+            within("enqueue_timeout_us", spec.enqueue_timeout_us, MIN_ENQUEUE_TIMEOUT_US, 86_400 * rules.US, "a day")
         if len(spec.signature) > MAX_SIGNATURE_CHARS:
             raise InvalidArgument(f"signature: {len(spec.signature)} characters, at most {MAX_SIGNATURE_CHARS}")
         check_isolation(spec)
@@ -184,7 +184,8 @@ def shown(text: str) -> str:
     return text if len(text) <= 3 * _SHOWN_CHARS else text[: 3 * _SHOWN_CHARS] + "…"
 
 
-def _within(name: str, value: int, least: int, most: int, most_said: str) -> None:
+def within(name: str, value: int, least: int, most: int, most_said: str) -> None:
+    """A number and its bounds."""
     if value < least:
         raise InvalidArgument(f"{name} {value}: at least {least}")
     if value > most:

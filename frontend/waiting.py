@@ -1,13 +1,14 @@
 """Waiting for tasks to finish: any number of WaitTasks calls share one listener and one look at the store per interval.
 
-The store rings the bell "done" at the end of a task that is watched. A ring may be lost, so what is waited for is also
+The store rings the bell "done" at the end of a task that is watched, and of a batch. A ring may be lost, so what is waited for is also
 looked at once per poll_interval.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from atf.errors import AtfError
@@ -44,6 +45,7 @@ class Waiting:
         self._runtime = runtime
         self._poll = store.settings.poll_interval
         self._calls: dict[str, set[_Call]] = {}
+        self._rung: dict[str, set[asyncio.Event]] = {}
         self._listener: asyncio.Task[None] | None = None
         self._draining = False
 
@@ -68,9 +70,26 @@ class Waiting:
         finally:
             self._forget(call)
 
+    @contextlib.contextmanager
+    def bell_of(self, name: str) -> Iterator[asyncio.Event]:
+        """Within the block the event is set when the bell rings for this name. A ring may be lost."""
+        rung = asyncio.Event()
+        self._rung.setdefault(name, set()).add(rung)
+        if not self._draining:
+            self._listen()
+        try:
+            yield rung
+        finally:
+            self._rung[name].discard(rung)
+            if not self._rung[name]:
+                del self._rung[name]
+
     def drain(self) -> None:
         """Answers everybody with what has finished, now and from now on: they ask again, elsewhere."""
         self._draining = True
+        for events in self._rung.values():
+            for each in events:
+                each.set()
         for calls in self._calls.values():
             for call in calls:
                 call.enough.set()
@@ -87,6 +106,8 @@ class Waiting:
     def _finished(self, task_id: str) -> None:
         for call in self._calls.get(task_id, ()):
             call.finished(task_id)
+        for rung in self._rung.get(task_id, ()):
+            rung.set()
 
     async def _look(self, ids: list[str]) -> list[str]:
         """Asks the store, and has it ring for those that go on. Returns those that don't exist."""
@@ -128,7 +149,7 @@ class Waiting:
                 if rung and now - looked_at < self._poll:
                     continue
                 looked_at = now
-                idle = 0 if self._calls else idle + 1
+                idle = 0 if self._calls or self._rung else idle + 1
                 await self._look_everywhere([each for each, calls in self._calls.items() if any(map(_is_open, calls))])
             self._listener = None  # at once, not after the bell has been let go: a call may come in between
 

@@ -224,6 +224,7 @@ class Calls:
         async def each() -> AsyncIterator[b.ScheduleBatchRequest]:
             for message in leg:
                 yield message
+            yield b.ScheduleBatchRequest(end=b.BatchEnd(items=sum(len(message.items.items) for message in leg)))
 
         return await self._repeat(lambda _: self._batching().schedule_batch(each(), timeout=LEG_TIMEOUT))
 

@@ -23,6 +23,7 @@ from atf.runtime import end
 from .fork import GATE
 
 R = TypeVar("R", bound=Message)
+S = TypeVar("S", bound=Message)
 
 
 _READY: Final = 2
@@ -43,9 +44,7 @@ class ForkSafeChannel(Connection):
         finally:
             under_way.cancel()  # of use only if whoever called gave up
 
-    async def send(
-        self, path: str, requests: AsyncIterator[Message], request: type[Message], reply: type[R], timeout: float
-    ) -> R:
+    async def send(self, path: str, requests: AsyncIterator[S], request: type[S], reply: type[R], timeout: float) -> R:
         loop, room = asyncio.get_running_loop(), asyncio.Semaphore(_READY)
         ready: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
 

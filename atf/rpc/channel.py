@@ -20,6 +20,7 @@ from atf.errors import Internal, Unavailable
 from atf.runtime import end
 
 from . import api
+from . import batch_pb2 as b
 from . import controller_pb2 as c
 from . import frontend_pb2 as f
 from . import hsc_pb2 as h
@@ -29,6 +30,7 @@ from . import task_pb2 as t
 from .failure import MAX_MESSAGE_BYTES, to_error
 
 R = TypeVar("R", bound=Message)
+S = TypeVar("S", bound=Message)
 
 CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -71,9 +73,7 @@ class Channel(Protocol):
 class StreamingChannel(Channel, Protocol):
     """A channel that also carries streams."""
 
-    async def send(
-        self, path: str, requests: AsyncIterator[Message], request: type[Message], reply: type[R], timeout: float
-    ) -> R:
+    async def send(self, path: str, requests: AsyncIterator[S], request: type[S], reply: type[R], timeout: float) -> R:
         """A call of many requests and one reply, each of which is asked for when the one before has been sent. Errors as of `call`.
 
         Where `requests` raises, so does this, and the call is given up.
@@ -134,9 +134,7 @@ class AioChannel(Connection):
             answer: bytes = await method(request, timeout=timeout)
         return self._decoded(path, reply, answer)
 
-    async def send(
-        self, path: str, requests: AsyncIterator[Message], request: type[Message], reply: type[R], timeout: float
-    ) -> R:
+    async def send(self, path: str, requests: AsyncIterator[S], request: type[S], reply: type[R], timeout: float) -> R:
         call = self._method(path, request, "stream_unary")(timeout=timeout)
 
         async def pump() -> None:
@@ -242,6 +240,10 @@ class FrontendStub(Stub):
 
     service = f.DESCRIPTOR.services_by_name["Frontend"]
 
+    def __init__(self, channel: StreamingChannel) -> None:
+        super().__init__(channel)
+        self._streams = channel
+
     async def schedule(self, request: f.ScheduleRequest, *, timeout: float = 10) -> f.ScheduleReply:
         return await self._call("Schedule", request, f.ScheduleReply, timeout)
 
@@ -315,6 +317,33 @@ class FrontendStub(Stub):
 
     async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
         return await self._call("ListCapacity", request, f.ListCapacityReply, timeout)
+
+    async def schedule_batch(
+        self, requests: AsyncIterator[b.ScheduleBatchRequest], *, timeout: float = 600
+    ) -> b.ScheduleBatchReply:
+        path = self._paths["ScheduleBatch"]
+        return await self._streams.send(path, requests, b.ScheduleBatchRequest, b.ScheduleBatchReply, timeout)
+
+    async def get_batch(self, request: b.GetBatchRequest, *, timeout: float = 10) -> b.Batch:
+        return await self._call("GetBatch", request, b.Batch, timeout)
+
+    async def list_batches(self, request: b.ListBatchesRequest, *, timeout: float = 10) -> b.ListBatchesReply:
+        return await self._call("ListBatches", request, b.ListBatchesReply, timeout)
+
+    async def list_batch_items(self, request: b.ListBatchItemsRequest, *, timeout: float = 10) -> b.ListBatchItemsReply:
+        return await self._call("ListBatchItems", request, b.ListBatchItemsReply, timeout)
+
+    def watch_batch(self, request: b.WatchBatchRequest, *, timeout: float = 3600) -> AsyncGenerator[b.Batch, None]:
+        return self._streams.receive(self._paths["WatchBatch"], request, b.Batch, timeout)
+
+    async def cancel_batch(self, request: b.CancelBatchRequest, *, timeout: float = 10) -> b.Batch:
+        return await self._call("CancelBatch", request, b.Batch, timeout)
+
+    async def retry_batch(self, request: b.RetryBatchRequest, *, timeout: float = 10) -> b.Batch:
+        return await self._call("RetryBatch", request, b.Batch, timeout)
+
+    async def delete_batch(self, request: b.DeleteBatchRequest, *, timeout: float = 10) -> b.DeleteBatchReply:
+        return await self._call("DeleteBatch", request, b.DeleteBatchReply, timeout)
 
     async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
         return await self._call("ScheduleJob", request, j.Job, timeout)

@@ -33,7 +33,8 @@ _TASK_KEY = re.compile(r"atf:\{\d+\}:t:(?P<id>[^:]+)")
 """SCAN's pattern also fits a job whose name looks like one."""
 _CURSOR = re.compile(r"([0-9]{1,5})\.([0-9a-f]*)\.([0-9]{1,20})")
 _TOKEN = re.compile(
-    r"([0-9]{1,9})\.(?:([0-9]{1,5}-[A-Za-z0-9._-]{1,70})\.(-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:e\+[0-9]{1,3})?|inf))?\.?"
+    r"([0-9]{1,9})\.(?:([0-9]{1,5}-[A-Za-z0-9_-]{1,64}(?:\.[0-9a-f]{32}(?:-[0-9]{1,12})?)?)"
+    r"\.(-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:e\+[0-9]{1,3})?|inf))?\.?"
 )
 """The set, then the task seen last and its score, where there is one."""
 

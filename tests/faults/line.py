@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 from atf.errors import DeadlineExceeded, Unavailable
@@ -98,11 +99,16 @@ class Line:
 class Wire:
     """A role as its callers reach it: every message is encoded and decoded, and may go astray."""
 
-    def __init__(self, line: Line, role: object) -> None:
+    def __init__(self, line: Line, role: Any) -> None:
         self.line = line
         self.role = role
 
     def __getattr__(self, name: str) -> Any:
+        if name == "schedule_batch":
+            return self._gather
+        if name == "watch_batch":
+            return self._watch
+
         async def call(request: Any, *, timeout: float = 10) -> Any:
             sent = request.SerializeToString()
 
@@ -117,3 +123,33 @@ class Wire:
                 raise DeadlineExceeded(f"{name}: no answer within {timeout:g} s") from None
 
         return call
+
+    async def _gather(self, requests: AsyncIterator[Any], *, timeout: float = 10) -> Any:
+        sent = [each async for each in requests]
+
+        async def deliver() -> Any:
+            async def copies() -> AsyncIterator[Any]:
+                for each in sent:
+                    yield type(each).FromString(each.SerializeToString())
+
+            answer = await self.role.schedule_batch(copies())
+            return type(answer).FromString(answer.SerializeToString())
+
+        try:
+            async with asyncio.timeout(timeout):
+                return await self.line.carry("schedule_batch", deliver)
+        except TimeoutError:
+            raise DeadlineExceeded(f"schedule_batch: no answer within {timeout:g} s") from None
+
+    async def _watch(self, request: Any, *, timeout: float = 10) -> AsyncGenerator[Any, None]:
+        """Its first reply is what may go astray; a copy of the call is nobody's."""
+
+        async def deliver() -> tuple[Any, Any]:
+            replies = self.role.watch_batch(request)
+            return await anext(replies, None), replies
+
+        reply, replies = await self.line.carry("watch_batch", deliver)
+        async with aclosing(replies):
+            while reply is not None:
+                yield type(reply).FromString(reply.SerializeToString())
+                reply = await anext(replies, None)

@@ -10,13 +10,15 @@ import pytest
 
 from atf.client import Handle
 from atf.errors import NotFound
+from atf.rpc import batch_pb2 as b
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import job_pb2 as j
 from atf.rpc.server import snake_case
-from atf.task import Status
+from atf.task import US, Status
 
+from .batches import batch_ended, items_of, make_batch, messages_of
 from .line import LATE_S, Fault
 from .world import World, app, charge, hopeless, of, play, step
 
@@ -231,6 +233,71 @@ async def list_capacity(world: World) -> None:
     assert await world.client.pools_with_cores() == []
 
 
+async def schedule_batch(world: World) -> None:
+    assert (await make_batch(world, messages_of(6))).items == 6
+    assert (await batch_ended(world, b.BATCH_DONE)).done == 6
+    for item in await items_of(world):
+        await _runs_once(world, item.task_id)
+
+
+async def get_batch(world: World) -> None:
+    await make_batch(world, messages_of())
+    assert (await batch_ended(world, b.BATCH_DONE)).items == 3
+
+
+async def list_batches(world: World) -> None:
+    await make_batch(world, messages_of())
+    reply = await world.sure(lambda: world.frontend.list_batches(b.ListBatchesRequest()))
+    assert [(each.id, each.items) for each in reply.batches] == [("b", 3)]
+
+
+async def list_batch_items(world: World) -> None:
+    await make_batch(world, messages_of())
+    assert [each.number for each in await items_of(world)] == [0, 1, 2]
+
+
+async def watch_batch(world: World) -> None:
+    await make_batch(world, messages_of())
+
+    async def seen() -> list[int]:
+        request = b.WatchBatchRequest(id="b", at_most_every_us=US)
+        return [each.status async for each in world.frontend.watch_batch(request)]
+
+    statuses = await world.sure(seen)
+    assert statuses[-1] == b.BATCH_DONE
+    assert b.BATCH_DONE not in statuses[:-1]
+
+
+async def cancel_batch(world: World) -> None:
+    await world.client.pause("f/step")
+    await make_batch(world, messages_of())
+    await world.sure(lambda: world.frontend.cancel_batch(b.CancelBatchRequest(id="b")))
+    assert (await batch_ended(world, b.BATCH_CANCELLED)).cancelled == 3
+    await world.client.resume("f/step")
+    assert [of(each.task_id) for each in await items_of(world)] == [[], [], []]
+
+
+async def retry_batch(world: World) -> None:
+    messages = messages_of(2, "f/hopeless")
+    for place, item in enumerate(messages[1].items.items):
+        item.payload, item.arguments[:] = hopeless.prepare().request.spec.payload, [str(place)]
+    await make_batch(world, messages)
+    assert (await batch_ended(world, b.BATCH_DONE_WITH_FAILURES)).permanently_failed == 2
+    await world.sure(lambda: world.frontend.retry_batch(b.RetryBatchRequest(id="b")))
+    assert (await batch_ended(world, b.BATCH_DONE)).round == 2
+    assert [len(of(each.task_id)) for each in await items_of(world)] == [2, 2]
+
+
+async def delete_batch(world: World) -> None:
+    await make_batch(world, messages_of())
+    await batch_ended(world, b.BATCH_DONE)
+    await world.sure(lambda: world.frontend.delete_batch(b.DeleteBatchRequest(id="b")))
+    await asyncio.sleep(5)
+    with pytest.raises(NotFound):
+        await world.sure(lambda: world.frontend.get_batch(b.GetBatchRequest(id="b")))
+    assert await world.client.list("f/step") == []
+
+
 async def _job(world: World, schedule: str = "@every 1h") -> None:
     await world.client.schedule_job("f/job", step.prepare(0.1), schedule)
 
@@ -314,6 +381,8 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
         *(set_gate, lift_gate, list_gates, list_audit, redrive, explain_task),
         *(list_keys, resume_key, skip_key),
         *(set_capacity, get_capacity, list_capacity),
+        *(schedule_batch, get_batch, list_batches, list_batch_items, watch_batch),
+        *(cancel_batch, retry_batch, delete_batch),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
         *(pause_job, resume_job, run_job_now, preview_schedule, find_dapr_app),
     )

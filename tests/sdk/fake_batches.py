@@ -87,6 +87,8 @@ class FakeBatches:
         again = header.extend and header.request_id in kept.extensions
         stored = 0
         async for request in requests:
+            if request.WhichOneof("part") == "end":
+                break
             self.sizes.append(len(request.items.items))
             for each in request.items.items:
                 if number == len(kept.items) and not again:
@@ -95,6 +97,8 @@ class FakeBatches:
                 number += 1
             if self.failures:
                 raise self.failures.pop(0)
+        else:
+            raise AssertionError("the stream has no end of its own")
         kept.sealed = not header.keep_open
         kept.extensions.add(header.request_id)
         self._ring()

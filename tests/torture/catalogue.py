@@ -42,6 +42,7 @@ _ANY: Final = Rule(lambda _: OK)
 _ID: Final = Rule(_must(r"[A-Za-z0-9_-]{0,64}"), "task id")
 _STORED: Final = Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}", NOT_FOUND), "task id")
 _NAMED: Final = Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}"), "task id")
+_BATCH: Final = Rule(_must(r"[A-Za-z0-9_-]{1,20}", NOT_FOUND), "batch id")
 _LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}", NOT_FOUND), "lambda")
 _NEW_LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}"), "lambda")
 _WORD: Final = r"[!-~]{1,128}"
@@ -207,6 +208,19 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     },
     "Frontend.ResumeKey": _MENDED_KEY,
     "Frontend.SkipKey": _MENDED_KEY,
+    "Frontend.GetBatch": {("id",): _BATCH},
+    "Frontend.ListBatches": {
+        ("lambda",): Rule(_must(rf"|{_NAME}/{_NAME}"), "lambda"),
+        ("page_token",): Rule(_must(r"|[01]:[A-Za-z0-9_-]{0,24}"), "page_token"),
+    },
+    "Frontend.ListBatchItems": {
+        ("id",): _BATCH,
+        ("page_token",): Rule(_must(r"|[0-9]{1,9}"), "page_token"),
+        ("work_item_id",): Rule(_must(r"|[0-9a-f]{32}(-[0-9]{1,12})?"), "work-item id"),
+    },
+    "Frontend.CancelBatch": {("id",): _BATCH},
+    "Frontend.RetryBatch": {("id",): _BATCH},
+    "Frontend.DeleteBatch": {("id",): Rule(_must(r"[A-Za-z0-9_-]{1,20}"), "batch id")},
     "Frontend.ScheduleJob": _MADE_JOB,
     "Frontend.ScheduleJobs": {("requests", *path): rule for path, rule in _MADE_JOB.items()},
     "Frontend.GetJob": {("name",): _job(NOT_FOUND)},
@@ -293,12 +307,13 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
 }
 
 
-def texts_of(message: Any, before: Path = ()) -> Iterator[tuple[Path, FieldDescriptor]]:
-    """The path of every text and run of bytes within a message."""
+def texts_of(message: Any, before: Path = (), within: tuple[Any, ...] = ()) -> Iterator[tuple[Path, FieldDescriptor]]:
+    """The path of every text and run of bytes within a message; not those of a message within one of its own kind."""
     for each in message.fields:
         path = (*before, each.name)
         if each.type == FieldDescriptor.TYPE_MESSAGE:
-            yield from texts_of(each.message_type, path)
+            if each.message_type not in within:
+                yield from texts_of(each.message_type, path, (*within, each.message_type))
         elif each.type in {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES}:
             yield path, each
 
@@ -332,3 +347,37 @@ def _put(message: Any, path: Path, text: str) -> None:
             getattr(message, name)[0] = filled
         else:
             setattr(message, name, filled)
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+_REFUSED: Final = Rule(lambda _: INVALID, "callbacks[0]")
+_CALLBACK: Final[dict[Path, Rule]] = {
+    ("task", "lambda"): _LAMBDA,
+    ("task", "payload"): Rule(lambda text: OK if not text else INVALID, "callbacks[0]: task.payload"),
+    ("task", "labels", "key"): Rule(_at_most(64, 1), "label"),
+    ("task", "labels", "value"): Rule(_at_most(64), "label"),
+    ("task", "ordering_key"): Rule(lambda text: OK if not text else INVALID, "callbacks[0]"),
+    ("task", "affinity_key"): Rule(_must(r"|" + _NAME), "affinity_key"),
+    ("task", "concurrency", "key"): _REFUSED,
+    ("task", "unique", "key"): _REFUSED,
+    ("task", "tick", "job"): _REFUSED,
+    ("task", "batch", "id"): _REFUSED,
+    ("parameter",): Rule(_must(r"|[A-Za-z_][A-Za-z0-9_]{0,63}"), "parameter"),
+}
+STREAMED: Final[dict[str, dict[Path, Rule]]] = {
+    "Frontend.ScheduleBatch": {
+        ("header", "id"): Rule(_must(r"[A-Za-z0-9_-]{1,20}"), "batch id"),
+        ("header", "request_id"): _ID,
+        ("header", "spec", "lambda"): _LAMBDA,
+        ("header", "spec", "labels", "key"): Rule(_at_most(64, 1), "label"),
+        ("header", "spec", "labels", "value"): Rule(_at_most(64), "label"),
+        ("header", "spec", "affinity_key"): Rule(_must(r"|" + _NAME), "affinity_key"),
+        **{("header", "spec", "callbacks", *path): rule for path, rule in _CALLBACK.items()},
+        ("items", "items", "payload"): _ANY,  # its texts are given; test_batches.py has what is read
+        ("items", "items", "arguments"): _ANY,
+        ("items", "items", "target"): Rule(_must(_NAME), "item 0: target"),
+    },
+    "Frontend.WatchBatch": {("id",): _BATCH},
+}
+"""Of methods that stream; see test_batches.py."""

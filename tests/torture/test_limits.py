@@ -10,9 +10,11 @@ from google.protobuf.message import Message
 
 from atf.controller.service import MAX_ACK, MAX_FEATURES, MAX_LAMBDAS, MAX_WAIT_US
 from atf.cores import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TIME_US
+from atf.frontend.batches import MAX_PAGE
 from atf.frontend.scheduling import MAX_REQUESTS
 from atf.frontend.validate import MAX_QUEUE_LIMIT, MAX_REGISTERED_AT_ONCE, MAX_SIGNATURE_CHARS
 from atf.isolation import MAX_AT_ONCE, MAX_BURST, MAX_OWNER_CHARS, MAX_PENDING, MAX_RATE, MAX_RUNBOOK_CHARS, MAX_VERSION
+from atf.rpc import batch_pb2 as b
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
@@ -29,8 +31,9 @@ from atf.task import (
     MAX_RESULT_BYTES,
     MAX_WHY_CHARS,
 )
+from atf.work_items import MAX_ITEMS
 
-from .world import EXECUTOR, INVALID, JOB, LAMBDA, OK, World, full_job, lambda_spec, opened, schedule
+from .world import BATCH, EXECUTOR, INVALID, JOB, LAMBDA, OK, World, full_job, lambda_spec, opened, schedule
 
 
 class Bound(NamedTuple):
@@ -101,6 +104,15 @@ def _names(count: int) -> list[str]:
 
 
 BOUNDS = {
+    "a page of batches": Bound(
+        "ListBatches", lambda _, n: b.ListBatchesRequest(page_size=n), 0, MAX_BATCH, "page_size"
+    ),
+    "a page of items": Bound(
+        "ListBatchItems", lambda _, n: b.ListBatchItemsRequest(id=BATCH, page_size=n), 0, MAX_PAGE, "page_size"
+    ),
+    "the first item of a page": Bound(
+        "ListBatchItems", lambda _, n: b.ListBatchItemsRequest(id=BATCH, first=n), 0, MAX_ITEMS, "first"
+    ),
     "an id": Bound("Schedule", lambda w, n: schedule("x" * n), 0, 64, "task id"),
     "a namespace": Bound("RegisterLambdas", lambda w, n: _spec(name="x" * n + "/a"), 1, 64, "lambda"),
     "a lambda's name": Bound("RegisterLambdas", lambda w, n: _spec(name="a/" + "x" * n), 1, 64, "lambda"),

@@ -21,6 +21,7 @@ from atf.frontend.dapr.runtime import DaprRuntime
 from atf.frontend.dapr.scheduler import SERVICE, SchedulerService
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
+from atf.rpc import batch_pb2 as b
 from atf.rpc import controller_pb2 as c
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import dapr_scheduler_pb2 as ds
@@ -47,11 +48,12 @@ METHODS: dict[str, MethodDescriptor] = {
     f"{service.name}.{name}": method
     for service in (*SERVICES, DAPR, SCHEDULER)
     for name, method in service.methods_by_name.items()
-    if not name.endswith("Alpha1")
-    and not method.server_streaming  # the same by another name; test_watch.py has the streams
+    if not name.endswith("Alpha1")  # the same by another name
+    and not (method.server_streaming or method.client_streaming)  # test_watch.py and test_batches.py have the streams
 }
 LAMBDA = "photos/thumbnail"
 JOB = "photos/nightly"
+BATCH = "nightly"
 EXECUTOR = "executor-1"
 NONCE = "nonce-1"
 
@@ -99,6 +101,19 @@ class World:
         except grpc.aio.AioRpcError as error:
             return Answer(error.code(), error.details() or "")
 
+    async def stream(self, *messages: bytes) -> Answer:
+        """A call of ScheduleBatch."""
+
+        async def each() -> AsyncIterator[bytes]:
+            for message in messages:
+                yield message
+
+        call = self.channel.stream_unary("/atf.v1.Frontend/ScheduleBatch")
+        try:
+            return Answer(OK, "", await call(each(), timeout=PATIENCE_S))
+        except grpc.aio.AioRpcError as error:
+            return Answer(error.code(), error.details() or "")
+
     async def ask(self, method: str, request: Message, timeout: float = PATIENCE_S) -> Answer:
         return await self.send(method, request.SerializeToString(), timeout)
 
@@ -120,6 +135,8 @@ class World:
         await self.answer("Dapr.ScheduleJob", d.ScheduleJobRequest(job=dapr_job("nightly")))
         await self.answer("Scheduler.ScheduleJob", reminder("nightly"))
         await self.answer("Frontend.SetCapacity", f.SetCapacityRequest(cores=2))
+        made = await self.stream(*(each.SerializeToString() for each in full_batch(BATCH)))
+        assert made.code is OK, made
         running = (await self.answer("Frontend.Schedule", schedule("running"))).id
         for partition in range(self.store.partitions):
             await self.store.enqueue(partition, 0)
@@ -164,6 +181,22 @@ def full_job(name: str) -> j.JobSpec:
         jitter_us=3,
         retention_us=60_000_000,
     )
+
+
+def full_batch(batch_id: str) -> list[b.ScheduleBatchRequest]:
+    """The messages of a batch of one item, with every field set that goes with the others."""
+    given: dict[str, Any] = {"lambda": LAMBDA, "labels": {"team": "web"}, "options": options(), "affinity_key": "a"}
+    task = t.TaskSpec(**given, payload=b"{}")
+    callback = b.Callback(when=b.Callback.COMPLETION, task=task, gives=b.Callback.RESULTS, parameter="all", unwrap=True)
+    callback.then.append(b.Callback(when=b.Callback.ANY_FAILURE, task=task, gives=b.Callback.NOTHING))
+    spec = b.BatchSpec(**given, callbacks=[callback], max_in_flight=3, pause_us=5)
+    header = b.BatchHeader(id=batch_id, spec=spec, request_id="r", durability=t.RELAXED)
+    item = b.BatchItem(payload=b'{"path":"a"}', arguments=["a"], target="t")
+    return [
+        b.ScheduleBatchRequest(header=header),
+        b.ScheduleBatchRequest(items=b.BatchItems(items=[item])),
+        b.ScheduleBatchRequest(end=b.BatchEnd(items=1)),
+    ]
 
 
 def options() -> t.TaskOptions:
@@ -327,6 +360,31 @@ class _Valid:
     @staticmethod
     def Frontend_ListCapacity(w: World) -> Message:  # noqa: N802
         return f.ListCapacityRequest()
+
+    @staticmethod
+    def Frontend_GetBatch(w: World) -> Message:  # noqa: N802
+        return b.GetBatchRequest(id=BATCH, with_spec=True)
+
+    @staticmethod
+    def Frontend_ListBatches(w: World) -> Message:  # noqa: N802
+        return b.ListBatchesRequest(**{"lambda": LAMBDA}, page_size=5, page_token="0:")
+
+    @staticmethod
+    def Frontend_ListBatchItems(w: World) -> Message:  # noqa: N802
+        asked = {"statuses": [b.ITEM_CREATED], "page_size": 5, "page_token": "0", "first": 1, "with_arguments": True}
+        return b.ListBatchItemsRequest(id=BATCH, work_item_id="0" * 32, **asked)  # type: ignore[arg-type]
+
+    @staticmethod
+    def Frontend_CancelBatch(w: World) -> Message:  # noqa: N802
+        return b.CancelBatchRequest(id=BATCH)
+
+    @staticmethod
+    def Frontend_RetryBatch(w: World) -> Message:  # noqa: N802
+        return b.RetryBatchRequest(id=BATCH)
+
+    @staticmethod
+    def Frontend_DeleteBatch(w: World) -> Message:  # noqa: N802
+        return b.DeleteBatchRequest(id="none")
 
     @staticmethod
     def Frontend_ScheduleJob(w: World) -> Message:  # noqa: N802

@@ -1,0 +1,398 @@
+"""The RPCs about batches. What a description and its items must be is for new_batch.py to say, how items travel for feeding.py."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Final
+
+from atf import task as rules
+from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from atf.log import get_logger
+from atf.rpc import batch_pb2 as b
+from atf.runtime import Runtime, happens
+from atf.store.store import Store
+from atf.store.types import BatchRecord, Commanded, Found, NewItem, OpenedBatch
+from atf.task import US, Status
+from atf.work_items import MAX_ITEMS, check_batch_id, check_work_item_id, stored_id
+
+from . import batch_view as view
+from .feeding import Feeding
+from .lambdas import Lambdas
+from .new_batch import Template, completed, digest, home_only, lambdas_of, spec_of
+from .pending import Pending
+from .validate import asked_durability, shown
+from .waiting import Waiting
+
+MAX_MESSAGE_ITEMS: Final = 1_000
+"""Of one message of ScheduleBatch."""
+MAX_PAGE: Final = 1_000
+"""Of ListBatchItems."""
+DEFAULT_PAGE: Final = 100
+MIN_EVERY_US: Final = US // 20
+MAX_EVERY_US: Final = 60 * US
+DEFAULT_EVERY_US: Final = US // 4
+_ANSWER_BYTES: Final = 3 << 19
+"""Where a page stops to grow, if what is read next is as large as what was read last."""
+_READ_TOGETHER: Final = 8
+"""Batches that are read side by side: each of them takes a call per partition."""
+_FIRST_READ: Final = 32
+"""Items of the first read of a page: of results of 64 KiB each they are 2 MiB. Later ones go by what was found."""
+_LOOKED_AT: Final = 10
+"""Reads of one call of ListBatchItems or ListBatches: where few of very many match, a page is short rather than late."""
+
+_log = get_logger()
+
+
+class _Numbers:
+    """Which numbers the items of one call get."""
+
+    def __init__(self, store: Store, header: b.BatchHeader, opened: OpenedBatch) -> None:
+        self._store, self._header, self._opened = store, header, opened
+        self._next = header.first
+        self._given = 0
+
+    async def take(self, count: int) -> int:
+        """The first of `count` numbers, which follow each other."""
+        if self._header.extend:
+            taken = await self._store.reserve_items(self._header.id, self._header.request_id, self._given, count)
+            self._given += count
+            if taken.found is Found.OTHER:
+                raise AlreadyExists(
+                    f"request_id {self._header.request_id!r} of batch {self._header.id} asked for other items before; the same ones"
+                    " again would be fine"
+                )
+            _check_found(self._header.id, taken.found)
+            return taken.first
+        first, self._next = self._next, self._next + count
+        if self._opened.total >= 0 and self._next > self._opened.prefix:
+            raise FailedPrecondition(
+                f"batch {self._header.id} was made of {self._opened.prefix} items, and item {self._next - 1} is none of them; extend ="
+                " true adds more"
+            )
+        return first
+
+    @property
+    def end(self) -> int:
+        """The number behind the last one, of items that are no extension."""
+        return self._next
+
+
+class Batches:
+    """The RPCs about batches."""
+
+    def __init__(
+        self,
+        store: Store,
+        lambdas: Lambdas,
+        pending: Pending,
+        waiting: Waiting,
+        runtime: Runtime,
+        *,
+        max_attempts: int,
+        max_attempts_cap: int,
+    ) -> None:
+        self._store = store
+        self._lambdas = lambdas
+        self._pending = pending
+        self._waiting = waiting
+        self._runtime = runtime
+        self._max_attempts = max_attempts
+        self._cap = max_attempts_cap
+        self._draining = False
+
+    def drain(self) -> None:
+        """Ends the streams: their callers go on at another frontend."""
+        self._draining = True
+
+    # --- making them --------------------------------------------------------------------------------------------------
+
+    async def schedule(self, requests: AsyncIterator[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
+        """Makes a batch, goes on with one, or extends one."""
+        request = await anext(requests, None)
+        if request is None or request.WhichOneof("part") != "header":
+            raise InvalidArgument("the first message of the stream is its header: which batch its items are of")
+        header = request.header
+        durability = asked_durability(header.durability)
+        opened, template = await self._open(header)
+        numbers = _Numbers(self._store, header, opened)
+        first = None if header.extend else header.first
+        feeding = Feeding(self._store, self._runtime, header.id, durability, first)
+        try:
+            sent = await self._feed(requests, header.id, template, numbers, feeding)
+            await feeding.flush()
+            await feeding.note()
+        except AtfError:
+            await feeding.settle()
+            with contextlib.suppress(AtfError):
+                await feeding.note()  # whoever goes on begins there
+            raise
+        finally:
+            await feeding.close()
+        if not header.extend:
+            await self._store.close_batch(header.id, numbers.end, keep_open=header.keep_open)
+        _log.info("schedule_batch", batch=header.id, items=sent, stored=feeding.stored, extend=header.extend)
+        items = (await self._record(header.id)).items if header.extend else numbers.end
+        return b.ScheduleBatchReply(id=header.id, stored=feeding.stored, items=max(items, opened.total))
+
+    async def _open(self, header: b.BatchHeader) -> tuple[OpenedBatch, Template]:
+        """Makes the batch, or finds it."""
+        _check_header(header)
+        made, told = b.BatchSpec(), b""
+        if header.HasField("spec"):
+            await self._lambdas.load(lambdas_of(header.spec))
+            made = completed(header.spec, self._lambdas, self._max_attempts, self._cap)
+            told = digest(header.spec)
+        opened = await self._store.open_batch(
+            header.id,
+            told,
+            made.SerializeToString(deterministic=True),
+            getattr(made, "lambda"),
+            made.options.retention_us,
+            extend=header.extend,
+            home_only=home_only(made),
+        )
+        _check_found(header.id, opened.found)
+        if opened.found is Found.SAME:
+            made = spec_of(opened.spec)  # its options are those of the lambda at that time
+            await self._lambdas.load([getattr(made, "lambda")])
+        if not header.extend and header.first > opened.prefix:
+            raise FailedPrecondition(
+                f"first {header.first}: of batch {header.id} the items before number {opened.prefix} are stored, and no others are known to"
+                " be; begin there"
+            )
+        return opened, Template(header.id, made, self._store.partition_for)
+
+    async def _feed(
+        self,
+        requests: AsyncIterator[b.ScheduleBatchRequest],
+        batch_id: str,
+        template: Template,
+        numbers: _Numbers,
+        feeding: Feeding,
+    ) -> int:
+        """Sends all items of a stream on their way; returns how many there were."""
+        sent = 0
+        async for request in requests:
+            match request.WhichOneof("part"):
+                case "items":
+                    if len(request.items.items) > MAX_MESSAGE_ITEMS:
+                        raise InvalidArgument(
+                            f"{len(request.items.items)} items: at most {MAX_MESSAGE_ITEMS} in one message"
+                        )
+                    if self._draining:
+                        raise Unavailable(f"this frontend ends: go on with batch {batch_id} at another one")
+                    first = await numbers.take(len(request.items.items))
+                    items = [template.item(number, each) for number, each in enumerate(request.items.items, first)]
+                    await self._let_in(batch_id, template, items, feeding)
+                    sent += len(items)
+                case "end":
+                    if request.end.items != sent:
+                        raise InvalidArgument(
+                            f"the stream's end speaks of {request.end.items} items, and {sent} came before it"
+                        )
+                    return sent
+                case _:
+                    raise InvalidArgument(
+                        "behind the header of the stream come items, and then its end; this message is neither"
+                    )
+        raise Unavailable(
+            f"the stream of batch {batch_id} broke off behind {sent} items, without its end (BatchEnd); call again, and begin at the"
+            " batch's prefix"
+        )
+
+    async def _let_in(
+        self, batch_id: str, template: Template, items: Sequence[tuple[int, NewItem]], feeding: Feeding
+    ) -> None:
+        """Sends items on their way, as many of them as their lambda may have."""
+        known = self._lambdas.get(template.lambda_name)
+        if not known.in_force.max_pending:
+            await feeding.add(items)
+            return
+        ids = [stored_id(partition, batch_id, each.md5) for partition, each in items]
+        for start in range(0, len(items), rules.MAX_BATCH):
+            some = slice(start, start + rules.MAX_BATCH)
+            entry = await self._pending.enter(known, ids[some])
+            before = feeding.stored
+            try:
+                await feeding.add(items[some][: min(entry.refusals, default=rules.MAX_BATCH)])
+                await feeding.flush()
+            finally:
+                entry.ended(feeding.stored - before)
+            if entry.refusals:
+                raise entry.refusals[min(entry.refusals)]
+
+    # --- looking at them ----------------------------------------------------------------------------------------------
+
+    async def get(self, request: b.GetBatchRequest) -> b.Batch:
+        """A batch as it stands."""
+        return view.batch(await self._record(request.id), with_spec=request.with_spec)
+
+    async def list(self, request: b.ListBatchesRequest) -> b.ListBatchesReply:
+        """A page of batches, partition by partition. Where few are of the lambda, it may be short, or empty with a token."""
+        if not 0 <= request.page_size <= rules.MAX_BATCH:
+            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {rules.MAX_BATCH}; 0 means {DEFAULT_PAGE}")
+        name = getattr(request, "lambda")
+        if name:
+            rules.check_lambda(shown(name))
+        partition, last = self._after(request.page_token)
+        size = request.page_size or DEFAULT_PAGE
+        reply, looked_at = b.ListBatchesReply(), 0
+        while partition < self._store.partitions and len(reply.batches) < size and looked_at < _LOOKED_AT * size:
+            some = min(size - len(reply.batches), _READ_TOGETHER)
+            ids = await self._store.list_batches(partition, last, some)
+            looked_at += len(ids)
+            for record in await asyncio.gather(*map(self._store.get_batch, ids)):
+                if record is not None and name in {"", record.lambda_name}:
+                    reply.batches.append(view.batch(record))
+            partition, last = (partition, ids[-1]) if len(ids) == some else (partition + 1, "")
+        if partition < self._store.partitions:
+            reply.next_page_token = f"{partition}:{last}"
+        return reply
+
+    def _after(self, token: str) -> tuple[int, str]:
+        if not token:
+            return 0, ""
+        match = re.fullmatch(r"([0-9]{1,5}):([A-Za-z0-9_-]{0,24})", token)
+        if match is None or int(match[1]) >= self._store.partitions:
+            raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
+        return int(match[1]), match[2]
+
+    async def items(self, request: b.ListBatchItemsRequest) -> b.ListBatchItemsReply:
+        """A page of the items of a batch."""
+        check_batch_id(shown(request.id))
+        size, first, statuses = _page(request)
+        if request.work_item_id:
+            return await self._item(request)
+        reply, some = b.ListBatchItemsReply(), min(size, _FIRST_READ)
+        following: int | None = first
+        taken = looks = 0
+        while following is not None and len(reply.items) < size and looks < _LOOKED_AT and taken < _ANSWER_BYTES:
+            found = await self._store.list_items(request.id, following, some, statuses=statuses)
+            for each in found.items:
+                reply.items.append(view.item(each, with_arguments=request.with_arguments))
+            taken, before, looks, following = reply.ByteSize(), taken, looks + 1, found.next
+            if found.items:  # as many more as fit, if they are like these
+                per_item = max((taken - before) // len(found.items), 1)
+                some = max(min((_ANSWER_BYTES - taken) // per_item, rules.MAX_BATCH), 1)
+            some = min(some, size - len(reply.items)) or 1
+        if not reply.items and following is None:
+            await self._record(request.id)  # raises where there is none
+        if following is not None:
+            reply.next_page_token = str(following)
+        return reply
+
+    async def _item(self, request: b.ListBatchItemsRequest) -> b.ListBatchItemsReply:
+        found = await self._store.find_item(request.id, check_work_item_id(shown(request.work_item_id)))
+        if found is None:
+            await self._record(request.id)
+            return b.ListBatchItemsReply()
+        return b.ListBatchItemsReply(items=[view.item(found, with_arguments=request.with_arguments)])
+
+    async def watch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
+        """How a batch goes on, until it has ended. Its counters are read now and then, and when the bell rings at its end."""
+        every_us = request.at_most_every_us or DEFAULT_EVERY_US
+        if not MIN_EVERY_US <= every_us <= MAX_EVERY_US:
+            raise InvalidArgument(
+                f"at_most_every_us {every_us}: {MIN_EVERY_US} (50 ms) to {MAX_EVERY_US} (60 s); 0 means {DEFAULT_EVERY_US}"
+            )
+        check_batch_id(shown(request.id))
+        with self._waiting.bell_of(request.id) as rung:
+            said: b.Batch | None = None
+            while True:
+                rung.clear()
+                now = view.batch(await self._record(request.id))
+                if said is None or not view.same(now, said):
+                    said = now
+                    yield now
+                if now.ended_at_us or now.status == b.BATCH_DELETED or self._draining:
+                    return
+                await happens(rung, every_us / US)
+
+    async def _record(self, batch_id: str) -> BatchRecord:
+        record = await self._store.get_batch(check_batch_id(shown(batch_id)))
+        if record is None:
+            raise _none(batch_id)
+        return record
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    async def cancel(self, request: b.CancelBatchRequest) -> b.Batch:
+        """Cancels every item that has not started, and asks those that run to stop."""
+        await self._command(request.id, "cancel")
+        return view.batch(await self._record(request.id))
+
+    async def retry(self, request: b.RetryBatchRequest) -> b.Batch:
+        """Starts the items afresh that failed for good."""
+        if await self._command(request.id, "retry") is Commanded.CANCELLED:
+            raise FailedPrecondition(
+                f"batch {request.id} was cancelled: make another one of the items that are still wanted"
+            )
+        return view.batch(await self._record(request.id))
+
+    async def delete(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
+        """Deletes a batch that has ended; it need not exist."""
+        try:
+            done = await self._command(request.id, "delete")
+        except NotFound:
+            return b.DeleteBatchReply(existed=False)
+        if done is Commanded.NOT_ENDED:
+            raise FailedPrecondition(
+                f"batch {request.id} has not ended: cancel it first, and delete it when its items have ended"
+            )
+        return b.DeleteBatchReply(existed=True)
+
+    async def _command(self, batch_id: str, what: str) -> Commanded:
+        done = await self._store.command_batch(check_batch_id(shown(batch_id)), what)
+        if done is Commanded.MISSING:
+            raise _none(batch_id)
+        if done is not Commanded.NOTHING:
+            _log.info(f"{what}_batch", batch=batch_id, done=done.name)
+        return done
+
+
+def _check_header(header: b.BatchHeader) -> None:
+    check_batch_id(shown(header.id))
+    if header.request_id:
+        rules.check_id(shown(header.request_id))
+    if not 0 <= header.first <= MAX_ITEMS:
+        raise InvalidArgument(f"first {header.first}: the number of the first item that follows, 0 to {MAX_ITEMS}")
+
+
+def _check_found(batch_id: str, found: Found) -> None:
+    match found:
+        case Found.OTHER:
+            raise AlreadyExists(
+                f"batch id {batch_id!r} is taken by a batch with another description; the same description again would be fine, and none at"
+                " all, too"
+            )
+        case Found.MISSING:
+            raise _none(batch_id)
+        case Found.CANCELLED:
+            raise FailedPrecondition(f"batch {batch_id} was cancelled: it takes no more items")
+        case Found.DELETED:
+            raise AlreadyExists(
+                f"batch id {batch_id!r} was taken by a batch that was deleted; it is free ten minutes after that"
+            )
+
+
+def _page(request: b.ListBatchItemsRequest) -> tuple[int, int, list[Status]]:
+    """The size of a page, the number of its first item, and the statuses of the tasks that are asked for."""
+    if not 0 <= request.page_size <= MAX_PAGE:
+        raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_PAGE}; 0 means {DEFAULT_PAGE}")
+    if not 0 <= request.first <= MAX_ITEMS:
+        raise InvalidArgument(f"first {request.first}: the number of an item, 0 to {MAX_ITEMS}")
+    if request.page_token and not re.fullmatch(r"[0-9]{1,9}", request.page_token):
+        raise InvalidArgument(f"page_token {shown(request.page_token)!r}: give the next_page_token of the page before")
+    statuses: list[Status] = []
+    for each in request.statuses:
+        if each not in view.TASK_STATUSES:
+            raise InvalidArgument(f"statuses: {each} is none; use 0, 1, 100, -1, -2 or -3")
+        statuses += view.TASK_STATUSES[each]
+    return request.page_size or DEFAULT_PAGE, int(request.page_token or request.first), statuses
+
+
+def _none(batch_id: str) -> NotFound:
+    return NotFound(f"there is no batch {shown(batch_id)!r}, or it was deleted: its retention counts from its end")

@@ -1,0 +1,154 @@
+"""How the items of a batch get into the store: several calls at once, and no more items in memory than these can use.
+
+Each partition has a lane. A lane sends when it has something and one of the calls is free, and what arrives meanwhile leaves with its next
+call; so an idle store gets items at once, and a busy one gets them in few, large calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from typing import Final
+
+from atf.durability import Durability
+from atf.runtime import Runtime, end
+from atf.store.store import Store
+from atf.store.types import NewItem
+from atf.task import MAX_BATCH
+
+CALLS: Final = 4
+"""Calls of one batch that are under way: what others ask the store waits behind all of them."""
+MAX_ITEMS: Final = 8_192
+"""Items that are on their way; then whoever sends more waits."""
+MAX_BYTES: Final = 8 << 20
+CALL_BYTES: Final = 1 << 20
+"""Where a call stops to grow: its last item may have 1 MiB."""
+_NOTED_EACH: Final = 8_192
+"""Items after which the batch's prefix is noted."""
+
+
+class _Lane:
+    """The items of one partition."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[NewItem] = deque()
+        self.under_way: list[NewItem] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def first(self) -> int | None:
+        """The number of the first item that is not stored yet; they came in order."""
+        if self.under_way:
+            return self.under_way[0].number
+        return self.waiting[0].number if self.waiting else None
+
+    def take(self) -> list[NewItem]:
+        """The items of the next call."""
+        size = 0
+        self.under_way = []
+        while self.waiting and len(self.under_way) < MAX_BATCH and size < CALL_BYTES:
+            self.under_way.append(self.waiting.popleft())
+            size += len(self.under_way[-1].spec)
+        return self.under_way
+
+
+class Feeding:
+    """The items of one call of ScheduleBatch. `close` it.
+
+    Args:
+        store: that they go to.
+        runtime: spawns the lanes.
+        batch_id: whose items they are.
+        durability: of each of them, at least.
+        first: the number of the first item; None: numbers leave gaps, so there is no prefix.
+
+    Attributes:
+        stored: items that were not stored before.
+    """
+
+    def __init__(
+        self, store: Store, runtime: Runtime, batch_id: str, durability: Durability, first: int | None
+    ) -> None:
+        self.stored = 0
+        self._store, self._runtime = store, runtime
+        self._batch_id, self._durability = batch_id, durability
+        self._lanes: defaultdict[int, _Lane] = defaultdict(_Lane)
+        self._free = asyncio.Semaphore(CALLS)
+        self._items = self._bytes = 0
+        self._moved = asyncio.Event()
+        self._failed: Exception | None = None
+        self._next = first
+        self._noted = first or 0
+
+    async def add(self, items: Iterable[tuple[int, NewItem]]) -> None:
+        """Sends items on their way, by partition, in the order of their numbers; waits while there are too many.
+
+        Raises:
+            AtfError: items could not be stored.
+        """
+        for partition, item in items:
+            lane = self._lanes[partition]
+            lane.waiting.append(item)
+            self._items += 1
+            self._bytes += len(item.spec)
+            if self._next is not None:
+                self._next = item.number + 1
+        for lane_of, lane in self._lanes.items():
+            if lane.waiting and lane.task is None:
+                lane.task = self._runtime.spawn(self._send(lane_of, lane), name="schedule items")
+        await self._until(MAX_ITEMS, MAX_BYTES)
+        if self.prefix is not None and self.prefix - self._noted >= _NOTED_EACH:
+            await self.note()
+
+    async def flush(self) -> None:
+        """Waits until all are stored. Raises as `add`."""
+        await self._until(0, 0)
+
+    async def _until(self, items: int, size: int) -> None:
+        await asyncio.sleep(0)  # the lanes must have a turn, however fast items come
+        while self._failed is None and (self._items > items or self._bytes > size):
+            self._moved.clear()
+            await self._moved.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    @property
+    def prefix(self) -> int | None:
+        """All items with smaller numbers are stored."""
+        if self._next is None:
+            return None
+        return min((first for lane in self._lanes.values() if (first := lane.first()) is not None), default=self._next)
+
+    async def note(self) -> None:
+        """Notes the prefix where another frontend finds it."""
+        prefix = self.prefix
+        if prefix is not None and prefix > self._noted:
+            await self._store.note_prefix(self._batch_id, prefix)
+            self._noted = prefix
+
+    async def _send(self, partition: int, lane: _Lane) -> None:
+        try:
+            while lane.waiting and self._failed is None:
+                async with self._free:
+                    items = lane.take()
+                    existed = await self._store.schedule_items(partition, self._batch_id, items, self._durability)
+                self.stored += existed.count(False)
+                self._items -= len(items)
+                self._bytes -= sum(len(each.spec) for each in items)
+                lane.under_way = []
+                self._moved.set()
+        except Exception as error:  # noqa: BLE001  whoever adds gets it, whatever it is
+            self._failed = self._failed or error
+        finally:
+            lane.task = None
+            self._moved.set()
+
+    async def settle(self) -> None:
+        """Waits until nothing is under way: all is stored, or no more of it will be."""
+        while any(lane.task is not None for lane in self._lanes.values()):
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def close(self) -> None:
+        """Ends what is under way."""
+        await end([lane.task for lane in self._lanes.values() if lane.task is not None])
