@@ -35,8 +35,6 @@ from .types import (
     TaskRecord,
 )
 
-ITEM_RETENTION_US: Final = 1 << 52
-"""Of items, which go with their batch: an older role's functions would sweep them by themselves."""
 
 _LOOKS: Final = 8
 """How often a page asks all partitions at most: where few items match it is given as it is."""
@@ -119,7 +117,7 @@ class Batches(Caller):
         async def call(_: int, batch: list[NewItem]) -> list[bool]:
             args: list[Arg] = [batch_id, home]
             for each in batch:
-                limits = library.limits(each.max_attempts, each.max_losses, ITEM_RETENTION_US)
+                limits = library.limits(each.max_attempts, each.max_losses, library.ITEM_RETENTION_US)
                 at = "" if each.at_us is None else each.at_us
                 queue = keys.queue(each.lambda_name, each.priority)
                 ordering = keys.ordering(each.lambda_name, each.ordering_key) if each.ordering_key else ""

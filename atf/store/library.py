@@ -51,6 +51,8 @@ LINES_PER_PASS: Final = 4
 CLAIM_OVERHEAD_BYTES: Final = 256
 """What a claim weighs in an answer beside its spec: id, token, numbers."""
 
+ITEM_RETENTION_US: Final = 1 << 52
+"""Of items of batches, which go with their batch and are never swept by themselves: an instant that none of a task's comes to."""
 BATCHES_PER_SWEEP: Final = 4
 """Batches that one sweep begins to delete: each is told to every partition."""
 LOOKED_AT_ITEMS: Final = 512
@@ -105,6 +107,7 @@ def _code() -> str:
         "LINE_WAIT": LINE_WAIT_US,
         "LINES_PER_PASS": LINES_PER_PASS,
         "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
+        "ITEM_RETENTION": ITEM_RETENTION_US,
         "BATCHES_PER_SWEEP": BATCHES_PER_SWEEP,
         "LOOKED_AT_ITEMS": LOOKED_AT_ITEMS,
         "MAX_GATES": MAX_GATES,

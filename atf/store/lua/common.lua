@@ -123,7 +123,8 @@ local batch_counted  -- batches.lua
 
 -- The batch of an item, by its id "<partition>-<batch>.<md5>"; no other task's id has a dot.
 local function batch_of(id)
-  return string.find(id, '.', 1, true) and string.match(id, '^%d+%-([^.]+)') or nil
+  local dot = string.find(id, '.', 1, true)
+  return dot and string.sub(id, string.find(id, '-', 1, true) + 1, dot - 1) or nil
 end
 
 -- Adds to the counts that this partition keeps of a batch: field -> by how much.
@@ -353,10 +354,10 @@ local swept = remembered(function(_, name, status) return name .. ':' .. status 
 -- may follow. `held`: see let_go.
 local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched, flagged, held, ...)
   local name = lambda_of(queue)
-  local retention = limits and tonumber(string.match(limits, '(%d+)$')) or DEFAULT_RETENTION
+  local retention = limits and tonumber(string.match(limits, '^%d+ %d+ (%d+)')) or DEFAULT_RETENTION
   sets.ZREM(live_key(P, queue, from), id)
   local batch = batch_of(id)
-  sets.ZADD(done_key(P, name, to), batch and '+inf' or fmt(now + retention), id)  -- an item goes with its batch
+  sets.ZADD(done_key(P, name, to), fmt(now + retention), id)
   sets.SADD(sweep_key(P, ''), swept(P, name, to))
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'e', '', 'o', '', ...)
   if watched or flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set

@@ -21,7 +21,7 @@ register('sweep', {'allow-oom'}, function(keys, args)
   for _, member in ipairs(redis.call('SMEMBERS', P .. ':sweep')) do
     local name, status = string.match(member, '^(.*):([A-Z_]+)$')
     local set = done_key(P, name, status)
-    local excess = redis.call('ZCOUNT', set, '-inf', '(inf') - kept  -- without items of batches
+    local excess = redis.call('ZCOUNT', set, '-inf', fmt(ITEM_RETENTION)) - kept  -- without items, which go with their batch
     local ids = {}
     if excess > 0 then ids = redis.call('ZRANGE', set, 0, fmt(math.min(excess, budget - swept) - 1)) end
     if #ids == 0 then
