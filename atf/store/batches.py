@@ -35,7 +35,6 @@ from .types import (
     TaskRecord,
 )
 
-
 _LOOKS: Final = 8
 """How often a page asks all partitions at most: where few items match it is given as it is."""
 

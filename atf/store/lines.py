@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from atf import work_items
 from atf.errors import InvalidArgument
 from atf.task import (
     MAX_AHEAD_US,
@@ -201,11 +202,18 @@ def _check_task(line: TaskLine) -> None:
     known = _OLD_ID.fullmatch(clip(line.id, MAX_TEXT_BYTES))
     if known is None:
         raise InvalidArgument(f"task id {clip(line.id, MAX_TEXT_BYTES)!r}: not <partition>-<id>")
-    check_id(known["id"])
+    batch_id, dot, work_item_id = known["id"].partition(work_items.ITEM_MARK)
+    if dot:
+        work_items.check_batch_id(batch_id)
+        work_items.check_work_item_id(work_item_id)
+    else:
+        check_id(known["id"])
     check_lambda(clip(line.lambda_name, MAX_TEXT_BYTES))
     check_priority(line.priority)
     if line.ordering_key:
-        check_name(clip(line.ordering_key, MAX_TEXT_BYTES), "ordering_key")
+        # of an item it is that of its batch, a dot, and one of its own
+        key = line.ordering_key.removeprefix(f"{batch_id}.") if dot else line.ordering_key
+        check_name(clip(key, MAX_TEXT_BYTES), "ordering_key")
     if not _CONCURRENCY.fullmatch(line.concurrency):
         raise InvalidArgument(
             f"concurrency {clip(line.concurrency, MAX_TEXT_BYTES)!r}: lambda:key, a limit and 0, 1 or 2; or nothing"

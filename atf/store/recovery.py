@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from atf import work_items
 from atf.errors import AtfError, InvalidArgument
-from atf.task import FINISHED, Status
+from atf.task import DEFAULT_RETENTION_US, FINISHED, Status
 
+from . import library
 from .adding import routing_key
 from .lines import FORMAT, EndLine, GateLine, Header, JobLine, LambdaLine, Line, TaskLine, decode
 from .store import Store
@@ -27,6 +29,8 @@ from .transfer import Progress, lines_of
 from .types import LambdaRecord, Made, NewGate, NewJob, RestoredTask, TaskRecord
 
 _PAGE: Final = 256
+_KEY_CHARS: Final = 64
+"""Of an ordering key; that of an item may be longer."""
 
 
 class Why(enum.StrEnum):
@@ -242,21 +246,29 @@ class _Work:
         return Suspect(self._new_id(line), line.lambda_name, due_at_us, line.runs, why, ran, status)
 
     def _new_id(self, line: TaskLine) -> str:
-        name = line.id.partition("-")[2]
-        return f"{self.store.partition_for(routing_key(_task(line)))}-{name}"
+        task = _task(line)
+        return f"{self.store.partition_for(routing_key(task))}-{task.id}"
+
+
+def _own_limits(limits: str) -> str:
+    """An item's limits without its retention, which lasts as long as its batch."""
+    attempts, losses, _ = map(int, limits.split())
+    return library.limits(attempts, losses, DEFAULT_RETENTION_US)
 
 
 def _task(line: TaskLine) -> RestoredTask:
+    """The task as it comes back. An item of a batch comes back as a task of its own: an export does not carry batches."""
+    of_batch = work_items.parse(line.id) is not None
     return RestoredTask(
-        id=line.id.partition("-")[2],
+        id=line.id.partition("-")[2].replace(work_items.ITEM_MARK, "-"),
         lambda_name=line.lambda_name,
         priority=line.priority,
         spec=line.spec,
         digest=line.digest,
         scheduled_at_us=line.scheduled_at_us,
         next_at_us=line.next_at_us,
-        limits=line.limits,
-        ordering_key=line.ordering_key,
+        limits=_own_limits(line.limits) if of_batch else line.limits,
+        ordering_key=line.ordering_key[:_KEY_CHARS],
         concurrency=line.concurrency,
         attempts=line.attempts,
         losses=line.losses,

@@ -11,11 +11,12 @@ import pytest
 from atf.config import StoreSettings, Timing
 from atf.errors import InvalidArgument
 from atf.runtime import SystemRuntime
+from atf.store import library
 from atf.store.recovery import import_tasks
 from atf.store.store import Store
 from atf.store.transfer import export_tasks
-from atf.store.types import LambdaRecord, Outcome, TaskRecord
-from atf.task import US, Status
+from atf.store.types import Found, LambdaRecord, Outcome, TaskRecord
+from atf.task import DEFAULT_RETENTION_US, US, Status
 
 from .conftest import OpenStore
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held
@@ -286,3 +287,18 @@ async def test_a_job_that_none_can_be_is_refused(world: World, clock: Clock, tmp
     with pytest.raises(InvalidArgument, match="line 2"):
         await import_tasks(other, tmp_path / "export", settle=False)
     await other.close()
+
+
+async def test_items_of_batches_arrive_as_tasks_of_their_own(world: World, clock: Clock, tmp_path: Path) -> None:
+    assert (await world.store.open_batch("crawl", b"d", b"", "shop/items", US)).found is Found.NEW
+    await world.items("crawl", 0, 1, ordering_key="crawl.site")
+    assert await export_tasks(world.store, tmp_path / "file") == 2
+    target = await another_store(clock)
+    for _ in range(2):
+        await import_tasks(target, tmp_path / "file")
+    arrived = await live(target)
+    assert set(arrived) == {f"crawl-{0:032x}", f"crawl-{0:032x}-1"}
+    assert {each.limits for each in arrived.values()} == {library.limits(2, 3, DEFAULT_RETENTION_US)}
+    assert await target.get_batch("crawl") is None
+    assert sorted(each.next_at_us > 0 for each in arrived.values()) == [False, True], "one after the other, as before"
+    await World(target, clock).check()
