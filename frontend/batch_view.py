@@ -49,6 +49,7 @@ def batch(record: BatchRecord, *, with_spec: bool = False) -> b.Batch:
         spec=spec_of(record.spec) if with_spec else None,
         cancel_requested=record.cancel_requested,
         now_us=record.now_us,
+        error=record.error,
     )
 
 

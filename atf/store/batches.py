@@ -140,7 +140,8 @@ class Batches(Caller):
     async def close_batch(self, batch_id: str, total: int, *, keep_open: bool = False) -> None:
         """Says of how many items a batch is made, extensions aside; with `keep_open` more may come. What was said first holds."""
         if not keep_open:
-            await self._call("close_batch", self.batch_home(batch_id), [batch_id, total])
+            args: list[Arg] = [batch_id, total]
+            await self._call("close_batch", self.batch_home(batch_id), args, demand=self.settings.floor)
 
     async def get_batch(self, batch_id: str) -> BatchRecord | None:
         """A batch and its counts as they are now; None where there is none, or it was deleted.
@@ -239,7 +240,8 @@ class Batches(Caller):
 
         What was asked for is done bit by bit, by whoever delivers what partitions owe each other.
         """
-        return Commanded(await self._call("command_batch", self.batch_home(batch_id), [batch_id, what]))
+        args: list[Arg] = [batch_id, what]
+        return Commanded(await self._call("command_batch", self.batch_home(batch_id), args, demand=self.settings.floor))
 
     async def walk(self, record: OutboxRecord) -> bool:
         """Tells a partition what a batch's home owes it, and does to some of its items what is to be done to all. Whether that was the last step."""

@@ -96,6 +96,9 @@ KEYS: Final = (
         "a batch, at its home, or for ten minutes that it was deleted: see BATCH_FIELDS",
     ),
     KeySpec("atf:{p}:batches", "zset", "batch -> minus the instant at which it was made; at home"),
+    KeySpec(
+        "atf:{p}:batches:open", "zset", "batch that has not ended -> when its parts are asked how they stand; at home"
+    ),
     KeySpec("atf:{p}:batches:ended", "zset", "batch that has ended, or was deleted -> expiry; at home"),
     KeySpec("atf:{p}:b:<batch>", "hash", "the part of a batch that lies in this partition: see PART_FIELDS"),
     KeySpec("atf:{p}:b:<batch>:i", "zset", "work-item id of an item of a batch -> its number"),
@@ -256,6 +259,7 @@ PART_FIELDS: Final = {
     "closed": "set: it takes no more items, being cancelled or deleted",
     "wv": "version of the newest walk that has come to its end",
     "walk": "version of the walk that is under way, and the number of the next item",
+    "check": "version at which its counts are being checked, number of the next item, those done, failed for good, cancelled; the counts then",
     "told": "the newest report to home, where that said that all items have ended",
     "number": "of the newest report",
 }

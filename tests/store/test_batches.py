@@ -13,6 +13,7 @@ import pytest
 
 from atf.errors import FailedPrecondition
 from atf.store import keys
+from atf.store.library import BATCH_CHECK_US
 from atf.store.types import (
     BatchRecord,
     Beat,
@@ -28,6 +29,7 @@ from atf.store.types import (
 from atf.task import TOMBSTONE_US, US, Status
 
 from .conftest import OpenStore
+from .versions import FOUNDATION, FoundationStore, in_place
 from .world import LAMBDA, PLENTY, Clock, Dump, World, dump, held
 
 COUNTED = {
@@ -688,3 +690,78 @@ async def test_the_counts_never_drift_and_the_end_is_told_once_a_round(world: Wo
     await batch.deliver()
     assert (await batch.check()).ended
     assert len(batch.ends) == (2 if retried is Commanded.DONE else 1)
+
+
+# --- what goes astray -------------------------------------------------------------------------------------------------
+
+
+@spread
+async def test_a_home_that_has_forgotten_what_it_heard_asks_again(world: World) -> None:
+    """A server that took over may lack the newest reports, which their senders will not send again."""
+    batch = Batch(world)
+    await batch.make(8)
+    await batch.deliver()
+    claims = await batch.take()
+    home = keys.record(batch.store.batch_home("crawl"))
+    client = (await world.store._link.masters())[0].client
+    before = await client.hgetall(f"{home}:batch:crawl")
+    open_before = await client.zrange(f"{home}:batches:open", 0, -1, withscores=True)
+    await world.finish(Outcome.SUCCEEDED, *claims)
+    await batch.deliver()
+    assert (await batch.record()).ended
+    await client.delete(f"{home}:batch:crawl", f"{home}:batches:ended")
+    await client.hset(f"{home}:batch:crawl", mapping=before)
+    await client.zadd(f"{home}:batches:open", dict(open_before))
+    batch.ends.clear()
+    await batch.deliver()
+    assert not (await batch.record()).ended
+    world.clock.advance(BATCH_CHECK_US / US)
+    await sweep(world)
+    await batch.deliver()
+    assert (await batch.check()).ended
+    assert len(batch.ends) == 1
+
+
+@spread
+@pytest.mark.parametrize("old_first", [True, False], ids=["the old one first", "the new one first"])
+async def test_items_that_an_older_role_has_ended_are_counted(
+    open_store: OpenStore, clock: Clock, old_first: bool, request: pytest.FixtureRequest, world: World
+) -> None:
+    """Its functions know nothing of batches; what they leave behind is found when the batch has stood still for a while."""
+    with in_place(FOUNDATION):
+        old = await open_store(kind=FoundationStore, partitions=world.store.partitions)
+    batch = Batch(world)
+    stores = [old, world.store] if old_first else [world.store, old]
+    await batch.make(many(world, 300) + 200)
+    await batch.deliver()
+    claims = await batch.take()
+    for number, claim in enumerate(claims):
+        outcome = Outcome.FAILED_FATAL if number % 50 == 0 else Outcome.SUCCEEDED
+        await stores[number % 2].finish("executor-1", [RunResult(claim, outcome)])
+    await batch.deliver()
+    assert not (await batch.record()).ended
+    for _ in range(2):
+        clock.advance(BATCH_CHECK_US / US)
+        await sweep(world)
+        await batch.deliver()
+    record = await batch.check()
+    assert (record.ended, record.permanently_failed) == (True, -(-len(claims) // 50))
+    assert len(batch.ends) == 1
+
+
+async def test_a_check_changes_nothing_while_items_live(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(12)
+    await batch.deliver()
+    claims = await batch.take(5)
+    await world.finish(Outcome.SUCCEEDED, *claims[:3])
+    before = counts(await batch.check())
+    world.clock.advance(BATCH_CHECK_US / US)
+    await sweep(world)
+    await batch.deliver()
+    assert counts(await batch.check()) == before
+    await world.beat(*claims[3:])
+    await world.finish(Outcome.SUCCEEDED, *claims[3:])
+    await batch.work()
+    assert (await batch.check()).ended
+    assert len(batch.ends) == 1

@@ -13,9 +13,9 @@ local items_key = remembered(function(P, batch) return P .. ':b:' .. batch .. ':
 local function number_of(P) return string.match(P, '{(%d+)}') end
 local function item_id(P, batch, item) return number_of(P) .. '-' .. batch .. '.' .. item end
 
--- What verbs use of what follows; Lua allows 200 locals in one block.
-local goes_on, hear_part, part_gone, tell_part, tell_parts, walk_batch, delete_batch, sweep_batch
-do
+-- What verbs use of what follows, which is in a function of its own: Lua allows 200 locals in one.
+local goes_on, hear_part, part_gone, tell_part, tell_parts, walk_batch, delete_batch, sweep_batch, check_batch
+local function define_batches()
 
 local STEP = 256  -- items of one step of a walk
 
@@ -29,11 +29,24 @@ local function parts_of(P, partitions, alone)
   return found
 end
 
-local function retained(P, batch, now, retention) redis.call('ZADD', P .. ':batches:ended', fmt(now + retention), batch) end
+-- The batch has ended, and is kept so long.
+local function retained(P, batch, now, retention)
+  redis.call('ZREM', P .. ':batches:open', batch)
+  redis.call('ZADD', P .. ':batches:ended', fmt(now + retention), batch)
+end
 
-goes_on = function(P, batch)
+-- The batch has not ended, or no longer has: home asks its parts now and then.
+goes_on = function(P, batch, now)
   redis.call('HDEL', batch_key(P, batch), 'ended', 'sums', 'err')
   redis.call('ZREM', P .. ':batches:ended', batch)
+  redis.call('ZADD', P .. ':batches:open', fmt(now + BATCH_CHECK), batch)
+end
+
+-- A number that grows, also across a server that lost its last second.
+local function grown(key, field, now)
+  local number = fmt(math.max(tonumber(redis.call('HGET', key, field) or 0) + 1, now))
+  redis.call('HSET', key, field, number)
+  return number
 end
 
 -- Ends a batch of which all items have ended, or has one go on of which an item was started afresh.
@@ -51,7 +64,7 @@ local function settle_batch(P, batch, now)
   end
   all = all and sums[1] >= total
   if not all then
-    if home[6] then goes_on(P, batch) end
+    if home[6] then goes_on(P, batch, now) end
     return
   end
   local said = fmt(sums[1]) .. ' ' .. fmt(sums[2]) .. ' ' .. fmt(sums[3]) .. ' ' .. fmt(sums[4])
@@ -101,7 +114,7 @@ batch_counted = function(P, batch, now)
   if live and not part[7] then return end
   local state = table.concat({part[9], part[10] or '0', live and '1' or '0', n, done, failed, cancelled}, ' ')
   if state == part[7] then return end
-  local report = fmt(redis.call('HINCRBY', key, 'number', 1)) .. ' ' .. state
+  local report = grown(key, 'number', now) .. ' ' .. state
   if live then redis.call('HDEL', key, 'told') else redis.call('HSET', key, 'told', state) end
   if part[8] == number_of(P) then
     hear_part(P, batch, part[8], report, now)
@@ -150,8 +163,36 @@ local function walk_on(P, batch, wv, what, at, now)
   return 0
 end
 
+-- An older role's functions move items and count nothing. So where a part's counts say that some live, it is looked, a step at a time,
+-- whether any does; where none has been found, and none was moved meanwhile, the counts are what was found. 1 where more are left.
+local function check_on(P, batch, v, now)
+  local key = part_key(P, batch)
+  local part = redis.call('HMGET', key, 'n', 'c100', 'c-2', 'c-3', 'c0', 'c1', 'c-1', 'check')
+  for i = 1, 7 do part[i] = part[i] or '0' end
+  local counts = table.concat(part, ' ', 1, 7)
+  local of, at, done, failed, cancelled, counted = string.match(part[8] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  if of ~= v then at, done, failed, cancelled, counted = 0, 0, 0, 0, counts end
+  local ended = {SUCCESS = tonumber(done), FATAL_FAILURE = tonumber(failed), CANCELLED = tonumber(cancelled)}
+  local items = redis.call('ZRANGE', items_key(P, batch), fmt(tonumber(at)), '+inf', 'BYSCORE', 'LIMIT', 0, STEP, 'WITHSCORES')
+  local lives = counted ~= counts or tonumber(part[5]) + tonumber(part[6]) + tonumber(part[7]) == 0
+  for i = 1, lives and 0 or #items, 2 do
+    local status = redis.call('HGET', task_key(P, item_id(P, batch, items[i])), 's') or 'FATAL_FAILURE'  -- its record is gone
+    if ended[status] then ended[status] = ended[status] + 1 else lives = true; break end
+  end
+  done, failed, cancelled = ended.SUCCESS, ended.FATAL_FAILURE, ended.CANCELLED
+  if not lives and #items == 2 * STEP then
+    redis.call('HSET', key, 'check', table.concat({v, fmt(tonumber(items[#items]) + 1), done, failed, cancelled, counts}, ' '))
+    return 1
+  end
+  redis.call('HDEL', key, 'check')
+  if not lives then
+    redis.call('HSET', key, 'n', done + failed + cancelled, 'c0', 0, 'c1', 0, 'c-1', 0, 'c100', done, 'c-2', failed, 'c-3', cancelled)
+  end
+  return 0
+end
+
 -- A part is told what home knows. Returns 1 where a walk is to go on: the same once more, then.
-tell_part = function(P, batch, home, v, sealed, wv, what, now)
+tell_part = function(P, batch, home, v, sealed, wv, what, check, now)
   local key = part_key(P, batch)
   local part = redis.call('HMGET', key, 'v', 'wv', 'walk')
   if tonumber(v) < tonumber(part[1] or 0) then return 0 end  -- what came before this says it all
@@ -166,6 +207,7 @@ tell_part = function(P, batch, home, v, sealed, wv, what, now)
     end
     more = walk_on(P, batch, wv, what, tonumber(at), now)
   end
+  if more == 0 and check == '1' and what ~= 'delete' then more = check_on(P, batch, v, now) end
   if more == 1 then return 1 end
   if what == 'delete' then
     redis.call('DEL', key, pauses_key(P, batch), items_key(P, batch))
@@ -181,20 +223,21 @@ tell_part = function(P, batch, home, v, sealed, wv, what, now)
 end
 
 -- Has all parts told what home knows; the part that lies here at once, as far as one step goes.
-tell_parts = function(P, batch, now)
+tell_parts = function(P, batch, now, check)
   local own = number_of(P)
   local home = redis.call('HMGET', batch_key(P, batch), 'v', 'sealed', 'wv', 'what', 'partitions', 'alone')
   local v, sealed, wv, what = home[1], home[2] or '0', home[3], home[4] or ''
+  check = check and '1' or '0'
   for _, part in ipairs(parts_of(P, home[5], home[6])) do
-    if part ~= own or tell_part(P, batch, own, v, sealed, wv, what, now) == 1 then
-      owe(P, part, v .. strings('batch', batch, own, v, sealed, wv, what), now)
+    if part ~= own or tell_part(P, batch, own, v, sealed, wv, what, check, now) == 1 then
+      owe(P, part, v .. strings('batch', batch, own, v, sealed, wv, what, check), now)
     end
   end
 end
 
 -- Begins a walk over all items.
 walk_batch = function(P, batch, what, now)
-  local v = redis.call('HINCRBY', batch_key(P, batch), 'v', 1)
+  local v = grown(batch_key(P, batch), 'v', now)
   redis.call('HSET', batch_key(P, batch), 'wv', v, 'what', what)
   tell_parts(P, batch, now)
 end
@@ -202,7 +245,16 @@ end
 delete_batch = function(P, batch, now)
   redis.call('HSET', batch_key(P, batch), 'deleting', '1')
   redis.call('ZREM', P .. ':batches:ended', batch)
+  redis.call('ZREM', P .. ':batches:open', batch)
   walk_batch(P, batch, 'delete', now)
+end
+
+-- A batch has not ended for a while: its parts tell home once more how they stand, in case a server that took over has forgotten what it heard.
+check_batch = function(P, batch, now)
+  redis.call('ZADD', P .. ':batches:open', fmt(now + BATCH_CHECK), batch)
+  if redis.call('HGET', batch_key(P, batch), 'sealed') ~= '1' then return end
+  grown(batch_key(P, batch), 'v', now)
+  tell_parts(P, batch, now, true)
 end
 
 -- The retention of a batch is over, or the time for which the id of a deleted one stays taken.
@@ -215,3 +267,4 @@ sweep_batch = function(P, batch, now)
 end
 
 end
+define_batches()

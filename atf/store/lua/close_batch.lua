@@ -8,7 +8,7 @@ register('close_batch', {'allow-oom'}, function(keys, args)
   local home = redis.call('HMGET', key, 'v', 'main', 'cancelled', 'deleting', 'next')
   if not home[1] or home[2] or home[3] or home[4] then return 0 end
   redis.call('HSET', key, 'main', args[3], 'sealed', '1', 'next', home[5] or args[3], 'prefix', args[3])
-  redis.call('HINCRBY', key, 'v', 1)
+  redis.call('HSET', key, 'v', fmt(math.max(tonumber(home[1]) + 1, now)))
   tell_parts(P, batch, now)
   return 1
 end)

@@ -19,7 +19,7 @@ register('command_batch', {'allow-oom'}, function(keys, args)
     if home[4] then return 3 end
     if home[3] then
       if string.match(home[5], '^%d+ %d+ (%d+)') == '0' then return 1 end
-      goes_on(P, batch)
+      goes_on(P, batch, now)
       redis.call('HINCRBY', key, 'round', 1)
     end
     walk_batch(P, batch, what, now)

@@ -13,6 +13,7 @@ register('open_batch', {}, function(keys, args)
     redis.call('HSET', key, 'd', digest, 'spec', args[4], 'l', args[5], 'ret', args[6], 'partitions', args[7], 'alone', args[8],
       'at', fmt(now), 'v', '1', 'wv', '0', 'round', '1')
     redis.call('ZADD', P .. ':batches', fmt(-now), batch)
+    goes_on(P, batch, now)
     return {0, -1, 0, 0, tonumber(args[8]), args[4]}
   end
   local what = 1

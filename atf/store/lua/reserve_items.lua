@@ -18,7 +18,7 @@ register('reserve_items', {}, function(keys, args)
   redis.call('HSET', key, 'next', fmt(first + count), 'extra', fmt(tonumber(home[6] or 0) + count))
   if args[3] ~= '' then redis.call('HSET', key, request, fmt(first) .. ' ' .. fmt(count)) end
   if home[8] and count > 0 then
-    goes_on(P, batch)
+    goes_on(P, batch, instant(args[1]))
     redis.call('HINCRBY', key, 'round', 1)
   end
   return {0, first}

@@ -1,7 +1,7 @@
 -- sweep: SUCCESS, FATAL_FAILURE, CANCELLED whose retention is over, or that are too many -> (no record)
 -- KEYS[1]  the partition's record
 -- ARGV     now, finished tasks kept per lambda and status, records at most
--- RETURNS  records removed or reduced
+-- RETURNS  records removed or reduced, and batches looked at
 --
 -- An id stays taken for a while after its task finished: its record shrinks to a tombstone that only a retried Schedule sees.
 local function drop(P, id, now)
@@ -40,6 +40,9 @@ register('sweep', {'allow-oom'}, function(keys, args)
   local batches = redis.call('ZRANGE', P .. ':batches:ended', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(math.min(BATCHES_PER_SWEEP, budget - swept)))
   for _, batch in ipairs(batches) do sweep_batch(P, batch, now) end
   swept = swept + #batches
+  local open = redis.call('ZRANGE', P .. ':batches:open', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(math.min(BATCHES_PER_SWEEP, budget - swept)))
+  for _, batch in ipairs(open) do check_batch(P, batch, now) end
+  swept = swept + #open
   local old = redis.call('ZRANGE', P .. ':tombs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
   for _, id in ipairs(old) do redis.call('DEL', task_key(P, id)) end
   if #old > 0 then redis.call('ZREM', P .. ':tombs', unpack(old)) end
