@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, Protocol
+from hashlib import md5
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from .errors import InvalidArgument
 from .options import duration_us
 from .task import DEFAULT_FIRST_TIME_US, MAX_PROGRESS_BYTES, US, check_first_time
+
+if TYPE_CHECKING:
+    from .client.batch import Batch, BatchProgress
+    from .lambdas import Schedulable
 
 _log: Final = logging.getLogger("atf.task")
 
@@ -36,7 +42,8 @@ class _Never:
         return False
 
 
-class InBatch(NamedTuple):
+@dataclass(eq=False)
+class InBatch:
     """The batch that made a task, and the task's place in it."""
 
     id: str
@@ -44,6 +51,46 @@ class InBatch(NamedTuple):
     """Of the item, from 0, as submitted; None: the task is a callback of the batch, not an item of it."""
     work_item_id: str
     """Of the item; empty: it is none."""
+    task_id: str = ""
+    lambda_: Any = None
+    """Of an item: its own."""
+    _extended: int = 0
+
+    def handle(self, of: Schedulable[..., Any] | str | None = None) -> Batch[Any]:
+        """The batch's handle, by the default client; see ATF_FRONTEND.
+
+        Args:
+            of: the lambda of its items, or the lambda's name; an item knows it.
+        """
+        from .client.default import default_client
+
+        return default_client().batch_handle(self.id, of or self.lambda_)
+
+    def extend(self, items: Iterable[Any], *, of: Schedulable[..., Any] | str | None = None) -> BatchProgress:
+        """Adds items behind all that the batch has. A batch that a callback extends is in progress again.
+
+        A run that is tried again makes its calls again: the first call of each run of this task is one and the same, the second is,
+        and so on. So each adds its items once, if the handler makes its calls in the same order.
+
+        Args:
+            items: as for `map`.
+            of: the lambda of the batch's items, or the lambda's name; an item knows it.
+
+        Raises:
+            TypeError: a callback did not say of which lambda the items are.
+            AtfError: as for `Batch.extend`.
+        """
+        return self.handle(of).extend(items, request_id=self._request_id())
+
+    async def extend_async(
+        self, items: Iterable[Any] | AsyncIterable[Any], *, of: Schedulable[..., Any] | str | None = None
+    ) -> BatchProgress:
+        """Like `extend`, in an `async def`."""
+        return await self.handle(of).extend_async(items, request_id=self._request_id())
+
+    def _request_id(self) -> str:
+        self._extended += 1
+        return f"{md5(self.task_id.encode(), usedforsecurity=False).hexdigest()}-{self._extended}"
 
 
 class Context:

@@ -59,6 +59,10 @@ class Codec:
         self.signature = signature.replace(parameters=parameters)
         self._positional = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
         self._names = [each.name for each in parameters]
+        self._known = frozenset(self._names)
+        self._required = frozenset(each.name for each in parameters if each.default is each.empty)
+        by_name = self._required - set(self._positional)
+        self._needed = len(self._names) + 1 if by_name else len(self._required)
         self._raw: str | None = None
         self._result: Any = Any
         self._arguments: msgspec.json.Decoder[Any] | None = None
@@ -132,8 +136,11 @@ class Codec:
             raise TypeError(
                 f"{self._name}() {takes}, {len(args)} were given; number {count + 1} is {short(args[count])}"
             )
-        if len(args) == len(self._names) and not kwargs:
-            return dict(zip(self._positional, args, strict=True))  # the common case; inspect takes ten times as long
+        # The common cases; inspect takes ten times as long.
+        if not kwargs and len(args) >= self._needed:
+            return dict(zip(self._positional, args, strict=False))
+        if not args and kwargs.keys() <= self._known and self._required <= kwargs.keys():
+            return {name: kwargs[name] for name in self._names if name in kwargs}
         try:
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:

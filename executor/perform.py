@@ -115,9 +115,9 @@ class Performer:
             return GaveUp(str(error))
         except Exception as error:  # noqa: BLE001  whatever is wrong with it, it will be wrong again
             return GaveUp(f"{task.lambda_name}: the payload can't be read: {reason(error)}")
-        return _Call(known, (self._context(task),) if known.takes_context else (), values)
+        return _Call(known, (self._context(task, known),) if known.takes_context else (), values)
 
-    def _context(self, task: HeldTask) -> Context:
+    def _context(self, task: HeldTask, known: Lambda) -> Context:
         left_us = round(task.timeout * US)
         tick = task.spec.tick
         scheduled_at = from_us(max(1, tick.at_us or task.scheduled_at_us))
@@ -131,7 +131,7 @@ class Performer:
             scheduled_at=scheduled_at,
             job=tick.job,
             tick=tick.number,
-            batch=_batch_of(task) if task.spec.HasField("batch") else None,
+            batch=_batch_of(task, known) if task.spec.HasField("batch") else None,
             deadline=from_us(self._runtime.wall_us() + left_us) if left_us else None,
             labels=dict(task.spec.labels),
             cancelled=task,
@@ -158,11 +158,11 @@ class Performer:
         return of_result(result, encoding)
 
 
-def _batch_of(task: HeldTask) -> InBatch:
+def _batch_of(task: HeldTask, known: Lambda) -> InBatch:
     made, item = task.spec.batch, parse(task.task_id)
     if item is None:
-        return InBatch(made.id, None, "")
-    return InBatch(item.batch_id, made.number, item.work_item_id)
+        return InBatch(made.id, None, "", task.task_id)
+    return InBatch(item.batch_id, made.number, item.work_item_id, task.task_id, known)
 
 
 def timed_out(task: HeldTask) -> TimedOut:

@@ -66,6 +66,9 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
         "frontend": doors.address,
     }
     bounds = read(ExecutorSettings, executor_flags, "executor")
+    os.environ.setdefault(
+        "ATF_FRONTEND", doors.address
+    )  # for tasks that schedule tasks, as executors of their own have it
     lambdas = with_builtins(theirs, bounds)
     hsc = HscService(store=store, timing=timing, runtime=runtime)
     controller = ControllerService(

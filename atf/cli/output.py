@@ -113,11 +113,11 @@ def task_json(task: t.Task) -> dict[str, Any]:
             }
             for run in task.ended_runs
         ],
-        **_bytes("result", task.result, task.result_encoding),
+        **bytes_json("result", task.result, task.result_encoding),
     }
     if task.HasField("spec"):
         spec = task.spec
-        shown |= _bytes("payload", spec.payload, spec.encoding)
+        shown |= bytes_json("payload", spec.payload, spec.encoding)
         shown |= {"labels": dict(spec.labels), "ordering_key": spec.ordering_key}
         shown["concurrency_key"] = spec.concurrency.key
     return shown
@@ -242,7 +242,8 @@ def length(us: int) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def _bytes(name: str, value: bytes, encoding: int) -> dict[str, Any]:
+def bytes_json(name: str, value: bytes, encoding: int) -> dict[str, Any]:
+    """A payload or result for programs, under its name if it is JSON, else in base64."""
     if not value:
         return {name: None}
     if encoding == t.JSON:

@@ -1,0 +1,173 @@
+"""The rows of a file as elements of a batch: `items.jsonl` or `items.csv`. A row that does not fit is named by its line."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from atf.errors import InvalidArgument
+from atf.items import Elements
+from atf.rpc import batch_pb2 as b
+from atf.work_items import COMMAND
+
+MAX_LINE_CHARS: Final = 4 << 20
+
+
+class Parameters(NamedTuple):
+    """What a lambda takes, by its registered signature."""
+
+    names: tuple[str, ...]
+    required: frozenset[str]
+    texts: frozenset[str]
+    """Those annotated `str`."""
+
+
+def parameters_of(signature: str) -> Parameters | None:
+    """The parameters in the text of a signature, such as "(path: str, *, size: int = 256) -> dict"; None: it can't be read."""
+    brackets = signature.rpartition(")")[0] + ")"
+    try:
+        function = ast.parse(f"def _{brackets}: ...").body[0]
+    except (SyntaxError, ValueError):
+        return None
+    assert isinstance(function, ast.FunctionDef)
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    plain = positional[: len(positional) - len(given.defaults)]
+    by_name = [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
+    every = [*positional, *given.kwonlyargs]
+    texts = {
+        each.arg for each in every if each.annotation is not None and ast.unparse(each.annotation) in {"str", "'str'"}
+    }
+    return Parameters(
+        tuple(each.arg for each in every), frozenset(each.arg for each in (*plain, *by_name)), frozenset(texts)
+    )
+
+
+def rows(lines: Iterable[str], form: str, lambda_name: str, parameters: Parameters | None) -> Iterator[tuple[int, Any]]:
+    """The rows of a file, each with the number of its line.
+
+    Args:
+        lines: of the file.
+        form: "jsonl" or "csv".
+        lambda_name: whose arguments they are.
+        parameters: what it takes; None: nobody knows.
+
+    Raises:
+        InvalidArgument: a row can't be read; names its line.
+    """
+    if form == "jsonl":
+        return _json_rows(lines, lambda_name, parameters)
+    if lambda_name == COMMAND:
+        return _words(lines)
+    return _table(lines, parameters)
+
+
+def checked(found: Iterable[tuple[int, Any]], elements: Elements, name: str) -> Iterator[Any]:
+    """The elements, each after it was found to fit.
+
+    Args:
+        found: rows with the numbers of their lines.
+        elements: what they shall be.
+        name: of the file.
+
+    Raises:
+        InvalidArgument: a row does not fit; names its line.
+    """
+    for line, element in found:
+        try:
+            elements.add(b.BatchItems(), element)
+        except (TypeError, ValueError, InvalidArgument) as error:
+            raise InvalidArgument(f"{name}, line {line}: {error}") from None
+        yield element
+
+
+def _json_rows(lines: Iterable[str], lambda_name: str, parameters: Parameters | None) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, parse_constant=_finite, parse_float=_finite)
+        except (ValueError, RecursionError) as error:
+            raise InvalidArgument(f"line {number} is no JSON: {error}") from None
+        if isinstance(row, list) and lambda_name != COMMAND:
+            row = tuple(row)
+        if isinstance(row, dict):
+            _check_names(row, parameters, number)
+        yield number, row
+
+
+def _check_names(row: dict[str, Any], parameters: Parameters | None, line: int) -> None:
+    if parameters is None:
+        return
+    if unknown := sorted(row.keys() - set(parameters.names)):
+        raise InvalidArgument(
+            f"line {line}: the lambda has no argument {unknown[0]!r}; it takes {', '.join(parameters.names) or 'none'}"
+        )
+    if missing := sorted(parameters.required - row.keys()):
+        raise InvalidArgument(f"line {line}: argument {missing[0]!r} is missing")
+
+
+def _words(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, strict=True)
+    for row in _read(reader):
+        while row and not row[-1]:
+            row.pop()
+        if row:
+            yield reader.line_num, row
+
+
+def _table(lines: Iterable[str], parameters: Parameters | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.reader(lines, strict=True)
+    found = _read(reader)
+    names = next(found, [])
+    if len(set(names)) < len(names) or not all(names):
+        raise InvalidArgument("line 1: the first row names the arguments, each once")
+    for row in found:
+        if not row:
+            continue
+        if len(row) != len(names):
+            raise InvalidArgument(f"line {reader.line_num}: {len(row)} columns, but the first row names {len(names)}")
+        given = {
+            name: _cell(name, text, parameters)
+            for name, text in zip(names, row, strict=True)
+            if _is_given(name, text, parameters)
+        }
+        _check_names(given, parameters, reader.line_num)
+        yield reader.line_num, given
+
+
+def _read(reader: Any) -> Iterator[list[str]]:
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InvalidArgument(f"line {reader.line_num} is no CSV: {error}") from None
+        yield row
+
+
+def _is_given(name: str, text: str, parameters: Parameters | None) -> bool:
+    """An empty cell leaves an argument out that has a default."""
+    return bool(text) or parameters is None or name in parameters.required or name not in parameters.names
+
+
+def _cell(name: str, text: str, parameters: Parameters | None) -> Any:
+    """A cell is JSON, or else the text itself; of an argument that is a text, always the text."""
+    if parameters is not None and name in parameters.texts:
+        return text
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"JSON has no {text}")
+    return number
