@@ -304,12 +304,16 @@ class _Going:
             f"{now.failed} to run again" if now.failed else "",
         ]
         if not now.ended:
-            parts.append(f"{now.rate:,.0f}/s")
+            parts.append(f"{_rate(now.rate)}/s")
             parts.append(f"{length(round(now.seconds_to_go) * US)} to go" if now.seconds_to_go is not None else "")
         return ", ".join(each for each in parts if each)
 
     def picture(self) -> RenderableType:
         return _bar(self.now.finished, self.now.items, self.line())
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 def _bar(done: int, count: int, text: str) -> RenderableType:
@@ -566,7 +570,7 @@ def _show(batch: b.Batch, as_json: bool) -> None:
             ("round", batch.round if batch.round > 1 else ""),
             ("made", when(batch.created_at_us)),
             ("ended", when(batch.ended_at_us)),
-            ("rate", f"{now.rate:,.0f} items/s" if now.rate and not now.ended else ""),
+            ("rate", f"{_rate(now.rate)} items/s" if now.rate and not now.ended else ""),
             ("to go", length(round(togo) * US) if togo is not None and not now.ended else ""),
         ]
     )

@@ -14,7 +14,7 @@ from atf.batch import BatchStatus, ItemStatus
 from atf.builtin.command_result import read_failure
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
-from atf.visible import json_text
+from atf.visible import json_text, visible
 from atf.work_items import COMMAND
 
 from .output import bytes_json
@@ -85,7 +85,7 @@ async def write_csv(pages: Pages, out: IO[str]) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return json_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return visible(value) if isinstance(value, str) else json_text(json.dumps(value, ensure_ascii=False))
 
 
 async def write_chunks(batch: b.Batch, pages: Pages, out: IO[str]) -> None:

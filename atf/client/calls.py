@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from atf.errors import AtfError, DeadlineExceeded, Unavailable
 from atf.retry import Pauses
@@ -226,32 +226,32 @@ class Calls:
                 yield message
             yield b.ScheduleBatchRequest(end=b.BatchEnd(items=sum(len(message.items.items) for message in leg)))
 
-        return await self._repeat(lambda _: self._batching().schedule_batch(each(), timeout=LEG_TIMEOUT))
+        return await self._repeat(lambda _: self._connected().schedule_batch(each(), timeout=LEG_TIMEOUT))
 
     async def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
-        return await self._repeat(lambda timeout: self._batching().get_batch(request, timeout=timeout))
+        return await self._repeat(lambda timeout: self._connected().get_batch(request, timeout=timeout))
 
     async def list_batches(self, request: b.ListBatchesRequest) -> b.ListBatchesReply:
-        return await self._repeat(lambda timeout: self._batching().list_batches(request, timeout=timeout))
+        return await self._repeat(lambda timeout: self._connected().list_batches(request, timeout=timeout))
 
     async def list_batch_items(self, request: b.ListBatchItemsRequest) -> b.ListBatchItemsReply:
-        return await self._repeat(lambda timeout: self._batching().list_batch_items(request, timeout=timeout))
+        return await self._repeat(lambda timeout: self._connected().list_batch_items(request, timeout=timeout))
 
     async def cancel_batch(self, request: b.CancelBatchRequest) -> b.Batch:
-        return await self._repeat(lambda timeout: self._batching().cancel_batch(request, timeout=timeout))
+        return await self._repeat(lambda timeout: self._connected().cancel_batch(request, timeout=timeout))
 
     async def retry_batch(self, request: b.RetryBatchRequest) -> b.Batch:
-        return await self._repeat(lambda timeout: self._batching().retry_batch(request, timeout=timeout))
+        return await self._repeat(lambda timeout: self._connected().retry_batch(request, timeout=timeout))
 
     async def delete_batch(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
-        return await self._repeat(lambda timeout: self._batching().delete_batch(request, timeout=timeout))
+        return await self._repeat(lambda timeout: self._connected().delete_batch(request, timeout=timeout))
 
     async def watch_batch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
         """The batch whenever it has changed, until it has ended; asked for again where the stream breaks off."""
         until = self._runtime.monotonic() + self._timeout
         while True:
             try:
-                async with aclosing(self._batching().watch_batch(request, timeout=WATCH_TIMEOUT)) as seen:
+                async with aclosing(self._connected().watch_batch(request, timeout=WATCH_TIMEOUT)) as seen:
                     async for batch in seen:
                         until = self._runtime.monotonic() + self._timeout
                         yield batch
@@ -267,9 +267,6 @@ class Calls:
         self._closed = True
         if self._channel is not None:
             await self._channel.close()
-
-    def _batching(self) -> Any:
-        return self._connected()
 
     def _connected(self) -> api.Frontend:
         if self._closed:

@@ -10,6 +10,7 @@ import pytest
 import atf
 from atf.batch import link_id
 from atf.client import submit
+from atf.context import InBatch
 from atf.rpc import batch_pb2 as b
 from tests.sdk.fake_batches import FakeBatches, World, batch_world, doubled, faked_batches
 from tests.virtual import virtual
@@ -458,6 +459,22 @@ async def test_a_lambda_maps_by_itself_from_any_loop() -> None:
         batch = await thumbnail.map_async(["a", "b"])
         assert [each async for each in batch.results_async()] == [["a", "a"], ["b", "b"]]
         assert [each.done async for each in batch.watch_async()] == [2]
+
+
+async def test_a_running_item_extends_its_batch_once_however_often_it_runs() -> None:
+    frontend = FakeBatches(run=doubled)
+    with atf.Client(frontend=faked_batches(frontend)) as client, atf.use_client(client):
+        await thumbnail.map_async(["a"], batch_id="x", keep_open=True)
+        for _ in range(2):
+            run = InBatch("x", 0, "w", "0-x.w", thumbnail)
+            await run.extend_async(["b"])
+            await asyncio.to_thread(run.extend, [("c", 3)])
+        assert payloads(frontend, "x") == [b'{"path":"a"}', b'{"path":"b"}', b'{"path":"c","size":3}']
+        callback = InBatch("x", None, "", "0-x_0_1")
+        with pytest.raises(TypeError, match="of which lambda"):
+            await callback.extend_async(["d"])
+        assert (await callback.extend_async(["d"], of=thumbnail)).items == 4
+        assert callback.handle().id == "x"
 
 
 # --- chains -----------------------------------------------------------------------------------------------------------
