@@ -14,12 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from atf.task import MAX_PRIORITY, MIN_PRIORITY
+from atf.store.library import PLACE_PATIENCE_US
+from atf.task import MAX_PRIORITY, MIN_PRIORITY, US
 
 from .demand import lambda_of
 
 MAX_QUEUES: Final = 256
 """Queues that one pop asks for at most: more would hold up the store's other callers."""
+
+LEFT_S: Final = PLACE_PATIENCE_US / US
+"""Seconds until a partition is looked at again where something was left to other hosts."""
 
 
 class Ask(NamedTuple):
@@ -89,11 +93,13 @@ class Backlog:
         return min(max(min(scan_at, *alone.values()) if alone else scan_at, shut) for scan_at, alone, shut in looks)
 
     def popped(self, ask: Ask, found: Sequence[tuple[str, Sequence[str]]], now: float) -> None:
-        """Learns from the answer to a pop which queues are empty."""
+        """Learns from the answer to a pop which queues are empty, and where some was left to other hosts."""
         if ask.scan:
             self._scan_done(ask, now)
         if sum(len(ids) for _, ids in found) < ask.want:
-            return  # all that were asked for are empty now; what has rung since is back already
+            if not all(ids for _, ids in found):
+                self._scan_at[ask.partition] = min(self._scan_at[ask.partition], now + LEFT_S)
+            return  # of all that were asked for nothing else is there now; what has rung since is back already
         for queue, ids in found:  # those that are not named are empty
             if not ids:
                 self._restore(ask, queue)

@@ -12,7 +12,7 @@ from atf.process import Process, run_role
 from atf.rpc import controller_pb2 as c
 from atf.rpc.channel import HSCStub, open_channel
 from atf.rpc.server import Service, serve
-from atf.runtime import end
+from atf.runtime import Runtime, end, new_id
 
 from .guards import command, start_guard
 from .pool import Pool
@@ -55,7 +55,7 @@ def main(
             settings=settings,
             timing=timing,
             runtime=process.runtime,
-            host=f"{platform.node()[:MAX_NODE]}:{settings.listen.rpartition(':')[2]}",
+            host=host_name(settings.listen, process.runtime),
         )
         server = await serve(settings.listen, [Service(c.DESCRIPTOR.services_by_name["Controller"], service)])
         line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)
@@ -81,3 +81,9 @@ def main(
             duty.result()  # raises what ended it
 
     return run_role("controller", body, logs)
+
+
+def host_name(listen: str, runtime: Runtime) -> str:
+    """By what name others know the controller that listens there: the same after a restart, unless its port is chosen anew each time."""
+    port = listen.rpartition(":")[2]
+    return f"{platform.node()[:MAX_NODE]}:{port if port != '0' else new_id(runtime.random, 32)}"

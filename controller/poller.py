@@ -51,6 +51,7 @@ class Poller:
 
     Args:
         store: where the queues are.
+        host: by what name others know this host; "": by none.
         settings: the controller's.
         runtime: clocks and chance.
         may_pop: cleared while popped ids could not be claimed.
@@ -63,6 +64,7 @@ class Poller:
         self,
         *,
         store: Store,
+        host: str,
         settings: ControllerSettings,
         runtime: Runtime,
         may_pop: asyncio.Event,
@@ -71,6 +73,7 @@ class Poller:
         heard: Callable[[str], None],
     ) -> None:
         self._store = store
+        self._host = host
         self._settings = settings
         self._runtime = runtime
         self._may_pop = may_pop
@@ -225,7 +228,7 @@ class Poller:
 
     async def _pop(self, backlog: Backlog, ask: Ask) -> list[tuple[str, list[str]]]:
         try:
-            found = await self._store.pop(ask.partition, ask.groups, ask.want, self._settings.pool)
+            found = await self._store.pop(ask.partition, ask.groups, ask.want, self._settings.pool, self._host)
         except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
             self._trouble.failed(ask.partition, error)
             backlog.failed(ask)

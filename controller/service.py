@@ -48,6 +48,9 @@ BATCHES: Final = "batches"
 KNOWN_S: Final = 30.0
 """Seconds for which workers that said they are alive count as such."""
 
+ASKED_S: Final = 2 * MAX_WAIT_US / US
+"""Seconds after its last call that an executor's lambdas count as served here: twice what a call may wait."""
+
 _log = get_logger(duty="next_work")
 
 
@@ -71,6 +74,8 @@ class ControllerService:
         self._host = host
         self._aside = Aside()
         self._tell = asyncio.Event()
+        self._asked: dict[Lambdas, float] = {}
+        """The sets of lambdas that executors here run, and when each was asked for last."""
         self._boot_id = runtime.boot_id()
         self._draining = asyncio.Event()
         self._open: dict[tuple[str, str], Call] = {}
@@ -79,6 +84,7 @@ class ControllerService:
         self._claims = Claims(hsc=hsc, reports=self._reports, timing=timing, runtime=runtime)
         self._poller = Poller(
             store=store,
+            host=host,
             settings=settings,
             runtime=runtime,
             may_pop=self._claims.possible,
@@ -115,9 +121,13 @@ class ControllerService:
             self._poller.rearrange()
             aside = {each.lambda_name: max(each.until - now, 0.0) for each in self._aside.listing(now)}
             with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
-                await self._store.serve(self._pool, KNOWN_S, self._host, aside)
+                await self._store.serve(self._pool, KNOWN_S, self._host, aside, self._serves(now))
             await happens(self._tell, KNOWN_S / 3 if change is None else min(change - now, KNOWN_S / 3))
             self._tell.clear()
+
+    def _serves(self, now: float) -> list[str]:
+        self._asked = {each: asked for each, asked in self._asked.items() if asked + ASKED_S > now}
+        return sorted(frozenset[str]().union(*self._asked))
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
         """Waits for work for an executor, at most wait_us.
@@ -136,6 +146,9 @@ class ControllerService:
         items = BATCHES in request.features
         call = Call(executor_id, request.lane, frozenset(request.lambdas), request.max_tasks, items=items)
         self._cores.called(executor_id, call.lambdas)
+        if call.lambdas not in self._asked:
+            self._tell.set()
+        self._asked[call.lambdas] = now
         key = executor_id, request.lane
         earlier = self._open.pop(key, None)
         if earlier is not None:

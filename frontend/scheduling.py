@@ -172,10 +172,15 @@ class Scheduling:
             durability,
             concurrency,
             unique,
+            spec.affinity_key,
         )
 
     def _route(self, spec: t.TaskSpec, task_id: str) -> int:
-        """The partition of a task. All its keys must lead to the same one, since one function keeps the order, the slots and the window."""
+        """The partition of a task.
+
+        All its keys must lead to the same one, since one function keeps the order, the slots and the window. An affinity key is a
+        preference: it decides where there is none of these, so that one partition remembers where its tasks ran.
+        """
         named = {
             "ordering_key": spec.ordering_key,
             "concurrency.key": spec.concurrency.key,
@@ -187,7 +192,7 @@ class Scheduling:
                 f"{' and '.join(f'{field} {named[field]!r}' for field in routes)} belong to different partitions of the task store;"
                 " a task's keys must be the same text, or it has only one of them"
             )
-        return next(iter(routes.values())) if routes else self._store.partition_for(task_id)
+        return next(iter(routes.values())) if routes else self._store.partition_for(spec.affinity_key or task_id)
 
     async def _send(self, lane: _Lane) -> None:
         try:

@@ -47,7 +47,7 @@ class Adding(Caller):
                 queue = keys.queue(each.lambda_name, each.priority)
                 ordering = _ordering(each)
                 args += (task_id, queue, each.spec, each.digest, at, each.delay_us, limits, ordering)
-                args += (each.concurrency, each.unique)
+                args += (each.concurrency, each.unique, each.affinity)
             demand = max(batch[0].durability, floor)
             try:
                 reply = await self._call("schedule", partition, args, demand=demand)

@@ -16,6 +16,7 @@ from atf import task as t
 SHARED: Final = (
     *("common.lua", "gates.lua", "held_keys.lua", "permits.lua"),
     *("home.lua", "door.lua", "shares.lua", "batches.lua"),
+    "placement.lua",
 )
 """What several verbs use; a file uses only those before it."""
 VERSION: Final = 1
@@ -74,6 +75,14 @@ JUDGE_AGAIN_US: Final = t.US
 """When a failing lambda is told of again, should nobody have dealt with it."""
 AUDIT_KEPT: Final = 10_000
 """Entries of the audit log."""
+PLACE_PATIENCE_US: Final = t.US // 4
+"""How long a task is left to the host that is to have it, once another one would take it."""
+PLACE_AWAY_US: Final = 2 * t.US
+"""How long a host that let this pass is waited for no more."""
+NEAR_LIFE_US: Final = 3600 * t.US
+"""How long it is remembered which host had the last task of an affinity key."""
+NEAR_KEPT: Final = 50_000
+"""Affinity keys of which it is, in one partition."""
 
 
 @functools.lru_cache(maxsize=1024)  # most tasks have the same, and a call is made for every task
@@ -119,6 +128,7 @@ def _code() -> str:
         "ENDS_STEP": ENDS_STEP_US,
         "ENDS_STEPS": ENDS_STEPS,
         "JUDGE_AGAIN": JUDGE_AGAIN_US,
+        "placement": f"{{PATIENCE = {PLACE_PATIENCE_US}, AWAY = {PLACE_AWAY_US}, LIFE = {NEAR_LIFE_US}, KEPT = {NEAR_KEPT}}}",
     }
     lua = files("atf.store") / "lua"
     verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name not in SHARED)

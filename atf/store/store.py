@@ -237,7 +237,14 @@ class Store(Adding, Batches, Capacity, Claims, Gates, Jobs, Ordering, Reading, R
         next_in = None if int(wait) < 0 else int(wait)
         return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), gated, failing)
 
-    async def serve(self, pool: str, seconds: float, host: str = "", aside: Mapping[str, float] | None = None) -> None:
+    async def serve(
+        self,
+        pool: str,
+        seconds: float,
+        host: str = "",
+        aside: Mapping[str, float] | None = None,
+        lambdas: Sequence[str] = (),
+    ) -> None:
         """Notes that workers of a pool ("": of no name) are alive, and count as such for so long.
 
         Args:
@@ -245,25 +252,29 @@ class Store(Adding, Batches, Capacity, Claims, Gates, Jobs, Ordering, Reading, R
             seconds: how long that counts.
             host: the host they are on; "": it says nothing of itself.
             aside: the lambdas that it sets aside ("*": all), each with the seconds for which it does (0: it is on trial).
+            lambdas: that it serves: it has its part of those that are spread.
         """
-        args: list[Arg] = [pool, round(seconds * US), host]
-        for name, left in list((aside or {}).items())[:MAX_BATCH]:
+        said = list((aside or {}).items())[:MAX_BATCH]
+        args: list[Arg] = [pool, round(seconds * US), host, len(said)]
+        for name, left in said:
             args += (name, round(left * US))
         for partition in range(self.partitions):
-            with contextlib.suppress(Unavailable):  # it is said again
-                await self._call("serve", partition, args)
+            for start in range(0, max(len(lambdas), 1), MAX_BATCH):
+                with contextlib.suppress(Unavailable):  # it is said again
+                    await self._call("serve", partition, [*args, *lambdas[start : start + MAX_BATCH]])
 
     async def pop(
-        self, partition: int, groups: Sequence[Sequence[str]], want: int, pool: str = ""
+        self, partition: int, groups: Sequence[Sequence[str]], want: int, pool: str = "", host: str = ""
     ) -> list[tuple[str, list[str]]]:
         """Takes up to `want` ids; the first group's queues first, evenly within a group, none of paused lambdas or of another pool's.
 
         What a lambda gets by that is dealt among its priorities by their shares. A queue with no ids may hold some, and had to stand
-        back for others; those that are not named are empty.
+        back for others; those that are not named are empty. Where a lambda's placement is sticky or spread, a host leaves tasks to
+        others, for a while; without a name (""), it takes what comes first.
 
         NOT idempotent, and never repeated by anyone: ids of a lost answer expire and are pushed again.
         """
-        args: list[Arg] = [want, pool]
+        args: list[Arg] = [want, pool, host]
         for group in groups:
             args += (len(group), *group)
         reply = await self._call("pop", partition, args)

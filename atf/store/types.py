@@ -28,6 +28,7 @@ class NewTask(NamedTuple):
     durability: Durability = Durability.RELAXED  # at least
     concurrency: str = ""  # see keys.concurrency
     unique: str = ""  # see keys.unique
+    affinity: str = ""  # its affinity key
 
     @property
     def stored_id(self) -> str:

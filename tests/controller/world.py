@@ -99,12 +99,12 @@ class World:
         )
 
     async def _counted_pop(
-        self, partition: int, groups: Sequence[Sequence[str]], want: int, pool: str = ""
+        self, partition: int, groups: Sequence[Sequence[str]], want: int, pool: str = "", host: str = ""
     ) -> list[tuple[str, list[str]]]:
         self.pops[partition] += 1
         if partition in self.broken:
             raise Unavailable("the task store does not answer")
-        return await self._pop(partition, groups, want, pool)
+        return await self._pop(partition, groups, want, pool, host)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 

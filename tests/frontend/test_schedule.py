@@ -117,6 +117,14 @@ async def test_a_changed_default_of_the_lambda_does_not_make_it_another_request(
     assert (await bench.frontend.schedule(request("a"))).existed
 
 
+async def test_tasks_of_an_affinity_key_live_in_one_partition_and_any_other_key_goes_before(bench: Bench) -> None:
+    ids = [await bench.schedule(name, affinity_key="cat") for name in "abcdef"]
+    assert {each.partition("-")[0] for each in ids} == {str(bench.store.partition_for("cat"))}
+    other = next(each for each in "abcdef" if bench.store.partition_for(each) != bench.store.partition_for("cat"))
+    found = await bench.schedule("g", affinity_key="cat", ordering_key=other)
+    assert found == f"{bench.store.partition_for(other)}-g"
+
+
 async def test_without_an_id_the_frontend_makes_one(bench: Bench) -> None:
     ids = {await bench.schedule() for _ in range(20)}
     assert len(ids) == 20

@@ -22,7 +22,7 @@ from atf.rpc import store_consumer_pb2 as s
 from atf.rpc.channel import ControllerStub, StoreConsumerStub, open_channel
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store.types import NewTask
+from atf.store.types import Held, LambdaRecord, NewTask, Outcome, RunResult
 from atf.task import US, Status
 
 from .roles import end, line
@@ -123,6 +123,54 @@ async def test_a_store_consumer_that_is_polled_does_nothing_by_itself(url: str) 
         assert record is not None
         assert record.status is Status.ENQUEUED
         await channel.close()
+    await store.close()
+
+
+async def test_tasks_of_a_key_go_to_one_of_two_controllers_and_to_the_other_when_that_is_killed(url: str) -> None:
+    runtime = SystemRuntime()
+    store = await Store.open(StoreSettings(redis_url=url, partitions=PARTITIONS), Timing(), runtime)
+    record = LambdaRecord("shop/mail", b"", 1000, 10 * US, paused=False, settings="placement=sticky")
+    await store.register([record])
+    async with running("store-consumer", url), running("hsc", url) as hsc:
+        processes = [await start("controller", url, "--hsc", hsc) for _ in range(2)]
+        channels = [open_channel((await line(each, "ready"))["address"]) for each in processes]
+        ran: list[tuple[str, int]] = []
+
+        async def executor(number: int) -> None:
+            ack = 0
+            while True:
+                request = next_work(f"e{number}", wait=20, ack=ack)
+                request.max_tasks = 1
+                reply = await ControllerStub(channels[number]).next_work(request)
+                ack = max(ack, reply.number)
+                for each in reply.claims:
+                    ran.append((each.task_id, number))
+                    held = Held(each.task_id, each.token.counter, each.token.nonce)
+                    await store.finish(f"e{number}", [RunResult(held, Outcome.SUCCEEDED)])
+
+        async def run_one(name: str) -> int:
+            task = NewTask(name, 0, "shop/mail", 1, b"", b"d", None, 0, 3, 3, 3600 * US, affinity="cat")
+            (made,) = await store.schedule([task])
+            async with asyncio.timeout(5):
+                while not (found := dict(ran).get(made.id, -1)) >= 0:
+                    await asyncio.sleep(0.01)
+            return found
+
+        executors = [runtime.spawn(executor(number), name="executor") for number in range(2)]
+        await asyncio.sleep(0.3)
+        first = await run_one("t0")
+        assert [await run_one(f"t{number}") for number in range(1, 8)] == [first] * 7
+        processes[first].kill()
+        killed = runtime.monotonic()
+        assert await run_one("t8") == 1 - first
+        assert runtime.monotonic() - killed < 1.0
+        for each in executors:
+            each.cancel()
+        await asyncio.gather(*executors, return_exceptions=True)
+        for channel in channels:
+            await channel.close()
+        processes[1 - first].terminate()
+        await asyncio.gather(*(end(each) for each in processes))
     await store.close()
 
 

@@ -159,7 +159,7 @@ class GuardProcess:
         world = self._world
         self._drain_worker = lambda: frame.stop("the guard lets go")
         frontend = world.wire_frontend()
-        request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.app.lambdas.values()])
+        request = f.RegisterLambdasRequest(lambdas=lambdas.specs_of(world.seed))
         await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
         hsc = world.wire_hsc()
         executor = Executor(

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Self
 
 import atf
+from atf.rpc import frontend_pb2 as f
 from atf.verify.history import Began, Ended
 
 from .loop import PROCESS
@@ -107,3 +108,20 @@ async def poison(ctx: atf.Context) -> None:
         assert process is not None
         here[-1].end(process, 139, f"poisoned by {ctx.task_id}")
         await asyncio.sleep(1)
+
+
+def _placement_of(seed: int) -> f.Placement:
+    return {3: f.STICKY, 5: f.SPREAD}.get(seed % _LIMITED, f.ANY)
+
+
+def affinity_of(seed: int, number: int) -> str:
+    """The affinity key of a seed's task; "": it has none."""
+    return f"near-{number % 4}" if _placement_of(seed) == f.STICKY and number % 3 else ""
+
+
+def specs_of(seed: int) -> list[f.LambdaSpec]:
+    """All lambdas, as they are registered with a seed: in some, tasks prefer hosts."""
+    specs = [each.spec() for each in app.lambdas.values()]
+    for each in specs:
+        each.placement = _placement_of(seed)
+    return specs

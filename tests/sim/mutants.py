@@ -277,6 +277,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "a task of a concurrency key is pushed however many run",
         (("if taken < tonumber(limit) and redis.call('EXISTS', line_key(P, key)) == 0 then", "if true then"),),
     ),
+    "kept_for_its_host": Mutant(
+        "a task is left to the host that is to have it for however long",
+        (("= not each.leave or each.since and now >= each.since + placement.PATIENCE", "= not each.leave"),),
+    ),
     "short_lease": Mutant("the store's leases are shorter than executors believe", patches=_short_lease),
     "host_clock": Mutant("the caller's clock decides, not the store's", patches=_host_clock),
     "late_claim_accepted": Mutant("a claim is run however old its lease is", patches=_late_claim),

@@ -15,7 +15,7 @@ from atf.task import US
 from atf.verify.history import Accepted, Called, Keyed
 
 from . import cores
-from .lambdas import app, hopeless, poison, steps_of, stubborn
+from .lambdas import affinity_of, hopeless, poison, specs_of, steps_of, stubborn
 from .loop import Process
 from .net import LATEST_S
 
@@ -55,7 +55,7 @@ class Service:
         client = AsyncClient("the service", timeout=40, frontend=world.wire_frontend(), runtime=frame.runtime)
         self._partitions = PARTITIONS
         frontend = world.wire_frontend()
-        request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in app.lambdas.values()])
+        request = f.RegisterLambdasRequest(lambdas=specs_of(world.seed))
         await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
         work = []
         if cores.has_cores(world.seed):
@@ -97,6 +97,9 @@ class Service:
             options["concurrency_key"], routing, limit = atf.Concurrency(CROWD, CROWD_LIMIT, policy), CROWD, CROWD_LIMIT
         elif chance.random() < 0.4:
             options["delay"] = chance.choice((0.5, 5.0, 20.0))
+        if affinity := affinity_of(world.seed, number):
+            options["affinity_key"] = affinity
+            routing = affinity if routing == key else routing
         task_id = f"{zlib.crc32(routing.encode()) % self._partitions}-{key}"
         self.ids.append(task_id)
         world.chronicle.event(Called(world.now_us(), task_id))

@@ -88,6 +88,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.batches(look)
     await world.stops()
     await world.cores()
+    await world.placed(look)
     await look()
     world.clock.advance(60)
     await world.pop()

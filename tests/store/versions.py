@@ -46,11 +46,11 @@ class FoundationStore(Store):
         if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
         if verb == "schedule":  # knew nothing of concurrency keys and unique ones
-            args = [each for number, each in enumerate(args) if number % 10 < 8]
+            args = [each for number, each in enumerate(args) if number % 11 < 8]
         if verb == "restore":
             args = [each for number, each in enumerate(args) if number % 14 < 13]
-        if verb == "pop":  # knew nothing of pools
-            args = [args[0], *args[2:]]
+        if verb == "pop":  # knew nothing of pools and hosts
+            args = [args[0], *args[3:]]
         reply = await super()._call(verb, partition, args, server=server)
         if verb == "schedule":
             return [[*each, b""] for each in reply]

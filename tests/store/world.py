@@ -296,6 +296,7 @@ class World:
         digest: bytes = b"digest",
         concurrency: str = "",
         unique: str = "",
+        affinity: str = "",
     ) -> NewTask:
         """A task to schedule; unless told otherwise, due now in partition 0."""
         return NewTask(
@@ -313,6 +314,7 @@ class World:
             ordering_key,
             concurrency=concurrency,
             unique=unique,
+            affinity=affinity,
         )
 
     async def schedule(self, *names: str, **options: Any) -> list[str]:
@@ -389,6 +391,21 @@ class World:
         await self.store.waiting(0, "", [LAMBDA])
         await self.store.pools()
         await self.store.serve("gpu", 60, "host-1", {LAMBDA: 5})
+
+    async def placed(self, look: Callable[[], Awaitable[None]]) -> None:
+        """Tasks of two lambdas with a placement: some are left to another host."""
+        for how in ("sticky", "spread"):
+            settings = f"placement={how}"
+            name = f"shop/{how}"
+            await self.store.register(
+                [LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)]
+            )
+            for host in ("host-1", "host-2"):
+                await self.store.serve("", 60, host, lambdas=[name])
+                await self.schedule(f"{how}-{host}-1", f"{how}-{host}-2", lambda_name=name, affinity="a")
+                await self.passes()
+                await self.store.pop(0, [[f"{name}:1"]], 3, "", host)
+                await look()
 
     async def first(self, task_id: str, key: str = "charge", seconds: float = 60, namespace: str = "shop") -> bool:
         """Whether a task is the first that asks for a key."""

@@ -419,10 +419,11 @@ end
 
 -- settings of lambdas -------------------------------------------------------------------------------------------------------
 
--- Whether tasks of a lambda may be given to a pool now.
+-- Whether tasks of a lambda may be given to a pool now; and how it says that they are to be placed, where it does.
 local function given(P, name, pool)
   local config = redis.call('HMGET', lambda_key(P, name), 'paused', 'door')
-  return config[1] ~= '1' and (config[2] and settings_of(config[2]).pool or '') == pool
+  local settings = config[2] and settings_of(config[2]) or {}
+  return config[1] ~= '1' and (settings.pool or '') == pool, settings.placement
 end
 
 -- Has all queues of a lambda looked at that hold live tasks.

@@ -1,7 +1,9 @@
 -- pop: takes ids from queues; no task changes its state (an id that goes astray expires and is pushed again)
 -- KEYS[1]  the partition's record
--- ARGV     now, ids wanted, the pool that asks ("" = of no name), then per group of queues (most urgent first): how many, their names
--- RETURNS  queue, {ids}, queue, {ids}, ...; with no ids a queue that may hold some and had to stand back
+-- ARGV     now, ids wanted, the pool that asks ("" = of no name), the host that asks ("" = of no name),
+--          then per group of queues (most urgent first): how many, their names
+-- RETURNS  queue, {ids}, queue, {ids}, ...; with no ids a queue that may hold some and had to stand back, or where some are left to
+--          other hosts: of these alone there are any where fewer were found than were wanted
 --
 -- A group is emptied before the next one is looked at; within a group the queues share evenly what is still wanted. What a lambda
 -- gets by that is dealt among its priorities by their shares, so that those of the other groups have theirs.
@@ -9,6 +11,7 @@
 -- (see note_server), nothing is taken.
 
 local MAX_UNPACKED = 1000
+local MAX_DRAWN = 4  -- queues of lambdas with a placement that one pop looks into; of others it takes what comes first
 
 local function all_empty(P, group)  -- mostly so: few calls instead of one per queue
   local lists = {}
@@ -20,13 +23,19 @@ local function all_empty(P, group)  -- mostly so: few calls instead of one per q
 end
 
 -- Those of some queues that hold something for this pool; also added to their lambda's in `lambdas`.
-local function filled(P, queues, pool, lambdas)
+local function filled(P, queues, pool, lambdas, look)
   local found = {}
   if all_empty(P, queues) then return found end
   for _, queue in ipairs(queues) do
     local length, name = redis.call('LLEN', list_key(P, queue)), lambda_of(queue)
-    if length > 0 and given(P, name, pool) then
-      local each = {queue = queue, wants = length, gets = 0}
+    local ours, placed
+    if length > 0 then ours, placed = given(P, name, pool) end
+    if ours then
+      local each = {queue = queue, length = length, wants = length, gets = 0}
+      if (placed == 'sticky' or placed == 'spread') and look.host ~= '' and look.drawn < MAX_DRAWN then
+        each.name, each.placement, look.drawn = name, placed, look.drawn + 1
+        each.wants = placement.draw(P, each, look.wanted, look.host, look.now)
+      end
       if not lambdas[name] then
         lambdas[name] = {}
         lambdas[#lambdas + 1] = name
@@ -62,9 +71,15 @@ local function share(found, wanted)
   return left
 end
 
-local function take(P, queue, count, left, now)
-  if count == 0 then return {} end
-  local ids = redis.call('LPOP', list_key(P, queue), count)
+local function take(P, each, hungry, look)
+  local queue, count, left, now = each.queue, each.gets, each.length - each.gets, look.now
+  local ids, leaves = {}, false
+  if each.tasks then
+    ids, leaves = placement.take(P, each, look.host, now, hungry)
+  elseif count > 0 then
+    ids = redis.call('LPOP', list_key(P, queue), count)
+  end
+  if count == 0 then return ids, leaves end
   if redis.call('HGET', queue_key(P, queue), 'full') then
     local limit = tonumber(redis.call('HGET', lambda_key(P, lambda_of(queue)), 'limit') or DEFAULT_QUEUE_LIMIT)
     if left * 10 <= limit * 9 then
@@ -72,14 +87,15 @@ local function take(P, queue, count, left, now)
       visit_by(P, queue, now)
     end
   end
-  return ids
+  return ids, leaves
 end
 
 register('pop', {'allow-oom'}, function(keys, args)
   local P, now, wanted, pool = keys[1], instant(args[1]), tonumber(args[2]), args[3]
   local settled = redis.call('HGET', P, 'settled')
   if settled and now < tonumber(settled) then return {} end  -- they could not be claimed
-  local answer, lambdas, behind, i = {}, {}, {}, 4
+  local answer, lambdas, behind, i = {}, {}, {}, 5
+  local look = {host = args[4], now = now, wanted = wanted, drawn = 0}
   while i <= #args do
     local group, size = {}, tonumber(args[i])
     for j = i + 1, i + size do
@@ -93,15 +109,16 @@ register('pop', {'allow-oom'}, function(keys, args)
       end
     end
     i = i + size + 1
-    wanted = share(filled(P, group, pool, lambdas), wanted)
+    wanted = share(filled(P, group, pool, lambdas, look), wanted)
   end
-  filled(P, behind, pool, lambdas)
+  filled(P, behind, pool, lambdas, look)
   for _, name in ipairs(lambdas) do
     local queues = lambdas[name]
     if #queues > 1 and got(queues) > 0 then deal(P, name, queues, got(queues), 'pops') end
     for _, each in ipairs(queues) do
-      answer[#answer + 1] = each.queue
-      answer[#answer + 1] = take(P, each.queue, each.gets, each.wants - each.gets, now)
+      local ids, leaves = take(P, each, wanted > 0, look)
+      answer[#answer + 1], answer[#answer + 2] = each.queue, ids
+      if leaves and #ids > 0 then answer[#answer + 1], answer[#answer + 2] = each.queue, {} end
     end
   end
   return answer

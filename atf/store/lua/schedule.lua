@@ -2,7 +2,7 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per task: id, queue, spec, digest, at ("" = after delay), delay, limits ("" = defaults),
 --          lambda:ordering key ("" = none), concurrency ("" = none, else "lambda:key limit policy"),
---          unique ("" = it is not, else "lambda:key window policy")
+--          unique ("" = it is not, else "lambda:key window policy"), affinity key ("" = none)
 -- RETURNS  per task {what, at, id}: what is 0 stored, 1 the same request was stored before, 2 another request holds the id; id is
 --          that of the task that stands for it where it was not the first of its window, else ""
 local THROTTLE = '0'
@@ -22,14 +22,15 @@ local function open_window(P, key, id, until_)
 end
 
 -- A task that is not due yet takes the place of the one that was to run: what it is, and when.
-local function put_off(P, id, task, queue, at, spec, limits, concurrency)
+local function put_off(P, id, task, queue, at, spec, limits, concurrency, affinity)
   local waits = task[3] and redis.call('LINDEX', order_key(P, task[3]), 0) ~= id
   if task[2] ~= queue then redis.call('ZREM', live_key(P, task[2], 'NEW'), id) end
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
-  redis.call('HDEL', task_key(P, id), 'lim', 'kc')
+  redis.call('HDEL', task_key(P, id), 'lim', 'kc', 'af')
   redis.call('HSET', task_key(P, id), 'q', queue, 'at', fmt(at), 'spec', spec)
   if limits ~= '' then redis.call('HSET', task_key(P, id), 'lim', limits) end
   if concurrency ~= '' then redis.call('HSET', task_key(P, id), 'kc', concurrency) end
+  if affinity ~= '' then redis.call('HSET', task_key(P, id), 'af', affinity) end
 end
 
 -- A request that is answered with another one's task: the same request again finds that, whatever its window is by then.
@@ -42,7 +43,7 @@ register('schedule', {}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answers, earliest, keyed = {}, {}, {}
   gathering(function(sets)
-    for i = 2, #args, 10 do
+    for i = 2, #args, 11 do
       local id, queue, spec, digest, limits = args[i], args[i + 1], args[i + 2], args[i + 3], args[i + 6]
       local ordering, concurrency = args[i + 7], args[i + 8]
       local known = redis.call('HMGET', task_key(P, id), 'd', 'at')
@@ -61,7 +62,7 @@ register('schedule', {}, function(keys, args)
         if concurrency ~= '' then keyed[queue] = true end
         if first and (policy == THROTTLE or may_wait) then
           if policy ~= THROTTLE then
-            put_off(P, first, task, queue, at, spec, limits, concurrency)
+            put_off(P, first, task, queue, at, spec, limits, concurrency, args[i + 10])
             open_window(P, unique, first, at)
             earliest[queue] = math.min(earliest[queue] or at, at)
           end
@@ -78,6 +79,7 @@ register('schedule', {}, function(keys, args)
             if redis.call('RPUSH', order_key(P, ordering), id) > 1 then score = nil end  -- waits behind another
           end
           if concurrency ~= '' then fields[#fields + 1] = 'kc'; fields[#fields + 1] = concurrency end
+          if args[i + 10] ~= '' then fields[#fields + 1] = 'af'; fields[#fields + 1] = args[i + 10] end
           redis.call('HSET', task_key(P, id), unpack(fields))
           -- at once, where the next request of this call may put it off
           local written = unique and AT_ONCE or sets

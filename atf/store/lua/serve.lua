@@ -1,7 +1,8 @@
 -- serve: notes that workers of a pool are alive, and which lambdas their host sets aside, for `explain` and for people
 -- KEYS[1]  the partition's record
 -- ARGV     now, pool ("" = of no name), how long it counts without being said again, the host ("" = of no name),
---          then per lambda that it sets aside ("*" = all): name, for how long from now (0 = it is on trial)
+--          how many lambdas it sets aside ("*" = all) and per such: name, for how long from now (0 = it is on trial),
+--          then names of lambdas that it serves
 -- RETURNS  1
 register('serve', {'allow-oom'}, function(keys, args)
   local P, now, host = keys[1], instant(args[1]), args[4] or ''
@@ -15,8 +16,10 @@ register('serve', {'allow-oom'}, function(keys, args)
     redis.call('HDEL', P .. ':hosts:say', gone)
   end
   local say = {'pool=' .. args[2]}
-  for i = 5, #args, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
+  local last = 5 + 2 * tonumber(args[5])
+  for i = 6, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
   redis.call('ZADD', P .. ':hosts', fmt(now + tonumber(args[3])), host)
   redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
+  for i = last + 1, #args do placement.join_spread(P, args[i], host, now) end
   return 1
 end)

@@ -58,5 +58,11 @@ register('sweep', {'allow-oom'}, function(keys, args)
     redis.call('HDEL', P .. ':uniques', unpack(ended))
     redis.call('ZREM', P .. ':uniques:expiry', unpack(ended))
   end
-  return swept + #ended
+  swept = swept + #ended
+  local forgotten = redis.call('ZRANGE', P .. ':near:expiry', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
+  if #forgotten > 0 then
+    redis.call('HDEL', P .. ':near', unpack(forgotten))
+    redis.call('ZREM', P .. ':near:expiry', unpack(forgotten))
+  end
+  return swept + #forgotten
 end)

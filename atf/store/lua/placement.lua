@@ -1,0 +1,165 @@
+-- Placement: which of the tasks at the front of a queue a host takes, where their lambda says sticky or spread.
+--
+-- A pop draws some ids, leaves those that another host is to have, and puts what it does not take back where it was. What is left so is
+-- anybody's once others have been passed over for placement.PATIENCE in its favour; and a host that let that happen is waited for no more
+-- for placement.AWAY, or until it takes something. So a preference costs a task placement.PATIENCE at most, and hosts that are busy or gone little.
+
+local function placing()  -- what other files use goes into the table `placement`: Lua allows 200 locals in one function
+
+local PLACE_WINDOW = 256  -- ids that one pop looks at
+
+local spread_key = remembered(function(P, name) return P .. ':spread:' .. name end)
+local function away_field(name, host) return '!' .. name .. ' ' .. host end
+
+local function is_away(P, name, host, now)
+  return tonumber(redis.call('HGET', P .. ':near', away_field(name, host)) or 0) > now
+end
+
+local function remember(P, values, expiry)
+  if #values == 0 then return end
+  redis.call('HSET', P .. ':near', unpack(values))
+  local scores = {}
+  for i = 1, #values, 2 do scores[#scores + 1], scores[#scores + 2] = fmt(expiry), values[i] end
+  redis.call('ZADD', P .. ':near:expiry', unpack(scores))
+  local excess = math.min(redis.call('ZCARD', P .. ':near:expiry') - placement.KEPT, 2 * PLACE_WINDOW)
+  if excess <= 0 then return end
+  local oldest = redis.call('ZRANGE', P .. ':near:expiry', 0, fmt(excess - 1))
+  redis.call('HDEL', P .. ':near', unpack(oldest))
+  redis.call('ZREM', P .. ':near:expiry', unpack(oldest))
+end
+
+-- sticky: a task is for the host that took the last one of its affinity key.
+local function leave_to_owners(P, found, host, now)
+  local fields, waits = {}, {}
+  for _, each in ipairs(found.tasks) do
+    if each.key then fields[#fields + 1] = found.name .. ':' .. each.key end
+  end
+  if #fields == 0 then return end
+  local owners, place = redis.call('HMGET', P .. ':near', unpack(fields)), 0
+  for _, each in ipairs(found.tasks) do
+    if each.key then
+      place = place + 1
+      local owner = owners[place]
+      if owner and owner ~= host then
+        if waits[owner] == nil then waits[owner] = not is_away(P, found.name, owner, now) end
+        each.leave = waits[owner] and {owner}
+      end
+    end
+  end
+end
+
+-- The hosts of a lambda that is spread, with what each was given: those that live, and are not away. The others are forgotten.
+local function spread_over(P, name, host, now)
+  local all, counts = redis.call('HGETALL', spread_key(P, name)), {}
+  for i = 1, #all, 2 do
+    local alive = all[i] == host or tonumber(redis.call('ZSCORE', P .. ':hosts', all[i]) or 0) > now
+    if not alive then
+      redis.call('HDEL', spread_key(P, name), all[i])
+    elseif all[i] == host or not is_away(P, name, all[i], now) then
+      counts[all[i]] = tonumber(all[i + 1])
+    end
+  end
+  return counts
+end
+
+-- Who joins, or was away, starts where the least of the others stands: it is given no more than its part from now on.
+local function least_of(counts, but)
+  local least
+  for each, count in pairs(counts) do
+    if each ~= but and (not least or count < least) then least = count end
+  end
+  return least or 0
+end
+
+-- spread: of so many tasks each host has its part, which fills up those that were given the fewest.
+local function leave_to_others(P, found, host, now)
+  local counts = spread_over(P, found.name, host, now)
+  local own = counts[host]
+  if not own or is_away(P, found.name, host, now) then own = math.max(own or 0, least_of(counts, host)) end
+  counts[host], found.own = own, own
+  local order, sum, level = {}, 0, nil
+  for each, count in pairs(counts) do order[#order + 1] = {host = each, count = count} end
+  table.sort(order, function(one, other) return one.count < other.count end)
+  for i, each in ipairs(order) do
+    sum = sum + each.count
+    local following = order[i + 1]
+    if not following or #found.tasks <= following.count * i - sum then
+      level = math.ceil((#found.tasks + sum) / i)
+      break
+    end
+  end
+  local owed = {}
+  for _, each in ipairs(order) do
+    if each.host ~= host and each.count < level then owed[#owed + 1] = each.host end
+  end
+  for i = math.max(level - own, 0) + 1, #found.tasks do found.tasks[i].leave = #owed > 0 and owed end
+end
+
+-- Draws ids from a queue. Returns the number of those that this host may take.
+placement.draw = function(P, found, wanted, host, now)
+  local ids = redis.call('LPOP', list_key(P, found.queue), math.min(2 * wanted + 32, PLACE_WINDOW))
+  found.tasks, found.wants = {}, 0
+  for i, id in ipairs(ids) do
+    local task = redis.call('HMGET', task_key(P, id), 'af', 't2', 'pb')
+    local since = tonumber(task[3] or nil)
+    if since and since < tonumber(task[2] or 0) then since = nil end  -- when it stood in the queue before
+    found.tasks[i] = {id = id, key = task[1], since = since, known = task[2]}
+  end
+  if found.placement == 'spread' then leave_to_others(P, found, host, now) else leave_to_owners(P, found, host, now) end
+  for _, each in ipairs(found.tasks) do
+    each.free = not each.leave or each.since and now >= each.since + placement.PATIENCE
+    if each.free then found.wants = found.wants + 1 end
+  end
+  return found.wants
+end
+
+-- Takes found.gets of the tasks that were drawn, and puts the others back. Returns their ids, and whether some were left to other hosts.
+placement.take = function(P, found, host, now, hungry)
+  local taken, back, last, ids, left, near, away = {}, {}, 0, {}, false, {}, {}
+  for i, each in ipairs(found.tasks) do
+    each.place = i
+    if each.free and #taken < found.gets then
+      taken[#taken + 1], ids[#ids + 1], last = each, each.id, i
+    else
+      back[#back + 1] = each
+    end
+  end
+  hungry = hungry and #taken == found.wants
+  local list = list_key(P, found.queue)
+  for i = #back, 1, -1 do ids[#ids + 1] = back[i].id end
+  if #back > 0 then redis.call('LPUSH', list, unpack(ids, #taken + 1)) end
+  -- An entry's number tells whether it has left the queue: see enqueue.lua. Those that others have overtaken are numbered anew.
+  local gone = tonumber(redis.call('HGET', queue_key(P, found.queue), 'pushed') or 0) - redis.call('LLEN', list)
+  for i, each in ipairs(back) do
+    local fields = {}
+    if each.place < last then fields[1], fields[2] = 'e', fmt(gone + i) end
+    if each.leave and (each.place < last or hungry) then
+      left = left or hungry
+      if not each.since then fields[#fields + 1] = 'pb'; fields[#fields + 1] = fmt(now) end
+    end
+    if #fields > 0 and each.known then redis.call('HSET', task_key(P, each.id), unpack(fields)) end
+  end
+  for i, each in ipairs(taken) do
+    if each.place > i then redis.call('HDEL', task_key(P, each.id), 'e') end
+    if each.key and found.placement == 'sticky' then near[#near + 1] = found.name .. ':' .. each.key; near[#near + 1] = host end
+    for _, other in ipairs(each.leave or {}) do away[away_field(found.name, other)] = true end
+  end
+  redis.call('HDEL', P .. ':near', away_field(found.name, host))
+  remember(P, near, now + placement.LIFE)
+  local late = {}
+  for field in pairs(away) do late[#late + 1] = field; late[#late + 1] = fmt(now + placement.AWAY) end
+  remember(P, late, now + placement.LIFE)
+  if found.placement == 'spread' then redis.call('HSET', spread_key(P, found.name), host, fmt(found.own + #taken)) end
+  return {unpack(ids, 1, #taken)}, left
+end
+
+-- A host serves some lambdas: it has its part of those that are spread.
+placement.join_spread = function(P, name, host, now)
+  if settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil).placement ~= 'spread' then return end
+  if redis.call('HEXISTS', spread_key(P, name), host) == 0 then
+    redis.call('HSET', spread_key(P, name), host, fmt(least_of(spread_over(P, name, host, now), host)))
+  end
+end
+
+end
+placing()
