@@ -340,6 +340,11 @@ class FrontendService:
         """The pools that have cores."""
         return f.ListCapacityReply(pools=await self._store.pools())
 
+    async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
+        """The worker hosts that are alive."""
+        now_us, hosts = await self._store.hosts()
+        return f.ListHostsReply(hosts=[view.host(each) for each in hosts], now_us=now_us)
+
     # --- gates --------------------------------------------------------------------------------------------------------
 
     async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from atf.errors import AtfError, TaskNotFound, TooManyPending
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.store.capacity import HostRecord
 from atf.store.types import Run, TaskRecord
 from atf.task import US, Status
 
@@ -75,3 +76,9 @@ def _ended(run: Run) -> t.EndedRun:
 def status(value: Status | None) -> t.Status:
     """A status on the wire; None, for "no such task", is unspecified."""
     return cast("t.Status", int(value or 0))
+
+
+def host(record: HostRecord) -> f.WorkerHost:
+    """A worker host."""
+    aside = [f.SetAside(until_us=until_us, **{"lambda": name}) for name, until_us in sorted(record.aside.items())]
+    return f.WorkerHost(name=record.name, pool=record.pool, until_us=record.until_us, aside=aside)

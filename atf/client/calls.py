@@ -179,6 +179,9 @@ class Calls:
     async def list_capacity(self, request: f.ListCapacityRequest) -> f.ListCapacityReply:
         return await self._repeat(lambda timeout: self._connected().list_capacity(request, timeout=timeout))
 
+    async def list_hosts(self, request: f.ListHostsRequest) -> f.ListHostsReply:
+        return await self._repeat(lambda timeout: self._connected().list_hosts(request, timeout=timeout))
+
     async def set_gate(self, request: f.SetGateRequest) -> f.Gate:
         return await self._repeat(lambda timeout: self._connected().set_gate(request, timeout=timeout))
 

@@ -187,6 +187,7 @@ class Client:
     capacity = blocking(AsyncClient.capacity)
     set_capacity = blocking(AsyncClient.set_capacity)
     pools_with_cores = blocking(AsyncClient.pools_with_cores)
+    hosts = blocking(AsyncClient.hosts)
     gate = blocking(AsyncClient.gate)
     lift_gate = blocking(AsyncClient.lift_gate)
     gates = blocking(AsyncClient.gates)

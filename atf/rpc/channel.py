@@ -345,6 +345,9 @@ class FrontendStub(Stub):
     async def delete_batch(self, request: b.DeleteBatchRequest, *, timeout: float = 10) -> b.DeleteBatchReply:
         return await self._call("DeleteBatch", request, b.DeleteBatchReply, timeout)
 
+    async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
+        return await self._call("ListHosts", request, f.ListHostsReply, timeout)
+
     async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
         return await self._call("ScheduleJob", request, j.Job, timeout)
 

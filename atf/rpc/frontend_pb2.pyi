@@ -808,6 +808,37 @@ class ListCapacityReply(_message.Message):
     pools: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, pools: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ListHostsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListHostsReply(_message.Message):
+    __slots__ = ("hosts", "now_us")
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    NOW_US_FIELD_NUMBER: _ClassVar[int]
+    hosts: _containers.RepeatedCompositeFieldContainer[WorkerHost]
+    now_us: int
+    def __init__(self, hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., now_us: _Optional[int] = ...) -> None: ...
+
+class WorkerHost(_message.Message):
+    __slots__ = ("name", "pool", "until_us", "aside")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_US_FIELD_NUMBER: _ClassVar[int]
+    ASIDE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    pool: str
+    until_us: int
+    aside: _containers.RepeatedCompositeFieldContainer[SetAside]
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., until_us: _Optional[int] = ..., aside: _Optional[_Iterable[_Union[SetAside, _Mapping]]] = ...) -> None: ...
+
+class SetAside(_message.Message):
+    __slots__ = ("until_us",)
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_US_FIELD_NUMBER: _ClassVar[int]
+    until_us: int
+    def __init__(self, until_us: _Optional[int] = ..., **kwargs) -> None: ...
+
 class Capacity(_message.Message):
     __slots__ = ("pool", "cores", "groups", "queue", "beyond", "reserved", "lookahead", "max_retries", "hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us", "rotation", "rotated_at_us", "next_rotation_at_us", "now_us", "dropped", "timed_out")
     class ReservedEntry(_message.Message):

@@ -16,6 +16,7 @@ from .base import Caller
 from .connection import Arg
 
 _HOME: Final = 0
+MAX_HOSTS: Final = 1_024
 _JSON: Final = msgspec.json.Encoder()
 
 
@@ -26,6 +27,15 @@ class Waiting:
     TAKEN: Final = 1  # all that it has are with controllers or executors
     QUEUED: Final = 2
     UNKNOWN: Final = 3
+
+
+class HostRecord(NamedTuple):
+    """A live worker host, as it has said of itself."""
+
+    name: str
+    pool: str
+    until_us: int  # when it counts as gone, unless it is heard of again
+    aside: dict[str, int]  # the lambdas that it sets aside ("*": all): until when, µs; in the past: it is on trial
 
 
 class CoresRecord(NamedTuple):
@@ -122,6 +132,16 @@ class Capacity(Caller):
     async def pools(self) -> list[str]:
         """The names of the pools that have cores."""
         return sorted(name.decode() for name in await self._call("pools", _HOME, []))
+
+    async def hosts(self) -> tuple[int, list[HostRecord]]:
+        """The store's time, µs, and the live worker hosts by name; MAX_HOSTS of them at most."""
+        now, found = await self._call("hosts", _HOME, [MAX_HOSTS])
+        hosts = []
+        for name, until, said in zip(found[::3], found[1::3], found[2::3], strict=True):
+            says = dict(each.split("=", 1) for each in said.decode().split())
+            pool = says.pop("pool", "")
+            hosts.append(HostRecord(name.decode(), pool, int(until), {each: int(us) for each, us in says.items()}))
+        return int(now), sorted(hosts)
 
     async def waiting(self, partition: int, pool: str, lambdas: Sequence[str]) -> list[int]:
         """What a partition has for executors of a pool, of each of at most 256 lambdas: see Waiting."""

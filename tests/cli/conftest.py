@@ -16,6 +16,11 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 
 
+def _of(name: str) -> dict[str, Any]:
+    """The field whose name is a keyword."""
+    return {"lambda": name}
+
+
 class Ran(NamedTuple):
     code: int
     out: str
@@ -133,6 +138,12 @@ class FakeFrontend:
     async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
         self._note(request)
         return f.ListCapacityReply(pools=["", "gpu"])
+
+    async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
+        self._note(request)
+        one = f.WorkerHost(name="one:7403", aside=[f.SetAside(until_us=12_500_000, **_of("shop/mail"))])
+        two = f.WorkerHost(name="two:7403", pool="gpu", aside=[f.SetAside(**_of("*"))])
+        return f.ListHostsReply(hosts=[one, two], now_us=10_000_000)
 
     async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
         self._note(request)

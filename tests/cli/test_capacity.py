@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -70,3 +71,16 @@ def test_what_makes_no_sense_is_refused_with_a_sentence(atf: Atf, frontend: Fake
 def test_ls_names_the_pools_that_have_cores(atf: Atf, frontend: FakeFrontend) -> None:
     assert atf("capacity", "ls").out == "default\ngpu\n"
     assert atf("capacity", "ls", "--json").json == ["default", "gpu"]
+
+
+def test_hosts_say_what_they_set_aside(atf: Atf, frontend: FakeFrontend) -> None:
+    lines = [line.split("\t") for line in atf("hosts").out.splitlines()]
+    assert lines == [
+        ["one:7403", "default", "shop/mail (for 2.5 s)"],
+        ["two:7403", "gpu", "everything (a task is tried)"],
+    ]
+    assert json.loads(atf("hosts", "--json").out)[0] == {
+        "name": "one:7403",
+        "pool": "",
+        "aside": {"shop/mail": 12_500_000},
+    }

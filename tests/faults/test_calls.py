@@ -233,6 +233,12 @@ async def list_capacity(world: World) -> None:
     assert await world.client.pools_with_cores() == []
 
 
+async def list_hosts(world: World) -> None:
+    while not (found := await world.client.hosts()):  # until one has said that it is there
+        await asyncio.sleep(1)
+    assert {(each.name, each.pool) for each in found} <= {("host-0", ""), ("host-1", "")}
+
+
 async def schedule_batch(world: World) -> None:
     assert (await make_batch(world, messages_of(6))).items == 6
     assert (await batch_ended(world, b.BATCH_DONE)).done == 6
@@ -380,7 +386,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda),
         *(set_gate, lift_gate, list_gates, list_audit, redrive, explain_task),
         *(list_keys, resume_key, skip_key),
-        *(set_capacity, get_capacity, list_capacity),
+        *(set_capacity, get_capacity, list_capacity, list_hosts),
         *(schedule_batch, get_batch, list_batches, list_batch_items, watch_batch),
         *(cancel_batch, retry_batch, delete_batch),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),

@@ -118,6 +118,7 @@ async def _cores(world: World) -> None:
     store = await world.open_store()
     await world.sure(lambda: store.waiting(0, "", ["f/step"]))
     await world.client.set_capacity(cores=0)
+    assert {each.name for each in await world.client.hosts()} <= {"host-0", "host-1"}
 
 
 async def _gates(world: World) -> None:

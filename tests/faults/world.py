@@ -185,6 +185,7 @@ class Host:
             settings=ControllerSettings(),
             timing=TIMING,
             runtime=self._world.runtime,
+            host=f"host-{self._number}",
         )
         self._controlling = self._world.runtime.spawn(self.controller.run(), name=f"controller {self._number}")
         self.to_controller = Wire(self._world.line, self.controller)

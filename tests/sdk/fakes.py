@@ -144,6 +144,11 @@ class FakeFrontend:
     async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
         return f.ListCapacityReply(pools=["", "gpu"])
 
+    async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
+        one = f.WorkerHost(name="one:7403", aside=[f.SetAside(until_us=12_500_000, **_of("shop/mail"))])
+        two = f.WorkerHost(name="two:7403", pool="gpu", aside=[f.SetAside(**_of("*"))])
+        return f.ListHostsReply(hosts=[one, two], now_us=10_000_000)
+
     async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
         self.gates.append(request)
         gate = f.Gate(

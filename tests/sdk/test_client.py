@@ -270,3 +270,11 @@ async def test_cores_of_a_pool_are_set_and_seen(w: World) -> None:
     )
     assert (await w.client.capacity("gpu")).queue == [("shop/mail", 0)]
     assert await w.client.pools_with_cores() == ["", "gpu"]
+
+
+@virtual(world)
+async def test_hosts_tell_what_they_set_aside(w: World) -> None:
+    one, two = await w.client.hosts()
+    assert (one.name, one.pool, list(one.aside)) == ("one:7403", "", ["shop/mail"])
+    assert one.aside["shop/mail"] is not None
+    assert two.aside == {"*": None}

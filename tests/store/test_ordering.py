@@ -313,7 +313,7 @@ async def test_one_key_is_shown_as_it_stands(world: World) -> None:
 
 async def test_a_key_that_an_older_release_filled_keeps_its_order(world: World) -> None:
     """It named the list by the key alone; what is accepted now joins it until it is empty."""
-    args: list[Any] = ["0-old", QUEUE, b"spec", b"digest", "", 0, "", KEY, "", ""]
+    args: list[Any] = ["0-old", QUEUE, b"spec", b"digest", "", 0, "", KEY, "", "", ""]
     await world.store._call("schedule", 0, args)
     await line_up(world, "a")
     assert await world.store.get_key(LAMBDA, KEY) == (KEY, 0, "0-old", "", 2)

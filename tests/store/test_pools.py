@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from atf.store.types import LambdaRecord
+from atf.task import US
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, to
 
@@ -49,3 +50,15 @@ async def test_no_live_worker_of_its_pool_is_told_and_that_there_is_one_again(wo
     assert await unserved() == "gpu"
     await named(world, "")
     assert await unserved() == ""
+
+
+async def test_hosts_are_listed_while_they_are_alive_with_what_they_set_aside(world: World) -> None:
+    await world.store.serve("gpu", 30, "two", {LAMBDA: 5, "shop/other": 0})
+    await world.store.serve("", 20, "one")
+    now = world.clock.us
+    two = ("two", "gpu", now + 30 * US, {LAMBDA: now + 5 * US, "shop/other": now})
+    assert await world.store.hosts() == (now, [("one", "", now + 20 * US, {}), two])
+    world.clock.advance(20)
+    assert (await world.store.hosts())[1] == [two]
+    await world.store.serve("", 30)
+    assert (await world.store.hosts())[1] == [two], "who has no name is not listed"

@@ -391,6 +391,7 @@ class World:
         await self.store.waiting(0, "", [LAMBDA])
         await self.store.pools()
         await self.store.serve("gpu", 60, "host-1", {LAMBDA: 5})
+        await self.store.hosts()
 
     async def placed(self, look: Callable[[], Awaitable[None]]) -> None:
         """Tasks of two lambdas with a placement: some are left to another host."""

@@ -182,6 +182,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("reserve", "key"): _LAMBDA,
     },
     "Frontend.ListCapacity": {},
+    "Frontend.ListHosts": {},
     "Frontend.GetCapacity": {("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool")},
     "Frontend.SetLambda": {
         ("lambda",): _LAMBDA,

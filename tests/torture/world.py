@@ -387,6 +387,10 @@ class _Valid:
         return b.DeleteBatchRequest(id="none")
 
     @staticmethod
+    def Frontend_ListHosts(w: World) -> Message:  # noqa: N802
+        return f.ListHostsRequest()
+
+    @staticmethod
     def Frontend_ScheduleJob(w: World) -> Message:  # noqa: N802
         return f.ScheduleJobRequest(job=full_job(f"photos/{w.fresh()}"), overwrite=True, request_id=w.fresh())
 

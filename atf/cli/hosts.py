@@ -1,0 +1,44 @@
+"""The command hosts: the worker hosts that are alive."""
+
+from __future__ import annotations
+
+import click
+
+from atf.rpc import frontend_pb2 as f
+from atf.task import US
+
+from .capacity import DEFAULT
+from .options import as_json, frontend_flag
+from .output import print_json, print_table
+from .remote import ask
+
+
+@click.command()
+@frontend_flag
+@as_json
+def hosts(frontend: str | None, as_json: bool) -> None:
+    """List the worker hosts that are alive: their pools, and the lambdas that they set aside since executors died there one after the other."""
+    reply = ask(frontend, lambda stub: stub.list_hosts(f.ListHostsRequest()))
+    if as_json:
+        print_json(
+            [
+                {"name": each.name, "pool": each.pool, "aside": {_name(one): one.until_us for one in each.aside}}
+                for each in reply.hosts
+            ]
+        )
+    else:
+        rows = [(each.name, each.pool or DEFAULT, _aside(each, reply.now_us)) for each in reply.hosts]
+        print_table(["host", "pool", "set aside"], rows)
+
+
+def _aside(host: f.WorkerHost, now_us: int) -> str:
+    said = []
+    for each in host.aside:
+        left = (each.until_us - now_us) / US
+        said.append(f"{_name(each)} ({f'for {left:.1f} s' if left > 0 else 'a task is tried'})")
+    return ", ".join(said)
+
+
+def _name(aside: f.SetAside) -> str:
+    name: str = getattr(aside, "lambda")
+    return "everything" if name == "*" else name
