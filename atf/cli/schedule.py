@@ -51,6 +51,7 @@ from .tasks import report_finished, wait_for
 @click.option(
     "--ordering-key", metavar="NAME", help="Tasks of one key run one after the other, in the order they were accepted."
 )
+@click.option("--affinity-key", metavar="NAME", help="Of a sticky lambda: prefer the host that had its last task.")
 @click.option(
     "--concurrency-key",
     metavar="NAME",
@@ -128,6 +129,7 @@ def build_request(
     priority: str | None = None,
     key: str | None = None,
     ordering_key: str | None = None,
+    affinity_key: str | None = None,
     concurrency_key: str | None = None,
     concurrency_limit: int | None = None,
     concurrency_policy: str | None = None,
@@ -149,6 +151,8 @@ def build_request(
     setattr(spec, "lambda", check_lambda(lambda_name))
     if ordering_key is not None:
         spec.ordering_key = check_name(ordering_key, "--ordering-key")
+    if affinity_key is not None:
+        spec.affinity_key = check_name(affinity_key, "--affinity-key")
     _set_concurrency(spec, concurrency_key, concurrency_limit, concurrency_policy)
     _set_unique(spec, unique, window, debounce)
     if priority is not None:

@@ -30,7 +30,7 @@ def test_arguments_become_a_payload_by_name(atf: Atf, frontend: FakeFrontend) ->
 def test_every_option_travels(atf: Atf, frontend: FakeFrontend) -> None:
     atf(
         "schedule", "shop/mail", "--payload", '{"to": "ann"}', "--delay", "5m", "--priority", "high", "--key", "k1",
-        "--ordering-key", "ann", "--concurrency-key", "ann", "--concurrency-limit", "2", "--concurrency-policy", "skip",
+        "--ordering-key", "ann", "--affinity-key", "cat", "--concurrency-key", "ann", "--concurrency-limit", "2", "--concurrency-policy", "skip",
         "--unique", "ann", "--window", "5m", "--debounce", "--label", "team=web", "--max-attempts", "3", "--timeout", "1.5",
     )  # fmt: skip
 
@@ -40,7 +40,7 @@ def test_every_option_travels(atf: Atf, frontend: FakeFrontend) -> None:
     assert request.spec.options.priority == 0
     assert request.spec.options.max_attempts == 3
     assert request.spec.options.timeout_us == 1_500_000
-    assert request.spec.ordering_key == "ann"
+    assert (request.spec.ordering_key, request.spec.affinity_key) == ("ann", "cat")
     assert request.spec.concurrency == t.Concurrency(key="ann", limit=2, policy=t.Concurrency.SKIP)
     assert request.spec.unique == t.Unique(key="ann", window_us=300_000_000, policy=t.Unique.DEBOUNCE)
     assert dict(request.spec.labels) == {"team": "web"}
@@ -128,6 +128,7 @@ def test_wait_prints_the_result(atf: Atf, frontend: FakeFrontend) -> None:
         (["shop/mail", "--key", "a b"], "task id 'a b'"),
         (["shop/mail", "--key", ""], "task id ''"),
         (["shop/mail", "--ordering-key", "a b"], "--ordering-key 'a b'"),
+        (["shop/mail", "--affinity-key", "a b"], "--affinity-key 'a b'"),
         (["shop/mail", "--concurrency-key", "a b"], "--concurrency-key 'a b'"),
         (["shop/mail", "--unique", "a"], "--unique NAME and --window LENGTH: give both"),
         (["shop/mail", "--debounce"], "--unique NAME and --window LENGTH: give both"),

@@ -114,9 +114,7 @@ class StoreServer:
             raise translate(error, "the store") from error
         self._watch(verb, int(now), args, reply)
         if verb == "pop":
-            self._judge_left(
-                record, [queue for queue, ids in zip(reply[::2], reply[1::2], strict=True) if not ids], int(now)
-            )
+            self._judge_left(record, int(args[1]), reply, int(now))
         self._judge_queues(standing)
         if verb == "set_cores":
             self._chronicle.odd += cores.judge(cores_before, args, reply)
@@ -218,9 +216,11 @@ class StoreServer:
             if self.field(task_id, "s") == "ENQUEUED" and self.field(task_id, "e") != entry:
                 self._chronicle.odd.append(f"{task_id}: pushed once more while it stood in its queue")
 
-    def _judge_left(self, record: str, queues: Sequence[bytes], now_us: int) -> None:
-        """What a pop leaves to another host must not have been left so for long."""
-        for queue in queues:
+    def _judge_left(self, record: str, wanted: int, reply: Sequence[Any], now_us: int) -> None:
+        """What a pop that wanted more leaves to another host must not have been left so for long."""
+        if sum(map(len, reply[1::2])) >= wanted:
+            return
+        for queue in (queue for queue, ids in zip(reply[::2], reply[1::2], strict=True) if not ids):
             item = self._data.get(b"rq:queue:" + record[4:].encode() + queue)
             for raw in item.value if item is not None else ():
                 since, pushed = (int(self.field(raw.decode(), name) or 0) for name in ("pb", "t2"))
