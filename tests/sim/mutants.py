@@ -227,8 +227,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "what runs is cancelled like what waits",
         (
             (
-                "elseif status == 'CLAIMED' or status == 'PROCESSING' then\n      redis.call('HSET', task_key(P, id), 'x', '1')",
-                "elseif false then\n      redis.call('HSET', task_key(P, id), 'x', '1')",
+                "if status == 'CLAIMED' or status == 'PROCESSING' then\n    redis.call('HSET', task_key(P, id), 'x', '1')",
+                "if false then\n    redis.call('HSET', task_key(P, id), 'x', '1')",
             ),
         ),
     ),

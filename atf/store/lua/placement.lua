@@ -6,8 +6,6 @@
 
 local function placing()  -- what other files use goes into the table `placement`: Lua allows 200 locals in one function
 
-local PLACE_WINDOW = 256  -- ids that one pop looks at
-
 local spread_key = remembered(function(P, name) return P .. ':spread:' .. name end)
 local function away_field(name, host) return '!' .. name .. ' ' .. host end
 
@@ -21,7 +19,7 @@ local function remember(P, values, expiry)
   local scores = {}
   for i = 1, #values, 2 do scores[#scores + 1], scores[#scores + 2] = fmt(expiry), values[i] end
   redis.call('ZADD', P .. ':near:expiry', unpack(scores))
-  local excess = math.min(redis.call('ZCARD', P .. ':near:expiry') - placement.KEPT, 2 * PLACE_WINDOW)
+  local excess = math.min(redis.call('ZCARD', P .. ':near:expiry') - placement.KEPT, #values)
   if excess <= 0 then return end
   local oldest = redis.call('ZRANGE', P .. ':near:expiry', 0, fmt(excess - 1))
   redis.call('HDEL', P .. ':near', unpack(oldest))
@@ -95,9 +93,9 @@ local function leave_to_others(P, found, host, now)
   for i = math.max(level - own, 0) + 1, #found.tasks do found.tasks[i].leave = #owed > 0 and owed end
 end
 
--- Draws ids from a queue. Returns the number of those that this host may take.
-placement.draw = function(P, found, wanted, host, now)
-  local ids = redis.call('LPOP', list_key(P, found.queue), math.min(2 * wanted + 32, PLACE_WINDOW))
+-- Draws so many ids from a queue. Returns the number of those that this host may take.
+placement.draw = function(P, found, count, host, now)
+  local ids = redis.call('LPOP', list_key(P, found.queue), count)
   found.tasks, found.wants = {}, 0
   for i, id in ipairs(ids) do
     local task = redis.call('HMGET', task_key(P, id), 'af', 't2', 'pb')

@@ -11,7 +11,7 @@
 -- (see note_server), nothing is taken.
 
 local MAX_UNPACKED = 1000
-local MAX_DRAWN = 4  -- queues of lambdas with a placement that one pop looks into; of others it takes what comes first
+local MAX_DRAWN = 256  -- ids of lambdas with a placement that one pop looks at; behind them it takes what comes first
 
 local function all_empty(P, group)  -- mostly so: few calls instead of one per queue
   local lists = {}
@@ -33,8 +33,9 @@ local function filled(P, queues, pool, lambdas, look)
     if ours then
       local each = {queue = queue, length = length, wants = length, gets = 0}
       if (placed == 'sticky' or placed == 'spread') and look.host ~= '' and look.drawn < MAX_DRAWN then
-        each.name, each.placement, look.drawn = name, placed, look.drawn + 1
-        each.wants = placement.draw(P, each, look.wanted, look.host, look.now)
+        each.name, each.placement = name, placed
+        each.wants = placement.draw(P, each, math.min(2 * look.wanted + 32, MAX_DRAWN - look.drawn), look.host, look.now)
+        look.drawn = look.drawn + #each.tasks
       end
       if not lambdas[name] then
         lambdas[name] = {}
