@@ -33,6 +33,8 @@ COMMAND: Final = "atf/command"
 MAX_BATCH_ID_CHARS: Final = 20
 MAX_ITEMS: Final = 100_000_000
 """Of one batch. An item's stored id stays within 72 bytes, of which executors keep a table."""
+EXTRA_FIRST: Final = 50_000_000
+"""The number of the first item of an extension that came while the batch was still being made: what its maker sends goes before."""
 ITEM_MARK: Final = "."
 
 _BATCH_ID = re.compile(r"[A-Za-z0-9_-]{1,20}")

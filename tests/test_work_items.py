@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from hashlib import md5
+from pathlib import Path
 
 import pytest
 
+import atf.store
 from atf.errors import InvalidArgument
 from atf.task import partition_of
 from atf.work_items import (
+    EXTRA_FIRST,
     MAX_ITEMS,
     ItemId,
     check_batch_id,
@@ -70,6 +73,11 @@ def test_an_item_s_task_is_known_by_its_id(work_item_id: str) -> None:
 
 def test_other_tasks_are_no_items() -> None:
     assert parse("3-a-b_c") is None
+
+
+def test_the_store_knows_where_extensions_begin() -> None:
+    code = (Path(atf.store.__file__).parent / "lua" / "batches.lua").read_text(encoding="utf-8")
+    assert f"local EXTRA_FIRST = {EXTRA_FIRST} " in code
 
 
 def test_the_longest_id_fits_into_the_executors_table() -> None:

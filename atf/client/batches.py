@@ -22,7 +22,7 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id
 from atf.task import MAX_BATCH, US, check_lambda
-from atf.work_items import check_batch_id
+from atf.work_items import EXTRA_FIRST, check_batch_id
 
 from .batch import PAGE, Batch, BatchProgress, R, error_of
 from .chain import ChainHandle
@@ -296,20 +296,30 @@ class BatchCalls:
     async def finished_items(self, batch_id: str, timeout: float | None) -> AsyncGenerator[builtins.list[b.Item], None]:
         """All items in their order, a page at a time, each when it has ended."""
         until = None if timeout is None else self._runtime.monotonic() + timeout
-        request = b.ListBatchItemsRequest(id=batch_id, page_size=PAGE)
+        request, seen = b.ListBatchItemsRequest(id=batch_id, page_size=PAGE), 0
         while True:
             reply = await self._calls.list_batch_items(request)
             ended = _first_ended(reply.items, request.first)
             request.first += len(ended)
+            seen += len(ended)
             if ended:
                 yield ended
             if len(ended) < len(reply.items):
-                await self._wait_for(batch_id, reply.items[len(ended)], request.first, until)
+                item = reply.items[len(ended)]
+                if item.number >= EXTRA_FIRST > request.first and await self._is_made(batch_id, request.first):
+                    request.first = EXTRA_FIRST
+                else:
+                    await self._wait_for(batch_id, item, request.first, until)
             elif not reply.next_page_token:
                 batch = await self.get_batch(batch_id)
-                if batch.sealed and request.first >= batch.items:
+                if batch.sealed and seen >= batch.items:
                     return
                 await self._wait_a_while(batch_id, request.first, until)
+
+    async def _is_made(self, batch_id: str, items: int) -> bool:
+        """Whether its maker has sent so many items, and all of them."""
+        batch = await self.get_batch(batch_id)
+        return batch.sealed and items >= batch.prefix
 
     async def _wait_for(self, batch_id: str, item: b.Item, number: int, until: float | None) -> None:
         if item.number != number:  # the one between has not been stored

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from atf.client import AsyncClient
 from atf.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -23,7 +24,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.types import Claimed, NewItem, Outcome
 from atf.task import US
-from atf.work_items import digest_of
+from atf.work_items import EXTRA_FIRST, digest_of
 
 from .conftest import Bench
 
@@ -200,6 +201,21 @@ async def test_a_batch_that_has_ended_goes_on_when_it_is_extended(bench: Bench) 
 async def test_a_batch_that_is_not_there_can_t_be_gone_on_with(bench: Bench, more: dict[str, Any]) -> None:
     with pytest.raises(NotFound, match="no batch 'nightly'"):
         await send(bench, header(**more), items(0))
+
+
+async def test_an_extension_of_a_batch_that_is_still_made_comes_behind_its_items(bench: Bench) -> None:
+    """In what is stored, and in what the SDK tells of it, however the two arrive."""
+    await send(bench, header(keep_open=True), items(0, 1))
+    extension = header(described=False, extend=True, request_id="r")
+    await send(bench, extension, items(7, 8))
+    await send(bench, header(first=2), items(2))
+    assert [each.number for each in await listed(bench)] == [0, 1, 2, EXTRA_FIRST, EXTRA_FIRST + 1]
+    await run_all(bench)
+    assert (await get(bench)).status == b.BATCH_DONE
+    client = AsyncClient("here", frontend=bench.frontend)
+    seen = [item.number async for page in client.finished_items(ID, 10) for item in page]
+    assert seen == [0, 1, 2, EXTRA_FIRST, EXTRA_FIRST + 1]
+    await client.close()
 
 
 async def test_an_empty_batch_is_a_batch_and_ends_at_once(bench: Bench) -> None:
