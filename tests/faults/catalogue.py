@@ -267,6 +267,45 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
         "faults/test_roles.py::test_a_backlog_older_than_every_timeout",
         "store/test_queues.py::test_a_backlog_older_than_every_timeout_grows_no_duplicates",
     ),
+    # --- batches ------------------------------------------------------------------------------------------------------
+    _of(
+        "a client dies while it sends the items of a batch",
+        "what came is stored; the batch is not taken for whole, and whoever goes on begins where it broke off",
+        "frontend/test_batches.py::test_a_stream_that_breaks_off_is_not_the_whole_batch",
+        "frontend/test_batches.py::test_who_goes_on_begins_at_the_prefix",
+        "frontend/test_batches.py::test_a_gap_is_refused_since_the_batch_would_never_end",
+        "frontend/test_feeding.py::test_where_the_caller_is_gone_nothing_is_left_under_way",
+    ),
+    _of(
+        "the items of a batch are sent twice",
+        "each is stored once, those that are identical each in its place",
+        "frontend/test_batches.py::test_the_same_call_again_stores_nothing_twice",
+        "frontend/test_batches.py::test_each_of_a_thousand_identical_items_has_its_own_id",
+        "frontend/test_batches.py::test_an_extension_adds_items_behind_those_there_are",
+        "faults/test_calls.py::test_a_client_s_call_may_go_astray",
+    ),
+    _of(
+        "a partition is away while items of a batch come",
+        "the call fails and seals nothing; what is stored without a gap is noted",
+        "frontend/test_feeding.py::test_a_partition_that_is_away_ends_it_and_what_the_others_have_begun_is_done",
+        "frontend/test_batches.py::test_where_the_store_fails_nothing_is_sealed_and_the_prefix_is_noted",
+    ),
+    _of(
+        "a frontend ends while a batch is sent or watched",
+        "its callers go on at another one",
+        "frontend/test_batches.py::test_a_frontend_that_ends_sends_its_callers_to_another_one",
+        "frontend/test_batches.py::test_a_frontend_that_ends_ends_its_streams",
+    ),
+    _of(
+        "a store consumer dies while it cancels or retries a batch",
+        "another one goes on where it was",
+        "store/test_batches.py::test_a_command_that_was_cut_off_goes_on_where_it_was",
+    ),
+    _of(
+        "the server that counts a batch has forgotten a report",
+        "it asks again, and the batch ends",
+        "store/test_batches.py::test_a_home_that_has_forgotten_what_it_heard_asks_again",
+    ),
     # --- two at once --------------------------------------------------------------------------------------------------
     _of(
         "cancel against claim",
