@@ -66,7 +66,7 @@ class Cutter:
             InvalidArgument: an element does not fit; those before it are in.
         """
         for element in some:
-            if (self._room <= 0 and self._full()) or (self._monotonic() - self._begun > LEG_S and self._messages):
+            if (self._room <= 0 and self._full()) or (self._messages and self._late()):
                 yield self.rest(last=False)
             if self._room <= 0:
                 self._messages.append(b.ScheduleBatchRequest(items=b.BatchItems()))
@@ -80,6 +80,10 @@ class Cutter:
 
     def _full(self) -> bool:
         return len(self._messages) >= LEG_MESSAGES or self._bytes >= LEG_BYTES
+
+    def _late(self) -> bool:
+        # An extension that is made again must be cut as before: the frontend knows its legs by their numbers.
+        return not self._header.extend and self._monotonic() - self._begun > LEG_S
 
     def rest(self, *, last: bool) -> Leg:
         """What has been taken in and is in no leg yet.
