@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import fakeredis
@@ -29,6 +29,7 @@ from atf.executor.table import Table
 from atf.executor.worker import Executor
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
+from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import end
@@ -108,6 +109,14 @@ class Frontend(FrontendService):
     async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
         with self._gate.open_gate():
             return await super().wait_tasks(request, timeout=timeout)
+
+    async def watch_batch(
+        self, request: b.WatchBatchRequest, *, timeout: float = 3_600
+    ) -> AsyncGenerator[b.Batch, None]:
+        with self._gate.open_gate():
+            async with contextlib.aclosing(super().watch_batch(request, timeout=timeout)) as seen:
+                async for batch in seen:
+                    yield batch
 
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
         await self.beat()
