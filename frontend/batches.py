@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from functools import partial
 from typing import Final
 
 from atf import task as rules
@@ -35,7 +36,7 @@ MIN_EVERY_US: Final = US // 20
 MAX_EVERY_US: Final = 60 * US
 DEFAULT_EVERY_US: Final = US // 4
 _ANSWER_BYTES: Final = 3 << 19
-"""Where a page stops to grow, if what is read next is as large as what was read last."""
+"""Where a page stops to grow: with the item added last, of 1 MiB of arguments in two forms, it stays below 4 MiB."""
 _READ_TOGETHER: Final = 8
 """Batches that are read side by side: each of them takes a call per partition."""
 _FIRST_READ: Final = 32
@@ -211,18 +212,26 @@ class Batches:
         if not known.in_force.max_pending:
             await feeding.add(items)
             return
-        ids = [stored_id(partition, batch_id, each.md5) for partition, each in items]
         for start in range(0, len(items), rules.MAX_BATCH):
-            some = slice(start, start + rules.MAX_BATCH)
-            entry = await self._pending.enter(known, ids[some])
+            some = items[start : start + rules.MAX_BATCH]
+            ids = [stored_id(partition, batch_id, each.md5) for partition, each in some]
+            numbers = [each.number for _, each in some]
+            entry = await self._pending.enter(known, ids, partial(self._stored, ids, numbers))
             before = feeding.stored
             try:
-                await feeding.add(items[some][: min(entry.refusals, default=rules.MAX_BATCH)])
+                await feeding.add(some[: min(entry.refusals, default=rules.MAX_BATCH)])
                 await feeding.flush()
             finally:
                 entry.ended(feeding.stored - before)
             if entry.refusals:
                 raise entry.refusals[min(entry.refusals)]
+
+    async def _stored(self, ids: Sequence[str], numbers: Sequence[int]) -> list[bool]:
+        """Whether items are stored already, of which those that are identical to another one have their number in their id."""
+        plain = await self._store.get(ids)
+        numbered = await self._store.get([f"{each}-{number}" for each, number in zip(ids, numbers, strict=True)])
+        either = zip(plain, numbered, numbers, strict=True)
+        return [bool(other) or (first is not None and first.number == number) for first, other, number in either]
 
     # --- looking at them ----------------------------------------------------------------------------------------------
 
@@ -271,13 +280,16 @@ class Batches:
         taken = looks = 0
         while following is not None and len(reply.items) < size and looks < _LOOKED_AT and taken < _ANSWER_BYTES:
             found = await self._store.list_items(request.id, following, some, statuses=statuses)
+            following, looks = found.next, looks + 1
             for each in found.items:
+                if taken >= _ANSWER_BYTES:
+                    following = each.number
+                    break
                 reply.items.append(view.item(each, with_arguments=request.with_arguments))
-            taken, before, looks, following = reply.ByteSize(), taken, looks + 1, found.next
-            if found.items:  # as many more as fit, if they are like these
-                per_item = max((taken - before) // len(found.items), 1)
-                some = max(min((_ANSWER_BYTES - taken) // per_item, rules.MAX_BATCH), 1)
-            some = min(some, size - len(reply.items)) or 1
+                taken += reply.items[-1].ByteSize()
+            # as many more as fit, if they are like these
+            per_item = max(taken // max(len(reply.items), 1), 1)
+            some = max(min((_ANSWER_BYTES - taken) // per_item, rules.MAX_BATCH, size - len(reply.items)), 1)
         if not reply.items and following is None:
             await self._record(request.id)  # raises where there is none
         if following is not None:

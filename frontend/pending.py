@@ -6,7 +6,7 @@ batch of calls once they are near it. So frontends at once let in no more than t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -83,12 +83,15 @@ class Pending:
         self._store, self._runtime = store, runtime
         self._counts: dict[str, _Count] = {}
 
-    async def enter(self, known: Known, stored_ids: Sequence[str]) -> Entry:
+    async def enter(
+        self, known: Known, stored_ids: Sequence[str], stored: Callable[[], Awaitable[Sequence[bool]]] | None = None
+    ) -> Entry:
         """Lets tasks of a lambda in, or not. Of what is let in `ended` MUST be told.
 
         Args:
             known: the lambda.
             stored_ids: of the tasks; one that is stored already is let in, so that its caller learns so.
+            stored: tells which are, where their ids alone don't.
         """
         name, most = known.record.name, known.in_force.max_pending
         if not most:
@@ -101,7 +104,7 @@ class Pending:
         try:
             await count.freshen(most)
             if count.pending > most:
-                known_ids = [each is not None for each in await self._store.get(stored_ids)]
+                known_ids = await (stored or (lambda: self._stored(stored_ids)))()
                 count.under_way -= sum(known_ids)
                 held -= sum(known_ids)
                 for place in reversed(range(len(stored_ids))):  # the first ones get the room that there is
@@ -113,6 +116,9 @@ class Pending:
             count.under_way -= held
             raise
         return Entry(refusals, count, held)
+
+    async def _stored(self, ids: Sequence[str]) -> list[bool]:
+        return [each is not None for each in await self._store.get(ids)]
 
 
 def _refusal(known: Known, most: int) -> TooManyPending:

@@ -280,6 +280,16 @@ async def test_a_lambda_s_bound_holds_for_items_and_whoever_goes_on_later_begins
     assert (reply.stored, reply.items) == (2, 6)
 
 
+async def test_identical_items_count_each_by_itself_and_those_that_are_stored_are_let_in_again(bench: Bench) -> None:
+    await bench.register(max_pending=4)
+    with pytest.raises(TooManyPending):
+        await send(bench, header(), items(7, 7, 7, 7, 7, 7))
+    assert (await get(bench)).items == 4
+    bench.clock.advance(2)
+    reply = await send(bench, header(keep_open=True), items(7, 7, 7, 7))
+    assert (reply.stored, reply.items) == (0, 4)
+
+
 async def test_where_the_store_fails_nothing_is_sealed_and_the_prefix_is_noted(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +391,15 @@ async def test_a_page_of_large_results_is_shorter_and_nothing_is_left_out(bench:
     assert len(page.items) < 60
     assert page.ByteSize() < 4 << 20
     assert [each.number for each in await listed(bench, page_size=60)] == list(range(60))
+
+
+async def test_a_page_of_large_arguments_is_shorter_and_nothing_is_left_out(bench: Bench) -> None:
+    large = b.ScheduleBatchRequest(items=b.BatchItems(items=[b.BatchItem(payload=b'{"a":"%s"}' % (b"a" * 1_000_000))]))
+    await send(bench, header(), *[large] * 5)
+    asked = b.ListBatchItemsRequest(id=ID, page_size=60, with_arguments=True)
+    page = await bench.frontend.list_batch_items(asked)
+    assert page.ByteSize() < 4 << 20
+    assert [each.number for each in await listed(bench, page_size=60, with_arguments=True)] == [0, 1, 2, 3, 4]
 
 
 async def test_batches_are_listed_by_lambda(bench: Bench) -> None:
