@@ -170,12 +170,12 @@ class BatchCalls:
     async def _check_sealed(self, plan: Plan, there: b.Batch, items: Any) -> None:
         header = b.BatchHeader()
         header.CopyFrom(plan.header)
-        header.first = there.items
+        header.first = there.prefix  # what has extended it since is none of this call's
         await self.send_leg([b.ScheduleBatchRequest(header=header)])  # refused where the description is another
-        count = len(items) if hasattr(items, "__len__") else there.items
-        if count != there.items:
+        count = len(items) if hasattr(items, "__len__") else there.prefix
+        if count != there.prefix:
             raise FailedPrecondition(
-                f"batch {there.id} is closed with {there.items} items, and {count} were given; `extend` adds further ones"
+                f"batch {there.id} was made of {there.prefix} items, and {count} were given; `extend` adds further ones"
             )
 
     async def feed(self, cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> None:

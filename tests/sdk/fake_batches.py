@@ -28,6 +28,7 @@ class Kept:
     spec: b.BatchSpec
     items: list[b.Item] = field(default_factory=list)
     sealed: bool = False
+    prefix: int = 0
     cancelled: bool = False
     extensions: set[str] = field(default_factory=set)
 
@@ -44,7 +45,7 @@ class Kept:
             )
         shown = b.Batch(
             id=batch_id, status=status, items=len(self.items), created=count[b.ITEM_CREATED], done=done,
-            permanently_failed=failed, cancelled=off, sealed=self.sealed, prefix=len(self.items),
+            permanently_failed=failed, cancelled=off, sealed=self.sealed, prefix=self.prefix,
             created_at_us=1_000_000, ended_at_us=9_000_000 if ended else 0, round=1, now_us=3_000_000,
         )  # fmt: skip
         setattr(shown, "lambda", getattr(self.spec, "lambda"))
@@ -95,6 +96,7 @@ class FakeBatches:
                     kept.items.append(self._item(kept, each, number))
                     stored += 1
                 number += 1
+            kept.prefix = kept.prefix if header.extend else max(kept.prefix, number)
             if self.failures:
                 raise self.failures.pop(0)
         else:

@@ -145,8 +145,11 @@ async def test_the_same_call_on_a_closed_batch_adds_nothing_and_other_items_are_
     for _ in range(2):
         await w.client.batch(thumbnail, ["a", "b"], batch_id="b")
     assert len(w.frontend.batches["b"].items) == 2
-    with pytest.raises(atf.FailedPrecondition, match="closed with 2 items, and 3 were given"):
+    with pytest.raises(atf.FailedPrecondition, match="was made of 2 items, and 3 were given"):
         await w.client.batch(thumbnail, ["a", "b", "c"], batch_id="b")
+    await w.client.batch_handle("b", of=thumbnail).extend_async(["x"])
+    await w.client.batch(thumbnail, ["a", "b"], batch_id="b")
+    assert len(w.frontend.batches["b"].items) == 3
     with pytest.raises(atf.AlreadyExists, match="described otherwise"):
         await w.client.batch(thumbnail, ["a", "b"], batch_id="b", max_attempts=2)
 

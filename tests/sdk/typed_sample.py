@@ -54,6 +54,12 @@ async def good(client: atf.Client, other: atf.AsyncClient) -> None:
     assert_type(client.wait(["0-1"], timeout=3), list[atf.TaskInfo])
     assert_type(anything.schedule(3).result(), int)
     assert_type(something.schedule(value=3, size=4).result(), int)
+    assert_type(thumbnail.map(["a", ("b", 3)], max_attempts=3), atf.Batch[dict[str, int]])
+    assert_type(fetch.map(["http://x"]).result_of("http://x"), bytes)
+    assert_type(list(client.batch(count, [3]).results()), list[int])
+    assert_type(await other.batch("a/b", [{"x": 1}]), atf.Batch[Any])
+    assert_type((count.s(3) | fetch.s()).submit().result(), bytes)
+    assert_type(count.map_s([3]).submit().result(), list[int])
 
 
 def bad(client: atf.Client) -> None:
@@ -67,4 +73,6 @@ def bad(client: atf.Client) -> None:
     count("x")  # type: ignore[arg-type]
     client.get(3)  # type: ignore[arg-type]
     client.wait(["0-1"], timeout="x")  # type: ignore[arg-type]
+    thumbnail.map(["a"], max_atempts=3)  # type: ignore[call-arg]
+    thumbnail.map(3)  # type: ignore[arg-type]
     app.task(max_atempts=3)  # type: ignore[call-overload]
