@@ -202,8 +202,7 @@ class Poller:
         self, backlog: Backlog, ask: Ask, found: list[tuple[str, list[str]]]
     ) -> list[tuple[str, list[str]]]:
         """What of a pop executors that take no items of batches may have. The items are handed back; where there was nothing else, it
-        looks behind them first, since handed back they stand in front again. Then their queues are left alone for a while: nobody but
-        other controllers can make it better.
+        looks behind them first, since handed back they stand in front again. Then such executors leave those queues alone for a while.
         """
         items: dict[str, list[str]] = {}
         plain, more = _sift(found, items), ask.want

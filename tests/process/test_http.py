@@ -1,4 +1,4 @@
-"""A job without any code of the user's: `atf/http` calls a service at every tick, on real processes."""
+"""Tasks without any code of the user's, on real processes: `atf/http` calls a service at every tick of a job, `atf/command` runs programs."""
 
 from __future__ import annotations
 
@@ -45,6 +45,22 @@ async def service() -> AsyncIterator[tuple[Service, str]]:
         yield service, f"http://127.0.0.1:{server.port}/ping"
 
 
+async def run_programs(client: atf.AsyncClient) -> None:
+    """One that ends well, one that takes too long, and one that is not allowed."""
+    slow = await client.schedule("atf/command", {"argv": ["/bin/sleep", "60"]}, timeout=0.1, max_attempts=1)
+    good = await client.schedule("atf/command", {"argv": ["echo", "$HOME", "a b"]})
+    assert await good.result_async(timeout=30) == {
+        "result": {"stdout": "$HOME a b\n", "exit_code": 0},
+        "function_invocation": "echo '$HOME' 'a b'",
+        "arguments": ["echo", "$HOME", "a b"],
+    }
+    with pytest.raises(atf.TaskFailed, match=r"timed out after 0\.1 s"):
+        await slow.result_async(timeout=30)
+    other = await client.schedule("atf/command", {"argv": ["/bin/sh", "-c", "id"]})
+    with pytest.raises(atf.TaskFailed, match="'/bin/sh' is not allowed here"):
+        await other.result_async(timeout=30)
+
+
 async def test_a_job_calls_a_service_and_waits_as_long_as_it_is_told(
     tmp_path: Path, service: tuple[Service, str]
 ) -> None:
@@ -54,7 +70,12 @@ async def test_a_job_calls_a_service_and_waits_as_long_as_it_is_told(
     ours = {name: value for name, value in os.environ.items() if not name.startswith("ATF_")}
     path = os.pathsep.join(filter(None, [ours.get("PYTHONPATH"), str(tmp_path)]))
     env = {**ours, "ATF_CONFIG": str(tmp_path / "atf.toml"), "PYTHONPATH": path}
-    settings = ClusterSettings(data_dir=str(tmp_path / "data"), free_ports=True, http_allow=url.split("/")[2])
+    settings = ClusterSettings(
+        data_dir=str(tmp_path / "data"),
+        free_ports=True,
+        http_allow=url.split("/")[2],
+        command_allow="echo=/bin/echo,/bin/sleep",
+    )
     cluster = Cluster(settings, ["shop:app"], env=env, say=lambda name, line: said.append(f"{name} | {line}"))
     async with cluster, atf.AsyncClient(cluster.frontend_address) as client:
         await client.schedule_job(
@@ -64,6 +85,7 @@ async def test_a_job_calls_a_service_and_waits_as_long_as_it_is_told(
         elsewhere = await client.schedule("atf/http", {"url": "http://localhost:1/x", "timeout": 5})
         with pytest.raises(atf.TaskFailed, match="localhost:1 is not allowed"):
             await elsewhere.result_async(timeout=30)
+        await run_programs(client)
     (first_at, first), (second_at, second), (_, third) = target.got[:3]
     assert second_at - first_at >= 1
     assert first["Idempotency-Key"] == second["Idempotency-Key"] != third["Idempotency-Key"]
