@@ -258,6 +258,30 @@ MUTANTS: Final[dict[str, Mutant]] = {
         (("  if before ~= args[3] then return '0' end\n", ""),),
     ),
     "core_claimed_twice": Mutant("a lambda has any number of core claims", patches=_core_claimed_twice),
+    "items_lost_uncounted": Mutant(
+        "a batch does not count that items are lost with their executors",
+        (
+            (
+                "    recount(P, sets, id, from, to, now)\n  end\n  sets.ZADD(live_key(P, queue, to)",
+                "    if to ~= 'ENQUEUED' then recount(P, sets, id, from, to, now) end\n  end\n  sets.ZADD(live_key(P, queue, to)",
+            ),
+        ),
+    ),
+    "identical_items_are_one": Mutant(
+        "an item is taken for the one that is identical to it",
+        (("known = holder == number", "known = holder ~= false"),),
+    ),
+    "batch_end_untold": Mutant(
+        "a batch ends without its callbacks", (("if tonumber(home[8] or 0) < tonumber(home[7]) then", "if false then"),)
+    ),
+    "batch_hears_the_past": Mutant(
+        "a batch's home believes a report that is older than the last",
+        ((" or number <= tonumber(string.match(known[2] or '0', '^%d+')) then return 0 end", " then return 0 end"),),
+    ),
+    "batch_told_of_the_past": Mutant(
+        "a part of a batch believes what its home said before the last",
+        (("  if tonumber(v) < tonumber(part[1] or 0) then return 0 end", ""),),
+    ),
     "delay_ignored": Mutant("a delay is taken for none", (("or now + tonumber(args[i + 5])", "or now"),)),
     "no_backoff": Mutant("a failed attempt is repeated at once", (("now + tonumber(args[i + 7])", "now"),)),
     "loss_not_looked_at": Mutant(

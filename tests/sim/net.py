@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -201,6 +201,11 @@ async def _run(call: Callable[[], Any]) -> Any:
     return await made if isinstance(made, Awaitable) else made
 
 
+async def _each(messages: list[Any]) -> AsyncIterator[Any]:
+    for each in messages:
+        yield each
+
+
 class Wire:
     """A role as its callers reach it: each message is encoded and decoded on the way."""
 
@@ -211,10 +216,16 @@ class Wire:
 
     def __getattr__(self, name: str) -> Any:
         async def call(request: Any, *, timeout: float = 10) -> Any:
-            sent, address = request.SerializeToString(), self._address()
+            address, stream = self._address(), isinstance(request, AsyncIterable)
+            sent = [
+                (type(each), each.SerializeToString())
+                for each in ([each async for each in request] if stream else [request])
+            ]
 
             async def perform() -> Any:
-                reply = await getattr(self._roles[address], name)(type(request).FromString(sent), timeout=timeout)
+                messages = [kind.FromString(data) for kind, data in sent]
+                asked = _each(messages) if stream else messages[0]
+                reply = await getattr(self._roles[address], name)(asked, timeout=timeout)
                 return type(reply), reply.SerializeToString()
 
             kind, reply = await self._net.call(address, name, perform, timeout)

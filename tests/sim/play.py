@@ -15,7 +15,7 @@ from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Finding, Found, check
 from tests.store.world import read, violations
 
-from . import lambdas, mutants
+from . import batches, lambdas, mutants
 from .chronicle import Logs
 from .nemesis import Nemesis
 from .service import Service
@@ -95,16 +95,20 @@ async def _whole(world: World) -> None:
         await service.done.wait()
     until = world.loop.time() + QUIET_S
     while True:
-        while unfinished(world.server.tasks()) and world.loop.time() < until:
+        while _busy(world) and world.loop.time() < until:
             await asyncio.sleep(1)
         await asyncio.sleep(5)  # what still travels arrives, and may be one task more
-        if not unfinished(world.server.tasks()) or world.loop.time() >= until:
+        if not _busy(world) or world.loop.time() >= until:
             break
     known = world.server.tasks()
     for task_id in {*service.ids, *known}:
         state = known.get(task_id)
         status = state[0] if state else ""
         world.chronicle.event(Found(world.now_us(), task_id, status, bool(state) and Status[status] in FINISHED))
+
+
+def _busy(world: World) -> bool:
+    return bool(unfinished(world.server.tasks())) or world.server.batch_goes_on()
 
 
 def _judge(world: World, result: Result) -> None:
@@ -114,6 +118,9 @@ def _judge(world: World, result: Result) -> None:
     result.wrong += [("ODD", each.split(":")[0] if ": " in each else "", each) for each in world.chronicle.odd]
     now_us = EPOCH_US + world.loop.now_us + world.server.offset_us
     result.wrong += [("INVARIANT", each.split(":")[0], each) for each in violations(read(world.server.client), now_us)]
+    if batches.has_batch(world):
+        found = batches.judge(read(world.server.client), world.server.ends)
+        result.wrong += [("BATCH", "", each) for each in found]
     result.tally = {
         name: getattr(judgement, name)
         for name in ("attempted", "acknowledged", "recovered", "duplicated", "repeated", "forgiven", "excused")

@@ -14,7 +14,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import US
 from atf.verify.history import Accepted, Called, Keyed
 
-from . import cores
+from . import batches, cores
 from .lambdas import affinity_of, hopeless, poison, specs_of, steps_of, stubborn
 from .loop import Process
 from .net import LATEST_S
@@ -60,6 +60,8 @@ class Service:
         work = []
         if cores.has_cores(world.seed):
             work.append(frame.runtime.spawn(self._cores(client), name="cores"))
+        if batches.has_batch(world):
+            work.append(frame.runtime.spawn(batches.life(world, client), name="batch"))
         for number in range(TASKS):
             await asyncio.sleep(chance.expovariate(TASKS / SPREAD_S))
             work.append(frame.runtime.spawn(self._life(client, number), name=f"task {number}"))

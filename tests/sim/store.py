@@ -22,16 +22,18 @@ from atf.store.connection import Link
 from atf.store.refusals import translate
 from atf.task import FINISHED, MOVES, Status
 from atf.testing.runtime import EPOCH_US
-from atf.verify.history import Forgot, Recorded, Rescheduled
+from atf.verify.history import Accepted, Called, Forgot, Recorded, Rescheduled
+from atf.work_items import ITEM_MARK
+from tests.store.world import read
 
-from . import cores
+from . import batches, cores
 from .chronicle import Chronicle
 from .loop import PROCESS, Process, SimLoop
 from .net import Net
 
-CREATES: Final = frozenset({"schedule", "register"})
+CREATES: Final = frozenset({"open_batch", "reserve_items", "schedule", "schedule_items", "register"})
 """What a full store refuses."""
-_READS: Final = frozenset({"pop", "lambdas", "open", "owed"})
+_READS: Final = frozenset({"count_items", "get_batch", "list_items", "pop", "lambdas", "open", "owed"})
 """What changes no task's record."""
 REPEATED_US: Final = 20_000
 """A pop that follows a failed one so soon is a repetition; the roles pause first."""
@@ -56,6 +58,7 @@ class StoreServer:
         highest_us: the latest instant that its clock has shown.
         stored: when each task was stored last.
         durable: whether it forgets nothing at a restart.
+        ends: of the batch.
     """
 
     def __init__(self, loop: SimLoop, chronicle: Chronicle, *, durable: bool, source: str = "") -> None:
@@ -79,6 +82,8 @@ class StoreServer:
         self._snapshot: tuple[int, Any] = (0, {})
         self._tasks: dict[bytes, State] = {}
         self._parked: set[bytes] = set()
+        self.ends = batches.Ends()
+        self._batch: tuple[bytes | None, ...] = ()
 
     @property
     def fake(self) -> fakeredis.FakeServer:
@@ -116,6 +121,7 @@ class StoreServer:
         if verb == "pop":
             self._judge_left(record, int(args[1]), reply, int(now))
         self._judge_queues(standing)
+        self._watch_batch()
         if verb == "set_cores":
             self._chronicle.odd += cores.judge(cores_before, args, reply)
         self._ring()
@@ -237,6 +243,23 @@ class StoreServer:
                     found[key] = (status.decode(), int(get(b"c") or 0), int(get(b"l") or 0), get(b"x") is not None)
         return found
 
+    def _watch_batch(self) -> None:
+        home = self._data.get(batches.HOME)
+        if home is None:
+            return
+        batch = tuple(map(home.value.get, (b"round", b"ended")))
+        if batch != self._batch:
+            self._batch = batch
+            self._chronicle.say(f"the batch: round, end {batch}")
+            self._chronicle.odd += self.ends.look(read(self.client))
+
+    def batch_goes_on(self) -> bool:
+        """Whether there is a batch that has not ended, or whose end is not known everywhere."""
+        home = self._data.get(batches.HOME)
+        return home is not None and (
+            home.value.get(b"ended") is None or any(key.endswith(b":outbox") for key in self._data)
+        )
+
     def _watch(self, verb: str, now_us: int, args: Sequence[Any], reply: Any) -> None:
         if verb in _READS or (verb == "enqueue" and not any((*reply[2:5], reply[8]))):
             return  # most calls: looking at every task each time would take longer than they do
@@ -279,6 +302,13 @@ class StoreServer:
             self._chronicle.odd.append(f"{task_id}: {told}, past a gate")
         if name == "schedule":
             self.stored[task_id] = Stored(self._loop.now_us, now_us)
+            if ITEM_MARK in task_id or (self.field(task_id, "q") or "").startswith(
+                batches.CALLBACK
+            ):  # the batch asked for it
+                self._chronicle.event(Called(self._loop.now_us, task_id))
+                self._chronicle.event(Accepted(self._loop.now_us, task_id, now_us, self._loop.now_us))
+        if verb in {"retry", "redrive"} and ITEM_MARK in task_id:
+            self.ends.by_hand += 1
         if name == "retry":
             self._chronicle.event(Rescheduled(self._loop.now_us, task_id, now_us))
 
@@ -325,6 +355,11 @@ def _row(verb: str, source: Status | None, target: Status, *, flagged: bool) -> 
         ("hand_back", Status.ENQUEUED): "hand back",
         ("cancel", Status.CANCELLED): "cancel",
         ("retry", Status.NEW): "retry",
+        ("schedule_items", Status.NEW): "schedule",
+        ("tell_batch", Status.CANCELLED): "cancel",
+        ("command_batch", Status.CANCELLED): "cancel",
+        ("tell_batch", Status.NEW): "retry",
+        ("command_batch", Status.NEW): "retry",
         ("redrive", Status.NEW): "redrive",
         ("claim", Status.NEW): "set aside",
         ("claim", Status.CANCELLED): "drop",
