@@ -40,6 +40,7 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=sizes.jobs, help="recurring jobs that are registered")
     parser.add_argument("--ticks", type=int, default=sizes.ticks, help="jobs whose ticks are due at one instant")
+    parser.add_argument("--batch", type=int, default=sizes.batch, help="items of a batch")
     parser.add_argument("--million-jobs", type=int, default=sizes.million_jobs, help="of the question about very many")
     parser.add_argument(
         "--kill-within", type=float, default=sizes.kill_within_s, help="seconds that tasks get after a kill"
@@ -68,6 +69,7 @@ def main() -> int:
         jobs=given.jobs,
         ticks=given.ticks,
         million_jobs=given.million_jobs,
+        batch=given.batch,
     )
     began = time.monotonic()
 

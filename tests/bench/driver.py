@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -28,6 +29,8 @@ CALLERS: Final = 64
 """Concurrent callers in one client."""
 STORE: Final = "ATF_BENCH_STORE"
 """The variable with the store's socket."""
+_SAMPLE: Final = 2_000
+"""Results between two looks at the memory."""
 T = TypeVar("T")
 
 
@@ -80,6 +83,14 @@ class Client:
             every: the time between two, such as "24h"; "": one tick.
         """
         raise self._lacking("jobs")
+
+    def batch(self, numbers: Sequence[int], batch: str) -> None:
+        """Submits tasks as one batch of this id; returns when all are stored."""
+        raise self._lacking("batch")
+
+    def results(self, batch: str) -> Iterator[Any]:
+        """The results of a batch's items, in their order."""
+        raise self._lacking("results")
 
     def close(self) -> None:
         """Disconnects."""
@@ -187,6 +198,35 @@ def _jobs(client: Client, first: int, count: int, due: float, every: str) -> dic
     return {"calls_ns": client.jobs(range(first, first + count), due, every)}
 
 
+def _batch(client: Client, first: int, count: int, batch: str) -> dict[str, Any]:
+    client.batch(range(first, first + count), batch)
+    return {}
+
+
+def _identical(client: Client, batch: str, count: int, number: int) -> dict[str, Any]:
+    client.batch([number] * count, batch)
+    return {"results": sum(1 for _ in client.results(batch))}
+
+
+def _results(client: Client, batch: str) -> dict[str, Any]:
+    """How many there are, how long they took to list, and by how much memory grew after the first few."""
+    begun, count, least, most = time.monotonic(), 0, 0, 0
+    for count, _ in enumerate(client.results(batch), 1):
+        if count % _SAMPLE == 0:
+            size = _resident_bytes()
+            least, most = least or size, max(most, size)
+    return {
+        "results": count,
+        "seconds": time.monotonic() - begun,
+        "grows_mib": round((most - least) / (1 << 20), 2),
+    }
+
+
+def _resident_bytes() -> int:
+    with Path("/proc/self/statm").open(encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def _ahead(
     client: Client, first: int, count: int, per_s: float, least: float, most: float, seed: int
 ) -> dict[str, Any]:
@@ -209,6 +249,9 @@ VERBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
     "burst": _burst,
     "jobs": _jobs,
     "ahead": _ahead,
+    "batch": _batch,
+    "identical": _identical,
+    "results": _results,
 }
 
 

@@ -36,6 +36,7 @@ class Sizes:
         jobs: recurring jobs that are registered.
         ticks: jobs whose ticks are due at one instant.
         million_jobs: of the question about very many.
+        batch: items of a batch, and plain tasks beside it.
     """
 
     tasks: int = FULL_TASKS
@@ -49,6 +50,7 @@ class Sizes:
     jobs: int = 100_000
     ticks: int = 20_000
     million_jobs: int = 1_000_000
+    batch: int = 100_000
 
     @property
     def full(self) -> bool:
@@ -66,6 +68,7 @@ class Sizes:
             and self.jobs >= least.jobs
             and self.ticks >= least.ticks
             and self.million_jobs >= least.million_jobs
+            and self.batch >= least.batch
         )
 
     def as_json(self, names: tuple[str, ...]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -70,6 +70,13 @@ class Client(driver.Client):
 
         self._loop.run(self._loop.callers(call, numbers))
         return sorted(calls)
+
+    def batch(self, numbers: Sequence[int], batch: str) -> None:
+        texts = (ledger.payload(number) for number in numbers)
+        self._loop.run(self._async.batch(noop, texts, batch_id=batch))
+
+    def results(self, batch: str) -> Iterator[Any]:
+        return self._sync.batch_handle(batch).results()
 
     async def _many(self, numbers: Sequence[int], task: Any = noop) -> None:
         batches = driver.chunks(numbers, BATCH)

@@ -1,0 +1,168 @@
+"""Batches: how fast one client submits a hundred thousand items and how fast they end, beside plain tasks; what it costs to look."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import atf
+from tests.bench.known import OURS, System
+from tests.bench.question import Bar, Figures, Question, Sizes, ran
+from tests.bench.roles import BenchError
+from tests.bench.stats import percentile
+from tests.bench.world import World
+
+IDENTICAL = 1_000
+_BATCH = "bench"
+_LOOK_S = 0.05
+"""Seconds between two looks at the batch."""
+_LOOKS = 200
+"""At a batch that has ended."""
+_END_S = 60.0
+_NS = 1e9
+
+
+async def batch(system: System, sizes: Sizes) -> Figures:
+    """Submitting by itself, with no workers; then all of it at once, beside plain tasks."""
+    return {"submitted_per_s": await _submitted(system, range(sizes.batch)), **await _running(system, sizes)}
+
+
+async def _submitted(system: System, numbers: range) -> float:
+    """Items that are stored per second, while nobody runs them."""
+    async with World(system, len(numbers), workers=False) as world:
+        return _rate(await world.client.ask("batch", first=0, count=len(numbers), batch=_BATCH), len(numbers))
+
+
+def _rate(told: dict[str, Any], count: int) -> float:
+    seconds: float = (told["ended"] - told["begun"]) / _NS
+    return round(count / seconds, 1)
+
+
+async def _running(system: System, sizes: Sizes) -> Figures:
+    """Half of the plain tasks before the batch and half after it, so that what the machine does meanwhile counts for both."""
+    half = sizes.batch // 2
+    before, items, after = (
+        range(half),
+        range(half, half + sizes.batch),
+        range(half + sizes.batch, 2 * half + sizes.batch),
+    )
+    async with World(system, after.stop + 1) as world:
+        seconds = await _plain(world, before)
+        during: list[float] = []
+        async with _looking(world, during):
+            told = await world.client.ask("batch", first=items.start, count=len(items), batch=_BATCH)
+            missing = await world.finished(items)
+        took = _seconds(world, told["begun"], items)
+        async with atf.AsyncClient(world.roles.client_envs[0]["ATF_FRONTEND"]) as client:
+            ended = await client.batch_handle(_BATCH).wait_async(_END_S)
+            ended_looks = [await _look(client) for _ in range(_LOOKS)]
+        listed = await world.client.ask("results", batch=_BATCH)
+        if listed["results"] != len(items) or ended.done != len(items):
+            raise BenchError(f"{len(items)} items, {ended.done} done, {listed['results']} results")
+        seconds += await _plain(world, after)
+        identical = await world.client.ask("identical", batch="same", count=IDENTICAL, number=after.stop)
+        plain_per_s, per_s = 2 * half / seconds, len(items) / took
+        return {
+            "submitted_running_per_s": _rate(told, len(items)),
+            "per_s": round(per_s, 1),
+            "plain_per_s": round(plain_per_s, 1),
+            "of_plain": round(per_s / plain_per_s, 3),
+            "get_ms": _shares(during),
+            "get_ended_ms": _shares(ended_looks),
+            "list_per_s": round(listed["results"] / listed["seconds"], 1),
+            "list_grows_mib": listed["grows_mib"],
+            "identical": identical["results"],
+            "missing": missing,
+            **ran(world, range(half, after.stop)),
+        }
+
+
+async def _plain(world: World, numbers: range) -> float:
+    """Seconds from the first call to the last start of plain tasks."""
+    told = await world.client.ask("many", first=numbers.start, count=len(numbers))
+    await world.finished(numbers)
+    return _seconds(world, told["begun"], numbers)
+
+
+def _seconds(world: World, begun: int, numbers: range) -> float:
+    return (max(world.ledger.starts(numbers)) - begun) / _NS
+
+
+@contextlib.asynccontextmanager
+async def _looking(world: World, took_ms: list[float]) -> AsyncIterator[None]:
+    """Looks at the batch again and again meanwhile, from a client of its own."""
+
+    async def look() -> None:
+        async with atf.AsyncClient(world.roles.client_envs[0]["ATF_FRONTEND"]) as client:
+            while True:
+                with contextlib.suppress(atf.errors.NotFound):  # its maker is not there yet
+                    took_ms.append(await _look(client))
+                await asyncio.sleep(_LOOK_S)
+
+    looking = asyncio.get_running_loop().create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await looking
+
+
+async def _look(client: atf.AsyncClient) -> float:
+    """Milliseconds of one GetBatch."""
+    before = time.monotonic()
+    await client.get_batch(_BATCH)
+    return (time.monotonic() - before) * 1e3
+
+
+def _shares(took_ms: list[float]) -> dict[str, float]:
+    return {f"p{each}": round(percentile(sorted(took_ms), each), 2) for each in (50, 99)} if took_ms else {}
+
+
+QUESTIONS = [
+    Question(
+        name="batch",
+        what="no-op items of one batch submitted per second by one client; how fast they end beside as many plain tasks (`of_plain`)",
+        figure="submitted_per_s",
+        unit="items/s",
+        more=True,
+        measure=batch,
+        sizes=("batch",),
+        systems=(OURS,),
+        also=(
+            "submitted_running_per_s",
+            "per_s",
+            "plain_per_s",
+            "of_plain",
+            "get_ms",
+            "get_ended_ms",
+            "list_per_s",
+            "list_grows_mib",
+            "identical",
+        ),
+        rounds=3,
+        bars=(
+            Bar(words="20,000 items/s submitted", figure="submitted_per_s", limit=20_000.0, least=True),
+            Bar(words="items end at 0.9 × the rate of plain tasks", figure="of_plain", limit=0.9, least=True),
+            Bar(words="GetBatch within 5 ms at the median while it runs", figure="get_ms.p50", limit=5.0, least=False),
+            Bar(
+                words="GetBatch within 5 ms (p99) of 100,000 items that have ended",
+                figure="get_ended_ms.p99",
+                limit=5.0,
+                least=False,
+            ),
+            Bar(
+                words="1,000 identical items have 1,000 results", figure="identical", limit=float(IDENTICAL), least=True
+            ),
+            Bar(
+                words="memory of who lists 100,000 results grows by at most 8 MiB",
+                figure="list_grows_mib",
+                limit=8.0,
+                least=False,
+            ),
+        ),
+    ),
+]
