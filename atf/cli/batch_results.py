@@ -19,7 +19,7 @@ from atf.work_items import COMMAND
 
 from .output import bytes_json
 
-CODES: Final = {
+_CODES: Final[dict[int, int]] = {
     BatchStatus.CREATED: 0,
     BatchStatus.IN_PROGRESS: 1,
     BatchStatus.DONE: 100,
@@ -102,7 +102,7 @@ async def write_chunks(batch: b.Batch, pages: Pages, out: IO[str]) -> None:
                 places.setdefault(item.chunk, array("q")).extend((spool.tell(), len(text)))
                 peers.setdefault(item.chunk, item.peer)
                 spool.write(text)
-        code = CODES.get(BatchStatus(batch.status), 0)
+        code = _CODES.get(batch.status, 0)
         out.write(f'{{"request_id": {json.dumps(batch.id)}, "code": {code}, "chunks": {{')
         for count, (chunk, where) in enumerate(places.items()):
             out.write(
