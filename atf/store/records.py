@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from atf.errors import Internal
 from atf.task import Status
 
 from . import keys
 from .types import Run, TaskRecord
+
+
+_MOVED: Final = [(f"t{status.value}", status) for status in Status]
 
 
 def task_record(task_id: str, reply: Sequence[bytes]) -> TaskRecord | None:
@@ -48,7 +52,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         fence=number("c"),
         scheduled_at_us=number("at"),
         next_at_us=0 if score in {"", "inf"} else int(float(score)),
-        moved_at_us={status: number(f"t{status.value}") for status in Status if f"t{status.value}" in field},
+        moved_at_us={status: int(field[name]) for name, status in _MOVED if name in field},
         owner=text("o"),
         cancel_requested="x" in field,
         result=field.get("res", b""),
