@@ -21,8 +21,9 @@ from atf.runtime import Runtime
 from atf.store.registry import BATCH_ENDED, BATCH_TOLD
 from atf.store.store import Store
 from atf.store.types import Found, OutboxRecord
+from atf.task import clip
 
-from .callbacks import Ended, Results, item_of, link_of, spec_of, task_of
+from .callbacks import Ended, Link, Results, item_of, link_of, spec_of, task_of
 
 KINDS: Final = (BATCH_TOLD, BATCH_ENDED)
 """Of outbox records that are delivered here."""
@@ -30,6 +31,8 @@ AT_ONCE: Final = 8
 """Records that are delivered side by side."""
 MAX_WAITING: Final = 1_000
 """Records held; what does not fit comes up again later."""
+MAX_WHY: Final = 500
+"""Bytes of what is noted with a batch."""
 _PAGE: Final = 256
 """Results that are read at once: memory stays bounded."""
 
@@ -144,13 +147,20 @@ class Batches:
         return ended.summary()
 
     async def _refused(self, ended: Ended, what: str, error: Exception) -> None:
-        why = f"{what}{error}"
+        why = clip(f"{what}{error}", MAX_WHY)
         _log.error("callback can't be made", batch=ended.batch.id, round=ended.round, error=why)
         await self._store.note_error(ended.batch.id, why)
 
     async def _break(self, ended: Ended, place: int, callback: b.Callback, error: Exception) -> None:
         """Whoever waits for a link of a chain finds it, cancelled, and why."""
         link = link_of(ended, place, callback)
-        await self._store.open_batch(link.id, link.digest, link.spec, link.lambda_name, link.retention_us)
+        await self._open(link)
         await self._store.command_batch(link.id, "cancel")
-        await self._store.note_error(link.id, str(error))
+        await self._store.note_error(link.id, clip(str(error), MAX_WHY))
+
+    async def _open(self, link: Link) -> bool:
+        """Makes a link, whose only item lies at its home; False: it was made before, and somebody has done away with it."""
+        opened = await self._store.open_batch(
+            link.id, link.digest, link.spec, link.lambda_name, link.retention_us, home_only=True
+        )
+        return opened.found in {Found.NEW, Found.SAME}

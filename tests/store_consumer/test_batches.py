@@ -86,15 +86,15 @@ async def told(w: World, *names: str) -> list[Any]:
     return [msgspec.json.decode(t.TaskSpec.FromString(each.spec).payload) for each in await made(w, *names)]
 
 
-@virtual(world(partitions=4))
+@virtual(world(partitions=2))
 async def test_callbacks_are_told_the_summary_once_per_round(w: World) -> None:
-    for _ in range(3):
+    for _ in range(2):
         w.start()
     created_us = w.runtime.wall_us()
     fails, succeeds = callback(B.ANY_FAILURE, to="shop/fails"), callback(B.SUCCESS_OF_ALL, to="shop/succeeds")
     await make(w, 20, callback(payload=b'{"who":"ada"}'), fails, succeeds)
     assert await work(w, Outcome.FAILED_FATAL) == 20
-    await asyncio.sleep(10)
+    await asyncio.sleep(5.5)
     ended = await record(w)
     assert ended.ended
     (arguments,) = await told(w)
@@ -121,7 +121,7 @@ async def test_callbacks_are_told_the_summary_once_per_round(w: World) -> None:
 
     assert await w.store.command_batch(NAME, "retry") is Commanded.DONE
     assert await work(w) == 1
-    await asyncio.sleep(10)
+    await asyncio.sleep(5.5)
     assert [each["batch"]["round"] for each in await told(w)] == [1, 2]
     assert [each["batch"]["status"] for each in await told(w, "shop/succeeds")] == ["done"]
     assert len(await made(w, "shop/fails")) == 1
@@ -215,7 +215,7 @@ async def test_a_link_that_can_not_be_made_is_found_cancelled(w: World) -> None:
 async def test_consumers_that_are_killed_finish_what_was_asked_for(w: World) -> None:
     """Commands go on where they were, and each end makes its callbacks once."""
     chance = random.Random(5)
-    await make(w, 900, callback())
+    await make(w, 600, callback())
     assert await w.store.command_batch(NAME, "cancel") is Commanded.DONE
     plain, steps = w.store.walk, 0
 
@@ -226,15 +226,15 @@ async def test_consumers_that_are_killed_finish_what_was_asked_for(w: World) -> 
         return await plain(owed)
 
     w.store.walk = slow  # type: ignore[method-assign, assignment]
-    for _ in range(20):
+    for _ in range(6):
         w.start()
         await asyncio.sleep(chance.uniform(0.01, 0.1))
         await w.stop()
-        await asyncio.sleep(chance.uniform(0, 6))
+        await asyncio.sleep(chance.uniform(0, 2))
     w.start()
     await asyncio.sleep(10)
     ended = await record(w)
-    assert (ended.cancelled, ended.ended) == (900, True)
+    assert (ended.cancelled, ended.ended) == (600, True)
     assert steps >= 4
     assert len(await told(w)) == 1
 
