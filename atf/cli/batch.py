@@ -542,6 +542,7 @@ def batch_json(batch: b.Batch) -> dict[str, Any]:
         "ended_at_us": batch.ended_at_us,
         "round": batch.round,
         "cancel_requested": batch.cancel_requested,
+        "error": batch.error,
     }
 
 
@@ -571,6 +572,7 @@ def _show(batch: b.Batch, as_json: bool) -> None:
             ("made", when(batch.created_at_us)),
             ("ended", when(batch.ended_at_us)),
             ("rate", f"{_rate(now.rate)} items/s" if now.rate and not now.ended else ""),
+            ("a callback was not made", batch.error),
             ("to go", length(round(togo) * US) if togo is not None and not now.ended else ""),
         ]
     )

@@ -60,6 +60,8 @@ class BatchProgress:
     round: int
     """1, and 1 more with each extension or retry after an end."""
     cancel_requested: bool
+    error: str = ""
+    """Why a callback of its newest end was not made."""
     rate: float = 0.0
     """Items a second that ended of late."""
 
@@ -104,6 +106,7 @@ class BatchProgress:
             ended_at=from_us(batch.ended_at_us),
             round=batch.round,
             cancel_requested=batch.cancel_requested,
+            error=batch.error,
             rate=rate,
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, cast, overload
 from atf.batch import MESSAGE_ITEMS, BatchOptions, ItemStatus, batch_spec, link_id
 from atf.chains import Chain
 from atf.durability import durability_of
-from atf.errors import FailedPrecondition, InvalidArgument, NotFound, TaskCancelled
+from atf.errors import FailedPrecondition, InvalidArgument, NotFound, TaskCancelled, TaskFailed
 from atf.items import Elements, elements_of
 from atf.lambdas import Schedulable
 from atf.payload import short
@@ -386,21 +386,27 @@ class BatchCalls:
             if links == 0 or batch.status != b.BATCH_DONE:
                 return batch
             links -= 1
-            batch_id = link_id(batch_id, 0, batch.round)
-            await self._wait_until_there(batch_id, until)
+            batch_id = await self._next_link(batch, until)
 
-    async def _wait_until_there(self, batch_id: str, until: float | None) -> None:
-        """The link before has ended, so this one is about to be made."""
+    async def _next_link(self, before: b.Batch, until: float | None) -> str:
+        """The id of the link behind one that has ended, as soon as it is there.
+
+        Raises:
+            TaskFailed: it can't be made.
+        """
+        batch_id = link_id(before.id, 0, before.round)
         pauses = Pauses(self._runtime.random, first=0.01, most=1.0)
         while True:
             try:
                 await self.get_batch(batch_id)
             except NotFound:
+                if why := (await self.get_batch(before.id)).error:
+                    raise TaskFailed(f"what follows batch {before.id} can't be made: {why}") from None
                 if until is not None and self._runtime.monotonic() >= until:
                     raise TimeoutError(f"batch {batch_id}, the next of the chain, was not there in time") from None
                 await asyncio.sleep(pauses.next())
             else:
-                return
+                return batch_id
 
     async def chain_results(self, batch_id: str, links: int, timeout: float | None) -> builtins.list[b.Item]:
         """The items of a chain's last link.
@@ -420,10 +426,8 @@ class BatchCalls:
         batch = await self.get_batch(batch_id)
         while links and batch.status == b.BATCH_DONE:
             links -= 1
-            batch_id = link_id(batch_id, 0, batch.round)
-            await self._wait_until_there(batch_id, None)
-            batch = await self.get_batch(batch_id)
-        return await self.cancel_batch(batch_id)
+            batch = await self.get_batch(await self._next_link(batch, None))
+        return await self.cancel_batch(batch.id)
 
     # --- what can be done to them -------------------------------------------------------------------------------------
 

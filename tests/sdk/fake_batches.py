@@ -30,6 +30,7 @@ class Kept:
     sealed: bool = False
     prefix: int = 0
     cancelled: bool = False
+    error: str = ""
     extensions: set[str] = field(default_factory=set)
 
     def shown(self, batch_id: str) -> b.Batch:
@@ -48,6 +49,7 @@ class Kept:
             permanently_failed=failed, cancelled=off, sealed=self.sealed, prefix=self.prefix,
             created_at_us=1_000_000, ended_at_us=9_000_000 if ended else 0, round=1, now_us=3_000_000,
         )  # fmt: skip
+        shown.error = self.error
         setattr(shown, "lambda", getattr(self.spec, "lambda"))
         return shown
 

@@ -532,6 +532,15 @@ async def test_a_chains_handle_waits_for_the_last_link(w: World) -> None:
 
 
 @virtual(batch_world)
+async def test_a_link_that_can_not_be_made_ends_the_chain(w: World) -> None:
+    w.frontend.run = doubled
+    handle = await w.client.chain(thumbnail.s("a") | album.s(title="Cats"), batch_id="c")
+    w.frontend.batches["c"].error = "the results take more than 1 MiB"
+    with pytest.raises(atf.TaskFailed, match="what follows batch c can't be made: the results take more"):
+        await handle.result_async()
+
+
+@virtual(batch_world)
 async def test_a_chain_ends_at_the_link_that_fails(w: World) -> None:
     w.frontend.run = fails
     handle = await w.client.chain(thumbnail.map_s("abcd") | album.s("Cats"), batch_id="c")
