@@ -77,6 +77,17 @@ async def test_a_task_waits_for_its_host_so_long_and_no_longer_and_its_key_moves
     assert await ask(world, "two") == "a2"
 
 
+async def test_a_clock_that_steps_back_makes_no_task_wait(world: World) -> None:
+    await placed(world, "sticky")
+    await remember(world, a="one")
+    world.clock.advance(-3600)
+    await push(world, "a1", affinity="a")
+    world.clock.advance(3600)
+    assert await ask(world, "two") == "…"
+    world.clock.advance(-60)
+    assert await ask(world, "two") == "a1"
+
+
 async def test_a_host_that_let_a_task_wait_in_vain_is_waited_for_no_more_for_a_while(world: World) -> None:
     await placed(world, "sticky")
     await remember(world, a="one", b="one", c="one", d="one")

@@ -2,7 +2,7 @@
 --
 -- A pop draws some ids, leaves those that another host is to have, and puts what it does not take back where it was. What is left so is
 -- anybody's once others have been passed over for placement.PATIENCE in its favour; and a host that let that happen is waited for no more
--- for placement.AWAY, or until it takes something. So a preference costs a task placement.PATIENCE at most, and hosts that are busy or gone little.
+-- for placement.AWAY, or until it asks again. So a preference costs a task placement.PATIENCE at most, and hosts that are busy or gone little.
 
 local function placing()  -- what other files use goes into the table `placement`: Lua allows 200 locals in one function
 
@@ -101,6 +101,7 @@ placement.draw = function(P, found, count, host, now)
     local task = redis.call('HMGET', task_key(P, id), 'af', 't2', 'pb')
     local since = tonumber(task[3] or nil)
     if since and since < tonumber(task[2] or 0) then since = nil end  -- when it stood in the queue before
+    if since and since > now then since = 0 end  -- the clock has stepped back: it has waited for long enough
     found.tasks[i] = {id = id, key = task[1], since = since, known = task[2]}
   end
   if found.placement == 'spread' then leave_to_others(P, found, host, now) else leave_to_owners(P, found, host, now) end
