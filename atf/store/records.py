@@ -11,7 +11,6 @@ from atf.task import Status
 from . import keys
 from .types import Run, TaskRecord
 
-
 _MOVED: Final = [(f"t{status.value}", status) for status in Status]
 
 

@@ -766,3 +766,16 @@ async def test_a_check_changes_nothing_while_items_live(world: World) -> None:
     await batch.work()
     assert (await batch.check()).ended
     assert len(batch.ends) == 1
+
+
+async def test_items_are_found_among_the_tasks_of_their_lambda(world: World) -> None:
+    """In pages of one, whose tokens hold ids with dots."""
+    batch = Batch(world)
+    await batch.make(6)
+    await world.finish(Outcome.FAILED_FATAL, *(await batch.take())[:3], error="no")
+    for status, count in ((Status.FATAL_FAILURE, 3), (None, 6)):
+        found, token = await world.store.list_tasks(LAMBDA, status, 1, "")
+        while token:
+            page, token = await world.store.list_tasks(LAMBDA, status, 1, token)
+            found += page
+        assert len({each.id for each in found}) == len(found) == count
