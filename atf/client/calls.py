@@ -229,7 +229,21 @@ class Calls:
                 yield message
             yield b.ScheduleBatchRequest(end=b.BatchEnd(items=sum(len(message.items.items) for message in leg)))
 
-        return await self._repeat(lambda _: self._connected().schedule_batch(each(), timeout=LEG_TIMEOUT))
+        pauses = Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
+        until = 0.0
+        while True:
+            begun = self._runtime.monotonic()
+            try:
+                return await self._connected().schedule_batch(each(), timeout=LEG_TIMEOUT)
+            except AGAIN as error:
+                now = self._runtime.monotonic()
+                # A leg may take long, so its time begins when it has broken off; one that was long under way had reached somebody.
+                if not until or (isinstance(error, Unavailable) and now - begun > self._timeout):
+                    until = now + self._timeout
+                wait = pauses.next()
+                if self._closed or now + wait >= until:
+                    raise
+                await asyncio.sleep(wait)
 
     async def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
         return await self._repeat(lambda timeout: self._connected().get_batch(request, timeout=timeout))

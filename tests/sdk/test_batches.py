@@ -141,6 +141,26 @@ async def test_a_call_that_breaks_off_is_made_again_and_nothing_is_doubled(w: Wo
 
 
 @virtual(batch_world)
+async def test_a_leg_that_was_long_under_way_is_sent_again_and_a_frontend_that_stays_away_is_told(w: World) -> None:
+    whole, tries = w.frontend.schedule_batch, 0
+
+    async def breaks(requests: AsyncIterator[b.ScheduleBatchRequest], *, timeout: float = 10) -> b.ScheduleBatchReply:
+        nonlocal tries
+        tries += 1
+        if tries == 2:
+            return await whole(requests, timeout=timeout)
+        await asyncio.sleep(60 if tries == 1 else 0)
+        raise atf.Unavailable("it restarts")
+
+    w.frontend.schedule_batch = breaks  # type: ignore[method-assign]
+    await w.client.batch(thumbnail, ["a"])
+    begun = w.runtime.monotonic()
+    with pytest.raises(atf.Unavailable):
+        await w.client.batch(thumbnail, ["a"])
+    assert w.runtime.monotonic() - begun < 11
+
+
+@virtual(batch_world)
 async def test_the_same_call_on_a_closed_batch_adds_nothing_and_other_items_are_refused(w: World) -> None:
     for _ in range(2):
         await w.client.batch(thumbnail, ["a", "b"], batch_id="b")
