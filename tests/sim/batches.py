@@ -17,6 +17,7 @@ from atf.errors import AtfError
 from atf.rpc.task_pb2 import TaskSpec
 from atf.store import keys
 from atf.task import FINISHED
+from atf.work_items import ITEM_MARK
 from tests.store.world import Dump
 
 from .lambdas import steps_of, summed
@@ -28,6 +29,7 @@ BATCH: Final = "batch-1"
 PARTITIONS: Final = 2
 ITEMS: Final = 10
 MORE: Final = 4
+BY_HAND: Final = 8
 HOME: Final = f"atf:{{{zlib.crc32(BATCH.encode()) % PARTITIONS}}}:batch:{BATCH}".encode()
 """The key of its record."""
 CALLBACK: Final = f"{summed.name}:"
@@ -66,12 +68,25 @@ async def life(world: World, client: AsyncClient) -> None:
     if deed < 0.3:
         more = [(0.5, chance.choice((0, 1))) for _ in range(MORE)]
         await _until_done(world, "extend", lambda: handle.extend_async(more, request_id="more"))
-    elif deed < 0.6:
+    elif deed < 0.5:
         while again < 2:
             await asyncio.sleep(chance.uniform(5, 15))
             again += await _try(world, "retry batch", handle.retry_async())
-    elif deed < 0.7:
+    elif deed < 0.6:
         await _until_done(world, "cancel batch", handle.cancel_async)
+    else:
+        await _by_hand(world, client)
+
+
+async def _by_hand(world: World, client: AsyncClient) -> None:
+    """Starts items afresh that have failed for good, one by one: they fail again."""
+    for _ in range(BY_HAND):
+        await asyncio.sleep(world.chance.uniform(1, 8))
+        known = world.server.tasks()
+        failed = [each for each, state in known.items() if ITEM_MARK in each and state[0] == "FATAL_FAILURE"]
+        if failed:
+            task_id = world.chance.choice(failed)
+            await _try(world, f"retry of {task_id}", client.retry(task_id))
 
 
 async def _until_done(world: World, what: str, call: Any) -> None:

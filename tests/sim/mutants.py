@@ -274,14 +274,6 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "batch_end_untold": Mutant(
         "a batch ends without its callbacks", (("if tonumber(home[8] or 0) < tonumber(home[7]) then", "if false then"),)
     ),
-    "batch_hears_the_past": Mutant(
-        "a batch's home believes a report that is older than the last",
-        ((" or number <= tonumber(string.match(known[2] or '0', '^%d+')) then return 0 end", " then return 0 end"),),
-    ),
-    "batch_told_of_the_past": Mutant(
-        "a part of a batch believes what its home said before the last",
-        (("  if tonumber(v) < tonumber(part[1] or 0) then return 0 end", ""),),
-    ),
     "delay_ignored": Mutant("a delay is taken for none", (("or now + tonumber(args[i + 5])", "or now"),)),
     "no_backoff": Mutant("a failed attempt is repeated at once", (("now + tonumber(args[i + 7])", "now"),)),
     "loss_not_looked_at": Mutant(
