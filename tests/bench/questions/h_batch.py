@@ -17,6 +17,8 @@ from tests.bench.world import World
 
 IDENTICAL = 1_000
 _BATCH = "bench"
+_TINY = "tiny"
+"""A batch of one item, whose GetBatch takes what the machine lets any call take."""
 _LOOK_S = 0.05
 """Seconds between two looks at the batch."""
 _LOOKS = 200
@@ -51,14 +53,15 @@ async def _running(system: System, sizes: Sizes) -> Figures:
     )
     async with World(system, after.stop + 1) as world:
         seconds = await _plain(world, before)
-        during: list[float] = []
+        await world.client.ask("identical", batch=_TINY, count=1, number=after.stop)
+        during: dict[str, list[float]] = {_BATCH: [], _TINY: []}
         async with _looking(world, during):
             told = await world.client.ask("batch", first=items.start, count=len(items), batch=_BATCH)
             missing = await world.finished(items)
         took = _seconds(world, told["begun"], items)
         async with atf.AsyncClient(world.roles.client_envs[0]["ATF_FRONTEND"]) as client:
             ended = await client.batch_handle(_BATCH).wait_async(_END_S)
-            ended_looks = [await _look(client) for _ in range(_LOOKS)]
+            ended_looks = [await _look(client, _BATCH) for _ in range(_LOOKS)]
         listed = await world.client.ask("results", batch=_BATCH)
         if listed["results"] != len(items) or ended.done != len(items):
             raise BenchError(f"{len(items)} items, {ended.done} done, {listed['results']} results")
@@ -70,7 +73,8 @@ async def _running(system: System, sizes: Sizes) -> Figures:
             "per_s": round(per_s, 1),
             "plain_per_s": round(plain_per_s, 1),
             "of_plain": round(per_s / plain_per_s, 3),
-            "get_ms": _shares(during),
+            "get_ms": _shares(during[_BATCH]),
+            "get_tiny_ms": _shares(during[_TINY]),
             "get_ended_ms": _shares(ended_looks),
             "list_per_s": round(listed["results"] / listed["seconds"], 1),
             "list_grows_mib": listed["grows_mib"],
@@ -92,15 +96,16 @@ def _seconds(world: World, begun: int, numbers: range) -> float:
 
 
 @contextlib.asynccontextmanager
-async def _looking(world: World, took_ms: list[float]) -> AsyncIterator[None]:
-    """Looks at the batch again and again meanwhile, from a client of its own."""
+async def _looking(world: World, took_ms: dict[str, list[float]]) -> AsyncIterator[None]:
+    """Looks at batches again and again meanwhile, from a client of its own."""
 
     async def look() -> None:
         async with atf.AsyncClient(world.roles.client_envs[0]["ATF_FRONTEND"]) as client:
             while True:
-                with contextlib.suppress(atf.errors.NotFound):  # its maker is not there yet
-                    took_ms.append(await _look(client))
-                await asyncio.sleep(_LOOK_S)
+                for name, mine in took_ms.items():
+                    with contextlib.suppress(atf.errors.NotFound):  # its maker is not there yet
+                        mine.append(await _look(client, name))
+                    await asyncio.sleep(_LOOK_S)
 
     looking = asyncio.get_running_loop().create_task(look())
     try:
@@ -111,10 +116,10 @@ async def _looking(world: World, took_ms: list[float]) -> AsyncIterator[None]:
             await looking
 
 
-async def _look(client: atf.AsyncClient) -> float:
+async def _look(client: atf.AsyncClient, batch_id: str) -> float:
     """Milliseconds of one GetBatch."""
     before = time.monotonic()
-    await client.get_batch(_BATCH)
+    await client.get_batch(batch_id)
     return (time.monotonic() - before) * 1e3
 
 
@@ -138,6 +143,7 @@ QUESTIONS = [
             "plain_per_s",
             "of_plain",
             "get_ms",
+            "get_tiny_ms",
             "get_ended_ms",
             "list_per_s",
             "list_grows_mib",
