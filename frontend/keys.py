@@ -1,4 +1,4 @@
-"""Ordering keys: which have stopped at a task that failed for good, and how they go on."""
+"""Ordering keys: which have stopped at a task that failed for good, and how they go on. And concurrency keys for which tasks wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.store.store import Store
-from atf.store.types import KeyRecord, Mended, Mending
+from atf.store.types import KeyRecord, Mended, Mending, SlotsRecord
 from atf.task import MAX_BATCH, check_name
 
 from .validate import check_stored_id, shown
@@ -18,21 +18,28 @@ MAX_ERROR_CHARS: Final = 1_000
 
 
 class Keys:
-    """ListKeys, ResumeKey and SkipKey. Their lambda has been checked."""
+    """ListKeys, ResumeKey, SkipKey and ListConcurrencyKeys. Their lambda has been checked."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def list(self, request: f.ListKeysRequest) -> f.ListKeysReply:
         """A page of those that have stopped, or the one asked for."""
-        if not 0 <= request.page_size <= MAX_BATCH:
-            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
-        name = getattr(request, "lambda")
+        name, size = getattr(request, "lambda"), _page_size(request)
         if request.key:
             found = await self._store.get_key(name, check_name(shown(request.key), "key"))
             return f.ListKeysReply(keys=[_info(found)] if found else [])
-        records, token = await self._store.list_keys(name, request.page_size or DEFAULT_PAGE, request.page_token)
+        records, token = await self._store.list_keys(name, size, request.page_token)
         return f.ListKeysReply(keys=[_info(each) for each in records], next_page_token=token)
+
+    async def list_concurrency(self, request: f.ListConcurrencyKeysRequest) -> f.ListConcurrencyKeysReply:
+        """Those for which tasks wait among a page of keys, or the one asked for."""
+        name, size = getattr(request, "lambda"), _page_size(request)
+        if request.key:
+            found = await self._store.get_slots(name, check_name(shown(request.key), "key"))
+            return f.ListConcurrencyKeysReply(keys=[_slots(found)] if found else [])
+        records, token = await self._store.list_slots(name, size, request.page_token)
+        return f.ListConcurrencyKeysReply(keys=[_slots(each) for each in records], next_page_token=token)
 
     async def resume(self, request: f.ResumeKeyRequest) -> f.ResumeKeyReply:
         """The task that stopped it starts afresh."""
@@ -66,6 +73,16 @@ def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: Mending) -
         raise FailedPrecondition(
             f"key {request.key!r} of {name} has stopped at task {done.task_id}, not at {request.task_id}; look at that one first"
         )
+
+
+def _page_size(request: f.ListKeysRequest | f.ListConcurrencyKeysRequest) -> int:
+    if not 0 <= request.page_size <= MAX_BATCH:
+        raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
+    return request.page_size or DEFAULT_PAGE
+
+
+def _slots(record: SlotsRecord) -> f.ConcurrencyKeyInfo:
+    return f.ConcurrencyKeyInfo(key=record.key, taken=record.taken, limit=record.limit, waiting=record.waiting)
 
 
 def _info(record: KeyRecord) -> f.KeyInfo:

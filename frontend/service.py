@@ -164,12 +164,19 @@ class FrontendService:
         core = await self._capacity.lacks_core(found) if waits_for_executors(found) else None
         return explain(found, gates, core)
 
-    # --- ordering keys ------------------------------------------------------------------------------------------------
+    # --- keys ---------------------------------------------------------------------------------------------------------
 
     async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
         """The keys of a lambda that have stopped, or one key."""
         await self._known(getattr(request, "lambda"))
         return await self._keys.list(request)
+
+    async def list_concurrency_keys(
+        self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
+    ) -> f.ListConcurrencyKeysReply:
+        """The concurrency keys of a lambda for which tasks wait, or one key."""
+        await self._known(getattr(request, "lambda"))
+        return await self._keys.list_concurrency(request)
 
     async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
         """Lets a stopped key go on with the task that stopped it."""

@@ -1,4 +1,4 @@
-"""Commands on ordering keys: ls, resume, skip."""
+"""Commands on keys: ls, resume, skip."""
 
 from __future__ import annotations
 
@@ -24,16 +24,25 @@ every_flag = click.option("--all", "every", is_flag=True, help="All keys of LAMB
 
 @click.group()
 def keys() -> None:
-    """Ordering keys that have stopped at a task which failed for good, as their lambda asks for it."""
+    """Ordering keys that have stopped at a task which failed for good, as their lambda asks for it; and busy concurrency keys."""
 
 
 @keys.command("ls")
 @lambda_argument
 @click.argument("key", metavar="[KEY]", required=False)
+@click.option("--concurrency", is_flag=True, help="Concurrency keys: those for which tasks wait, or KEY.")
 @frontend_flag
 @as_json
-def ls(lambda_name: str, key: str | None, frontend: str | None, as_json: bool) -> None:
+def ls(lambda_name: str, key: str | None, concurrency: bool, frontend: str | None, as_json: bool) -> None:
     """List the ordering keys of LAMBDA that have stopped; or KEY, as it stands."""
+    if concurrency:
+        busy = ask(frontend, lambda stub: _find_busy(stub, lambda_name, key or ""))
+        if as_json:
+            print_json([_busy_json(each) for each in busy])
+        else:
+            lines = [(each.key, f"{each.taken} of {each.limit}", each.waiting) for each in busy]
+            print_table(["key", "slots taken", "waiting"], lines)
+        return
     found = ask(frontend, lambda stub: _find(stub, lambda_name, key or ""))
     if as_json:
         print_json([_json(each) for each in found])
@@ -96,6 +105,17 @@ async def _find(stub: api.Frontend, lambda_name: str, key: str) -> list[f.KeyInf
             return found
 
 
+async def _find_busy(stub: api.Frontend, lambda_name: str, key: str) -> list[f.ConcurrencyKeyInfo]:
+    found: dict[str, f.ConcurrencyKeyInfo] = {}  # one that a store consumer looked at meanwhile comes twice
+    request = f.ListConcurrencyKeysRequest(key=key, page_size=MAX_BATCH, **{"lambda": lambda_name})
+    while True:
+        reply = await stub.list_concurrency_keys(request)
+        found |= {each.key: each for each in reply.keys}
+        request.page_token = reply.next_page_token
+        if not request.page_token:
+            return list(found.values())
+
+
 Mend = Callable[[api.Frontend, f.KeyInfo], Awaitable[bool]]
 
 
@@ -132,3 +152,7 @@ def _json(info: f.KeyInfo) -> dict[str, Any]:
         "unfinished": info.unfinished,
         "error": info.error,
     }
+
+
+def _busy_json(info: f.ConcurrencyKeyInfo) -> dict[str, Any]:
+    return {"key": info.key, "taken": info.taken, "limit": info.limit, "waiting": info.waiting}

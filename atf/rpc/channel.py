@@ -303,6 +303,11 @@ class FrontendStub(Stub):
     async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
         return await self._call("ListKeys", request, f.ListKeysReply, timeout)
 
+    async def list_concurrency_keys(
+        self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
+    ) -> f.ListConcurrencyKeysReply:
+        return await self._call("ListConcurrencyKeys", request, f.ListConcurrencyKeysReply, timeout)
+
     async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
         return await self._call("ResumeKey", request, f.ResumeKeyReply, timeout)
 

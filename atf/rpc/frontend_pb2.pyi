@@ -719,6 +719,37 @@ class KeyInfo(_message.Message):
     unfinished: int
     def __init__(self, key: _Optional[str] = ..., stopped: bool = ..., stopped_at_us: _Optional[int] = ..., task_id: _Optional[str] = ..., error: _Optional[str] = ..., unfinished: _Optional[int] = ...) -> None: ...
 
+class ListConcurrencyKeysRequest(_message.Message):
+    __slots__ = ("key", "page_size", "page_token")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    page_size: int
+    page_token: str
+    def __init__(self, key: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., **kwargs) -> None: ...
+
+class ListConcurrencyKeysReply(_message.Message):
+    __slots__ = ("keys", "next_page_token")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedCompositeFieldContainer[ConcurrencyKeyInfo]
+    next_page_token: str
+    def __init__(self, keys: _Optional[_Iterable[_Union[ConcurrencyKeyInfo, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ConcurrencyKeyInfo(_message.Message):
+    __slots__ = ("key", "taken", "limit", "waiting")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    taken: int
+    limit: int
+    waiting: int
+    def __init__(self, key: _Optional[str] = ..., taken: _Optional[int] = ..., limit: _Optional[int] = ..., waiting: _Optional[int] = ...) -> None: ...
+
 class ResumeKeyRequest(_message.Message):
     __slots__ = ("key", "task_id")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]

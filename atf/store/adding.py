@@ -68,13 +68,16 @@ class Adding(Caller):
         )
 
     async def restore(self, tasks: Sequence[RestoredTask]) -> list[int]:
-        """(no record) → NEW, RETRIABLE_FAILURE, CANCELLED, with what the task had been through; per task 1, or 0 where its id is taken."""
+        """(no record) → NEW, RETRIABLE_FAILURE, CANCELLED, with what the task had been through; per task 1, or 0 where its id is taken.
+
+        (no record) → FATAL_FAILURE where an ordering key has stopped at the task: it stops again, unless it has tasks by now.
+        """
 
         async def call(partition: int, batch: list[RestoredTask]) -> list[int]:
             args: list[Arg] = []
             for each in batch:
                 args += (f"{partition}-{each.id}", keys.queue(each.lambda_name, each.priority), each.spec, each.digest)
-                next_at_us = _NEVER if each.cancelled else each.next_at_us
+                next_at_us = -each.stopped_at_us or (_NEVER if each.cancelled else each.next_at_us)
                 args += (each.scheduled_at_us, next_at_us, each.limits, _ordering(each))
                 args += (each.attempts, each.losses, each.runs, each.fence, each.error, each.concurrency)
             return list(await self._call("restore", partition, args))
@@ -95,7 +98,7 @@ class Adding(Caller):
 
 def routing_key(task: RestoredTask) -> str:
     """What decides where a task lives."""
-    return task.ordering_key or keys.key_of(task.concurrency) or task.id
+    return task.ordering_key or keys.key_of(task.concurrency) or task.unique_key or task.id
 
 
 def _ordering(task: NewTask | RestoredTask) -> str:

@@ -7,11 +7,13 @@ rules are applied here.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
 from atf import work_items
+from atf.cores import CoreSettings
 from atf.errors import InvalidArgument
 from atf.task import (
     MAX_AHEAD_US,
@@ -77,6 +79,13 @@ class LambdaLine(msgspec.Struct, tag="lambda"):
     gates: list[GateLine] = []
 
 
+class CoresLine(msgspec.Struct, tag="cores"):
+    """The cores of a pool, as an operator has set them."""
+
+    pool: str
+    settings: CoreSettings
+
+
 class JobLine(msgspec.Struct, tag="job"):
     """A job that has not ended."""
 
@@ -111,6 +120,21 @@ class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
     cancel_requested: bool = False  # while it was running
 
 
+class StopLine(msgspec.Struct, tag="stop"):
+    """An ordering key that has stopped, and the task at which; that one without a spec where its record is gone."""
+
+    since_us: int
+    task: TaskLine
+
+
+class WindowLine(msgspec.Struct, tag="window"):
+    """An open window of a unique key."""
+
+    key: str  # lambda:key
+    task_id: str  # which may have ended
+    until_us: int
+
+
 class PageLine(msgspec.Struct, tag="page"):
     """Everything above is complete; an interrupted export goes on at `cursor`. "" after the last page."""
 
@@ -124,9 +148,10 @@ class EndLine(msgspec.Struct, tag="end"):
     tasks: int
 
 
-Line = Header | LambdaLine | JobLine | TaskLine | PageLine | EndLine
+Line = Header | LambdaLine | CoresLine | JobLine | StopLine | WindowLine | TaskLine | PageLine | EndLine
 _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 _OLD_ID: Final = re.compile(r"[0-9]{1,5}-(?P<id>.*)", re.DOTALL)
+_UNIQUE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._-]{1,64}")
 _CONCURRENCY: Final = re.compile(r"([A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._-]{1,64} [0-9]{1,6} [0-2])?")
 _LIMITS: Final = re.compile(r"([0-9]{1,15} [0-9]{1,15} [0-9]{1,16})?")
 
@@ -146,25 +171,41 @@ def decode(raw: bytes) -> Line:
         line = _decoder.decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidArgument(str(error) or type(error).__name__) from None
-    match line:
-        case LambdaLine():
-            _check_lambda(line)
-        case JobLine():
-            _check_job(line)
-        case TaskLine():
-            _check_task(line)
-        case Header():
-            _within("partitions", line.partitions, MAX_COUNT)
-            _within("begun_us", line.begun_us, MAX_INSTANT_US)
-        case PageLine():
-            if isinstance(line.cursor, int):
-                _within("cursor", line.cursor, (1 << 64) - 1)
-            else:
-                _within("bytes of cursor", len(line.cursor.encode()), MAX_TEXT_BYTES)
-            _within("tasks", line.tasks, MAX_COUNT)
-        case EndLine():
-            _within("tasks", line.tasks, MAX_COUNT)
+    _CHECKS[type(line)](line)
     return line
+
+
+def _check_header(line: Header) -> None:
+    _within("partitions", line.partitions, MAX_COUNT)
+    _within("begun_us", line.begun_us, MAX_INSTANT_US)
+
+
+def _check_page(line: PageLine) -> None:
+    if isinstance(line.cursor, int):
+        _within("cursor", line.cursor, (1 << 64) - 1)
+    else:
+        _within("bytes of cursor", len(line.cursor.encode()), MAX_TEXT_BYTES)
+    _within("tasks", line.tasks, MAX_COUNT)
+
+
+def _check_end(line: EndLine) -> None:
+    _within("tasks", line.tasks, MAX_COUNT)
+
+
+def _check_stop(line: StopLine) -> None:
+    _check_task(line.task)
+    if not line.task.ordering_key:
+        raise InvalidArgument("a stop without an ordering_key")
+    if line.since_us < 2:  # as a task's next instant, 1 would mean that it was cancelled: see restore.lua
+        raise InvalidArgument(f"since_us: {line.since_us} is no instant")
+    _within("since_us", line.since_us, MAX_INSTANT_US)
+
+
+def _check_window(line: WindowLine) -> None:
+    if not _UNIQUE.fullmatch(line.key):
+        raise InvalidArgument(f"key of a window {clip(line.key, MAX_TEXT_BYTES)!r}: not lambda:key")
+    _check_stored_id(line.task_id)
+    _within("until_us", line.until_us, MAX_INSTANT_US)
 
 
 def _check_lambda(line: LambdaLine) -> None:
@@ -198,21 +239,35 @@ def _check_job(line: JobLine) -> None:
     _within("ticks", line.ticks, MAX_INSTANT_US)
 
 
-def _check_task(line: TaskLine) -> None:
-    known = _OLD_ID.fullmatch(clip(line.id, MAX_TEXT_BYTES))
+def _check_cores(line: CoresLine) -> None:
+    if line.pool:
+        check_name(clip(line.pool, MAX_TEXT_BYTES), "pool")
+    for name in line.settings.reserved:
+        check_lambda(clip(name, MAX_TEXT_BYTES))
+    line.settings.check()
+
+
+def _check_stored_id(given: str) -> str:
+    """The batch that it is an item of; "": of none."""
+    known = _OLD_ID.fullmatch(clip(given, MAX_TEXT_BYTES))
     if known is None:
-        raise InvalidArgument(f"task id {clip(line.id, MAX_TEXT_BYTES)!r}: not <partition>-<id>")
+        raise InvalidArgument(f"task id {clip(given, MAX_TEXT_BYTES)!r}: not <partition>-<id>")
     batch_id, dot, work_item_id = known["id"].partition(work_items.ITEM_MARK)
     if dot:
         work_items.check_batch_id(batch_id)
         work_items.check_work_item_id(work_item_id)
-    else:
-        check_id(known["id"])
+        return batch_id
+    check_id(known["id"])
+    return ""
+
+
+def _check_task(line: TaskLine) -> None:
+    batch_id = _check_stored_id(line.id)
     check_lambda(clip(line.lambda_name, MAX_TEXT_BYTES))
     check_priority(line.priority)
     if line.ordering_key:
         # of an item it is that of its batch, a dot, and one of its own
-        key = line.ordering_key.removeprefix(f"{batch_id}.") if dot else line.ordering_key
+        key = line.ordering_key.removeprefix(f"{batch_id}.") if batch_id else line.ordering_key
         check_name(clip(key, MAX_TEXT_BYTES), "ordering_key")
     if not _CONCURRENCY.fullmatch(line.concurrency):
         raise InvalidArgument(
@@ -232,3 +287,16 @@ def _check_task(line: TaskLine) -> None:
 def _within(what: str, value: int, most: int) -> None:
     if not 0 <= value <= most:
         raise InvalidArgument(f"{what}: {value if abs(value) < 1 << 64 else 'this number'} is not within 0 to {most}")
+
+
+_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
+    Header: _check_header,
+    LambdaLine: _check_lambda,
+    CoresLine: _check_cores,
+    JobLine: _check_job,
+    StopLine: _check_stop,
+    WindowLine: _check_window,
+    TaskLine: _check_task,
+    PageLine: _check_page,
+    EndLine: _check_end,
+}

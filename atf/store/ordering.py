@@ -24,7 +24,7 @@ class Ordering(Caller):
         Raises:
             InvalidArgument: the token is not one of ours.
         """
-        partition, at, last = _parse(token, self.partitions)
+        partition, at, last = parse_token(token, self.partitions)
         found: list[KeyRecord] = []
         while partition < self.partitions and len(found) < size:
             left = size - len(found)
@@ -33,7 +33,7 @@ class Ordering(Caller):
             if len(reply) < left:
                 partition, at, last = partition + 1, "", ""
             else:
-                at, last = _score(reply[-1][1]), reply[-1][0].decode()
+                at, last = score(reply[-1][1]), reply[-1][0].decode()
         return found, f"{partition}.{at or 0}.{last}" if partition < self.partitions else ""
 
     async def get_key(self, lambda_name: str, key: str) -> KeyRecord | None:
@@ -58,15 +58,21 @@ def _mending(reply: tuple[int, bytes]) -> Mending:
 def _record(reply: list[bytes]) -> KeyRecord:
     name, at, task_id, error, waiting = reply
     return KeyRecord(
-        keys.bare(name.decode()), int(_score(at)), task_id.decode(), error.decode("utf-8", "replace"), int(waiting)
+        keys.bare(name.decode()), int(score(at)), task_id.decode(), error.decode("utf-8", "replace"), int(waiting)
     )
 
 
-def _score(text: bytes) -> str:
+def score(text: bytes) -> str:
+    """An instant as a sorted set answers it."""
     return str(int(float(text)))
 
 
-def _parse(token: str, partitions: int) -> tuple[int, str, str]:
+def parse_token(token: str, partitions: int) -> tuple[int, str, str]:
+    """The partition where a page of keys goes on, and the score and name of the key seen last there ("", "": none).
+
+    Raises:
+        InvalidArgument: the token is not one of ours.
+    """
     if not token:
         return 0, "", ""
     match = _TOKEN.fullmatch(token)

@@ -13,20 +13,35 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from atf import work_items
+from atf.cores import Pool
 from atf.errors import AtfError, InvalidArgument
 from atf.task import DEFAULT_RETENTION_US, FINISHED, Status
 
-from . import library
+from . import keys, library
 from .adding import routing_key
-from .lines import FORMAT, EndLine, GateLine, Header, JobLine, LambdaLine, Line, TaskLine, decode
+from .lines import (
+    FORMAT,
+    CoresLine,
+    EndLine,
+    GateLine,
+    Header,
+    JobLine,
+    LambdaLine,
+    Line,
+    StopLine,
+    TaskLine,
+    WindowLine,
+    decode,
+)
 from .store import Store
 from .transfer import Progress, lines_of
 from .types import LambdaRecord, Made, NewGate, NewJob, RestoredTask, TaskRecord
+from .windows import Window
 
 _PAGE: Final = 256
 _KEY_CHARS: Final = 64
@@ -106,8 +121,7 @@ async def import_tasks(
         InvalidArgument: the file is no export, is incomplete, or a line of it is damaged.
     """
     done = Imported()
-    work = _Work(store, old, await store.time_us(), report, done)
-    known = set(await store.lambdas())
+    work = _Work(store, old, await store.time_us(), report, done, set(await store.lambdas()))
     batch: list[TaskLine] = []
     ordered: list[TaskLine] = []
     complete = False
@@ -117,10 +131,6 @@ async def import_tasks(
                 done.begun_us = line.begun_us
                 if settle:
                     done.claims_from_us = await store.settle()
-            case LambdaLine():
-                await _restore_lambda(store, line, known)
-            case JobLine():
-                done.jobs += await _restore_job(store, line)
             case TaskLine():
                 (ordered if line.ordering_key else batch).append(line)
                 if len(batch) == _PAGE:
@@ -129,6 +139,8 @@ async def import_tasks(
                     batch = []
             case EndLine():
                 complete = True
+            case _:
+                await work.before_tasks(line)
     ordered.sort(key=lambda each: (each.lambda_name, each.ordering_key, each.place))
     await work.restore(batch + ordered)
     progress(done.stored + done.present + done.ended)
@@ -197,6 +209,13 @@ def _gate(name: str, line: GateLine) -> NewGate:
     )
 
 
+async def _restore_cores(store: Store, line: CoresLine) -> None:
+    """A pool that has cores already keeps them."""
+    if await store.cores(line.pool) is None:
+        pool = Pool.make(line.settings, await store.time_us())
+        await store.set_cores(line.pool, 0, pool.encode(), deal_anew=True)
+
+
 async def _restore_job(store: Store, line: JobLine) -> int:
     """Whether the job was stored: one of its name may be there, from an import before this one."""
     job = NewJob(line.name, "", False, line.spec, line.overlap, line.next_us, line.ticks, line.paused)
@@ -215,8 +234,45 @@ class _Work:
     now_us: int
     report: Callable[[Suspect], None]
     done: Imported
+    lambdas: set[str]
+    """That are known."""
+    unique_keys: dict[str, str] = field(default_factory=dict)
+    """Of the tasks of open windows, by their ids: what decides where they live."""
+
+    windows: list[Window] = field(default_factory=list)
+    """That are to be opened before their tasks come."""
+
+    async def before_tasks(self, line: Line) -> None:
+        """What stands in the file before the tasks."""
+        match line:
+            case LambdaLine():
+                await _restore_lambda(self.store, line, self.lambdas)
+            case CoresLine():
+                await _restore_cores(self.store, line)
+            case JobLine():
+                self.done.jobs += await _restore_job(self.store, line)
+            case StopLine():
+                await self.store.restore([_task(line.task)._replace(stopped_at_us=line.since_us)])
+            case WindowLine():
+                await self._window(line)
+
+    async def _window(self, line: WindowLine) -> None:
+        """Its task follows, unless that has ended."""
+        key, name = keys.bare(line.key), line.task_id.partition("-")[2]
+        self.unique_keys[line.task_id] = key
+        self.windows.append(Window(line.key, f"{self.store.partition_for(key)}-{name}", line.until_us))
+        if len(self.windows) == _PAGE:
+            await self._open_windows()
+
+    async def _open_windows(self) -> None:
+        await self.store.restore_windows(self.windows)
+        self.windows = []
+
+    def _task(self, line: TaskLine) -> RestoredTask:
+        return _task(line)._replace(unique_key=self.unique_keys.get(line.id, ""))
 
     async def restore(self, lines: list[TaskLine]) -> None:
+        await self._open_windows()
         known = await self.old.get([each.id for each in lines]) if self.old else [None] * len(lines)
         kept: list[tuple[TaskLine, TaskRecord | None]] = []
         for line, record in zip(lines, known, strict=True):
@@ -225,7 +281,7 @@ class _Work:
                 self.report(self._suspect(line, Ran.ENDED, record.status))
             else:
                 kept.append((line, record))
-        results = await self.store.restore([_task(line) for line, _ in kept])
+        results = await self.store.restore([self._task(line) for line, _ in kept])
         for (line, record), stored in zip(kept, results, strict=True):
             self.done.stored += stored
             self.done.present += not stored
@@ -246,7 +302,7 @@ class _Work:
         return Suspect(self._new_id(line), line.lambda_name, due_at_us, line.runs, why, ran, status)
 
     def _new_id(self, line: TaskLine) -> str:
-        task = _task(line)
+        task = self._task(line)
         return f"{self.store.partition_for(routing_key(task))}-{task.id}"
 
 

@@ -23,6 +23,7 @@ from .bells import Bell, listen
 from .calls import by_partition
 from .capacity import Capacity
 from .claims import Claims
+from .concurrency import Concurrency
 from .connection import Arg, Link
 from .findings import Finding
 from .gates import Gates
@@ -38,9 +39,10 @@ from .types import (
     OutboxRecord,
     RetryResult,
 )
+from .windows import Windows
 
 
-class Store(Adding, Batches, Capacity, Claims, Gates, Jobs, Ordering, Reading, Registry):
+class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Ordering, Reading, Registry, Windows):
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:

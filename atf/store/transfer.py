@@ -1,11 +1,12 @@
 """Live tasks to a file: for a backup, another store, or another number of partitions. recovery.py reads it.
 
-The file holds one JSON object a line: first a header, then lambdas, then jobs, then tasks. A tick that becomes a task meanwhile may so be in it
+The file holds one JSON object a line: first a header, then lambdas, cores of pools, jobs, ordering keys that have stopped, open
+windows of unique keys, then tasks. A tick that becomes a task meanwhile may so be in it
 twice, and is never lost. An export that was interrupted goes on where
 it stopped when it is given the same file.
 
 What runs at the time of the export is exported as due now: after an import it runs again. Stop the executors or pause the
-lambdas first where that matters. Finished tasks stay behind.
+lambdas first where that matters. Finished tasks stay behind, but for those at which an ordering key has stopped.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from atf.cores import Pool
 from atf.errors import InvalidArgument
-from atf.task import Status
+from atf.task import MIN_PRIORITY, Status
 
 from .lines import (
     FORMAT,
     MAX_LINE_BYTES,
+    CoresLine,
     EndLine,
     GateLine,
     Header,
@@ -28,7 +31,9 @@ from .lines import (
     LambdaLine,
     Line,
     PageLine,
+    StopLine,
     TaskLine,
+    WindowLine,
     decode,
     encode,
 )
@@ -38,6 +43,7 @@ from .types import LambdaRecord, TaskRecord
 _WAITING: Final = frozenset({Status.NEW, Status.RETRIABLE_FAILURE})
 _HELD: Final = frozenset({Status.CLAIMED, Status.PROCESSING})
 _JOBS_AT_ONCE: Final = 32
+_STOPS_AT_ONCE: Final = 32
 Progress = Callable[[int], None]
 """Called with the number of tasks dealt with so far."""
 
@@ -62,11 +68,8 @@ async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: 
         file.seek(point.bytes)
         file.truncate()
         if not point.bytes:
-            file.write(encode(Header(FORMAT, store.partitions, await store.time_us())))
-            for each in (await store.lambdas()).values():
-                file.write(encode(await _lambda_line(store, each)))
-            async for job in _jobs(store):
-                file.write(encode(job))
+            async for line in _before_tasks(store):
+                file.write(encode(line))
         while True:
             following, records = await store.scan(cursor)
             for record in records:
@@ -82,6 +85,18 @@ async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: 
         file.flush()
         os.fsync(file.fileno())
     return done
+
+
+async def _before_tasks(store: Store) -> AsyncIterator[Line]:
+    """What stands in the file before tasks do, each kind behind what it needs."""
+    yield Header(FORMAT, store.partitions, await store.time_us())
+    for each in (await store.lambdas()).values():
+        yield await _lambda_line(store, each)
+    for lines in (_cores(store), _jobs(store), _stops(store)):
+        async for line in lines:
+            yield line
+    async for window in store.windows():
+        yield WindowLine(*window)
 
 
 async def _lambda_line(store: Store, each: LambdaRecord) -> LambdaLine:
@@ -110,6 +125,26 @@ async def _jobs(store: Store) -> AsyncIterator[JobLine]:
             for job in await store.get_jobs(names):
                 if job is not None and job.next_us is not None:
                     yield JobLine(job.name, job.spec, job.overlap, job.next_us, job.ticks, job.paused)
+
+
+async def _cores(store: Store) -> AsyncIterator[CoresLine]:
+    for pool in await store.pools():
+        record = await store.cores(pool)
+        if record is not None:
+            yield CoresLine(pool, Pool.decode(record.state).settings)
+
+
+async def _stops(store: Store) -> AsyncIterator[StopLine]:
+    for name in await store.lambdas():
+        token = ""
+        while True:
+            found, token = await store.list_keys(name, _STOPS_AT_ONCE, token)
+            records = await store.get([each.task_id for each in found])
+            for key, record in zip(found, records, strict=True):
+                gone = TaskLine(key.task_id, name, MIN_PRIORITY, b"", b"", 0, 0, ordering_key=key.key)
+                yield StopLine(key.stopped_at_us, await _task_line(store, record) if record else gone)
+            if not token:
+                break
 
 
 async def _task_line(store: Store, record: TaskRecord) -> TaskLine:

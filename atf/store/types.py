@@ -271,7 +271,7 @@ class TaskRecord(NamedTuple):
 
 
 class RestoredTask(NamedTuple):
-    """A live task out of an export, with what it had been through."""
+    """A live task out of an export, with what it had been through; or one at which an ordering key has stopped."""
 
     id: str  # as its client made it
     lambda_name: str
@@ -289,6 +289,10 @@ class RestoredTask(NamedTuple):
     error: str
     cancelled: bool = False  # that was asked for while it ran; it comes back as CANCELLED
     concurrency: str = ""  # see keys.concurrency
+    unique_key: str = ""  # of the open window whose task it is
+    stopped_at_us: int = (
+        0  # when its ordering key has stopped at it, which failed for good; no spec: its record is gone
+    )
 
 
 class CancelResult(NamedTuple):
@@ -314,6 +318,15 @@ class KeyRecord(NamedTuple):
     task_id: str  # at which it has stopped, or the first of its unfinished ones
     error: str  # of that one's last failure
     unfinished: int  # tasks of it
+
+
+class SlotsRecord(NamedTuple):
+    """A concurrency key of a lambda."""
+
+    key: str
+    taken: int  # slots
+    limit: int  # of the task that has waited longest, else of the one that has held its slot longest
+    waiting: int  # tasks
 
 
 class Mended(enum.IntEnum):

@@ -119,6 +119,14 @@ class FakeFrontend:
         end = start + 2  # small pages, so that paging is seen
         return f.ListKeysReply(keys=found[start:end], next_page_token=str(end) if end < len(found) else "")
 
+    async def list_concurrency_keys(
+        self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
+    ) -> f.ListConcurrencyKeysReply:
+        self._note(request)
+        last = bool(request.page_token or request.key)
+        found = {"": [f.ConcurrencyKeyInfo(key=request.key or "anna", taken=3, limit=3, waiting=7)], "1": []}
+        return f.ListConcurrencyKeysReply(keys=found[request.page_token], next_page_token="" if last else "1")
+
     async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
         self._note(request)
         return f.ResumeKeyReply(task_id=request.task_id, retried=request.key != "gone")

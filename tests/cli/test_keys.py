@@ -37,6 +37,13 @@ def test_one_key_is_listed_as_it_stands(atf: Atf, frontend: FakeFrontend) -> Non
     assert "goes on" in atf("keys", "ls", "shop/mail", "busy").out
 
 
+def test_concurrency_keys_are_listed_with_their_slots(atf: Atf, frontend: FakeFrontend) -> None:
+    assert atf("keys", "ls", "shop/mail", "--concurrency").out.splitlines() == ["anna\t3 of 3\t7"]
+    shown = atf("keys", "ls", "shop/mail", "bert", "--concurrency", "--json").json
+    assert shown == [{"key": "bert", "taken": 3, "limit": 3, "waiting": 7}]
+    assert len(frontend.asked) == 3, "two pages, and one key"
+
+
 def test_keys_are_resumed_with_the_task_that_was_seen(atf: Atf, frontend: FakeFrontend) -> None:
     ran = atf("keys", "resume", "shop/mail", "anna", "gone")
     assert ran.out.splitlines() == [

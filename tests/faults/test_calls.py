@@ -201,6 +201,21 @@ async def list_keys(world: World) -> None:
     assert [(each.key, each.task_id) for each in await world.client.stopped_keys("f/hopeless")] == [("k", first.id)]
 
 
+async def list_concurrency_keys(world: World) -> None:
+    one = step.options(concurrency_key="k")
+    made = [await world.client.schedule(one.prepare(1.0)) for _ in range(3)]
+    await asyncio.sleep(0.5)
+    request = f.ListConcurrencyKeysRequest()
+    setattr(request, "lambda", "f/step")
+    found: list[f.ConcurrencyKeyInfo] = []
+    while not found or request.page_token:
+        reply = await world.sure(lambda: world.frontend.list_concurrency_keys(request))
+        found += reply.keys
+        request.page_token = reply.next_page_token
+    assert found == [f.ConcurrencyKeyInfo(key="k", taken=1, limit=1, waiting=2)]
+    await world.succeed(made)
+
+
 async def resume_key(world: World) -> None:
     first, second = await _stopped(world)
     await world.client.resume_key("f/hopeless", "k", first.id)
@@ -385,7 +400,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
         *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda),
         *(set_gate, lift_gate, list_gates, list_audit, redrive, explain_task),
-        *(list_keys, resume_key, skip_key),
+        *(list_keys, resume_key, skip_key, list_concurrency_keys),
         *(set_capacity, get_capacity, list_capacity, list_hosts),
         *(schedule_batch, get_batch, list_batches, list_batch_items, watch_batch),
         *(cancel_batch, retry_batch, delete_batch),

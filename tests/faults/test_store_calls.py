@@ -18,6 +18,7 @@ from atf.store import keys, library
 from atf.store.connection import Link
 from atf.store.store import Store
 from atf.store.types import NewItem, RestoredTask
+from atf.store.windows import Window
 from atf.task import US, Status
 
 from .line import Fault
@@ -181,9 +182,17 @@ async def _restore(world: World) -> None:
     await world.sure(store.settle)
     await world.sure(lambda: store.retime(store.heartbeat_timeout_us))
     await world.sure(lambda: store.restore([task]))
+    window = Window("f/step:once", f"{store.partition_for('once')}-x", world.store_clock_us() + 60 * US)
+    await world.sure(lambda: store.restore_windows([window]))
+    await world.sure(lambda: _listed(store, window))
+    assert await world.sure(lambda: store.list_slots("f/step", 9, "")) == ([], "")
     (record,) = await world.finished([f"{store.partition_for('old')}-old"])
     assert (record.runs, record.attempts, record.losses) == (3, 2, 1)
     assert len(of(record.id)) == 1
+
+
+async def _listed(store: Store, window: Window) -> None:
+    assert window in [each async for each in store.windows()]
 
 
 LOSES: Final = [each for each in VERBS if each not in {"open", "barrier"}]

@@ -8,6 +8,7 @@ import pytest
 
 from atf.errors import FailedPrecondition, InvalidArgument, UnknownLambda
 from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
 from atf.store.types import Outcome
 
 from .conftest import Bench
@@ -94,3 +95,20 @@ async def test_it_is_explained(bench: Bench) -> None:
     assert f"task {ids[0]} failed for good. atf keys resume {NAME} anna runs that task again" in behind.sentence
     failed = await bench.frontend.explain_task(f.ExplainTaskRequest(id=ids[0]))
     assert f"Its ordering key anna has stopped at it: atf keys skip {NAME} anna" in failed.sentence
+
+
+async def test_concurrency_keys_for_which_tasks_wait_are_listed(bench: Bench) -> None:
+    async def busy(**fields: Any) -> list[f.ConcurrencyKeyInfo]:
+        return list((await bench.frontend.list_concurrency_keys(of(f.ListConcurrencyKeysRequest, **fields))).keys)
+
+    for number, key in enumerate(["anna", "anna", "anna", "bert", "bert", "bert", "carl"]):
+        await bench.schedule(f"t{number}", concurrency=t.Concurrency(key=key, limit=2))
+    assert await busy() == []
+    await bench.enqueue()
+    waiting = [f.ConcurrencyKeyInfo(key=key, taken=2, limit=2, waiting=1) for key in ("anna", "bert")]
+    assert sorted(await busy(), key=lambda each: each.key) == waiting
+    assert await busy(key="bert") == waiting[1:]
+    assert await busy(key="carl") == [f.ConcurrencyKeyInfo(key="carl", taken=1, limit=2)]
+    assert await busy(key="dora") == []
+    with pytest.raises(UnknownLambda):
+        await busy(**{"lambda": "photos/thumbnails"})

@@ -6,7 +6,7 @@ import pytest
 
 from atf.store import keys
 from atf.store.library import LINE_CHECK_US, LINE_WAIT_US
-from atf.store.types import Held, LambdaRecord, Outcome
+from atf.store.types import Held, LambdaRecord, Outcome, SlotsRecord
 from atf.task import US
 
 from .conftest import OpenStore
@@ -312,3 +312,23 @@ async def test_what_is_cancelled_in_the_pass_that_would_push_it_is_not_pushed(wo
     await add(world, "b", "c", policy=CANCEL_RUNNING)
     assert names(await start(world)) == ["0-c"]
     assert await world.statuses(["0-a", "0-b", "0-c"]) == ["CANCELLED", "CANCELLED", "CLAIMED"]
+
+
+async def test_keys_for_which_tasks_wait_are_paged_over_all_partitions_whoever_s_they_are(world: World) -> None:
+    for lambda_name, count in ((LAMBDA, 5), ("shop/mailing", 4)):
+        for number in range(count):
+            text = keys.concurrency(lambda_name, f"k{number}", 1, 0)
+            tasks = [f"{lambda_name[-4:]}{number}-{each}" for each in range(3)]
+            partition = world.store.partition_for(f"k{number}")
+            await world.schedule(*tasks, concurrency=text, partition=partition, lambda_name=lambda_name)
+    for partition in range(2):
+        await world.passes(partition)
+    found: list[SlotsRecord] = []
+    token, pages = "", 0
+    while token or not pages:
+        page, token = await world.store.list_slots(LAMBDA, 2, token)
+        found, pages = found + page, pages + 1
+    assert sorted(found) == [(f"k{number}", 1, 1, 2) for number in range(5)]
+    assert pages >= 5, "keys of others are looked at, too"
+    assert await world.store.get_slots(LAMBDA, "k0") == ("k0", 1, 1, 2)
+    assert await world.store.get_slots(LAMBDA, "none") is None

@@ -116,6 +116,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await world.gates()
     await world.batches()
     await world.stops()
+    await world.windows()
     await world.cores()
     await world.permits()
     await store.override(LAMBDA, to("limit=7 running=6"))

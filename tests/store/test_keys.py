@@ -198,6 +198,7 @@ CREATING = {
     "schedule_jobs",
     "register",
     "restore",
+    "restore_windows",
     "tick",
 }
 """The verbs that a full store refuses; all others must go on, or it could not drain."""

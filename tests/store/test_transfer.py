@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import fakeredis
 import msgspec
 import pytest
 
 from atf.config import StoreSettings, Timing
+from atf.cores import CoreSettings, Pool
 from atf.errors import InvalidArgument
 from atf.runtime import SystemRuntime
-from atf.store import library
+from atf.store import keys, library
 from atf.store.recovery import import_tasks
 from atf.store.store import Store
 from atf.store.transfer import export_tasks
-from atf.store.types import Found, LambdaRecord, Outcome, TaskRecord
+from atf.store.types import Found, LambdaRecord, Mended, NewTask, Outcome, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, US, Status
 
 from .conftest import OpenStore
@@ -135,6 +137,113 @@ async def test_ordered_tasks_keep_their_order(world: World, clock: Clock, tmp_pa
         order.append(task_id.partition("-")[2])
         await there.finish(Outcome.SUCCEEDED, *held(await there.claim(task_id)))
     assert order == ["z-first", "m-second", "a-third"]
+    await target.close()
+
+
+STOPPING = LambdaRecord("shop/orders", b"", 7, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")
+
+
+async def test_an_ordering_key_that_has_stopped_stops_again(world: World, clock: Clock, tmp_path: Path) -> None:
+    await world.store.register([STOPPING])
+    place: dict[str, Any] = {"lambda_name": "shop/orders", "ordering_key": "key"}
+    (claim,) = await world.run("bad", partition=world.store.partition_for("key"), **place)
+    await world.schedule("next", partition=world.store.partition_for("key"), **place)
+    clock.advance(5)
+    await world.finish(Outcome.FAILED_FATAL, claim, error="no")
+    before = await world.store.get_key("shop/orders", "key")
+    file = tmp_path / "tasks.jsonl"
+    clock.advance(5)
+    assert await export_tasks(world.store, file) == 1, "the one that failed is no live task"
+    target = await another_store(clock)
+    for _ in range(2):  # an import may be run again
+        await import_tasks(target, file, settle=False)
+    there, partition = World(target, clock), target.partition_for("key")
+    await there.schedule("later", partition=partition, **place)
+    found = await target.get_key("shop/orders", "key")
+    assert before is not None
+    assert found == before._replace(task_id=f"{partition}-bad", unfinished=2)
+    await there.passes(partition)
+    assert await there.pop("shop/orders:1", partition=partition) == []
+    await there.check()
+    assert (await target.resume_key("shop/orders", "key")).mended is Mended.DONE
+    await there.passes(partition)
+    assert await there.pop("shop/orders:1", partition=partition) == [f"{partition}-bad"], "it runs again first"
+    await import_tasks(target, file, settle=False)
+    assert (await target.get_key("shop/orders", "key")).stopped_at_us == 0  # type: ignore[union-attr]
+    await target.close()
+
+
+async def test_a_key_that_stopped_at_a_task_whose_record_is_gone_stops_again(
+    world: World, clock: Clock, tmp_path: Path
+) -> None:
+    await world.store.register([STOPPING])
+    home = world.store.partition_for("key")
+    place: dict[str, Any] = {"lambda_name": "shop/orders", "ordering_key": "key", "partition": home}
+    (claim,) = await world.run("bad", **place, retention_us=US)
+    await world.schedule("next", **place)
+    await world.finish(Outcome.FAILED_FATAL, claim, error="no")
+    clock.advance(1000)
+    await world.store.sweep(home, 1000)
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    target = await another_store(clock)
+    await import_tasks(target, file, settle=False)
+    there, partition = World(target, clock), target.partition_for("key")
+    await there.passes(partition)
+    assert await there.pop("shop/orders:1", partition=partition) == []
+    assert (await target.skip_key("shop/orders", "key")).task_id == f"{partition}-bad"
+    await there.passes(partition)
+    assert await there.pop("shop/orders:1", partition=partition) == [f"{partition}-next"]
+    await target.close()
+
+
+async def test_windows_of_unique_keys_stay_open(world: World, clock: Clock, tmp_path: Path) -> None:
+    def once(store: Store, name: str, key: str, policy: int = 0) -> NewTask:
+        unique = keys.unique(LAMBDA, key, 60 * US, policy)
+        return world.task(name, partition=store.partition_for(key), unique=unique)
+
+    old = world.store
+    await old.schedule([once(old, "short", "short")])
+    clock.advance(50)
+    await old.schedule([once(old, f"first{n}", f"key{n}") for n in range(300)] + [once(old, "calm", "calm", 1)])
+    await old.cancel([f"{old.partition_for('key0')}-first0"])
+    clock.advance(20)  # the window of `short` has ended
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(old, file)
+    target = await another_store(clock)
+    for _ in range(2):
+        await import_tasks(target, file, settle=False)
+    await World(target, clock).check()
+    names = ("key0", "key1", "key299", "calm", "short")
+    again = await target.schedule([once(target, f"again-{key}", key, int(key == "calm")) for key in names])
+    stands = ["first0", "first1", "first299", "calm", "again-short"]
+    assert [each.id for each in again] == [
+        f"{target.partition_for(key)}-{name}" for key, name in zip(names, stands, strict=True)
+    ]
+    assert again[3].scheduled_at_us == clock.us + 60 * US, "it is put off"
+    clock.advance(41)
+    (over,) = await target.schedule([once(target, "new", "key1")])
+    assert over.id.endswith("-new")
+    await target.close()
+
+
+async def test_cores_of_pools_arrive_where_the_pool_has_none(world: World, clock: Clock, tmp_path: Path) -> None:
+    settings = CoreSettings(4, {LAMBDA: 1}, lookahead=5, rotation_us=3 * US)
+    for pool in ("gpu", ""):
+        await world.store.set_cores(pool, 0, Pool.make(settings, clock.us).encode())
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    target = await another_store(clock)
+    known = Pool.make(CoreSettings(2), clock.us).encode()
+    await target.set_cores("gpu", 0, known)
+    await import_tasks(target, file)
+    assert await target.pools() == ["", "gpu"]
+    kept, brought = await target.cores("gpu"), await target.cores("")
+    assert kept is not None
+    assert brought is not None
+    assert kept.state == known
+    assert Pool.decode(brought.state).settings == settings
+    assert brought.to_deal == [], "its groups are dealt as soon as executors come"
     await target.close()
 
 

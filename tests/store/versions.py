@@ -42,7 +42,7 @@ class FoundationStore(Store):
         self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False, **_later: Any
     ) -> Any:
         assert verb not in {"settle", "retime"}, "came later"
-        assert verb not in {"set_gate", "lift_gates"}, "came later"
+        assert verb not in {"set_gate", "lift_gates", "windows", "restore_windows", "list_slots"}, "came later"
         if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
         if verb == "schedule":  # knew nothing of concurrency keys and unique ones

@@ -31,11 +31,13 @@ from atf.store.types import (
     NewTask,
     OutboxRecord,
     Outcome,
+    RestoredTask,
     RunResult,
     TaskRecord,
     Tick,
     Verdict,
 )
+from atf.store.windows import Window
 from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, US, Status
 
 EPOCH_US = 1_700_000_000 * US
@@ -434,6 +436,18 @@ class World:
         await self.store.get_key(name, "key-0")
         await self.store.resume_key(name, "key-0")
         await self.store.skip_key(name, "key-1")
+
+    async def windows(self) -> None:
+        """Windows of unique keys as an import opens them, one of which has ended; and a key that stops again."""
+        now, place = self.clock(), self.store.partition_for
+        windows = [Window(f"{LAMBDA}:u{n}", f"{place(f'u{n}')}-w{n}", now + (n - 1) * US) for n in range(9)]
+        assert sum(await self.store.restore_windows(windows)) == 7
+        assert sum(await self.store.restore_windows(windows)) == 0
+        assert len([each async for each in self.store.windows()]) >= 7
+        await self.store.list_slots(LAMBDA, 256, "")
+        await self.store.get_slots(LAMBDA, "k")
+        old = RestoredTask("stopper", LAMBDA, 1, b"spec", b"d", now, 0, "", "stuck", 1, 0, 1, 7, "no")
+        assert await self.store.restore([old._replace(stopped_at_us=now)]) == [1]
 
     async def permits(self) -> None:
         """A lambda with limits in both partitions, one of which asks the other for permits."""

@@ -62,6 +62,11 @@ _SPEC: Final[dict[Path, Rule]] = {
 }
 
 
+_LISTED_KEYS: Final[dict[tuple[str, ...], Rule]] = {
+    ("lambda",): _LAMBDA,
+    ("key",): Rule(_must(r"|" + _NAME), "key"),
+    ("page_token",): Rule(_must(r"|[01]\.\d{1,17}\.[A-Za-z0-9._/:-]{0,200}"), "page_token"),
+}
 _MENDED_KEY: Final[dict[Path, Rule]] = {
     ("lambda",): _LAMBDA,
     ("key",): Rule(_must(_NAME), "key"),
@@ -202,11 +207,8 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.ListGates": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
     "Frontend.ListAudit": {("lambda",): Rule(_must(rf"|{_NAME}/{_NAME}"), "lambda")},
     "Frontend.ExplainTask": {("id",): _STORED},
-    "Frontend.ListKeys": {
-        ("lambda",): _LAMBDA,
-        ("key",): Rule(_must(r"|" + _NAME), "key"),
-        ("page_token",): Rule(_must(r"|[01]\.\d{1,17}\.[A-Za-z0-9._/:-]{0,200}"), "page_token"),
-    },
+    "Frontend.ListKeys": _LISTED_KEYS,
+    "Frontend.ListConcurrencyKeys": _LISTED_KEYS,
     "Frontend.ResumeKey": _MENDED_KEY,
     "Frontend.SkipKey": _MENDED_KEY,
     "Frontend.GetBatch": {("id",): _BATCH},

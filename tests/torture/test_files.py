@@ -133,6 +133,35 @@ def test_a_lambda_that_no_frontend_would_take_is_refused_with_its_line(fields: d
     assert refusal(path).startswith(f"{path} line 2: ")
 
 
+CORES = {"type": "cores", "pool": "gpu", "settings": {"cores": 4, "reserved": {"shop/mail": 1}}}
+STOP = {"type": "stop", "since_us": 1_700_000_000_000_000, "task": {**TASK, "ordering_key": "k"}}
+WINDOW = {"type": "window", "key": "shop/mail:k", "task_id": "0-a", "until_us": 1_700_000_000_000_000}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ({**CORES, "pool": "a b"}, "pool"),
+        ({**CORES, "settings": {"cores": 0}}, "cores 0"),
+        ({**CORES, "settings": {"cores": 10**30}}, "cores|Integer"),
+        ({**CORES, "settings": {"cores": 4, "reserved": {"m" * 100_000: 1}}}, "write namespace/name"),
+        ({**CORES, "settings": {"cores": 1, "reserved": {"shop/mail": 1}}}, "leave at least one"),
+        ({**STOP, "since_us": 1}, "since_us: 1 is no instant"),
+        ({**STOP, "since_us": 1 << 60}, "since_us"),
+        ({**STOP, "task": TASK}, "ordering_key"),
+        ({**STOP, "task": {**TASK, "ordering_key": "k", "id": "a"}}, "not <partition>-<id>"),
+        ({**WINDOW, "key": "k"}, "key of a window"),
+        ({**WINDOW, "task_id": "a"}, "not <partition>-<id>"),
+        ({**WINDOW, "until_us": -1}, "until_us"),
+    ],
+)
+def test_what_no_store_holds_is_refused_with_its_line(line: dict[str, Any], says: str, tmp_path: Path) -> None:
+    sentence = refusal(written(tmp_path / "tasks", HEADER, LAMBDA, line, END))
+    assert " line 3: " in sentence
+    assert len(sentence) < 1_000
+    assert re.search(says, sentence), sentence
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"\n", b"\0", b"{}\n", b"x" * 100, b"\xff\xfe{\n", *BOMBS.values()],
@@ -182,7 +211,14 @@ FULL_TASK = {
     "error": "e",
 }
 LINES = st.one_of(
-    spoiled(FULL_TASK), spoiled(LAMBDA), spoiled({"type": "page", "cursor": 1, "tasks": 1}), spoiled(END), JSON_VALUES
+    spoiled(FULL_TASK),
+    spoiled(LAMBDA),
+    spoiled(CORES),
+    spoiled(STOP),
+    spoiled(WINDOW),
+    spoiled({"type": "page", "cursor": 1, "tasks": 1}),
+    spoiled(END),
+    JSON_VALUES,
 )
 
 

@@ -197,6 +197,13 @@ BOUNDS = {
     "a page of keys": Bound(
         "ListKeys", lambda w, n: f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=n), 0, MAX_BATCH, "page_size"
     ),
+    "a page of concurrency keys": Bound(
+        "ListConcurrencyKeys",
+        lambda w, n: f.ListConcurrencyKeysRequest(**{"lambda": LAMBDA}, page_size=n),
+        0,
+        MAX_BATCH,
+        "page_size",
+    ),
     "a status": Bound("ListTasks", lambda w, n: _page(status=n), 0, 8, "status"),
     "an encoding": Bound("Schedule", lambda w, n: schedule("a", encoding=n), 0, 1, "encoding"),
     "an executor of the HSC": Bound(

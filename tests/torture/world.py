@@ -332,6 +332,10 @@ class _Valid:
         return f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=5, page_token="0.0.")
 
     @staticmethod
+    def Frontend_ListConcurrencyKeys(w: World) -> Message:  # noqa: N802
+        return f.ListConcurrencyKeysRequest(**{"lambda": LAMBDA}, page_size=5, page_token="0.0.")
+
+    @staticmethod
     def Frontend_ResumeKey(w: World) -> Message:  # noqa: N802
         return f.ResumeKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a")
 

@@ -91,6 +91,14 @@ local function look_at_job(P, name, at)
   if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', '') end
 end
 
+-- The rank at which a page of a sorted set begins that follows the one that ended with `member`, scored `at` ("" = the first page).
+local function page_start(set, at, member)
+  if member == '' then return 0 end
+  local rank = redis.call('ZRANK', set, member)
+  if rank and tonumber(redis.call('ZSCORE', set, member)) == tonumber(at) then return rank + 1 end
+  return redis.call('ZCOUNT', set, '-inf', '(' .. at)  -- it has moved meanwhile
+end
+
 -- the server --------------------------------------------------------------------------------------------------------------
 
 -- Notes which server process this is. One that restarted or took over may have forgotten claims that their executors still

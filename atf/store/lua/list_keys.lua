@@ -17,15 +17,7 @@ register('list_keys', {'no-writes'}, function(keys, args)
     if k then tell(k, head, redis.call('ZSCORE', stops, k) or '0') end
     return answer
   end
-  local start = 0
-  if args[5] ~= '' then
-    local rank = redis.call('ZRANK', stops, args[5])
-    if rank and tonumber(redis.call('ZSCORE', stops, args[5])) == tonumber(args[4]) then
-      start = rank + 1
-    else
-      start = redis.call('ZCOUNT', stops, '-inf', '(' .. args[4])  -- it has gone on meanwhile
-    end
-  end
+  local start = page_start(stops, args[4], args[5])
   local found = redis.call('ZRANGE', stops, fmt(start), fmt(start + tonumber(args[6]) - 1), 'WITHSCORES')
   for i = 1, #found, 2 do
     local head = redis.call('LINDEX', order_key(P, found[i]), 0)

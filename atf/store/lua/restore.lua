@@ -1,20 +1,34 @@
--- restore: (no record) -> NEW, RETRIABLE_FAILURE, CANCELLED: a live task from an export, with what it had been through
+-- restore: (no record) -> NEW, RETRIABLE_FAILURE, CANCELLED: a live task from an export, with what it had been through;
+--          (no record) -> FATAL_FAILURE: one at which its ordering key has stopped, and stops again
 -- KEYS[1]  the partition's record
--- ARGV     now, then per task: id, queue, spec, digest, at, next instant (below 0: it is cancelled), limits ("" = defaults),
---          lambda:ordering key ("" = none), attempts, losses, runs, token counter, error, concurrency ("" = none)
+-- ARGV     now, then per task: id, queue, spec ("" = the key's stop alone), digest, at, next instant (-1: it is cancelled; below that:
+--          its key has stopped at it, since then), limits ("" = defaults), lambda:ordering key ("" = none), attempts, losses, runs, token counter, error, concurrency ("" = none)
 -- RETURNS  per task 1 stored, 0 the id was taken
+
+-- A key that has tasks already goes on as it does.
+local function stop_at(P, ordering, id, queue, since)
+  if redis.call('EXISTS', order_key(P, ordering)) == 1 then return end
+  redis.call('RPUSH', order_key(P, ordering), STOPPED .. id)
+  redis.call('ZADD', stops_key(P, lambda_of(queue)), fmt(since), ordering)
+end
+
 register('restore', {}, function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}
   for i = 2, #args, 14 do
     local id, queue, ordering, attempts = args[i], args[i + 1], args[i + 7], tonumber(args[i + 8])
+    local next_at = tonumber(args[i + 5])
+    local stopped = next_at < -1
     if redis.call('EXISTS', task_key(P, id)) == 1 then
       answer[#answer + 1] = 0
+    elseif stopped and args[i + 2] == '' then
+      stop_at(P, ordering, id, queue, -next_at)
+      answer[#answer + 1] = 1
     else
       local status = attempts > 0 and 'RETRIABLE_FAILURE' or 'NEW'
-      local waits = ordering ~= '' and redis.call('RPUSH', order_key(P, ordering), id) > 1
+      local waits = ordering ~= '' and not stopped and redis.call('RPUSH', order_key(P, ordering), id) > 1
       if waits then status = 'NEW' end
-      local cancelled = tonumber(args[i + 5]) < 0
-      local next_at = math.max(tonumber(args[i + 5]), now)
+      local cancelled = next_at == -1
+      next_at = math.max(next_at, now)
       redis.call('HSET', task_key(P, id), 's', status, 'q', queue, 'spec', args[i + 2], 'd', args[i + 3], 'at', args[i + 4],
         't1', fmt(now), 'a', args[i + 8], 'l', args[i + 9], 'r', args[i + 10], 'c', args[i + 11])
       if args[i + 6] ~= '' then redis.call('HSET', task_key(P, id), 'lim', args[i + 6]) end
@@ -25,8 +39,11 @@ register('restore', {}, function(keys, args)
         redis.call('HSET', queue_key(P, queue), 'keyed', '1')
       end
       redis.call('ZADD', live_key(P, queue, status), waits and '+inf' or fmt(next_at), id)
-      if cancelled then
-        local limits = args[i + 6] ~= '' and args[i + 6] or nil
+      local limits = args[i + 6] ~= '' and args[i + 6] or nil
+      if stopped then
+        rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, limits, nil, nil, false, nil)
+        stop_at(P, ordering, id, queue, -tonumber(args[i + 5]))
+      elseif cancelled then
         rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, limits, ordering ~= '' and ordering or nil, nil, false, nil)
       elseif not waits then
         visit_by(P, queue, next_at)

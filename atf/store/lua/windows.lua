@@ -1,0 +1,16 @@
+-- windows: a page of the windows of unique keys that are open, by their ends
+-- KEYS[1]  the partition's record
+-- ARGV     now, end and key of the last one seen ("", "" = from the start), windows at most
+-- RETURNS  key, its window's task, end, key, ...
+register('windows', {'no-writes'}, function(keys, args)
+  local P, now, answer = keys[1], instant(args[1]), {}
+  local ends = P .. ':uniques:expiry'
+  local start = math.max(redis.call('ZCOUNT', ends, '-inf', fmt(now)), page_start(ends, args[2], args[3]))
+  local found = redis.call('ZRANGE', ends, fmt(start), fmt(start + tonumber(args[4]) - 1), 'WITHSCORES')
+  for i = 1, #found, 2 do
+    answer[#answer + 1] = found[i]
+    answer[#answer + 1] = redis.call('HGET', P .. ':uniques', found[i]) or ''
+    answer[#answer + 1] = found[i + 1]
+  end
+  return answer
+end)
