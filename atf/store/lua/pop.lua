@@ -34,7 +34,7 @@ local function filled(P, queues, pool, lambdas, look)
       local each = {queue = queue, length = length, wants = length, gets = 0}
       if (placed == 'sticky' or placed == 'spread') and look.host ~= '' and look.drawn < MAX_DRAWN then
         each.name, each.placement = name, placed
-        each.wants = placement.draw(P, each, math.min(2 * look.wanted + 32, MAX_DRAWN - look.drawn), look.host, look.now)
+        each.wants = placement.draw(P, each, math.min(look.wanted + 16, MAX_DRAWN - look.drawn), look.host, look.now)
         look.drawn = look.drawn + #each.tasks
       end
       if not lambdas[name] then
