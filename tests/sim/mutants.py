@@ -295,7 +295,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "kept_for_its_host": Mutant(
         "a task is left to the host that is to have it for however long",
-        (("= not each.leave or each.since and now >= each.since + placement.PATIENCE", "= not each.leave"),),
+        (
+            (
+                "= not each.leave or not each.waits or each.since and now >= each.since + placement.PATIENCE",
+                "= not each.leave or not each.waits",
+            ),
+        ),
     ),
     "short_lease": Mutant("the store's leases are shorter than executors believe", patches=_short_lease),
     "host_clock": Mutant("the caller's clock decides, not the store's", patches=_host_clock),

@@ -77,6 +77,26 @@ async def test_a_task_waits_for_its_host_so_long_and_no_longer_and_its_key_moves
     assert await ask(world, "two") == "a2"
 
 
+async def test_what_was_cancelled_while_it_stood_in_the_queue_waits_for_no_host_and_stays_as_it_is(
+    world: World,
+) -> None:
+    await placed(world, "sticky")
+    await remember(world, a="one", b="two")
+    await push(world, "a1", "a2", "a3", affinity="a")
+    await push(world, "b1", affinity="b")
+    await world.store.cancel(["0-a1", "0-a3"])
+    before = (await dump(world.store)).tasks()
+    assert await ask(world, "two", 1, runs=False) == "a1"
+    assert await ask(world, "two", 2, runs=False) == "a3 b1"
+    after = (await dump(world.store)).tasks()
+    assert [after[each] for each in ("0-a1", "0-a3")] == [before[each] for each in ("0-a1", "0-a3")]
+    await placed(world, "spread")
+    await serve(world, "one", "two")
+    await push(world, "c1", "c2", "c3", "c4")
+    await world.store.cancel(["0-c4"])
+    assert await ask(world, "two", runs=False) == "a2 c1 c2 c4…"
+
+
 async def test_a_clock_that_steps_back_makes_no_task_wait(world: World) -> None:
     await placed(world, "sticky")
     await remember(world, a="one")

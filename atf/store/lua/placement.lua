@@ -98,15 +98,16 @@ placement.draw = function(P, found, count, host, now)
   local ids = redis.call('LPOP', list_key(P, found.queue), count)
   found.tasks, found.wants = {}, 0
   for i, id in ipairs(ids) do
-    local task = redis.call('HMGET', task_key(P, id), 'af', 't2', 'pb')
-    local since = tonumber(task[3] or nil)
-    if since and since < tonumber(task[2] or 0) then since = nil end  -- when it stood in the queue before
+    local task = redis.call('HMGET', task_key(P, id), 's', 'af', 't2', 'pb')
+    local waits = task[1] == 'ENQUEUED'  -- else it was cancelled, or is here twice: whoever claims it finds out
+    local since = tonumber(task[4] or nil)
+    if since and since < tonumber(task[3] or 0) then since = nil end  -- when it stood in the queue before
     if since and since > now then since = 0 end  -- the clock has stepped back: it has waited for long enough
-    found.tasks[i] = {id = id, key = task[1], since = since, known = task[2]}
+    found.tasks[i] = {id = id, key = waits and task[2], since = since, waits = waits}
   end
   if found.placement == 'spread' then leave_to_others(P, found, host, now) else leave_to_owners(P, found, host, now) end
   for _, each in ipairs(found.tasks) do
-    each.free = not each.leave or each.since and now >= each.since + placement.PATIENCE
+    each.free = not each.leave or not each.waits or each.since and now >= each.since + placement.PATIENCE
     if each.free then found.wants = found.wants + 1 end
   end
   return found.wants
@@ -136,12 +137,12 @@ placement.take = function(P, found, host, now, hungry)
       left = left or hungry
       if not each.since then fields[#fields + 1] = 'pb'; fields[#fields + 1] = fmt(now) end
     end
-    if #fields > 0 and each.known then redis.call('HSET', task_key(P, each.id), unpack(fields)) end
+    if #fields > 0 and each.waits then redis.call('HSET', task_key(P, each.id), unpack(fields)) end
   end
   for i, each in ipairs(taken) do
-    if each.place > i then redis.call('HDEL', task_key(P, each.id), 'e') end
+    if each.place > i and each.waits then redis.call('HDEL', task_key(P, each.id), 'e') end
     if each.key and found.placement == 'sticky' then near[#near + 1] = found.name .. ':' .. each.key; near[#near + 1] = host end
-    for _, other in ipairs(each.leave or {}) do away[away_field(found.name, other)] = true end
+    for _, other in ipairs(each.waits and each.leave or {}) do away[away_field(found.name, other)] = true end
   end
   redis.call('HDEL', P .. ':near', away_field(found.name, host))
   remember(P, near, now + placement.LIFE)
