@@ -40,7 +40,7 @@ demo: .venv/.ready ## watch thousands of tasks pass through six processes, one o
 .PHONY: test
 test: .venv/.ready ## run all tests: those that need no process, the simulation, and those that start and kill the roles
 	$(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
-	$(SIM) run --seeds 200 --seconds 60
+	$(SIM) run --seeds 200 --seconds 35
 	$(SIM) mutants --quick --seeds 40
 	$(PYTEST) tests/process --durations=5 --numprocesses=3 --quiet
 

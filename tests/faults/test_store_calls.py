@@ -197,7 +197,7 @@ async def _listed(store: Store, window: Window) -> None:
 
 LOSES: Final = [each for each in VERBS if each not in {"open", "barrier"}]
 """Not "barrier": it is a part of other verbs' calls, and on real servers only."""
-DAYS: Final = 14
+DAYS: Final = 8
 """A day takes seconds: it is lived so often, each time with the answers of other verbs lost, of which none follow one another by name."""
 
 
