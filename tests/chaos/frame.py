@@ -23,6 +23,7 @@ import json
 import os
 import pkgutil
 import platform
+import re
 import signal
 import subprocess
 import time
@@ -275,8 +276,12 @@ def result(row: Row, asked: int, trials: Sequence[Trial], not_run: str = "") -> 
     }
 
 
+_MOST: Final = re.compile(r"^most_|_in_a_second$|_permille$")
+"""Figures of which a sum over trials means nothing."""
+
+
 def summarise(trials: Sequence[Trial]) -> Figures:
-    """Sums of counts; p50, p99 and max of seconds."""
+    """Sums of counts; p50, p99 and max of seconds; the largest of what a trial had the most of."""
     figures: Figures = {}
     for name in dict.fromkeys(name for trial in trials for name in trial):
         values = [value for trial in trials for value in _numbers(trial.get(name))]
@@ -285,6 +290,8 @@ def summarise(trials: Sequence[Trial]) -> Figures:
         if name.endswith("_s"):
             ordered = sorted(values)
             figures[name] = {"p50": _at(ordered, 50), "p99": _at(ordered, 99), "max": ordered[-1], "n": len(ordered)}
+        elif _MOST.search(name):
+            figures[name] = max(values)
         else:
             figures[name] = sum(values)
     return figures

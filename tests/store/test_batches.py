@@ -143,7 +143,9 @@ def many(world: World, count: int) -> int:
 
 def not_on_fakeredis(world: World) -> None:
     if world.store._link.in_process:
-        pytest.skip("thousands of calls: the real server is fast")
+        pytest.skip(
+            "thousands of calls, which take fakeredis minutes: run on the real server alone, in the same test run"
+        )
 
 
 def counts(record: BatchRecord) -> dict[str, int]:

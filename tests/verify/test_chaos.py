@@ -106,6 +106,14 @@ def test_a_row_is_tried_in_batches(go: Callable[..., dict[str, Any]], tmp_path: 
     assert written(tmp_path) == found
 
 
+def test_what_trials_had_the_most_of_is_not_added_up() -> None:
+    trials = [
+        {"most_running": 5, "pushed_in_a_second": 121, "runs": 7},
+        {"most_running": 4, "pushed_in_a_second": 90, "runs": 2},
+    ]
+    assert frame.summarise(trials) == {"most_running": 5, "pushed_in_a_second": 121, "runs": 9}
+
+
 def test_a_row_that_was_interrupted_goes_on_where_it_was(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     assert go(World(stop_at=6), 9) == {}
     assert not (tmp_path / "results").exists()
