@@ -120,7 +120,7 @@ class Batches:
         opened, template = await self._open(header)
         numbers = _Numbers(self._store, header, opened)
         first = None if header.extend else header.first
-        feeding = Feeding(self._store, self._runtime, header.id, durability, first)
+        feeding = Feeding(self._store, self._runtime, header.id, template.terms, durability, first)
         try:
             sent = await self._feed(requests, header.id, template, numbers, feeding)
             await feeding.flush()

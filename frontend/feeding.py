@@ -14,7 +14,7 @@ from typing import Final
 from atf.durability import Durability
 from atf.runtime import Runtime, end
 from atf.store.store import Store
-from atf.store.types import NewItem
+from atf.store.types import ItemTerms, NewItem
 from atf.task import MAX_BATCH
 
 CALLS: Final = 4
@@ -59,6 +59,7 @@ class Feeding:
         store: that they go to.
         runtime: spawns the lanes.
         batch_id: whose items they are.
+        terms: what they have in common.
         durability: of each of them, at least.
         first: the number of the first item; None: numbers leave gaps, so there is no prefix.
 
@@ -67,11 +68,17 @@ class Feeding:
     """
 
     def __init__(
-        self, store: Store, runtime: Runtime, batch_id: str, durability: Durability, first: int | None
+        self,
+        store: Store,
+        runtime: Runtime,
+        batch_id: str,
+        terms: ItemTerms,
+        durability: Durability,
+        first: int | None,
     ) -> None:
         self.stored = 0
         self._store, self._runtime = store, runtime
-        self._batch_id, self._durability = batch_id, durability
+        self._batch_id, self._terms, self._durability = batch_id, terms, durability
         self._lanes: defaultdict[int, _Lane] = defaultdict(_Lane)
         self._free = asyncio.Semaphore(CALLS)
         self._items = self._bytes = 0
@@ -131,7 +138,9 @@ class Feeding:
             while lane.waiting and self._failed is None:
                 async with self._free:
                     items = lane.take()
-                    existed = await self._store.schedule_items(partition, self._batch_id, items, self._durability)
+                    existed = await self._store.schedule_items(
+                        partition, self._batch_id, self._terms, items, self._durability
+                    )
                 self.stored += existed.count(False)
                 self._items -= len(items)
                 self._bytes -= sum(len(each.spec) for each in items)

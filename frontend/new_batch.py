@@ -19,7 +19,7 @@ from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.store import keys
-from atf.store.types import NewItem
+from atf.store.types import ItemTerms, NewItem
 from atf.work_items import COMMAND, MAX_ITEMS, digest_of, texts_of
 
 from .lambdas import Lambdas
@@ -185,9 +185,10 @@ class Template:
         self.lambda_name = _lambda(spec)
         self._batch_id = batch_id
         self._affinity_key = spec.affinity_key
-        self._pause_us = spec.pause_us
-        self._priority = spec.options.priority
-        self._bounds = spec.options.max_attempts, spec.options.max_losses
+        options = spec.options
+        self.terms: Final = ItemTerms(
+            self.lambda_name, options.priority, options.max_attempts, options.max_losses, spec.pause_us
+        )
         self._partition_for = partition_for
         self._home = partition_for(batch_id) if home_only(spec) else None
         self._concurrency = ""
@@ -239,29 +240,16 @@ class Template:
             )
         md5 = digest_of(self.lambda_name, arguments or texts_of(payload))
         own = varint(number)
-        parts = [self._front, b"\x12", varint(len(payload)), payload, b"\x5a", varint(len(own) + 1), b"\x10", own]
+        spec = b"%b\x12%b%b\x5a%c\x10%b" % (self._front, varint(len(payload)), payload, len(own) + 1, own)
         ordering_key, concurrency = "", self._concurrency
-        if self._pause_us:
+        if self.terms.pause_us:
             ordering_key = f"{self._batch_id}.{_target(asked.target)}"
-            parts += (b"\x32", varint(len(ordering_key)), ordering_key.encode())
+            spec += b"\x32%b%b" % (varint(len(ordering_key)), ordering_key.encode())
         if self._chunks:
             more, concurrency = self._chunks[number % len(self._chunks)]
-            parts.append(more)
+            spec += more
         partition = self._partition_for(f"{self._batch_id}.{md5}") if self._home is None else self._home
-        spec = b"".join(parts)
-        return partition, NewItem(
-            number,
-            md5,
-            self.lambda_name,
-            self._priority,
-            spec,
-            b"",
-            None,
-            *self._bounds,
-            ordering_key,
-            concurrency,
-            self._pause_us,
-        )
+        return partition, NewItem(number, md5, spec, ordering_key, concurrency)
 
 
 def varint(number: int) -> bytes:

@@ -110,7 +110,7 @@ class Batches:
             spec = spec_of(callback, await self._told(ended, callback))
             if in_chain:
                 link = link_of(ended, place, callback)
-                item = item_of(link, spec)
+                terms, item = item_of(link, spec)
                 opened = await self._store.open_batch(
                     link.id, link.digest, link.spec, link.lambda_name, link.retention_us
                 )
@@ -119,7 +119,7 @@ class Batches:
                     Found.SAME,
                 }:  # else it was made before, and somebody has done away with it
                     partition = self._store.partition_for(f"{link.id}.{item.md5}")
-                    await self._store.schedule_items(partition, link.id, [item])
+                    await self._store.schedule_items(partition, link.id, terms, [item])
                     await self._store.close_batch(link.id, 1)
             else:
                 await self._store.schedule([task_of(ended, place, spec, self._store.partitions)])

@@ -20,7 +20,7 @@ from atf.payload import FAILS
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.store import keys
-from atf.store.types import BatchRecord, ItemRecord, NewItem, NewTask
+from atf.store.types import BatchRecord, ItemRecord, ItemTerms, NewItem, NewTask
 from atf.task import (
     DEFAULT_MAX_ATTEMPTS,
     DEFAULT_MAX_LOSSES,
@@ -189,21 +189,14 @@ def link_of(ended: Ended, place: int, callback: b.Callback) -> Link:
     return Link(link_id(ended.batch.id, place, ended.round), name, spec, options.retention_us)
 
 
-def item_of(link: Link, spec: t.TaskSpec) -> NewItem:
-    """The item of a link."""
+def item_of(link: Link, spec: t.TaskSpec) -> tuple[ItemTerms, NewItem]:
+    """The item of a link, and its terms."""
     spec.batch.id, spec.batch.number = link.id, 0
     options = _options(spec)
     texts = work_items.texts_of(spec.payload) if spec.encoding == t.JSON else [spec.payload.hex()]
-    return NewItem(
-        number=0,
-        md5=work_items.digest_of(link.lambda_name, texts),
-        lambda_name=link.lambda_name,
-        priority=options.priority,
-        spec=spec.SerializeToString(deterministic=True),
-        digest=b"",
-        max_attempts=options.max_attempts,
-        max_losses=options.max_losses,
-    )
+    terms = ItemTerms(link.lambda_name, options.priority, options.max_attempts, options.max_losses)
+    md5 = work_items.digest_of(link.lambda_name, texts)
+    return terms, NewItem(0, md5, spec.SerializeToString(deterministic=True))
 
 
 def _options(spec: t.TaskSpec) -> t.TaskOptions:

@@ -28,6 +28,7 @@ from .types import (
     Found,
     ItemRecord,
     ItemsFound,
+    ItemTerms,
     NewItem,
     OpenedBatch,
     OutboxRecord,
@@ -99,9 +100,21 @@ class Batches(Caller):
         return Reserved(Found(what), int(first))
 
     async def schedule_items(
-        self, partition: int, batch_id: str, items: Sequence[NewItem], durability: Durability = Durability.RELAXED
+        self,
+        partition: int,
+        batch_id: str,
+        terms: ItemTerms,
+        items: Sequence[NewItem],
+        durability: Durability = Durability.RELAXED,
     ) -> list[bool]:
         """(no record) → NEW, items of one partition. Idempotent by number.
+
+        Args:
+            partition: where all of them lie.
+            batch_id: whose items they are.
+            terms: what they have in common.
+            items: which.
+            durability: at least.
 
         Returns:
             Per item whether it had been stored before.
@@ -110,18 +123,16 @@ class Batches(Caller):
             FailedPrecondition: the batch was cancelled, or is being deleted.
             ResourceExhausted: the store is full.
         """
-        home = self.batch_home(batch_id)
         demand = max(durability, self.settings.floor)
+        queue = keys.queue(terms.lambda_name, terms.priority)
+        limits = library.limits(terms.max_attempts, terms.max_losses, library.ITEM_RETENTION_US)
+        common: list[Arg] = [batch_id, self.batch_home(batch_id), queue, limits, terms.pause_us]
 
         async def call(_: int, batch: list[NewItem]) -> list[bool]:
-            args: list[Arg] = [batch_id, home]
-            for each in batch:
-                limits = library.limits(each.max_attempts, each.max_losses, library.ITEM_RETENTION_US)
-                at = "" if each.at_us is None else each.at_us
-                queue = keys.queue(each.lambda_name, each.priority)
-                ordering = keys.ordering(each.lambda_name, each.ordering_key) if each.ordering_key else ""
-                args += (each.number, each.md5, queue, each.spec, each.digest, at, limits, ordering, each.concurrency)
-                args.append(each.pause_us)
+            args = common.copy()
+            for number, md5, spec, ordering_key, concurrency in batch:
+                ordering = keys.ordering(terms.lambda_name, ordering_key) if ordering_key else ""
+                args += (number, md5, spec, ordering, concurrency)
             reply = await self._call("schedule_items", partition, args, demand=demand)
             if not reply:
                 raise FailedPrecondition(f"batch {batch_id} was cancelled or deleted: it takes no more items")

@@ -478,21 +478,24 @@ class Reserved(NamedTuple):
     first: int  # of the numbers
 
 
+class ItemTerms(NamedTuple):
+    """What the items of a batch have in common."""
+
+    lambda_name: str
+    priority: int
+    max_attempts: int = 10
+    max_losses: int = 3
+    pause_us: int = 0  # between two items of one ordering key
+
+
 class NewItem(NamedTuple):
     """An item of a batch; everything in it has been checked."""
 
     number: int  # in its batch, below 100 million
     md5: str  # of what it does; see atf/work_items.py
-    lambda_name: str
-    priority: int
     spec: bytes  # a serialized TaskSpec with every option filled in
-    digest: bytes
-    at_us: int | None = None  # None: now
-    max_attempts: int = 10
-    max_losses: int = 3
     ordering_key: str = ""
     concurrency: str = ""  # see keys.concurrency
-    pause_us: int = 0  # between two items of its ordering key
 
 
 class BatchRecord(NamedTuple):

@@ -17,7 +17,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.store import keys, library
 from atf.store.connection import Link
 from atf.store.store import Store
-from atf.store.types import NewItem, RestoredTask
+from atf.store.types import ItemTerms, NewItem, RestoredTask
 from atf.store.windows import Window
 from atf.task import US, Status
 
@@ -75,12 +75,13 @@ async def _batches(world: World) -> None:
     """One batch ends, is retried, extended, and deleted; one is cancelled. Each item runs once a round."""
     store = await world.open_store()
     spec = step.prepare(0.1).request.spec
+    terms = ItemTerms("f/step", 1)
 
     async def put(name: str, *numbers: int) -> None:
         for number in numbers:
-            item = NewItem(number, f"{number:032x}", "f/step", 1, spec.SerializeToString(), b"d")
+            item = NewItem(number, f"{number:032x}", spec.SerializeToString())
             partition = store.partition_for(f"{name}.{item.md5}")
-            await world.sure(lambda where=partition, each=item: store.schedule_items(where, name, [each]))  # type: ignore[misc]
+            await world.sure(lambda where=partition, each=item: store.schedule_items(where, name, terms, [each]))  # type: ignore[misc]
 
     async def ended(name: str, count: int) -> None:
         async with asyncio.timeout(60):

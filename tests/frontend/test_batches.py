@@ -22,7 +22,7 @@ from atf.errors import (
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.store.types import Claimed, NewItem, Outcome
+from atf.store.types import Claimed, ItemTerms, NewItem, Outcome
 from atf.task import US
 from atf.work_items import EXTRA_FIRST, digest_of
 
@@ -295,10 +295,10 @@ async def test_where_the_store_fails_nothing_is_sealed_and_the_prefix_is_noted(
 ) -> None:
     right = bench.store.schedule_items
 
-    async def fails(partition: int, batch_id: str, some: Sequence[NewItem], *more: Any) -> list[bool]:
+    async def fails(partition: int, batch_id: str, terms: ItemTerms, some: Sequence[NewItem], *more: Any) -> list[bool]:
         if some[-1].number >= 3:
             raise Unavailable("it is away")
-        return await right(partition, batch_id, some, *more)
+        return await right(partition, batch_id, terms, some, *more)
 
     monkeypatch.setattr(bench.store, "schedule_items", fails)
     with pytest.raises(Unavailable, match="it is away"):

@@ -11,7 +11,7 @@ from atf.durability import Durability
 from atf.errors import Unavailable
 from atf.frontend.feeding import CALL_BYTES, CALLS, MAX_BYTES, MAX_ITEMS, Feeding
 from atf.runtime import SystemRuntime
-from atf.store.types import NewItem
+from atf.store.types import ItemTerms, NewItem
 from atf.task import MAX_BATCH
 
 PARTITIONS = 16
@@ -31,7 +31,7 @@ class Shelf:
         self.known: set[int] = set()
 
     async def schedule_items(
-        self, partition: int, batch_id: str, items: Sequence[NewItem], durability: Durability
+        self, partition: int, batch_id: str, terms: ItemTerms, items: Sequence[NewItem], durability: Durability
     ) -> list[bool]:
         self.calls.append((partition, [each.number for each in items]))
         self.under_way += 1
@@ -52,13 +52,11 @@ class Shelf:
 
 
 def items(first: int, count: int, size: int = 10) -> list[tuple[int, NewItem]]:
-    return [
-        (each % PARTITIONS, NewItem(each, "md5", "a/b", 1, b"s" * size, b"")) for each in range(first, first + count)
-    ]
+    return [(each % PARTITIONS, NewItem(each, "md5", b"s" * size)) for each in range(first, first + count)]
 
 
 def feeding(shelf: Shelf, first: int | None = 0) -> Feeding:
-    return Feeding(shelf, SystemRuntime(), "b", Durability.RELAXED, first)  # type: ignore[arg-type]
+    return Feeding(shelf, SystemRuntime(), "b", ItemTerms("a/b", 1), Durability.RELAXED, first)  # type: ignore[arg-type]
 
 
 async def turns(count: int = 50) -> None:

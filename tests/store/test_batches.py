@@ -20,6 +20,7 @@ from atf.store.types import (
     Commanded,
     Found,
     Held,
+    ItemTerms,
     LambdaRecord,
     NewItem,
     OutboxRecord,
@@ -50,6 +51,8 @@ class Batch:
 
     def __init__(self, world: World, name: str = "crawl", **options: Any) -> None:
         self.world, self.store, self.name = world, world.store, name
+        self.terms = ItemTerms(LAMBDA, 1, max_attempts=2)
+        self.terms = self.terms._replace(**{name: options.pop(name) for name in self.terms._fields if name in options})
         self.options = options
         self.ends: list[OutboxRecord] = []
 
@@ -59,7 +62,7 @@ class Batch:
 
     def item(self, number: int, text: str = "") -> NewItem:
         key = md5((text or str(number)).encode(), usedforsecurity=False).hexdigest()
-        return NewItem(number, key, LAMBDA, 1, b"spec", b"d", max_attempts=2, **self.options)
+        return NewItem(number, key, b"spec", **self.options)
 
     def partition_of(self, item: NewItem) -> int:
         return self.store.partition_for(f"{self.name}.{item.md5}")
@@ -74,7 +77,8 @@ class Batch:
                 if (self.store.batch_home(self.name) if alone else self.partition_of(each)) == partition
             ]
             if mine:
-                for each, answer in zip(mine, await self.store.schedule_items(partition, self.name, mine), strict=True):
+                answers = await self.store.schedule_items(partition, self.name, self.terms, mine)
+                for each, answer in zip(mine, answers, strict=True):
                     existed[each.number] = answer
         return [existed[each.number] for each in items]
 

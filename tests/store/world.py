@@ -24,6 +24,7 @@ from atf.store.types import (
     Found,
     GateAction,
     Held,
+    ItemTerms,
     LambdaRecord,
     NewGate,
     NewItem,
@@ -540,12 +541,10 @@ class World:
 
     async def items(self, batch: str, *numbers: int, **options: Any) -> list[bool]:
         """Stores items of a batch at its home, whether each had been stored before."""
-        options = {"max_attempts": 2, "lambda_name": "shop/items", **options}
-        items = [
-            NewItem(number, f"{number // 2:032x}", priority=1, spec=b"spec", digest=b"d", **options)
-            for number in numbers
-        ]
-        return await self.store.schedule_items(self.store.batch_home(batch), batch, items)
+        terms = ItemTerms("shop/items", 1, max_attempts=2)
+        terms = terms._replace(**{name: options.pop(name) for name in terms._fields if name in options})
+        items = [NewItem(number, f"{number // 2:032x}", b"spec", **options) for number in numbers]
+        return await self.store.schedule_items(self.store.batch_home(batch), batch, terms, items)
 
     async def batches(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
         """Everything that can happen to batches: one is cancelled, one deleted and forgotten, one waits for more, one is being deleted."""

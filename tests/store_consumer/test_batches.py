@@ -13,7 +13,7 @@ from atf.batch import link_id
 from atf.errors import Unavailable
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
-from atf.store.types import BatchRecord, Commanded, Found, NewItem, Outcome, RunResult, TaskRecord
+from atf.store.types import BatchRecord, Commanded, Found, ItemTerms, NewItem, Outcome, RunResult, TaskRecord
 from atf.task import MAX_PAYLOAD_BYTES, US, Status
 from tests.virtual import virtual
 
@@ -42,7 +42,7 @@ async def make(w: World, count: int, *callbacks: B, name: str = NAME, spec: byte
     for number in range(count):
         key = md5(str(number).encode(), usedforsecurity=False).hexdigest()
         partition = w.store.partition_for(f"{name}.{key}")
-        await w.store.schedule_items(partition, name, [NewItem(number, key, "shop/mail", 1, b"", b"d")])
+        await w.store.schedule_items(partition, name, ItemTerms("shop/mail", 1), [NewItem(number, key, b"")])
     await w.store.close_batch(name, count)
 
 

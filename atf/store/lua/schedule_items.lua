@@ -1,17 +1,18 @@
 -- schedule_items: (no record) -> NEW, items of one batch. Of identical items the first one stored has their md5 alone as its work-item
 --                 id; the others' end in their numbers.
 -- KEYS[1]  the partition's record
--- ARGV     now, batch, number of its home, then per item: number, md5, queue, spec, digest, at ("" = now), limits ("" = defaults),
---          lambda:ordering key ("" = none), concurrency ("" = none), pause between two items of the ordering key (0 = none)
+-- ARGV     now, batch, number of its home, queue, limits ("" = defaults), pause between two items of one ordering key (0 = none), then
+--          per item: number, md5, spec, lambda:ordering key ("" = none), concurrency ("" = none)
 -- RETURNS  per item 1 it was stored before, 0 it is now; {} where the batch was cancelled or is deleted: none was stored
 register('schedule_items', {}, function(keys, args)
-  local P, now, batch = keys[1], instant(args[1]), args[2]
+  local P, now, batch, queue, limits, pause = keys[1], instant(args[1]), args[2], args[4], args[5], args[6]
+  local at = fmt(now)
   local part = redis.call('HMGET', part_key(P, batch), 'closed', 'home')
   if part[1] then return {} end
-  local answer, earliest, keyed, stored = {}, {}, {}, 0
+  local answer, earliest, keyed, stored = {}, nil, false, 0
   gathering(function(sets)
-    for i = 4, #args, 10 do
-      local number, item, queue, ordering, concurrency, pause = args[i], args[i + 1], args[i + 2], args[i + 7], args[i + 8], args[i + 9]
+    for i = 7, #args, 5 do
+      local number, item, ordering, concurrency = args[i], args[i + 1], args[i + 3], args[i + 4]
       local id = item_id(P, batch, item)
       local holder = redis.call('HGET', task_key(P, id), 'i')
       local known = holder == number
@@ -21,23 +22,22 @@ register('schedule_items', {}, function(keys, args)
         known = redis.call('EXISTS', task_key(P, id)) == 1
       end
       if not known then
-        local at = math.max(tonumber(args[i + 5] ~= '' and args[i + 5] or now), now)
-        local score = at
-        local fields = {'s', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', args[i + 4], 'spec', args[i + 3], 'i', number}
-        if args[i + 6] ~= '' then fields[#fields + 1] = 'lim'; fields[#fields + 1] = args[i + 6] end
+        local score = now
+        local fields = {'s', 'NEW', 'q', queue, 'at', at, 't1', at, 'd', '', 'spec', args[i + 2], 'i', number}
+        if limits ~= '' then fields[#fields + 1] = 'lim'; fields[#fields + 1] = limits end
         if ordering ~= '' then
           fields[#fields + 1] = 'k'; fields[#fields + 1] = ordering
           if pause ~= '0' then fields[#fields + 1] = 'gap'; fields[#fields + 1] = pause end
-          score = redis.call('RPUSH', order_key(P, ordering), id) == 1 and math.max(at, paused_until(P, ordering, id)) or nil
+          score = redis.call('RPUSH', order_key(P, ordering), id) == 1 and math.max(now, paused_until(P, ordering, id)) or nil
         end
         if concurrency ~= '' then
           fields[#fields + 1] = 'kc'; fields[#fields + 1] = concurrency
-          keyed[queue] = true
+          keyed = true
         end
         redis.call('HSET', task_key(P, id), unpack(fields))
         sets.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
         sets.ZADD(items_key(P, batch), number, item)
-        if score then earliest[queue] = math.min(earliest[queue] or score, score) end
+        if score then earliest = math.min(earliest or score, score) end
         stored = stored + 1
       end
       answer[#answer + 1] = known and 1 or 0
@@ -45,7 +45,7 @@ register('schedule_items', {}, function(keys, args)
   end)
   if not part[2] then redis.call('HSET', part_key(P, batch), 'home', args[3]) end
   if stored > 0 then count_items(P, batch, {n = stored, c0 = stored}, now) end
-  for queue in pairs(keyed) do redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
-  for queue, at in pairs(earliest) do visit_by(P, queue, at) end
+  if keyed then redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
+  if earliest then visit_by(P, queue, earliest) end
   return answer
 end)
