@@ -15,8 +15,8 @@ PEERS ?=
 ROUNDS ?=
 TASKS ?=
 
-# Settings of the caller's shell that would let another environment leak into ours.
-unexport PYTHONPATH PYTHONHOME PYTHONUNBUFFERED VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV
+# Settings of the caller's shell that would let another environment leak into ours, or let each of hundreds of processes compile its modules anew.
+unexport PYTHONPATH PYTHONHOME PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV
 
 define SET_UP
 @"$(PYTHON)" $(NEW_ENOUGH) || { echo 'ATF needs Python 3.11 or newer, and $(PYTHON) is not. Name one: make PYTHON=/path/to/python3.11' >&2; exit 1; }
