@@ -164,7 +164,7 @@ class Batches:
                 f"first {header.first}: of batch {header.id} the items before number {opened.prefix} are stored, and no others are known to"
                 " be; begin there"
             )
-        return opened, Template(header.id, made, self._store.partition_for)
+        return opened, Template(header.id, made, self._store.partition_for, home_only=opened.home_only)
 
     async def _feed(
         self,

@@ -179,9 +179,12 @@ class Template:
         batch_id: of the batch.
         spec: its completed description.
         partition_for: where what is routed by a text lies.
+        home_only: whether all items lie where the batch does, as the store has it.
     """
 
-    def __init__(self, batch_id: str, spec: b.BatchSpec, partition_for: Callable[[str], int]) -> None:
+    def __init__(
+        self, batch_id: str, spec: b.BatchSpec, partition_for: Callable[[str], int], *, home_only: bool
+    ) -> None:
         self.lambda_name = _lambda(spec)
         self._batch_id = batch_id
         self._affinity_key = spec.affinity_key
@@ -190,7 +193,7 @@ class Template:
             self.lambda_name, options.priority, options.max_attempts, options.max_losses, spec.pause_us
         )
         self._partition_for = partition_for
-        self._home = partition_for(batch_id) if home_only(spec) else None
+        self._home = partition_for(batch_id) if home_only else None
         self._concurrency = ""
         task = t.TaskSpec(options=spec.options, labels=spec.labels, affinity_key=spec.affinity_key)
         setattr(task, "lambda", self.lambda_name)

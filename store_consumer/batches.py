@@ -111,15 +111,8 @@ class Batches:
             if in_chain:
                 link = link_of(ended, place, callback)
                 terms, item = item_of(link, spec)
-                opened = await self._store.open_batch(
-                    link.id, link.digest, link.spec, link.lambda_name, link.retention_us
-                )
-                if opened.found in {
-                    Found.NEW,
-                    Found.SAME,
-                }:  # else it was made before, and somebody has done away with it
-                    partition = self._store.partition_for(f"{link.id}.{item.md5}")
-                    await self._store.schedule_items(partition, link.id, terms, [item])
+                if await self._open(link):
+                    await self._store.schedule_items(self._store.batch_home(link.id), link.id, terms, [item])
                     await self._store.close_batch(link.id, 1)
             else:
                 await self._store.schedule([task_of(ended, place, spec, self._store.partitions)])

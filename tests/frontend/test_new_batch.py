@@ -57,7 +57,8 @@ def partition_for(text: str) -> int:
 
 
 def item(asked: b.BatchSpec, number: int = 0, **fields: Any) -> Any:
-    partition, made = Template("b-1", complete(asked), partition_for).item(number, b.BatchItem(**fields))
+    template = Template("b-1", complete(asked), partition_for, home_only=home_only(asked))
+    partition, made = template.item(number, b.BatchItem(**fields))
     return partition, made, t.TaskSpec.FromString(made.spec)
 
 
@@ -82,7 +83,7 @@ def test_attempts_of_items_have_a_bound_of_their_own() -> None:
 def test_items_have_the_terms_of_their_batch() -> None:
     options = t.TaskOptions(priority=2, max_attempts=3, max_losses=5)
     asked = complete(spec(options=options, pause_us=US))
-    assert Template("b-1", asked, partition_for).terms == ItemTerms(NAME, 2, 3, 5, US)
+    assert Template("b-1", asked, partition_for, home_only=True).terms == ItemTerms(NAME, 2, 3, 5, US)
 
 
 def test_callbacks_are_filled_in_too_and_those_behind_them() -> None:

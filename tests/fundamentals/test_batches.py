@@ -117,6 +117,9 @@ def test_a_batch_is_cancelled_and_deleted(h: Harness) -> None:
 def test_a_chain_hands_results_on(h: Harness) -> None:
     assert (square.s(2) | half.s() | square.s()).submit().result() == 4
     assert (half.map_s([2, 4, 6]) | total.s(more=10) | square.s()).submit().result() == 256
+    grown = (square.s(3) | countdown.s()).submit()
+    assert grown.result() == 9
+    assert grown.wait().done == 10, "a link that extends itself"
     broken = (half.map_s([2, 3]) | total.s()).submit()
     with pytest.raises(atf.TaskFailed, match="3 is odd"):
         broken.result()
