@@ -19,7 +19,7 @@ from redis.retry import Retry as BlockingRetry
 
 from atf.config import StoreSettings
 from atf.durability import Durability
-from atf.errors import FailedPrecondition, Internal
+from atf.errors import AtfError, FailedPrecondition, Internal
 
 from . import library
 from .facts import WAIT_S, Facts, check_possible, facts_of, proof, text, unproven
@@ -58,11 +58,13 @@ class Link:
         *,
         wait: float = WAIT_S,
         keep: int = 0,
+        floor: Durability = Durability.RELAXED,
     ) -> None:
         """Takes a pool, the server's name for people, and what makes a blocking client for the libraries that want one.
 
         `server` answers (run id, "1" where it forgets nothing) where the server is a fake in this process. `wait`: seconds
-        that a write may take to be as safe as demanded. `keep`: connections that are kept at hand between calls.
+        that a write may take to be as safe as demanded. `keep`: connections that are kept at hand between calls. `floor`: what
+        every write that demands more than nothing has to meet, too.
         """
         self.where = where
         self.library = library.CURRENT
@@ -73,6 +75,7 @@ class Link:
         self._server = server
         self._wait = wait
         self._keep = keep
+        self._floor = floor
         self._at_hand: list[AbstractConnection] = []
         self._waiting = 0
 
@@ -101,6 +104,7 @@ class Link:
             lambda: _blocking(options, timeout),
             wait=min(WAIT_S, timeout / 2),
             keep=settings.store_connections - 1,
+            floor=settings.floor,
         )
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -209,10 +213,21 @@ class Link:
             raise FailedPrecondition(
                 f"durability {demand.word}: a store in memory is gone with its process; nothing was stored"
             )
-        if demand is Durability.REPLICATED and facts.replicas == 0:
-            facts = self.facts = await facts_of(connection, anew=True)  # one may have come since
-        check_possible(facts, demand, self.where, alone=self.alone)
+        try:
+            self._check(facts, demand)
+        except AtfError:  # it may have been set otherwise since it was asked, or a replica may have come
+            facts = self.facts = await facts_of(connection, anew=True)
+            self._check(facts, demand)
         return facts
+
+    def _check(self, facts: Facts, demand: Durability) -> None:
+        for each in self._classes(demand):
+            check_possible(facts, each, self.where, alone=self.alone)
+
+    def _classes(self, demand: Durability) -> tuple[Durability, ...]:
+        """What has to be met: a replica's having it says nothing of the disk."""
+        disk_too = demand is Durability.REPLICATED and self._floor is Durability.DISK
+        return (Durability.DISK, demand) if disk_too else (demand,)
 
     async def _prove(self, connection: AbstractConnection, facts: Facts, demand: Durability, record: str) -> None:
         """Waits until what the call before wrote is safe.
@@ -220,16 +235,18 @@ class Link:
         A repeated call writes nothing by itself, and a server waits only for what came over the same connection. So one
         write more goes before: what is behind it in the stream is safe when it is.
         """
-        wait = proof(facts, demand, self._wait)
-        if not wait:
+        waits = [(each, command) for each in self._classes(demand) for command in proof(facts, each, self._wait)]
+        if not waits:
             return
-        answers = await self._pipeline(connection, [self._function("barrier", record, ""), *wait])
-        for answer in answers:
+        commands = [self._function("barrier", record, ""), *(command for _, command in waits)]
+        first, *answers = await self._pipeline(connection, commands)
+        if isinstance(first, Exception):
+            raise unproven(demand, self.where, str(first))
+        for (each, _), answer in zip(waits, answers, strict=True):
             if isinstance(answer, Exception):
-                raise unproven(demand, self.where, str(answer))
-        safe = answers[-1][0] if isinstance(answers[-1], list) else answers[-1]
-        if safe < 1:
-            raise unproven(demand, self.where)
+                raise unproven(each, self.where, str(answer))
+            if (answer[0] if isinstance(answer, list) else answer) < 1:
+                raise unproven(each, self.where)
 
     async def _pipeline(self, connection: AbstractConnection, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
         answers: list[Any] = []

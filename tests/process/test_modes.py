@@ -142,6 +142,16 @@ async def test_replicated_is_what_was_met_and_fails_clearly_where_it_is_not(trio
     assert (met.existed, met.durability) == (True, Durability.REPLICATED)
     await store.close()
 
+    store = await opened(
+        trio.url, durability="disk"
+    )  # the least that every task gets, one that has to be replicated, too
+    before = _calls(trio.master(), "waitaof"), _calls(trio.master(), "wait")
+    (met,) = await store.schedule([world.task("both")._replace(durability=Durability.REPLICATED)])
+    assert met.durability == Durability.REPLICATED
+    assert _calls(trio.master(), "waitaof") > before[0]
+    assert _calls(trio.master(), "wait") > before[1]
+    await store.close()
+
 
 async def test_nothing_replicated_is_lost_and_all_go_on_when_the_master_is_killed(trio: Trio, tmp_path: Path) -> None:
     async with roles(trio.url, tmp_path, "replicated") as client:
@@ -233,10 +243,8 @@ async def test_what_one_server_can_be_asked_for(tmp_path: Path) -> None:
         with pytest.raises(FailedPrecondition, match=r"CONFIG SET appendonly yes.*Nothing was stored"):
             await store.schedule([disk])
         assert await store.get([f"{disk.partition}-disk", f"{replicated.partition}-replicated"]) == [None, None]
-        await store.close()
 
-        server.ask("CONFIG", "SET", "appendonly", "yes")
-        store = await opened(f"redis://{server.address}")  # everysec: it can say when a write is on its disk
+        server.ask("CONFIG", "SET", "appendonly", "yes")  # everysec: it can say when a write is on its disk
         assert [each.durability for each in await store.schedule([disk, world.task("a")])] == [
             Durability.DISK,
             Durability.RELAXED,
