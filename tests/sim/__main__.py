@@ -100,12 +100,16 @@ def run(options: Any) -> int:
     failures = [f"seed {number}: {each.wrong[0]}" for number, each in sorted(results.items()) if each.wrong]
     faults: Counter[str] = Counter(dict.fromkeys((*KINDS, *NET_KINDS), 0))
     moves: Counter[str] = Counter({move.name: 0 for move in MOVES})
+    calls: Counter[str] = Counter()
     tally: Counter[str] = Counter()
     for each in results.values():
         faults.update(each.faults)
         moves.update(each.moves)
+        calls.update(each.calls)
         tally.update(each.tally)
-    print(f"\nfaults: {_counted(faults)}\nmoves: {_counted(moves)}\ntasks: {_counted(tally)}")
+    print(
+        f"\nfaults: {_counted(faults)}\ncalls disturbed: {_counted(calls)}\nmoves: {_counted(moves)}\ntasks: {_counted(tally)}"
+    )
     print(
         f"sim: {len(results)} seeds from {options.base}: {len(failures)} with a breach;"
         f" {virtual:.0f} virtual seconds in {took:.0f} s ({virtual / took:.0f} per second)"

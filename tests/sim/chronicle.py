@@ -28,6 +28,7 @@ class Chronicle:
     Attributes:
         events: for atf.verify.history.check.
         faults: how often each kind of fault was done to the world.
+        calls: how often a packet of each call was lost, late, slow or doubled.
         moves: how often each row of atf.task.MOVES was seen in the store.
         odd: moves that the table does not have.
     """
@@ -36,6 +37,7 @@ class Chronicle:
         self.now_us = now_us
         self.events: list[Event] = []
         self.faults: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
         self.moves: Counter[str] = Counter()
         self.odd: list[str] = []
         self.lines: list[Line] = []

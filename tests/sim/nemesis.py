@@ -17,8 +17,8 @@ _ROLES: Final = ("consumer", "controller", "frontend", "hsc")
 KINDS: Final = (
     *(f"{what} {role}" for what in ("kill", "freeze", "SIGTERM") for role in _ROLES),
     *("kill executor", "kill guard", "kill store", "freeze executor", "freeze guard", "freeze executor and guard"),
-    *("freeze host", "freeze store", "cut off", "store clock jumps", "host clock jumps", "queues wiped", "store full"),
-    "roll back store",
+    *("freeze host", "freeze store", "cut off", "queues wiped", "store full", "roll back store"),
+    *(f"{whose} clock goes {where}" for whose in ("store", "host") for where in ("forward", "back")),
 )
 """Every kind of fault that it does."""
 WEATHERS: Final = (
@@ -35,7 +35,7 @@ class Nemesis:
     def __init__(self, world: World) -> None:
         self._world = world
         self._chance = world.chance
-        kinds: list[tuple[int, Callable[[], None]]] = [
+        kinds: list[tuple[int, Callable[[], bool]]] = [
             (8, self._kill_role),
             (6, self._kill_worker),
             (2, self._kill_guard),
@@ -65,7 +65,8 @@ class Nemesis:
         count = chance.randint(FEWEST, 2 * FEWEST)
         for at in sorted(chance.uniform(3, HORIZON_S) for _ in range(count)):
             await asyncio.sleep(at - world.now_us() / 1e6)
-            chance.choices(self._kinds, self._weights)[0]()
+            while not chance.choices(self._kinds, self._weights)[0]():
+                pass  # there was nothing to do it to
         await asyncio.sleep(HORIZON_S - world.now_us() / 1e6)
         world.net.weather = Weather()
         world.net.cut.clear()
@@ -74,10 +75,13 @@ class Nemesis:
         world.boot_all()
         world.chronicle.say("the faults are over")
 
-    # --- kinds ---------------------------------------------------------------------------------------------------------
+    # --- kinds: each says whether it has done something ------------------------------------------------------------------
 
-    def _role(self) -> str:
-        return self._chance.choice([each for each in self._world.addresses() if each != "store"])
+    def _role(self) -> str | None:
+        """A living role by chance."""
+        processes = self._world.processes
+        found = [each for each in self._world.addresses() if each != "store" and processes[each].alive]
+        return self._chance.choice(found) if found else None
 
     def _living(self, mark: str) -> str | None:
         """A living worker ("e") or guard ("g") by chance; three times of four one at work, else one that waits for some."""
@@ -94,113 +98,138 @@ class Nemesis:
     def _kind(self, address: str) -> str:
         return "controller" if address.endswith("ctl") else address.split("-", maxsplit=1)[0]
 
-    def _kill_role(self) -> None:
+    def _kill_role(self) -> bool:
         address = self._role()
-        self._world.chronicle.fault(f"kill {self._kind(address)}", address)
+        return address is not None and self._kill(self._kind(address), address)
+
+    def _kill_worker(self) -> bool:
+        return self._kill("executor", self._living("e"))
+
+    def _kill_guard(self) -> bool:
+        return self._kill("guard", self._living("g"))
+
+    def _kill(self, kind: str, address: str | None) -> bool:
+        if address is None:
+            return False
+        self._world.chronicle.fault(f"kill {kind}", address)
         self._world.kill(address)
+        return True
 
-    def _kill_worker(self) -> None:
-        if (address := self._living("e")) is not None:
-            self._world.chronicle.fault("kill executor", address)
-            self._world.kill(address)
+    def _kill_store(self) -> bool:
+        return self._restart_store("kill store", forgetting=False)
 
-    def _kill_guard(self) -> None:
-        if (address := self._living("g")) is not None:
-            self._world.chronicle.fault("kill guard", address)
-            self._world.kill(address)
-
-    def _kill_store(self) -> None:
-        self._restart_store("kill store", forgetting=False)
-
-    def _roll_back(self) -> None:
+    def _roll_back(self) -> bool:
+        if not self._world.processes["store"].alive:
+            return False
         self._world.server.keep()
         self._world.loop.later(1, lambda: self._restart_store("roll back store", forgetting=True))
+        return True
 
-    def _restart_store(self, kind: str, *, forgetting: bool) -> None:
+    def _restart_store(self, kind: str, *, forgetting: bool) -> bool:
         world = self._world
         if not world.processes["store"].alive:
-            return
+            return False
         world.chronicle.fault(kind)
         world.bells.broken()
         world.server.restarted(forgetting=forgetting)
         world.kill("store")
+        return True
 
     def _seconds(self) -> float:
         from .world import TIMING
 
         return self._chance.choice((0.5, 2.0, 8.0, 12.0, 18.0, 25.0, 3 * TIMING.heartbeat_timeout))
 
-    def _freeze_role(self) -> None:
+    def _freeze_role(self) -> bool:
         address = self._role()
-        self._freeze(f"freeze {self._kind(address)}", (address, self._seconds()))
+        return address is not None and self._freeze(f"freeze {self._kind(address)}", (address, self._seconds()))
 
-    def _freeze_worker(self) -> None:
-        if (address := self._living("e")) is not None:
-            self._freeze("freeze executor", (address, self._seconds()))
+    def _freeze_worker(self) -> bool:
+        address = self._living("e")
+        return address is not None and self._freeze("freeze executor", (address, self._seconds()))
 
-    def _freeze_guard(self) -> None:
-        if (address := self._living("g")) is not None:
-            self._freeze("freeze guard", (address, self._seconds()))
+    def _freeze_guard(self) -> bool:
+        address = self._living("g")
+        return address is not None and self._freeze("freeze guard", (address, self._seconds()))
 
-    def _freeze_pair(self) -> None:
-        if (address := self._living("e")) is not None:
-            seconds, longer = self._seconds(), self._chance.choice((0, 0, 1))
-            guard = address.replace("-e", "-g")
-            self._freeze("freeze executor and guard", (address, seconds), (guard, seconds + longer))
+    def _freeze_pair(self) -> bool:
+        address = self._living("e")
+        if address is None:
+            return False
+        seconds, longer = self._seconds(), self._chance.choice((0, 0, 1))
+        guard = address.replace("-e", "-g")
+        return self._freeze("freeze executor and guard", (address, seconds), (guard, seconds + longer))
 
-    def _freeze_host(self) -> None:
+    def _freeze_host(self) -> bool:
         seconds, name = self._seconds(), self._chance.choice(self._world.hosts).name
         there = [address for address, process in self._world.processes.items() if process.host == name]
-        self._freeze("freeze host", *((address, seconds) for address in there))
+        return self._freeze("freeze host", *((address, seconds) for address in there))
 
-    def _freeze_store(self) -> None:
-        self._freeze("freeze store", ("store", self._chance.choice((0.3, 2.0, 6.0))))
+    def _freeze_store(self) -> bool:
+        return self._freeze("freeze store", ("store", self._chance.choice((0.3, 2.0, 6.0))))
 
-    def _freeze(self, kind: str, *what: tuple[str, float]) -> None:
+    def _freeze(self, kind: str, *what: tuple[str, float]) -> bool:
         """One fault: freezes processes, each for its seconds."""
         living = [(address, seconds) for address, seconds in what if self._world.processes[address].alive]
         if living:
             self._world.chronicle.fault(kind)
         for address, seconds in living:
             self._world.freezer.freeze(address, seconds)
+        return bool(living)
 
-    def _cut(self) -> None:
+    def _cut(self) -> bool:
         world, chance = self._world, self._chance
-        one = chance.choice(["h1", "h2", "host-consumer-1", "host-frontend-1", "host-hsc-1", "host-hsc-2"])
-        others = chance.choice(
-            [["host-store"], ["host-hsc-1", "host-hsc-2"], ["host-store", "host-hsc-1", "host-hsc-2"]]
-        )
+        hscs, frontends = ["host-hsc-1", "host-hsc-2"], ["host-frontend-1", "host-frontend-2"]
+        if chance.random() < 0.2:
+            one, others = chance.choice(["host-service", "h1", "h2"]), chance.choice([frontends, frontends[:1]])
+        else:
+            one = chance.choice(["h1", "h2", "host-consumer-1", *frontends[:1], *hscs])
+            others = chance.choice([["host-store"], hscs, ["host-store", *hscs]])
         pairs = {frozenset({one, other}) for other in others if other != one}
         seconds = self._seconds()
         world.chronicle.fault("cut off", f"{one} from {', '.join(others)} for {seconds:.1f} s")
         world.net.cut |= pairs
         world.loop.later(seconds, lambda: world.net.cut.difference_update(pairs))
+        return True
 
-    def _store_clock(self) -> None:
+    def _store_clock(self) -> bool:
         # A store that forgets must not go back in time too: then nothing is left for tokens to grow by.
-        lowest = -60.0 if self._world.server.durable else 0.0
-        seconds = self._chance.choice(
-            (self._chance.uniform(lowest, 0), self._chance.uniform(0, 60), self._chance.uniform(0, 1))
-        )
-        self._world.chronicle.fault("store clock jumps", f"by {seconds:+.3f} s")
+        ranges = [(0.001, 60.0), (0.001, 1.0)] + [(-60.0, -0.001)] * self._world.server.durable
+        seconds = self._chance.uniform(*self._chance.choice(ranges))
+        self._world.chronicle.fault(f"store clock goes {_where(seconds)}", f"by {seconds:+.3f} s")
         self._world.server.offset_us += round(seconds * 1e6)
+        return True
 
-    def _wall_clock(self) -> None:
+    def _wall_clock(self) -> bool:
         hosts = sorted({process.host for process in self._world.processes.values() if process.alive})
         host, seconds = self._chance.choice(hosts), self._chance.uniform(-60, 60)
-        self._world.chronicle.fault("host clock jumps", f"{host} by {seconds:+.1f} s")
+        self._world.chronicle.fault(f"host clock goes {_where(seconds)}", f"{host} by {seconds:+.1f} s")
         self._world.wall_offset_us[host] = self._world.wall_offset_us.get(host, 0) + round(seconds * 1e6)
+        return True
 
-    def _wipe_queue(self) -> None:
+    def _wipe_queue(self) -> bool:
         wiped = self._world.server.wipe_queues()
-        self._world.chronicle.fault("queues wiped", f"{wiped} of them")
+        if wiped:
+            self._world.chronicle.fault("queues wiped", f"{wiped} of them")
+        return wiped > 0
 
-    def _fill_store(self) -> None:
+    def _fill_store(self) -> bool:
+        server = self._world.server
+        if server.full:
+            return False
         self._world.chronicle.fault("store full")
-        self._world.server.full = True
-        self._world.loop.later(self._chance.uniform(1, 15), lambda: setattr(self._world.server, "full", False))
+        server.full = True
+        self._world.loop.later(self._chance.uniform(1, 15), lambda: setattr(server, "full", False))
+        return True
 
-    def _terminate(self) -> None:
+    def _terminate(self) -> bool:
         address = self._role()
+        if address is None:
+            return False
         self._world.chronicle.fault(f"SIGTERM {self._kind(address)}", address)
         self._world.terminate(address)
+        return True
+
+
+def _where(seconds: float) -> str:
+    return "forward" if seconds > 0 else "back"

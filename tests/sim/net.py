@@ -94,7 +94,7 @@ class Net:
         copies = 1
         if self._chance.random() < self.weather.doubled:
             copies = 2
-            self._chronicle.fault(f"{kind} doubled", name, *tasks)
+            self._disturb(kind, "doubled", name, name, *tasks)
         for copy in range(copies):
             delay = self._delay(kind, name, tasks, extra=copy)
             if delay is not None:
@@ -123,17 +123,21 @@ class Net:
         """Seconds a packet takes; None: it is lost."""
         roll, weather = self._chance.random(), self.weather
         if roll < weather.lost:
-            self._chronicle.fault(f"{kind} lost", name, *tasks)
+            self._disturb(kind, "lost", name, name, *tasks)
             return None
         if roll < weather.lost + weather.late:
             seconds = self._chance.uniform(2.5, LATEST_S)
-            self._chronicle.fault(f"{kind} late", f"{name} by {seconds:.1f} s", *tasks)
+            self._disturb(kind, "late", name, f"{name} by {seconds:.1f} s", *tasks)
             return seconds
         if roll < weather.lost + weather.late + weather.slow:
             seconds = self._chance.uniform(0.05, 2.5)
-            self._chronicle.fault(f"{kind} slow", f"{name} by {seconds:.2f} s", *tasks)
+            self._disturb(kind, "slow", name, f"{name} by {seconds:.2f} s", *tasks)
             return seconds
         return self._chance.choice((0.0002, 0.0005, 0.002)) + extra * self._chance.uniform(0, 0.1)
+
+    def _disturb(self, kind: str, how: str, name: str, text: str, *tasks: str) -> None:
+        self._chronicle.fault(f"{kind} {how}", text, *tasks)
+        self._chronicle.calls[name] += 1
 
     def _is_cut(self, one: str, other: Process) -> bool:
         return any(one in pair and (other.host in pair or other.name.split(".")[0] in pair) for pair in self.cut)

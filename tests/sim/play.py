@@ -40,6 +40,7 @@ class Result:
     wrong: list[tuple[str, str, str]] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     moves: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
     tally: dict[str, int] = field(default_factory=dict)
     virtual_s: float = 0.0
     real_s: float = 0.0
@@ -125,7 +126,7 @@ def _judge(world: World, result: Result) -> None:
         name: getattr(judgement, name)
         for name in ("attempted", "acknowledged", "recovered", "duplicated", "repeated", "forgiven", "excused")
     }
-    result.faults, result.moves = world.chronicle.faults, world.chronicle.moves
+    result.faults, result.moves, result.calls = world.chronicle.faults, world.chronicle.moves, world.chronicle.calls
     result.virtual_s = world.loop.time()
     result.digest = world.chronicle.digest
     about = {task_id for _, task_id, _ in result.wrong if task_id}
