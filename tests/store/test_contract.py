@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from importlib.resources import files
@@ -22,11 +23,25 @@ from atf.errors import Internal
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
 from atf.store.store import Store
-from atf.store.types import Beat, Held, LambdaRecord, Outcome, RestoredTask, RunResult
+from atf.store.types import (
+    Beat,
+    FirstTime,
+    Held,
+    ItemTerms,
+    LambdaRecord,
+    NewItem,
+    NewJob,
+    Outcome,
+    RestoredTask,
+    RunResult,
+    Tick,
+)
+from atf.store.windows import Window
 from atf.task import MAX_BATCH, US, Status
 
 from . import slow_log
 from .conftest import OpenStore
+from .test_keys import HEADERS
 from .test_upgrade import whole_life
 from .versions import CURRENT, in_place
 from .watched import watched
@@ -84,8 +99,6 @@ def _sorted(verb: str, reply: Any) -> Any:
             return sorted(reply)
         case "open":
             return reply[:3]  # and when it was made, see EXCEPTIONS
-        case "open":
-            return reply[:-1]  # the record was made by the server's own clock
     return reply
 
 
@@ -297,6 +310,94 @@ async def full_batches(world: World, batch: int) -> None:
             await world.finish(Outcome.SUCCEEDED, *held(await world.claim(*popped)))
 
 
+async def full_limits(world: World, batch: int) -> None:
+    """As many tasks as one call may hold, of a lambda with every limit, each with an ordering key and a concurrency key of its own."""
+    store, name = world.store, f"full/limits{batch}"
+    settings = "running=4096 rate=4096 burst=4096 stop=1 placement=sticky"
+    await store.register([LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)])
+    tasks = [
+        world.task(
+            f"l{batch}-{number}",
+            lambda_name=name,
+            ordering_key=f"key-{number}",
+            concurrency=keys.concurrency(name, f"slot-{number}", 1, 0),
+            affinity=f"near-{number}",
+        )
+        for number in range(MAX_BATCH)
+    ]
+    await store.schedule(tasks)
+    ids: list[str] = []
+    while len(ids) < MAX_BATCH:
+        for partition in range(store.partitions):
+            await world.passes(partition)
+        world.clock.advance(0.1)
+        ids += await world.pop(f"{name}:1", want=MAX_BATCH)
+    claims = held(await world.claim(*ids))
+    assert len(claims) == MAX_BATCH
+    await store.list_slots(name, MAX_BATCH, "")
+    await world.finish(Outcome.FAILED_FATAL, *claims, error="no")
+    await store.list_keys(name, MAX_BATCH, "")
+    assert sum((await store.redrive([(each.task_id, 0) for each in claims]))[1]) == MAX_BATCH
+    await store.cancel([each.task_id for each in claims])
+    unique = [
+        world.task(f"w{batch}-{number}", unique=keys.unique(LAMBDA, f"u{number}", US, 0)) for number in range(MAX_BATCH)
+    ]
+    await store.schedule(unique)
+    await store.cancel([f"0-{each.id}" for each in unique])
+    windows = [Window(f"{LAMBDA}:v{batch}-{n}", f"0-v{batch}-{n}", world.clock() + US) for n in range(2 * MAX_BATCH)]
+    await store.restore_windows(windows)
+    await store.first_time(
+        [FirstTime(f"0-f{batch}-{number}", "full", f"key {number}", US) for number in range(2 * MAX_BATCH)]
+    )
+    await store.waiting(0, "", [name] * MAX_BATCH)
+
+
+async def full_items(world: World, batch: int) -> None:
+    """The verbs of batches on as many items as one call may hold, with nearly as many bytes: they end, are retried, cancelled and deleted."""
+    store, name = world.store, f"full{batch}"
+    home, terms = store.batch_home(name), ItemTerms(LAMBDA, 1, max_attempts=1)
+    await store.open_batch(name, b"d", b"spec", LAMBDA, 3600 * US, home_only=True)
+    items = [
+        NewItem(number, f"{number:032x}", SPEC, f"{name}.{number}", keys.concurrency(LAMBDA, name, MAX_BATCH, 0))
+        for number in range(MAX_BATCH)
+    ]
+    assert await store.schedule_items(home, name, terms, items) == [False] * MAX_BATCH
+    assert await store.schedule_items(home, name, terms, items) == [True] * MAX_BATCH
+    await store.close_batch(name, MAX_BATCH)
+    for outcome, command in ((Outcome.FAILED_FATAL, "retry"), (Outcome.SUCCEEDED, "delete")):
+        await world.passes(home)
+        claims = held(await world.claim(*await world.pop(want=MAX_BATCH, partition=home)))
+        assert len(claims) == MAX_BATCH
+        await world.finish(outcome, *claims, result=SPEC, error="no" * (outcome is Outcome.FAILED_FATAL))
+        await world.deliver()
+        assert len((await store.list_items(name, 0, MAX_BATCH)).items) == MAX_BATCH
+        await store.command_batch(name, command)
+        await world.deliver()
+    assert await store.get_batch(name) is None
+
+
+async def full_jobs(world: World, batch: int) -> None:
+    """As many jobs as one call may hold are made, tick, are looked at and deleted."""
+    store = world.store
+    names = [f"full/j{batch}-{number}" for number in range(4 * MAX_BATCH)]
+    await store.schedule_jobs(
+        [NewJob(name, "request", False, SPEC[: 7 << 9], "queue", world.clock()) for name in names]
+    )
+    for partition in range(store.partitions):
+        while jobs := (await store.enqueue(partition, 0)).jobs:
+            ticks = [
+                Tick(
+                    *(due.name, due.generation, due.due_us, None, 1, "misfire", US, due.due_us),
+                    world.task(f"of-{due.name[5:]}", partition=partition, at_us=due.due_us),
+                )
+                for due in jobs
+            ]
+            assert await store.tick(partition, ticks) == [True] * len(ticks)
+        await store.list_jobs("full/", partition, "", MAX_BATCH)
+    await store.get_jobs(names)
+    await store.delete_jobs(names)
+
+
 async def many_queues(world: World) -> None:
     """A pass over more queues than it visits, each of which has something to do; a pop that looks at them all."""
     names = [f"many/q{number}" for number in range(100)]
@@ -309,10 +410,31 @@ async def many_queues(world: World) -> None:
         await world.store.counts(name)
 
 
-async def test_calls_of_the_largest_size(open_store: OpenStore, clock: Clock) -> None:
-    """How long they take is noted in the servers' slow logs, and judged by `make contract`. fakeredis keeps none."""
+LISTS: Final = {
+    verb
+    for verb, header in HEADERS.items()
+    if re.search(r"\bthen (per|the|their|names)\b", re.sub(r"\s*\n--\s*", " ", header).partition(" RETURNS ")[0])
+}
+"""The verbs whose calls grow with what they are about."""
+FEW: Final = {"cores", "delivered", "serve"}
+"""Of those, the ones that are about a few: a controller's own executors and lambdas, what one pass has to deliver."""
+
+
+async def test_calls_of_the_largest_size(open_store: OpenStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long they take is noted in the servers' slow logs, and judged by `make contract`. fakeredis keeps none, and takes long."""
     world = World(await open_store(store_timeout=30), clock)
+    call, called = world.store._link.call, set[str]()
+
+    async def noted(verb: str, *args: Any, **more: Any) -> Any:
+        called.add(verb)
+        return await call(verb, *args, **more)
+
+    monkeypatch.setattr(world.store._link, "call", noted)
+    real = not world.store._link.in_process
     for batch in range(5 if slow_log.FOLDER else 1):
         await full_batches(world, batch)
+        for full in (full_limits, full_items, full_jobs) if real else ():
+            await full(world, batch)
     await many_queues(world)
     await world.check()
+    assert not real or called >= LISTS - FEW
