@@ -61,7 +61,7 @@ def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]]) -
                 found["bar"],
                 f"{found['done']} of {row.full}",
                 measured(found["figures"]),
-                verdict(found),
+                verdict(found, row),
                 when(found, machines),
             ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{row.name}`", *cells)) + " |")
@@ -99,8 +99,10 @@ def measured(figures: Mapping[str, Any]) -> str:
     return "; ".join(filter(None, [*tasks, *rates, ", ".join(counts), *times])) or "–"
 
 
-def verdict(found: Mapping[str, Any]) -> str:
-    """ok, what failed, or why it was not run."""
+def verdict(found: Mapping[str, Any], row: frame.Row) -> str:
+    """ok, and of how much if not of all; what failed; or why it was not run."""
+    if found["status"] == "ok" and found["done"] < row.full:
+        return f"ok so far, {found['done']} of {row.full}"
     if found["status"] != "failed":
         return str(found["status"])
     return "**failed**: " + "; ".join(found["failures"][:3])
