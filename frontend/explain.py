@@ -164,6 +164,10 @@ def _short_of_permits(found: Explanation) -> Answer:
 def _enqueued(found: Explanation) -> Answer:
     record = found.record
     if not found.in_queue:
+        if record.next_at_us <= found.now_us and found.waits_for.startswith(
+            "rate="
+        ):  # lost, handed back, or never claimed
+            return _short_of_permits(found)
         return Answer(
             "between",
             "A controller has taken it from its queue and is about to claim it for an executor. If nobody claims it, it is"

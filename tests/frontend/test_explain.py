@@ -76,6 +76,19 @@ async def test_its_lambda_has_used_up_its_rate(bench: Bench) -> None:
     assert "limited to 0.5 tasks a second" in waiting[0].sentence
 
 
+async def test_it_was_lost_and_its_lambda_has_used_up_its_rate(bench: Bench) -> None:
+    await bench.register(rate=0.5)
+    task_id = await bench.schedule("a")
+    for _ in range(4):  # partitions tell each other
+        await bench.enqueue()
+    (claim,) = await bench.claim(task_id)
+    await bench.store.lose("executor-1", [Held(claim.task_id, claim.counter, claim.nonce)], "killed")
+    await bench.enqueue()
+    answer = await explain(bench, task_id)
+    assert answer.reason == "rate"
+    assert "limited to 0.5 tasks a second" in answer.sentence
+
+
 async def test_queue_full(bench: Bench) -> None:
     await bench.register(queue_limit=2)
     ids = [await bench.schedule(name, ordering_key="") for name in "abcdefgh"]

@@ -214,8 +214,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "what was popped and never claimed is forgotten",
         (
             (
-                "    elseif length + #front < limit then\n      front[#front + 1] = id",
-                "    elseif length + #front < limit then\n      redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)",
+                "    else\n      front[#front + 1] = id",
+                "    else\n      redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)",
             ),
         ),
     ),

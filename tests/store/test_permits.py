@@ -15,7 +15,7 @@ from atf.task import US
 
 from .conftest import OpenStore
 from .versions import FOUNDATION, FoundationStore, in_place
-from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Clock, World, dump, held, to
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, QUEUE, Clock, World, dump, held, to
 
 
 async def limited(open_store: OpenStore, clock: Clock, settings: str, partitions: int = 1) -> World:
@@ -167,6 +167,20 @@ async def pushed_at(world: World, seconds: float) -> list[int]:
     return pushed
 
 
+async def paced(world: World, seconds: float, *, claim: bool = True) -> tuple[list[int], list[Held]]:
+    """Passes every tenth of a second, takes what was pushed and claims it. When each was pushed, again or not, µs, and the claims."""
+    pushed: list[int] = []
+    claims: list[Held] = []
+    for _ in range(round(seconds * 10)):
+        enqueued, again, _ = await world.passes()
+        pushed += [world.clock()] * (enqueued + again)
+        popped = await world.pop()
+        if popped and claim:
+            claims += held(await world.claim(*popped))
+        world.clock.advance(0.1)
+    return pushed, claims
+
+
 def most_in_a_second(pushed: list[int]) -> int:
     window: deque[int] = deque()
     most = 0
@@ -218,6 +232,87 @@ async def test_rest_earns_a_burst_and_no_more(open_store: OpenStore, clock: Cloc
     assert await world.passes() == (10, 0, 0)
     clock.advance(3600)
     assert await world.passes() == (20, 0, 0)
+
+
+async def test_what_was_lost_is_pushed_again_at_the_rate_and_before_what_is_new(
+    open_store: OpenStore, clock: Clock
+) -> None:
+    world = await limited(open_store, clock, "rate=10 burst=13")
+    ids = await names(world, 60)
+    pushed, claims = await paced(world, 5)
+    assert len(claims) == 52
+    await world.store.lose("executor-1", claims, "killed")
+    again, _ = await paced(world, 6)
+    assert most_in_a_second(pushed + again) <= 13
+    assert len(again) == 60, "52 again, 8 for the first time; nothing of the rate is lost"
+    assert (await world.statuses(ids)).count("CLAIMED") == 60
+    await world.check()
+
+
+@pytest.mark.parametrize("how", ["handed back", "never claimed", "lease over"])
+async def test_every_way_back_to_the_queue_takes_of_the_rate(open_store: OpenStore, clock: Clock, how: str) -> None:
+    world = await limited(open_store, clock, "rate=10 burst=13")
+    await names(world, 26)
+    pushed, claims = await paced(world, 2.4, claim=how != "never claimed")
+    assert len(pushed) == 26
+    match how:
+        case "handed back":
+            await world.store.hand_back("executor-1", claims[:20], [each.task_id for each in claims[20:]])
+            await world.store.lose("executor-1", claims[20:], "killed")
+            clock.advance(1)
+        case "never claimed":
+            clock.advance(ENQUEUE_TIMEOUT_US / US)
+        case _:
+            clock.advance(LEASE_US / US)
+    again, _ = await paced(world, 2.4)
+    assert most_in_a_second(again) <= 13
+    assert len(again) == 26
+
+
+async def test_a_queue_that_waits_to_push_again_is_left_alone_until_the_rate_allows_one(
+    open_store: OpenStore, clock: Clock
+) -> None:
+    world = await limited(open_store, clock, "rate=0.1")
+    (claim,) = await world.run("first")
+    await world.store.lose("executor-1", [claim], "killed")
+    made = await world.store.enqueue(0, 0)
+    assert (made.enqueued_again, made.next_in_us) == (0, 10 * US)
+    surroundings = await world.store.explain("0-first")
+    assert surroundings is not None
+    assert surroundings.waits_for == "rate=0.1"
+    clock.advance(10)
+    assert await world.passes() == (0, 1, 0)
+
+
+async def test_what_is_lost_of_a_high_priority_goes_before_what_is_due_of_a_low_one(
+    open_store: OpenStore, clock: Clock
+) -> None:
+    world = await limited(open_store, clock, "rate=10 burst=13")
+    claims = await world.run("a", "b", "c", priority=0)
+    clock.advance(10)
+    await names(world, 30, priority=2)
+    await world.store.lose("executor-1", claims, "killed")
+    await world.passes()
+    assert await world.queued(f"{LAMBDA}:0") == ["0-a", "0-b", "0-c"]
+    await world.store.hand_back("executor-1", [], await world.pop(f"{LAMBDA}:0"))
+    await world.pop(f"{LAMBDA}:2")
+    await paced(world, 1)
+    assert sorted(await world.queued(f"{LAMBDA}:0")) == ["0-a", "0-b", "0-c"]
+    assert len(await world.queued(f"{LAMBDA}:2")) == 6
+
+
+async def test_what_is_pushed_again_takes_no_second_permit_of_max_running(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "rate=1 running=4")
+    ids = await names(world, 5)
+    _, claims = await paced(world, 4)
+    assert len(claims) == 4
+    await world.store.lose("executor-1", claims[:3], "killed")
+    again, fresh = await paced(world, 3.5)
+    assert len(again) == len(fresh) == 3
+    await world.finish(Outcome.SUCCEEDED, claims[3])
+    await paced(world, 1)
+    assert (await world.statuses(ids)).count("CLAIMED") == 4
+    await world.check()
 
 
 async def test_a_changed_rate_holds_at_once(open_store: OpenStore, clock: Clock) -> None:
@@ -279,7 +374,7 @@ class Partitions:
             await self.world.store.deliver(heapq.heappop(self._travels)[2])
         for partition in range(self.world.store.partitions):
             made = await self.world.store.enqueue(partition, 0)
-            self.pushed += [now] * made.enqueued
+            self.pushed += [now] * (made.enqueued + made.enqueued_again)
             for record in made.outbox:
                 if self._chance.random() >= self._lost:
                     for _ in range(1 + (self._chance.random() < self._twice)):
@@ -366,6 +461,31 @@ async def test_a_flood_in_all_partitions_is_pushed_at_the_rate(open_store: OpenS
     steady = [each for each in partitions.pushed if each - began > 2 * US]
     assert 39 <= len(steady) <= 41
     assert len(partitions.pushed) <= 85
+
+
+@pytest.mark.parametrize("bad", [{}, LATE, BAD], ids=["well", "late", "lost"])
+async def test_what_all_partitions_lost_is_pushed_again_at_the_rate(
+    open_store: OpenStore, clock: Clock, bad: Any
+) -> None:
+    """Nothing else is due by then, so that they ask for permits for the sake of these alone."""
+    world = await limited(open_store, clock, "rate=20", 4)
+    ids = await spread(world, 15)
+    partitions = Partitions(world, **bad)
+    claims: list[Held] = []
+    while len(claims) < len(ids):
+        await partitions.until(clock() + US // 5)
+        popped = await partitions.pop()
+        claims += held(await world.claim(*popped)) if popped else []
+        await world.beat(*claims)
+    partitions.pushed.clear()
+    clock.advance(2)
+    await world.store.lose("executor-1", claims, "killed")
+    began = clock()
+    await partitions.until(began + 6 * US)
+    assert len(partitions.pushed) == len(ids)
+    assert most_in_a_second(partitions.pushed) <= 25
+    assert max(partitions.pushed) - began <= 4.5 * US
+    await world.check()
 
 
 async def test_low_rates_reach_every_partition(open_store: OpenStore, clock: Clock) -> None:

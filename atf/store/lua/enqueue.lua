@@ -56,8 +56,10 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
 
   -- ENQUEUED and expired: what still stands in the queue only gets a new instant, so that a backlog grows no duplicates.
   -- The rest was popped and never claimed, handed back, or lost; it waited before, so it goes to the front.
-  -- While the lambda is paused they all wait as they are, to be looked at as soon as it goes on.
-  local front, stuck = {}, false
+  -- While the lambda is paused they all wait as they are, to be looked at as soon as it goes on. What the rate holds back does, too.
+  local room = door and not paused and permits_for(P, queue, door, now) or nil
+  local most_again = room and room.bucket and room.bucket.left - kept or math.huge
+  local front, stuck, held = {}, false, false
   for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', now, paused and 0 or budget_again - count.looked)) do
     local task = redis.call('HMGET', task_key(P, id), 's', 'e')
     local entry = tonumber(task[2] or nil)
@@ -66,10 +68,13 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)
     elseif entry and entry > pushed - length then
       redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(expires), id)
-    elseif length + #front < limit then
-      front[#front + 1] = id
-    else
+    elseif length + #front >= limit then
       stuck = true
+    elseif #front >= most_again then
+      held = true
+      break
+    else
+      front[#front + 1] = id
     end
   end
   for i = #front, 1, -1 do
@@ -79,8 +84,10 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   end
 
   local kept_until = {}
-  local room = door and not paused and permits_for(P, queue, door, now) or nil
-  if room then room.left = math.max(room.left - kept, 0) end
+  if room then
+    if room.bucket then bound_by_rate(room, count.again, held, now) end
+    room.left = math.max(room.left - kept, 0)
+  end
   if not paused then
     for _, status in ipairs({'RETRIABLE_FAILURE', 'NEW'}) do
       local most = math.min(budget - kept - count.looked, limit - length)
@@ -126,12 +133,13 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       score = now + math.min(score - lease_now, UNBELIEVED_REVISIT)
     end
     if score and kept_until[status] then score = math.max(score, kept_until[status]) end
-    if room and room.left <= 0 and score and score <= now and (status == 'NEW' or status == 'RETRIABLE_FAILURE') then
-      score, short = room.again, true
+    if room and score and score <= now then
+      local waits = status == 'ENQUEUED' and held or room.left <= 0 and (status == 'NEW' or status == 'RETRIABLE_FAILURE')
+      if waits then score, short = room.again, true end
     end
     if score and (not next_at or score < next_at) then next_at = score end
   end
-  if room and permits_taken(P, queue, room, count.enqueued, short, now) then next_at = now end
+  if room and permits_taken(P, queue, room, count.enqueued, count.again, short, now) then next_at = now end
   -- Full, and nothing else is left to do (leases come before what is stuck): looking again would not help before a pop.
   if next_at and next_at <= now and length >= limit and (stuck or count.looked < budget - kept) then
     redis.call('HSET', queue_key(P, queue), 'full', '1')
@@ -145,9 +153,9 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   return count
 end
 
-local function due_count(P, queue, now)
+local function due_count(P, queue, statuses, now)
   local count = 0
-  for _, status in ipairs({'RETRIABLE_FAILURE', 'NEW'}) do
+  for _, status in ipairs(statuses) do
     count = count + redis.call('ZCOUNT', live_key(P, queue, status), '-inf', fmt(now))
   end
   return count
@@ -183,7 +191,9 @@ local function by_shares(P, queues, config, now, places)
       if not known[queue] then queues[#queues + 1], known[queue] = queue, true end
     end
   end
-  for i, queue in ipairs(queues) do claims[i] = {queue = queue, wants = due_count(P, queue, now), gets = 0} end
+  local statuses = {'RETRIABLE_FAILURE', 'NEW'}
+  if room and room.bucket then statuses[3] = 'ENQUEUED' end  -- what is pushed again takes of the rate, too
+  for i, queue in ipairs(queues) do claims[i] = {queue = queue, wants = due_count(P, queue, statuses, now), gets = 0} end
   places = room and math.min(places, room.left) or places
   if places > 0 then deal(P, name, claims, places, 'pushes') end
   table.sort(claims, function(a, b) return a.queue > b.queue end)

@@ -6,6 +6,7 @@
 --
 -- The rate is a bucket: one instant, `z`, at which it was empty; it fills with time, up to what a quarter of a second brings, or what
 -- `burst` leaves beside a second's rate. `log` says what was pushed within the last second, so that no second sees more than `burst`.
+-- What is pushed again, since it was lost, handed back or never claimed, has its permit of `running` still, and takes one of the rate's.
 --
 -- In a store of several partitions each has a part of the permits: of `running`, and of `burst` with the rate in proportion. It asks
 -- the lambda's home for them (home.lua). `G` is what it ever got and `R` what it ever gave back: G - R is what it has. Both only grow,
@@ -112,6 +113,15 @@ local function has(part, kind) return (part[kind .. 'G'] or 0) - (part[kind .. '
 
 local function may_use(part, kind, limit) return math.min(has(part, kind), part[kind .. 'C'] or limit, limit) end
 
+-- What the rate leaves, once `again` tasks have been pushed again; `held`: others of those wait for it.
+local function bound_by_rate(room, again, held, now)
+  local left = math.max(room.bucket.left - again, 0)
+  if held or not room.left or left < room.left then
+    room.left, room.why = math.min(left, room.left or left), 'rate'
+    room.again = math.max(room.bucket.again, now + RATE_STEP)
+  end
+end
+
 -- What a lambda's limits leave of a queue's tasks: `left` may be pushed; those behind them need not be looked at before `again`, since
 -- they wait for `why`. nil: it has no limits of this kind.
 local function permits_for(P, queue, settings, now)
@@ -130,10 +140,7 @@ local function permits_for(P, queue, settings, now)
     room.have.b = alone and limits.b or knows and may_use(room.part, 'b', limits.b) or 0
     room.bucket = read_bucket(limits, room.have.b, room.part.z, room.part.log, now)
     room.used.b = room.bucket.sum
-    if not room.left or room.bucket.left < room.left then
-      room.left, room.why = room.bucket.left, 'rate'
-      room.again = math.max(room.bucket.again, now + RATE_STEP)
-    end
+    bound_by_rate(room, 0, false, now)
   end
   return room
 end
@@ -144,10 +151,10 @@ local function noted(digits, digit, waits)
 end
 
 -- Due tasks that wait in the queues that are known to wait.
-local function waiting(P, name, digits, now)
+local function waiting(P, name, digits, statuses, now)
   local count = 0
   for digit in string.gmatch(digits, '%d') do
-    for _, status in ipairs({'NEW', 'RETRIABLE_FAILURE'}) do
+    for _, status in ipairs(statuses) do
       count = count + redis.call('ZCOUNT', live_key(P, name .. ':' .. digit, status), '-inf', fmt(now))
     end
   end
@@ -158,12 +165,15 @@ end
 -- what it needs it says so again: what was said may have been lost.
 local function tell_home(P, room, now)
   local part, limits, tell = room.part, room.limits, room.part.e ~= room.epoch
-  local waits = waiting(P, room.name, part.waits .. part.paced, now)
+  local waits = waiting(P, room.name, part.waits .. part.paced, {'NEW', 'RETRIABLE_FAILURE'}, now)
   local often = part.at and now >= part.at and now - part.at < PERMIT_REVISIT
   for _, kind in ipairs({'n', 'b'}) do
     if limits[kind] then
       local need = room.used[kind] + waits
-      if kind == 'b' then need = math.ceil(need * limits.b / limits.rate) end
+      if kind == 'b' then
+        need = need + waiting(P, room.name, part.paced, {'ENQUEUED'}, now)  -- to be pushed again
+        need = math.ceil(need * limits.b / limits.rate)
+      end
       need = math.min(need, limits[kind])
       local cap, told = part[kind .. 'C'], part[kind .. 'N'] or 0
       local surplus = has(part, kind) - math.max(room.used[kind], math.min(cap or limits[kind], cap and need or limits[kind]))
@@ -186,12 +196,13 @@ local function tell_home(P, room, now)
   return has(part, 'n') + has(part, 'b') > before
 end
 
--- `pushed` tasks have taken permits. `short`: there are due tasks left that had to wait. Returns whether more may be pushed at once.
-local function permits_taken(P, queue, room, pushed, short, now)
-  local part, digit, key = room.part, string.sub(queue, -1), permits_key(P, room.name)
-  if room.bucket and (pushed > 0 or room.bucket.stepped_back) then
-    part.z = room.bucket.z + math.ceil(pushed * (room.bucket.each or 0))
-    redis.call('HSET', key, 'z', fmt(part.z), 'log', write_log(room.bucket.log, pushed, now))
+-- `pushed` tasks have taken permits, `again` others only of the rate. `short`: there are due tasks left that had to wait. Returns whether
+-- more may be pushed at once.
+local function permits_taken(P, queue, room, pushed, again, short, now)
+  local part, digit, key, entries = room.part, string.sub(queue, -1), permits_key(P, room.name), pushed + again
+  if room.bucket and (entries > 0 or room.bucket.stepped_back) then
+    part.z = room.bucket.z + math.ceil(entries * (room.bucket.each or 0))
+    redis.call('HSET', key, 'z', fmt(part.z), 'log', write_log(room.bucket.log, entries, now))
   end
   local waits, paced = noted(part.waits, digit, short and room.why == 'running'), noted(part.paced, digit, short and room.why == 'rate')
   if waits ~= part.waits or paced ~= part.paced then
@@ -200,7 +211,7 @@ local function permits_taken(P, queue, room, pushed, short, now)
   end
   if room.partitions == 1 then return false end
   if room.used.n then room.used.n = room.used.n + pushed end
-  if room.used.b then room.used.b = room.used.b + pushed end
+  if room.used.b then room.used.b = room.used.b + entries end
   return tell_home(P, room, now)
 end
 
