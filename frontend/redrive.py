@@ -1,7 +1,8 @@
 """Redrive: dead letters of a lambda that match a filter start afresh, so many a second.
 
-A page of the dead-letter set at a time: who asks goes on with the token, which carries when the next one is due. So nothing has to
-remember a redrive that is under way; one that is broken off is begun anew, and finds what is left.
+A page of the dead-letter set at a time: who asks goes on with the token, which carries when the redrive began and when the next task is
+due. So nothing has to remember a redrive that is under way; one that is broken off is begun anew, and finds what is left. A task that
+fails again meanwhile joins the end of the set; since that was after the redrive began, it is left alone.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _log = get_logger()
 class _At(NamedTuple):
     """How far a redrive has come."""
 
-    begun_us: int  # by the store's TIME; 0: nothing was redriven yet
+    begun_us: int  # by the store's TIME; 0: by a frontend of an earlier release, which had redriven nothing yet
     redriven: int
     page: str  # of the dead-letter set
 
@@ -59,16 +60,17 @@ class Redrive:
         known = self._lambdas.get(name)
         _check(request, known)
         at = _parse(request.page_token) or _At(0, 0, "")
+        at = at if at.begun_us else at._replace(begun_us=await self._store.time_us())
         first = not request.page_token
         records, token = await self._store.list_tasks(name, Status.FATAL_FAILURE, _READ_AT_ONCE, at.page)
-        matching = [each for each in records if _matches(each, request, known)]
+        matching = [each for each in records if _matches(each, request, known, at.begun_us)]
         if first and not request.dry_run:
             await self._note(request, "begun: " + _filter(request))
         after = [_after_us(at, number, request.rate) for number in range(len(matching))]
-        begun_us, done = at.begun_us, list[bool]()
+        done = list[bool]()
         if not request.dry_run:
             tasks = [(each.id, after_us) for each, after_us in zip(matching, after, strict=True)]
-            begun_us, done = await self._store.redrive(tasks, at.begun_us)
+            _, done = await self._store.redrive(tasks, at.begun_us)
         redriven = at.redriven + (len(matching) if request.dry_run else sum(done))
         if not token and not request.dry_run:
             await self._note(request, f"ended: {redriven} task{'' if redriven == 1 else 's'}")
@@ -79,8 +81,8 @@ class Redrive:
             looked_at=len(records),
             errors=dict(Counter(_last_line(each.error) for each in matching).most_common(_ERRORS)),
             ids=[each.id for each in matching[:_IDS]],
-            next_page_token=f"{begun_us}/{redriven}/{token}" if token else "",
-            last_due_at_us=begun_us + max(after) if after and not request.dry_run else 0,
+            next_page_token=f"{at.begun_us}/{redriven}/{token}" if token else "",
+            last_due_at_us=at.begun_us + max(after) if after and not request.dry_run else 0,
         )
 
     async def _note(self, request: f.RedriveRequest, detail: str) -> None:
@@ -115,8 +117,10 @@ def _parse(token: str) -> _At | None:
     return _At(int(match[1]), int(match[2]), match[3])
 
 
-def _matches(record: TaskRecord, request: f.RedriveRequest, known: Known) -> bool:
+def _matches(record: TaskRecord, request: f.RedriveRequest, known: Known, begun_us: int) -> bool:
     failed_us = record.moved_at_us.get(Status.FATAL_FAILURE, 0)
+    if failed_us > begun_us:
+        return False
     if failed_us < request.failed_from_at_us or (
         request.failed_until_at_us and failed_us >= request.failed_until_at_us
     ):

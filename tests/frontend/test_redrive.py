@@ -11,7 +11,7 @@ from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.types import Outcome
-from atf.task import US
+from atf.task import US, Status
 
 from .conftest import START_US, Bench
 
@@ -56,6 +56,42 @@ async def test_so_many_a_second_become_due_over_all_pages(bench: Bench) -> None:
         ("redrive", "ended: 70 tasks"),
         ("redrive", "begun: 10 a second"),
     ]
+
+
+async def test_what_fails_again_meanwhile_is_not_redriven_again(bench: Bench) -> None:
+    ids = await dead(bench, *(f"t{number}" for number in range(70)))
+    bench.clock.advance(1)
+    request, redriven = redrive(), 0
+    while True:
+        reply = await bench.frontend.redrive(request)
+        redriven += reply.redriven
+        request.page_token = reply.next_page_token
+        bench.clock.advance(1)
+        for record in await bench.store.get(ids):
+            assert record is not None
+            if record.status is Status.NEW:
+                await bench.finish(record.id, Outcome.FAILED_FATAL, error="again")
+        if not request.page_token:
+            break
+    assert redriven == 70
+    assert await bench.counts() == {"FATAL_FAILURE": 70}
+    assert (await bench.frontend.redrive(redrive(dry_run=True))).errors == {"again": 64}, "the next redrive finds them"
+
+
+async def test_a_redrive_begins_with_its_first_page_whether_that_has_a_match_or_not(bench: Bench) -> None:
+    ids = await dead(bench, *(f"t{number}" for number in range(70)))
+    bench.clock.advance(1)
+    request = redrive(error="storm")
+    request.page_token = (await bench.frontend.redrive(request)).next_page_token
+    assert request.page_token
+    await bench.store.retry(ids)
+    bench.clock.advance(1)
+    for each in ids:
+        await bench.finish(each, Outcome.FAILED_FATAL, error="storm")
+    while request.page_token:
+        reply = await bench.frontend.redrive(request)
+        assert (reply.matched, reply.redriven) == (0, 0)
+        request.page_token = reply.next_page_token
 
 
 async def test_the_filter(bench: Bench) -> None:
