@@ -46,7 +46,7 @@ def explain(found: Explanation, gates: Sequence[Gate] = (), no_core: Answer | No
 def waits_for_executors(found: Explanation) -> bool:
     """Whether it stands in its queue, and nothing keeps it there."""
     queued = found.record.status is Status.ENQUEUED and found.in_queue
-    return queued and not found.paused and not found.unserved
+    return queued and not found.paused and found.served
 
 
 def _gated(found: Explanation, gates: Sequence[Gate]) -> Answer | None:
@@ -121,7 +121,7 @@ def _waiting(found: Explanation) -> Answer:
         )
     if found.paused:
         return Answer("paused", f"It is due, but {_paused(found)}")
-    if found.unserved:
+    if not found.served:
         return Answer("no_pool", f"It is due, but {_unserved(found)}")
     if found.queue_depth >= found.queue_limit:
         return Answer(
@@ -177,7 +177,7 @@ def _enqueued(found: Explanation) -> Answer:
     place = f"at position {found.position} of {found.queue_depth} in its queue (0 is the front)"
     if found.paused:
         return Answer("paused", f"It is {place}, but {_paused(found)}")
-    if found.unserved:
+    if not found.served:
         return Answer("no_pool", f"It is {place}, but {_unserved(found)}")
     if found.aside and len(found.aside) >= found.hosts:
         return Answer("set_aside", f"It is {place}, but {_set_aside(found)}", min(found.aside.values()))
@@ -233,6 +233,11 @@ def _finished(found: Explanation) -> Answer:
 
 
 def _unserved(found: Explanation) -> str:
+    if not found.unserved:
+        return (
+            f"{found.record.lambda_name} runs in no pool, and no live worker runs without one: start one with atf controller, or see"
+            f" atf lambdas set {found.record.lambda_name} pool=…"
+        )
     return (
         f"{found.record.lambda_name} runs in the pool {found.unserved} alone, and no live worker belongs to it: start one with atf"
         f" controller --pool {found.unserved}, or see atf lambdas set {found.record.lambda_name} pool=…"

@@ -150,6 +150,7 @@ class Reading(Caller):
         stopped_at, waits_for, gate, unserved = (each.decode() for each in (*more[:4], b"", b"", b"", b"")[:4])
         slots = more[4:6] or (0, -1)
         hosts, aside = more[6:8] or (0, [])
+        (served,) = more[8:9] or (not unserved,)
         in_hand = 0
         if waits_for.startswith("running"):
             counts = await self.counts(record.lambda_name)
@@ -168,6 +169,7 @@ class Reading(Caller):
             in_hand=in_hand,
             gate=int(gate or 0),
             unserved=unserved,
+            served=bool(served),
             slots_taken=slots[0],
             before=slots[1],
             hosts=hosts,

@@ -443,6 +443,7 @@ class Explanation(NamedTuple):
         ""  # the pool that its lambda names and to which no live worker belongs; "": there is one, or it names none
     )
 
+    served: bool = True  # a live worker belongs to the pool that its lambda runs in, of whatever name
     slots_taken: int = 0  # of its concurrency key
     before: int = -1  # tasks before it that wait for such a slot; -1: it does not wait for one
     hosts: int = 0  # live hosts of the pool that its lambda is given to

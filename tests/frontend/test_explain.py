@@ -14,6 +14,12 @@ from atf.task import US
 from .conftest import START_US, Bench
 
 
+@pytest.fixture(autouse=True)
+async def worker(bench: Bench) -> None:
+    """Of no pool; it counts as alive for an hour."""
+    await bench.store.serve("", 3600)
+
+
 async def explain(bench: Bench, task_id: str) -> f.ExplainTaskReply:
     return await bench.frontend.explain_task(f.ExplainTaskRequest(id=task_id))
 
@@ -236,6 +242,21 @@ async def test_no_live_worker_belongs_to_its_pool(bench: Bench) -> None:
     assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task_id))).reason == "no_pool"
     await bench.store.serve("gpu", 30)
     assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task_id))).reason == "queued"
+
+
+async def test_no_live_worker_runs_without_a_pool(bench: Bench) -> None:
+    bench.clock.advance(3600)
+    await bench.store.serve("gpu", 30, "one:7403")
+    task_id = await bench.schedule()
+    reply = await explain(bench, task_id)
+    assert reply.reason == "no_pool"
+    await bench.enqueue()
+    reply = await explain(bench, task_id)
+    assert reply.reason == "no_pool"
+    assert "at position 0 of 1 in its queue (0 is the front), but photos/thumbnail runs in no pool" in reply.sentence
+    assert "no live worker runs without one: start one with atf controller" in reply.sentence
+    await bench.store.serve("", 30)
+    assert (await explain(bench, task_id)).reason == "queued"
 
 
 async def test_every_host_of_its_pool_sets_its_lambda_aside(bench: Bench) -> None:

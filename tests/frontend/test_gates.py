@@ -51,6 +51,7 @@ async def test_a_gate_is_set_listed_explained_and_lifted(bench: Bench) -> None:
     assert (await bench.frontend.lift_gate(lift)).lifted == 0
     assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task))).reason == "gated"
     await bench.enqueue()
+    await bench.store.serve("", 30)
     assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=task))).reason == "queued"
     entries = (await bench.frontend.list_audit(f.ListAuditRequest())).entries
     assert [(each.what, each.who, each.detail) for each in entries] == [

@@ -52,6 +52,23 @@ async def test_no_live_worker_of_its_pool_is_told_and_that_there_is_one_again(wo
     assert await unserved() == ""
 
 
+async def test_no_live_worker_without_a_pool_is_told_too(world: World) -> None:
+    (task_id,) = await world.schedule("a")
+
+    async def served() -> tuple[bool, str]:
+        found = await world.store.explain(task_id)
+        assert found is not None
+        return found.served, found.unserved
+
+    assert await served() == (False, "")
+    await world.store.serve("gpu", 30)
+    assert await served() == (False, "")
+    await world.store.serve("", 30)
+    assert await served() == (True, "")
+    world.clock.advance(30)
+    assert await served() == (False, "")
+
+
 async def test_hosts_are_listed_while_they_are_alive_with_what_they_set_aside(world: World) -> None:
     await world.store.serve("gpu", 30, "two", {LAMBDA: 5, "shop/other": 0})
     await world.store.serve("", 20, "one")

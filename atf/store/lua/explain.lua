@@ -6,7 +6,8 @@
 --          the limit that its queue waits for, running=<number> or rate=<number> (""), number of the gate that keeps it (""),
 --          the pool its lambda names of which no worker is alive (""),
 --          tasks that hold slots of its concurrency key, tasks before it in that key's line (-1 = it does not wait there),
---          live hosts of its pool, and of those that set its lambda aside: host, until when, ...
+--          live hosts of its pool, and of those that set its lambda aside: host, until when, ...,
+--          1 if a worker of the pool that its lambda runs in is alive, whether that has a name or not
 local HOSTS_SEEN = 256
 
 -- What a host has said of itself: its pool, and by lambda until when it sets that aside.
@@ -40,8 +41,8 @@ register('explain', {'no-writes'}, function(keys, args)
   local waits_for = permits_wait(P, task[2], config[3])
   local pool = settings_of(config[3]).pool
   local now = instant(args[1])
-  local alive = pool and tonumber(redis.call('ZSCORE', P .. ':workers', pool) or nil)
-  local unserved = pool and (not alive or alive <= now) and pool or ''
+  local alive = tonumber(redis.call('ZSCORE', P .. ':workers', pool or '') or 0)
+  local served = alive > now
   local hosts, aside = 0, {}
   for _, host in ipairs(redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, HOSTS_SEEN)) do
     local said = host_says(P, host)
@@ -52,5 +53,5 @@ register('explain', {'no-writes'}, function(keys, args)
     end
   end
   return {fmt(now), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for,
-    task[4] or '', unserved, taken, before, hosts, aside}
+    task[4] or '', not served and pool or '', taken, before, hosts, aside, served and 1 or 0}
 end)
