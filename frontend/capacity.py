@@ -5,13 +5,14 @@ What cores are and who comes next is atf/cores.py; controllers carry it out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from atf.core_groups import deal, group_on
-from atf.cores import CoreClaim, CoreSettings, Pool
-from atf.errors import InvalidArgument, NotFound, Unavailable, UnknownLambda
+from atf.cores import MAX_CORES, CoreClaim, CoreSettings, Pool
+from atf.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable, UnknownLambda
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
@@ -23,6 +24,7 @@ from atf.task import check_lambda, check_name
 from .explain import Answer
 from .explain_cores import no_core
 from .lambdas import Lambdas
+from .pools import Pools, called
 from .validate import shown
 
 SEED_BYTES: Final = 16
@@ -39,17 +41,41 @@ _log = get_logger()
 class Capacity:
     """The calls about cores."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, runtime: Runtime) -> None:
+    def __init__(self, store: Store, lambdas: Lambdas, pools: Pools, runtime: Runtime) -> None:
         self._store = store
         self._lambdas = lambdas
+        self._pools = pools
         self._runtime = runtime
 
     async def get(self, name: str) -> f.Capacity:
         """A pool's cores."""
         record = await self._store.cores(_pool_name(name))
         if record is None:
+            await self._pools.check_known(name)
             raise _no_cores(name)
-        return view(name, Pool.decode(record.state), record)
+        pool = Pool.decode(record.state)
+        found = view(name, pool, record)
+        found.away.extend(await self._away(name, pool.settings.reserved))
+        return found
+
+    async def _away(self, pool: str, reserved: Mapping[str, int]) -> list[str]:
+        """Which of these lambdas never run on the pool's cores."""
+        await self._lambdas.load(reserved)
+        here = {known.record.name for known in self._lambdas.all() if known.in_force.pool == pool}
+        return sorted(reserved.keys() - here)
+
+    async def check_may_leave(self, lambda_name: str, name: str) -> None:
+        """Keeps a lambda in a pool that has reserved cores for it.
+
+        Raises:
+            FailedPrecondition: it has; the message says how to end that.
+        """
+        record = await self._store.cores(name)
+        if record is not None and lambda_name in Pool.decode(record.state).settings.reserved:
+            raise FailedPrecondition(
+                f"cores of the pool {called(name)} are reserved for {lambda_name}, and would stand idle: end that first, by"
+                f" atf capacity set {called(name)} --reserve {lambda_name}=0"
+            )
 
     async def lacks_core(self, found: Explanation) -> Answer | None:
         """Why no executor may run a queued task's lambda now, where its pool has cores. None also where that can't be read now."""
@@ -67,6 +93,8 @@ class Capacity:
     async def set(self, request: f.SetCapacityRequest) -> f.Capacity:
         """Changes a pool's cores: every claim is kept."""
         name = _pool_name(request.pool)
+        _check_end(request)
+        await self._pools.check_known(name)
         await self._check_lambdas(request)
         for _ in range(_TRIES):
             record = await self._store.cores(name)
@@ -108,8 +136,8 @@ class Capacity:
             pool = self._pool_of(name)
             if pool != request.pool:
                 raise InvalidArgument(
-                    f"the lambda {name} runs in the pool {pool!r}, not in {request.pool!r}: reserve its cores there, or set its"
-                    " pool first"
+                    f"the lambda {name} runs in the pool {called(pool)}, not in {called(request.pool)}: reserve its cores"
+                    " there, or set its pool first"
                 )
 
 
@@ -119,8 +147,25 @@ def _pool_name(name: str) -> str:
 
 def _no_cores(name: str) -> NotFound:
     return NotFound(
-        f"the pool {name!r} has no cores: its executors run whatever comes. atf capacity set POOL --cores N gives it some"
+        f"the pool {called(name)} has no cores: its executors run whatever comes. atf capacity set {called(name)} --cores N"
+        " gives it some"
     )
+
+
+def _check_end(request: f.SetCapacityRequest) -> None:
+    """Who takes a pool's cores away sets nothing else of them.
+
+    Raises:
+        InvalidArgument: something else was given.
+    """
+    if not request.HasField("cores") or request.cores != 0:
+        return
+    others = [field.name for field, _ in request.ListFields() if field.name not in {"pool", "cores"}]
+    if others:
+        raise InvalidArgument(
+            f"cores 0 takes all cores of the pool away, so {others[0]} means nothing beside it: leave it out, or use 1 to"
+            f" {MAX_CORES} cores"
+        )
 
 
 def _settings(request: f.SetCapacityRequest, pool: Pool | None) -> CoreSettings:

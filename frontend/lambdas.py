@@ -116,12 +116,17 @@ class Lambdas:
         return Known(record, spec_of(record))
 
     def _hint(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self._known, n=_NEAREST, cutoff=0.6)
-        if near:
-            return f". Did you mean {' or '.join(near)}?"
+        if meant := did_you_mean(name, self._known):
+            return meant
         if not self._known:
             return "; there are none yet: start an executor with your app, or run atf lambdas register MODULE:APP"
         return "; atf lambdas lists those that are"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The nearest names, to stand behind a sentence; empty where none is near."""
+    near = difflib.get_close_matches(name, sorted(names), n=_NEAREST, cutoff=0.6)
+    return f". Did you mean {' or '.join(near)}?" if near else ""
 
 
 def spec_of(record: LambdaRecord) -> f.LambdaSpec:

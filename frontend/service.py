@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Final
 
 from atf.config import FrontendSettings
@@ -31,9 +31,10 @@ from .gates import Gates
 from .jobs import Jobs
 from .keys import Keys
 from .lambdas import Known, Lambdas, spec_of
+from .pools import Pools
 from .redrive import Redrive
 from .scheduling import Scheduling
-from .settings import door_settings, overridden, said
+from .settings import ALL, door_settings, in_force, overridden, said
 from .validate import MAX_REGISTERED_AT_ONCE, check_ids, check_lambda_spec, check_stored_id, shown
 from .waiting import Waiting
 
@@ -55,7 +56,8 @@ class FrontendService:
         self._scheduling = Scheduling(store, self._lambdas, runtime, settings.max_attempts_cap)
         self._jobs = Jobs(store, self._lambdas, self._scheduling, settings.max_attempts_cap)
         self._keys = Keys(store)
-        self._capacity = Capacity(store, self._lambdas, runtime)
+        self._pools = Pools(store, self._lambdas)
+        self._capacity = Capacity(store, self._lambdas, self._pools, runtime)
         self._gates = Gates(store, self._lambdas)
         self._redrive = Redrive(store, self._lambdas)
         self._waiting = Waiting(store, runtime)
@@ -328,10 +330,21 @@ class FrontendService:
         def change(record: LambdaRecord) -> str:
             return overridden(spec_of(record), record.overrides, request.set, request.unset)
 
+        if {"pool", ALL} & {*request.set, *request.unset}:
+            await self._check_move(name, change)
         await self._store.override(name, change)
         _log.info("set_lambda", name=name, set=dict(request.set), unset=list(request.unset))
         (info,) = (await self.list_lambdas(f.ListLambdasRequest(**{"lambda": name}))).lambdas
         return info
+
+    async def _check_move(self, name: str, change: Callable[[LambdaRecord], str]) -> None:
+        """Whether a lambda may go to the pool that this change gives it."""
+        await self._lambdas.refresh()
+        known = self._lambdas.get(name)
+        pool = in_force(known.spec, change(known.record)).pool
+        if pool != known.in_force.pool:
+            await self._pools.check_known(pool)
+            await self._capacity.check_may_leave(name, known.in_force.pool)
 
     # --- cores of pools -----------------------------------------------------------------------------------------------
 

@@ -113,10 +113,19 @@ def _print_tables(found: f.Capacity) -> None:
     ]
     headings = ["core", "", "state", "lambda", "until", "next when it is done", "next when its time is up", "group"]
     print_table(headings, rows)
+    for number, group in enumerate(found.groups):
+        print(one_line(f"group {number}: {', '.join(group.executors) or 'nobody'}"))
     waiting = [f"{getattr(each, 'lambda')} (core {each.core})" for each in found.queue]
     waiting += [getattr(each, "lambda") for each in found.beyond]
     print(one_line(f"waiting: {', '.join(waiting) or 'nobody'}"))
     print(one_line(f"rotation {found.rotation}; the next one {_in(found.next_rotation_at_us, now)}"))
+    for name in found.away:
+        end = f"atf capacity set {found.pool or DEFAULT} --reserve {name}=0"
+        print(
+            one_line(
+                f"{name} does not run in this pool, and its reserved cores ({found.reserved[name]}) stand idle: {end}"
+            )
+        )
 
 
 def _size(found: f.Capacity, group: int) -> int:
@@ -138,6 +147,7 @@ def _json(found: f.Capacity) -> dict[str, Any]:
         "queue": [_claim_json(each) for each in found.queue],
         "beyond": [_claim_json(each) for each in found.beyond],
         "reserved": dict(found.reserved),
+        "away": list(found.away),
         "lookahead": found.lookahead,
         "max_retries": found.max_retries,
         "hand_over_us": found.hand_over_us,

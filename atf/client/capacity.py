@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -74,6 +74,8 @@ class CapacityInfo:
     rotation: int
     """k: group i is on core (i + k) mod n."""
     next_rotation_at: datetime | None
+    away: builtins.list[str] = field(default_factory=builtins.list)
+    """Lambdas of `reserved` that run in another pool by now, or are not registered: their cores stand idle."""
 
     @classmethod
     def from_proto(cls, capacity: f.Capacity) -> CapacityInfo:
@@ -87,6 +89,7 @@ class CapacityInfo:
             lookahead=capacity.lookahead,
             rotation=capacity.rotation,
             next_rotation_at=from_us(capacity.next_rotation_at_us),
+            away=list(capacity.away),
         )
 
 
@@ -116,7 +119,7 @@ class CapacityCalls:
             pool: its name; empty: that of executors which have no other.
 
         Raises:
-            NotFound: it has none: its executors run whatever comes.
+            NotFound: nobody uses a pool of this name; or it has no cores: its executors run whatever comes.
         """
         return CapacityInfo.from_proto(await self._calls.get_capacity(f.GetCapacityRequest(pool=pool)))
 
@@ -149,7 +152,7 @@ class CapacityCalls:
         Raises:
             InvalidArgument: a value breaks a rule.
             UnknownLambda: no such lambda is registered.
-            NotFound: the pool has no cores, and no number of them was given.
+            NotFound: nobody uses a pool of this name; or it has no cores, and no number of them was given.
         """
         request = f.SetCapacityRequest(pool=pool, cores=cores, reserve=reserve, lookahead=lookahead)
         if max_retries is not None:

@@ -871,7 +871,7 @@ class SetAside(_message.Message):
     def __init__(self, until_us: _Optional[int] = ..., **kwargs) -> None: ...
 
 class Capacity(_message.Message):
-    __slots__ = ("pool", "cores", "groups", "queue", "beyond", "reserved", "lookahead", "max_retries", "hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us", "rotation", "rotated_at_us", "next_rotation_at_us", "now_us", "dropped", "timed_out")
+    __slots__ = ("pool", "cores", "groups", "queue", "beyond", "reserved", "lookahead", "max_retries", "hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us", "rotation", "rotated_at_us", "next_rotation_at_us", "now_us", "dropped", "timed_out", "away")
     class ReservedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -897,6 +897,7 @@ class Capacity(_message.Message):
     NOW_US_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
     TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
+    AWAY_FIELD_NUMBER: _ClassVar[int]
     pool: str
     cores: _containers.RepeatedCompositeFieldContainer[Core]
     groups: _containers.RepeatedCompositeFieldContainer[CoreGroup]
@@ -915,7 +916,8 @@ class Capacity(_message.Message):
     now_us: int
     dropped: int
     timed_out: int
-    def __init__(self, pool: _Optional[str] = ..., cores: _Optional[_Iterable[_Union[Core, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CoreGroup, _Mapping]]] = ..., queue: _Optional[_Iterable[_Union[CoreClaim, _Mapping]]] = ..., beyond: _Optional[_Iterable[_Union[CoreClaim, _Mapping]]] = ..., reserved: _Optional[_Mapping[str, int]] = ..., lookahead: _Optional[int] = ..., max_retries: _Optional[int] = ..., hand_over_us: _Optional[int] = ..., reserved_timeout_us: _Optional[int] = ..., multiplexed_timeout_us: _Optional[int] = ..., rotation_us: _Optional[int] = ..., rotation: _Optional[int] = ..., rotated_at_us: _Optional[int] = ..., next_rotation_at_us: _Optional[int] = ..., now_us: _Optional[int] = ..., dropped: _Optional[int] = ..., timed_out: _Optional[int] = ...) -> None: ...
+    away: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, pool: _Optional[str] = ..., cores: _Optional[_Iterable[_Union[Core, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CoreGroup, _Mapping]]] = ..., queue: _Optional[_Iterable[_Union[CoreClaim, _Mapping]]] = ..., beyond: _Optional[_Iterable[_Union[CoreClaim, _Mapping]]] = ..., reserved: _Optional[_Mapping[str, int]] = ..., lookahead: _Optional[int] = ..., max_retries: _Optional[int] = ..., hand_over_us: _Optional[int] = ..., reserved_timeout_us: _Optional[int] = ..., multiplexed_timeout_us: _Optional[int] = ..., rotation_us: _Optional[int] = ..., rotation: _Optional[int] = ..., rotated_at_us: _Optional[int] = ..., next_rotation_at_us: _Optional[int] = ..., now_us: _Optional[int] = ..., dropped: _Optional[int] = ..., timed_out: _Optional[int] = ..., away: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Core(_message.Message):
     __slots__ = ("state", "reserved", "group", "since_us", "until_us", "retries", "next_up_on_available", "next_up_on_time_out")

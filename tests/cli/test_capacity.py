@@ -25,9 +25,11 @@ def capacity() -> f.Capacity:
     return f.Capacity(
         pool="gpu",
         cores=[f.Core(state=f.SCHEDULED, **_of("vip/one"), reserved=True), occupied],
-        groups=[f.CoreGroup(executors=["e1", "e2"]), f.CoreGroup(executors=["e3"])],
+        groups=[f.CoreGroup(executors=["e1", "e2"]), f.CoreGroup(executors=["e3"]), f.CoreGroup()],
         queue=[f.CoreClaim(**_of("shop/bill"), core=1, retries=2)],
         beyond=[f.CoreClaim(**_of("shop/last"), core=-1)],
+        reserved={"vip/one": 1},
+        away=["vip/one"],
         rotation=7,
         next_rotation_at_us=NOW + 2_000_000,
         now_us=NOW,
@@ -39,12 +41,17 @@ def test_show_says_who_has_the_cores_and_who_is_next(atf: Atf, frontend: FakeFro
     lines = [line.split("\t") for line in atf("capacity", "show", "gpu").out.splitlines()]
     assert lines[0] == ["0", "reserved", "scheduled", "vip/one", "", "", "", "0 (2 executors)"]
     assert lines[1][1:6] == ["shared", "occupied", "shop/mail", "in 0.5 s", "shop/bill"]
-    assert lines[2] == ["waiting: shop/bill (core 1), shop/last"]
-    assert lines[3] == ["rotation 7; the next one in 2.0 s"]
+    assert lines[2:5] == [["group 0: e1, e2"], ["group 1: e3"], ["group 2: nobody"]]
+    assert lines[5] == ["waiting: shop/bill (core 1), shop/last"]
+    assert lines[6] == ["rotation 7; the next one in 2.0 s"]
+    assert lines[7] == [
+        "vip/one does not run in this pool, and its reserved cores (1) stand idle: atf capacity set gpu --reserve vip/one=0"
+    ]
     found = atf("capacity", "show", "gpu", "--json").json
     assert [each["lambda"] for each in found["scheduled"]] == ["vip/one"]
     assert [each["core"] for each in found["occupied"]] == [1]
-    assert found["groups"] == [["e1", "e2"], ["e3"]]
+    assert found["groups"] == [["e1", "e2"], ["e3"], []]
+    assert found["away"] == ["vip/one"]
     assert found["queue"] == [{"lambda": "shop/bill", "core": 1, "retries": 2}]
     assert frontend.asked[-1] == f.GetCapacityRequest(pool="gpu")
 

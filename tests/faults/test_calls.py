@@ -238,13 +238,13 @@ async def set_capacity(world: World) -> None:
 
 
 async def get_capacity(world: World) -> None:
-    await world.client.set_capacity("gpu", cores=3)
-    assert len((await world.client.capacity("gpu")).cores) == 3
+    await world.client.set_capacity(cores=3)
+    assert len((await world.client.capacity()).cores) == 3
 
 
 async def list_capacity(world: World) -> None:
-    await world.client.set_capacity("gpu", cores=3)
-    await world.client.set_capacity("gpu", cores=0)
+    await world.client.set_capacity(cores=3)
+    await world.client.set_capacity(cores=0)
     assert await world.client.pools_with_cores() == []
 
 

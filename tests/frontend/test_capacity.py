@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from atf.cores import Pool
-from atf.errors import AtfError, InvalidArgument, NotFound, Unavailable, UnknownLambda
+from atf.errors import AtfError, FailedPrecondition, InvalidArgument, NotFound, Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
 
@@ -18,6 +18,12 @@ LAMBDA = "photos/thumbnail"
 
 async def set_(bench: Bench, pool: str = "gpu", **fields: Any) -> f.Capacity:
     return await bench.frontend.set_capacity(f.SetCapacityRequest(pool=pool, **fields))
+
+
+@pytest.fixture(autouse=True)
+async def host(bench: Bench) -> None:
+    """Of the pool gpu; it counts as alive for an hour."""
+    await bench.store.serve("gpu", 3600, "one:7403")
 
 
 async def get(bench: Bench, pool: str = "gpu") -> f.Capacity:
@@ -49,8 +55,10 @@ async def test_what_is_not_given_stays_as_it_is(bench: Bench) -> None:
 async def test_no_cores_at_all_is_how_every_pool_begins_and_may_end(bench: Bench) -> None:
     with pytest.raises(NotFound, match="its executors run whatever comes"):
         await get(bench)
-    with pytest.raises(NotFound, match="atf capacity set POOL --cores N"):
+    with pytest.raises(NotFound, match=r"the pool gpu has no cores.*atf capacity set gpu --cores N"):
         await set_(bench, lookahead=2)
+    with pytest.raises(NotFound, match=r"the pool default has no cores.*atf capacity set default --cores N"):
+        await get(bench, "")
     await set_(bench, cores=2)
     assert not (await set_(bench, cores=0)).cores
     await set_(bench, cores=0)
@@ -92,7 +100,21 @@ async def test_when_groups_rotate_is_known(bench: Bench) -> None:
         ({"cores": 2, "reserve": {"nonsense": 1}}, InvalidArgument, "write namespace/name"),
         ({"cores": 2, "reserve": {LAMBDA: -1}}, InvalidArgument, "use 1 or more, or 0 for none"),
         ({"cores": 2, "reserve": {LAMBDA: 2}}, InvalidArgument, "leave at least one to take turns on"),
-        ({"cores": 2, "pool": "cpu", "reserve": {LAMBDA: 1}}, InvalidArgument, "runs in the pool 'gpu', not in 'cpu'"),
+        ({"cores": 2, "pool": "cpu", "reserve": {LAMBDA: 1}}, InvalidArgument, "runs in the pool gpu, not in cpu"),
+        ({"cores": 2, "pool": "", "reserve": {LAMBDA: 1}}, InvalidArgument, "runs in the pool gpu, not in default"),
+        ({"cores": 2, "pool": "", "reserve": {"web/get": 1}}, InvalidArgument, "runs in the pool cpu, not in default"),
+        (
+            {"cores": 0, "lookahead": 2},
+            InvalidArgument,
+            "cores 0 takes all cores .* so lookahead means nothing beside it",
+        ),
+        ({"cores": 0, "reserve": {LAMBDA: 1}}, InvalidArgument, "so reserve means nothing beside it"),
+        (
+            {"cores": 2, "pool": "gpo"},
+            NotFound,
+            r"no pool 'gpo'.*Did you mean gpu\? atf controller --pool gpo starts one",
+        ),
+        ({"cores": 0, "pool": "other"}, NotFound, "no live controller belongs to it. atf controller --pool other"),
         ({"cores": 2, "pool": "no pool"}, InvalidArgument, "pool 'no pool'"),
         ({"cores": 2, "rotation_us": 0}, InvalidArgument, "rotation_us 0"),
     ],
@@ -101,9 +123,74 @@ async def test_bad_input_is_refused_and_changes_nothing(
     bench: Bench, fields: dict[str, Any], error: type[AtfError], says: str
 ) -> None:
     await bench.register(pool="gpu")
+    await bench.register("web/get", pool="cpu")
     with pytest.raises(error, match=says):
         await set_(bench, **{"pool": "gpu", **fields})
     assert await bench.store.pools() == []
+
+
+async def test_a_pool_is_known_by_its_hosts_its_lambdas_or_its_cores(bench: Bench) -> None:
+    for call in (set_(bench, "new", cores=2), get(bench, "new")):
+        with pytest.raises(NotFound, match="there is no pool 'new'"):
+            await call
+    await bench.store.serve("new", 30, "two:7403")
+    with pytest.raises(NotFound, match="the pool new has no cores"):
+        await get(bench, "new")
+    await set_(bench, "new", cores=2)
+    bench.clock.advance(30)
+    assert len((await set_(bench, "new", cores=3)).cores) == 3, "its cores are there"
+    await set_(bench, "new", cores=0)
+    with pytest.raises(NotFound, match="there is no pool 'new'"):
+        await set_(bench, "new", cores=2)
+    await bench.another_frontend().register_lambdas(
+        f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=LAMBDA, pool="new")])
+    )
+    assert len((await set_(bench, "new", cores=2)).cores) == 2
+
+
+async def set_lambda(bench: Bench, settings: dict[str, str], *unset: str) -> f.LambdaInfo:
+    return await bench.frontend.set_lambda(f.SetLambdaRequest(**{"lambda": LAMBDA}, set=settings, unset=unset))
+
+
+async def move(bench: Bench, pool: str) -> f.LambdaInfo:
+    return await set_lambda(bench, {"pool": pool})
+
+
+async def test_a_lambda_moves_to_no_pool_that_nobody_uses(bench: Bench) -> None:
+    with pytest.raises(NotFound, match=r"no pool 'gpo'.*Did you mean gpu\?"):
+        await move(bench, "gpo")
+    with pytest.raises(NotFound, match=r"no pool 'default'.*executors without a pool are meant by pool=none"):
+        await move(bench, "default")
+    assert (await move(bench, "gpu")).in_force.pool == "gpu"
+    bench.clock.advance(3600)
+    assert (await move(bench, "gpu")).in_force.pool == "gpu", "it stays where it is, though the host is gone"
+    assert (await move(bench, "none")).in_force.pool == ""
+    with pytest.raises(NotFound):
+        await move(bench, "gpu")
+    await bench.register(pool="code")  # code may name a pool before there is one
+    assert (await set_lambda(bench, {}, "pool")).in_force.pool == "code"
+
+
+async def test_a_lambda_with_reserved_cores_stays_in_its_pool_until_they_are_given_back(bench: Bench) -> None:
+    await bench.register(pool="gpu")
+    await set_(bench, cores=2, reserve={LAMBDA: 1})
+    with pytest.raises(FailedPrecondition, match=f"cores of the pool gpu .* atf capacity set gpu --reserve {LAMBDA}=0"):
+        await move(bench, "none")
+    assert (await move(bench, "gpu")).in_force.pool == "gpu"
+    await set_(bench, reserve={LAMBDA: 0})
+    assert (await move(bench, "none")).in_force.pool == ""
+    await set_(bench, "", cores=2, reserve={LAMBDA: 1})
+    with pytest.raises(FailedPrecondition, match=r"cores of the pool default .* atf capacity set default"):
+        await set_lambda(bench, {}, "all")
+
+
+async def test_reserved_cores_of_a_lambda_whose_code_has_left_are_shown(bench: Bench) -> None:
+    await bench.register(pool="gpu")
+    await bench.register("photos/resize", pool="gpu")
+    await set_(bench, cores=3, reserve={LAMBDA: 1, "photos/resize": 1})
+    assert list((await get(bench)).away) == []
+    await bench.register(pool="cpu")
+    assert list((await get(bench)).away) == [LAMBDA]
 
 
 async def test_a_change_that_others_overtake_is_made_on_top_of_theirs(

@@ -183,7 +183,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     },
     "Frontend.ListLambdas": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
     "Frontend.SetCapacity": {
-        ("pool",): Rule(lambda text: OK if not text else INVALID, "pool"),
+        ("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool"),
         ("reserve", "key"): _LAMBDA,
     },
     "Frontend.ListCapacity": {},
@@ -192,7 +192,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.SetLambda": {
         ("lambda",): _LAMBDA,
         ("set", "key"): Rule(lambda _: INVALID, "setting"),
-        ("set", "value"): Rule(lambda text: OK if re.fullmatch(_NAME, text) else INVALID, "pool"),
+        ("set", "value"): Rule(_must(_NAME, NOT_FOUND), "pool"),
         ("unset",): Rule(lambda _: INVALID, "setting"),
     },
     "Frontend.PauseLambda": {("lambda",): _LAMBDA, ("who",): Rule(_at_most(100), "who"), ("why",): _WHY},

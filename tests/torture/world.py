@@ -135,6 +135,7 @@ class World:
         await self.answer("Dapr.ScheduleJob", d.ScheduleJobRequest(job=dapr_job("nightly")))
         await self.answer("Scheduler.ScheduleJob", reminder("nightly"))
         await self.answer("Frontend.SetCapacity", f.SetCapacityRequest(cores=2))
+        await self.store.serve("gpu", 3_600, "host-1")
         made = await self.stream(*(each.SerializeToString() for each in full_batch(BATCH)))
         assert made.code is OK, made
         running = (await self.answer("Frontend.Schedule", schedule("running"))).id
