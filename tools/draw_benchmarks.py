@@ -13,10 +13,10 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the questions are not installed
 
 from tests.bench import levels, results, svg  # noqa: E402
-from tests.bench.known import AT_LEAST_ONCE, FLOOR, OURS, SYSTEMS  # noqa: E402
-from tests.bench.question import Question, all_questions  # noqa: E402
+from tests.bench.known import AT_LEAST_ONCE, FLOOR, OURS, PEERS, SYSTEMS  # noqa: E402
+from tests.bench.question import FULL_ROUNDS, Question, all_questions, smaller  # noqa: E402
 from tests.bench.run import settings  # noqa: E402
-from tests.bench.stats import figure, inner, spelled  # noqa: E402
+from tests.bench.stats import figure, inner, ratio, spelled  # noqa: E402
 
 FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
@@ -91,7 +91,7 @@ def overview(questions: Mapping[str, Question], found: Mapping[str, Result]) -> 
             f"[{name}](#{name})",
             _shown(own, question.unit) if own is not None else _status(result, OURS),
             f"{SYSTEMS[best[0]].title}, {_shown(best[1], question.unit)}" if best else _NONE,
-            f"{svg.number(own / best[1])} ×" if own is not None and best and best[1] else _NONE,
+            _times(_ratio(question, result, OURS, best[0])) if best else _NONE,
             bars,
             _reached(question, result),
         ]
@@ -101,6 +101,18 @@ def overview(questions: Mapping[str, Question], found: Mapping[str, Result]) -> 
 
 def _medians(result: Result) -> dict[str, Mapping[str, Any]]:
     return {name: each["median"] for name, each in result["systems"].items()}
+
+
+def _ratio(question: Question, result: Result, name: str, other: str) -> float | None:
+    """A system's figure in units of another one's, round by round."""
+    systems = result["systems"]
+    if name not in systems or other not in systems:
+        return None
+    return ratio(systems[name]["rounds"], systems[other]["rounds"], question.figure)
+
+
+def _times(value: float | None) -> str:
+    return _NONE if value is None else f"{svg.number(value)} ×"
 
 
 def _best(question: Question, result: Result) -> tuple[str, float] | None:
@@ -122,13 +134,13 @@ def _reached(question: Question, result: Result) -> str:
     """Of each bar whether it was reached; not known as long as a peer is missing that it compares with."""
     said = []
     for bar in question.bars:
-        reached = bar.reached(_medians(result))
-        missing = [name for name in bar.against if name in result["missing"] or _failed(result, name)]
-        if reached is None or missing or _failed(result, OURS):
+        reached = bar.reached(result["systems"])
+        missing = [name for name in bar.against if name not in result["systems"] or _failed(result, name)]
+        if reached is None or missing or _failed(result, bar.of):
             said.append("not known")
             continue
         value, enough = reached
-        small = "" if result["full"] else "at small sizes "
+        small = "" if result["full"] else "at small sizes " if smaller(result["sizes"]) else "in few rounds "
         said.append(f"{small}{'yes' if enough else '**no**'}, {svg.number(value)}{' ×' if bar.against else ''}")
     return "; ".join(said) or _NONE
 
@@ -153,26 +165,91 @@ def _section(question: Question, result: Result | None, words: Mapping[str, str]
     parts.append(_table(question, result))
     if question.by_level and (table := levels.table(question, result)):
         parts.append(table)
+    if question.budget and (table := _budget(question, result)):
+        parts.append(table)
     parts.append(_when(result, machines))
     parts += [f"Not run: {why}" for why in _not_run(result)]
     if result["status"] != "ok":
         parts.append(f"This result is {result['status']}.")
     if not result["full"]:
-        parts.append(
-            "These are sizes or rounds smaller than those of a full measurement: they only show that it works."
-        )
-    parts += [f"{words[slot].strip()}" for slot in ("ahead", "why") if words.get(slot)]
+        parts.append(_not_full(question, result))
+    if ahead := _ahead(question, result):
+        parts.append(ahead)
+    if why := words.get("why"):
+        parts.append(why.strip())
     return "\n\n".join(parts)
+
+
+def _not_full(question: Question, result: Result) -> str:
+    """In what a result falls short of a full measurement."""
+    if small := smaller(result["sizes"]):
+        sizes = ", ".join(
+            f"{name.replace('_', ' ')} {_size(result['sizes'][name])} in place of {_size(full)}"
+            for name, full in small.items()
+        )
+        return (
+            f"These sizes are smaller than those of a full measurement ({sizes}): their figures are a first indication."
+        )
+    wanted = min(FULL_ROUNDS, question.rounds)
+    return (
+        f"The sizes are those of a full measurement, which has {wanted} rounds; not all here have so many:"
+        " what differs by less than the rounds of one system do says nothing."
+    )
+
+
+def ahead(question: Question, result: Result) -> dict[str, float]:
+    """The peers whose figure is better than ATF's, and that figure in units of ATF's, the best first."""
+    found = {
+        name: round(value, 2)
+        for name in PEERS
+        if not _failed(result, name) and (value := _ratio(question, result, name, OURS)) is not None
+    }
+    better = {name: value for name, value in found.items() if (value > 1 if question.more else value < 1)}
+    return dict(sorted(better.items(), key=lambda each: each[1], reverse=question.more))
+
+
+def _ahead(question: Question, result: Result) -> str:
+    said = [
+        f"{SYSTEMS[name].title} ({_times(value)} ATF's{f', and {_LOSES}' if SYSTEMS[name].loses else ''})"
+        for name, value in ahead(question, result).items()
+    ]
+    return f"Ahead of ATF: {'; '.join(said)}." if said else ""
+
+
+def _budget(question: Question, result: Result) -> str:
+    """What each role may take, what it takes, and which is most beyond what it may."""
+    measured = inner(_medians(result).get(OURS, {}), "cpu_us")
+    if not measured:
+        return ""
+    lines = ["| role of ATF | budget (µs) | measured (µs) | over by (µs) |", "|---|---|---|---|"]
+    over = {role: measured.get(role, 0.0) - may for role, may in question.budget.items()}
+    for role, may in question.budget.items():
+        lines.append(
+            f"| {role} | {svg.number(may)} | {svg.number(measured.get(role, 0.0))} | {svg.number(over[role])} |"
+        )
+    together = sum(question.budget.values()), sum(measured.values())
+    lines.append(
+        f"| sum of these | {svg.number(together[0])} | {svg.number(together[1])} | {svg.number(together[1] - together[0])} |"
+    )
+    worst = max(over, key=lambda role: over[role])
+    largest = (
+        f"The largest excess is that of: {worst}, {svg.number(over[worst])} µs."
+        if over[worst] > 0
+        else "None is over it."
+    )
+    return "\n".join(lines) + f"\n\n{largest}"
 
 
 def _floor(result: Result) -> str:
     """How far ATF is from the limit of its design, both measured in turns."""
-    medians = _medians(result)
-    limit, own = (medians.get(name, {}).get("per_s") for name in (FLOOR, OURS))
-    if not limit or own is None:
+    systems = result["systems"]
+    if FLOOR not in systems or OURS not in systems:
         return ""
-    rate = svg.number(limit)
-    return f"The store's functions alone, called in batches by one client, do {rate} tasks/s ([floor](#floor)); ATF's rate beside it is {100 * own / limit:.0f} % of that."
+    limit = figure(systems[FLOOR]["median"], "per_s")
+    part = ratio(systems[OURS]["rounds"], systems[FLOOR]["rounds"], "per_s")
+    if limit is None or part is None:
+        return ""
+    return f"The store's functions alone, called in batches by one client, do {svg.number(limit)} tasks/s ([floor](#floor)); ATF's rate beside it is {100 * part:.0f} % of that."
 
 
 def _not_run(result: Result) -> list[str]:
@@ -219,7 +296,6 @@ def _table(question: Question, result: Result) -> str:
     also = [spelled(path) for path in question.also]
     head = ["system", f"median ({question.unit})", "rounds", "to ATF", *also, "result"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    own = figure(result["systems"].get(OURS, {}).get("median", {}), question.figure)
     for name, each in result["systems"].items():
         value = figure(each["median"], question.figure)
         rounds = [found for one in each["rounds"] if (found := figure(one, question.figure)) is not None]
@@ -228,14 +304,14 @@ def _table(question: Question, result: Result) -> str:
             f"{SYSTEMS[name].title}{f' ({versions})' if versions else ''}",
             svg.number(value) if value is not None else _NONE,
             f"{len(rounds)}: {svg.number(min(rounds))} to {svg.number(max(rounds))}" if rounds else _NONE,
-            f"{svg.number(value / own)} ×" if value is not None and own else _NONE,
+            _times(_ratio(question, result, name, OURS)),
             *(_also(each["median"], path) for path in question.also),
             str(each["status"]) + (f"; {_LOSES}" if SYSTEMS[name].loses else ""),
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines += [
-        f"| {SYSTEMS[name].title} |" + f" {_NONE} |" * (len(head) - 2) + " not run |" for name in result["missing"]
-    ]
+    # Those that became part of the question after the result was recorded are not in its list of what is missing.
+    missing = [name for name in question.systems if name not in result["systems"]]
+    lines += [f"| {SYSTEMS[name].title} |" + f" {_NONE} |" * (len(head) - 2) + " not run |" for name in missing]
     return "\n".join(lines)
 
 
@@ -255,11 +331,17 @@ def _when(result: Result, machines: list[str]) -> str:
     changed = ", with changes" if result["dirty"] else ""
     runs = "" if result["runs"] == 1 else f", in {result['runs']} runs"
     number = machines.index(machine) + 1
-    return f"{result['date']}, {result['commit'][:8]}{changed}, {sizes}{runs}, machine {number}."
+    return f"{result['date']}, {result['commit'][:8]}{changed}, {sizes}{runs}, machine {number}{_load(result)}."
+
+
+def _load(result: Result) -> str:
+    """How many processes wanted a core in the minute before each round began."""
+    loads = [each["load"] for system in result["systems"].values() for each in system["rounds"]]
+    return f", load {svg.number(min(loads))} to {svg.number(max(loads))} on {result['cores']} cores" if loads else ""
 
 
 def _size(value: Any) -> str:
-    return ", ".join(map(_size, value)) if isinstance(value, Sequence) else f"{value:,g}"
+    return ", ".join(map(_size, value)) if isinstance(value, Sequence) else f"{value:,.10g}"
 
 
 def _status(result: Result, name: str) -> str:

@@ -103,7 +103,9 @@ def _refuse(sentence: str) -> int:
 def _is_done(question: Question, folder: Path) -> bool:
     """Whether there is a full result of the code as it is now, of every system."""
     newest = results.latest(folder).get(question.name)
-    return bool(newest and newest["full"] and newest["code"] == frame.code() and not newest["missing"])
+    return bool(
+        newest and newest["full"] and newest["code"] == frame.code() and set(question.systems) <= set(newest["systems"])
+    )
 
 
 if __name__ == "__main__":

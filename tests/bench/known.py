@@ -15,6 +15,7 @@ AT_LEAST_ONCE: Final = tuple(name for name in PEERS if name != "huey")
 OURS: Final = "atf"
 NO_WAKEUPS: Final = "atf-polling"
 FLOOR: Final = "floor"
+FLOOR_THEN: Final = "floor-then"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,7 @@ SYSTEMS: Final = {
         System("celery", "Celery", "celery"),
         System("rq", "RQ", "rq"),
         System(FLOOR, "the store's functions alone"),
+        System(FLOOR_THEN, "the store's functions as the foundation had them"),
     )
 }
 

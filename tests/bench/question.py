@@ -6,12 +6,12 @@ import importlib
 import pkgutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from .known import OURS, PEERS, System
-from .stats import figure
+from .stats import figure, ratio
 from .world import NotAsked, World
 
 Figures = dict[str, Any]
@@ -55,26 +55,22 @@ class Sizes:
     @property
     def full(self) -> bool:
         """Whether no size is smaller than it is by default."""
-        least = Sizes()
-        return (
-            self.tasks >= least.tasks
-            and self.seconds >= least.seconds
-            and self.burst >= least.burst
-            and self.per_s >= least.per_s
-            and self.million >= least.million
-            and set(self.pending) >= set(least.pending)
-            and self.singles >= least.singles
-            and self.kill_within_s >= least.kill_within_s
-            and self.jobs >= least.jobs
-            and self.ticks >= least.ticks
-            and self.million_jobs >= least.million_jobs
-            and self.batch >= least.batch
-        )
+        return not smaller(asdict(self))
 
     def as_json(self, names: tuple[str, ...]) -> dict[str, Any]:
         """The sizes that matter to a question."""
         values = {name: value for name, value in asdict(self).items() if name in names}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def smaller(sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Those sizes that are smaller than by default, and what each is by default."""
+    full = asdict(Sizes())
+    return {
+        name: full[name]
+        for name, value in sizes.items()
+        if (not set(full[name]) <= set(value) if isinstance(value, list | tuple) else value < full[name])
+    }
 
 
 Measure = Callable[[System, Sizes], Awaitable[Figures]]
@@ -90,6 +86,7 @@ class Bar:
         limit: of it, or of its ratio to the best of `against`.
         least: whether the limit is to be reached from above.
         against: the peers; (): the figure itself is judged.
+        of: the system that is judged.
     """
 
     words: str
@@ -97,26 +94,36 @@ class Bar:
     limit: float
     least: bool
     against: tuple[str, ...] = ()
+    of: str = OURS
 
-    def reached(self, medians: Mapping[str, Mapping[str, Any]]) -> tuple[float, bool] | None:
-        """What was reached, and whether that is enough; None: there is no figure of ATF's, or none to compare it with.
+    def best(self, systems: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """The peer that is compared with, by its median; None: none has figures.
 
         Args:
-            medians: by system.
+            systems: of a result, by name.
         """
-        own = figure(medians.get(OURS, {}), self.figure)
-        if own is None:
+        found = {
+            name: value
+            for name in self.against
+            if name in systems and (value := figure(systems[name]["median"], self.figure)) is not None
+        }
+        return (max if self.least else min)(found, key=lambda name: found[name]) if found else None
+
+    def reached(self, systems: Mapping[str, Mapping[str, Any]]) -> tuple[float, bool] | None:
+        """What was reached, and whether that is enough; None: there is no figure of ours, or none of the same round to compare it with.
+
+        Args:
+            systems: of a result, by name.
+        """
+        if self.of not in systems:
             return None
-        value = own
-        if self.against:
-            others = [
-                found for name in self.against if (found := figure(medians.get(name, {}), self.figure)) is not None
-            ]
-            best = (max if self.least else min)(others, default=0.0)
-            if not best:
-                return None
-            value = own / best
-        return value, value >= self.limit if self.least else value <= self.limit
+        if not self.against:
+            value = figure(systems[self.of]["median"], self.figure)
+        elif best := self.best(systems):
+            value = ratio(systems[self.of]["rounds"], systems[best]["rounds"], self.figure)
+        else:
+            value = None
+        return None if value is None else (value, value >= self.limit if self.least else value <= self.limit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +144,7 @@ class Question:
             the first of them per level, in place of one per system.
         rounds: rounds at most, for what takes very long.
         bars: what ATF is to reach.
+        budget: µs of CPU per task that each role of ATF may take; compared with the figures "cpu_us".
     """
 
     name: str
@@ -151,6 +159,7 @@ class Question:
     by_level: tuple[str, ...] = ()
     rounds: int = FULL_ROUNDS
     bars: tuple[Bar, ...] = ()
+    budget: Mapping[str, float] = field(default_factory=dict)
 
 
 def all_questions() -> dict[str, Question]:

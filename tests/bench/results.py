@@ -26,7 +26,7 @@ ROUNDS: Final = ROOT / ".build" / "bench"
 NOT_RUN: Final = "not run: "
 FAILED: Final = "failed: "
 
-_MEASURES: Final = ("driver.py", "ledger.py", "ours.py", "roles.py", "stats.py", "stores.py", "world.py")
+_MEASURES: Final = ("driver.py", "floor.py", "ledger.py", "ours.py", "roles.py", "stats.py", "stores.py", "world.py")
 
 Round = dict[str, Any]
 
@@ -92,7 +92,9 @@ def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]
 
 
 def _least_that_counts(question: Question, found: Mapping[str, Any]) -> int:
-    """The rounds of ATF and of the best peer, whichever has fewer. Slower peers may have fewer still: a ratio to them decides nothing."""
+    """The rounds of ATF, of the best peer and of those that bars compare with, whichever has fewest. Slower peers may have fewer still: a
+    ratio to them decides nothing.
+    """
     peers = {
         name: value
         for name, each in found.items()
@@ -100,7 +102,8 @@ def _least_that_counts(question: Question, found: Mapping[str, Any]) -> int:
         and not SYSTEMS[name].loses
         and (value := figure(each["median"], question.figure)) is not None
     }
-    best = {(max if question.more else min)(peers, key=lambda name: peers[name])} if peers else set()
+    best = {(max if question.more else min)(peers, key=lambda name: peers[name])} if peers else set[str]()
+    best |= {name for bar in question.bars if (name := bar.best(found))}
     counts = [
         len(each["rounds"])
         for name, each in found.items()
@@ -131,9 +134,14 @@ def _of_system(name: str, mine: Sequence[Round], asked: int) -> dict[str, Any]:
         "median": medians(figures),
         "versions": good[-1]["versions"] if good else {},
         "settings": good[-1]["settings"] if good else "",
-        "rounds": [{"at": each["at"], "load": each["load"], **each["figures"]} for each in good],
+        "rounds": [_recorded(each) for each in good],
         "errors": [each["error"] for each in mine if "error" in each],
     }
+
+
+def _recorded(one: Round) -> dict[str, Any]:
+    number = {"round": one["round"]} if "round" in one else {}
+    return {"at": one["at"], "load": one["load"], **number, **one["figures"]}
 
 
 def write(found: dict[str, Any], folder: Path) -> Path:

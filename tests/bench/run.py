@@ -70,7 +70,7 @@ class Run:
                 done = results.done(results.rounds_of(self.rounds_folder, question, self.sizes), system.name)
                 if self.stopping or system.name in given_up or len(done) > number:
                     continue
-                one = await self._round(question, system)
+                one = await self._round(question, system, number + 1)
                 frame.append(path, [one])
                 if "figures" not in one:
                     given_up.add(system.name)
@@ -81,10 +81,11 @@ class Run:
         self.say(f"{question.name}: {found['status']}; {where}")
         return found
 
-    async def _round(self, question: Question, system: System) -> results.Round:
+    async def _round(self, question: Question, system: System, number: int) -> results.Round:
         one: results.Round = {
             "run": self.began,
             "at": results.now(),
+            "round": number,
             "system": system.name,
             "sizes": self.sizes.as_json(question.sizes),
             "load": round(os.getloadavg()[0], 2),

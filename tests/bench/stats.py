@@ -41,6 +41,22 @@ def figure(medians: Mapping[str, Any], path: str) -> float | None:
     return found if isinstance(found, int | float) else None
 
 
+def by_round(rounds: Sequence[Mapping[str, Any]], path: str) -> dict[int, float]:
+    """A figure by the number of its round; one that was recorded without a number has that of its place."""
+    found = {each.get("round", place): figure(each, path) for place, each in enumerate(rounds, 1)}
+    return {number: value for number, value in found.items() if value is not None}
+
+
+def ratio(rounds: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], path: str) -> float | None:
+    """The median of one system's figure in units of another's of the same round: what the machine does to both counts for neither.
+
+    None where there is no such pair.
+    """
+    mine, theirs = by_round(rounds, path), by_round(others, path)
+    pairs = [value / theirs[number] for number, value in mine.items() if theirs.get(number)]
+    return statistics.median(pairs) if pairs else None
+
+
 def spelled(path: str) -> str:
     """A path for people."""
     return path.replace("_", " ").replace(".", " ")

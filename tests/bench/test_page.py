@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
 import xml.etree.ElementTree as ET
 from typing import Any
 
 from tests.bench import results, svg
-from tests.bench.question import Bar, Figures, Question, all_questions
+from tests.bench.question import Bar, Figures, Question, Sizes, all_questions
 from tests.bench.test_results import SIZES, circumstances, one, question
 from tools import draw_benchmarks
 
 __all__ = ["circumstances"]  # a fixture
 
-WORDS = {"title": "T", "intro": "I", "questions": {"speed": {"ahead": "SAQ is ahead.", "why": "It does less."}}}
+WORDS = {"title": "T", "intro": "I", "questions": {"speed": {"why": "It does less."}}}
 
 
 def drawn(asked: Question, rounds: list[dict[str, Any]]) -> dict[str, str]:
@@ -37,9 +38,69 @@ def test_ratios_and_the_best_peer_that_loses_nothing() -> None:
         in pages["index.md"]
     )
     assert "| Huey (x 1) | 4,000 | 1: 4,000 to 4,000 | 0.44 × |" in pages["index.md"]
-    assert "SAQ is ahead.\n\nIt does less." in pages["index.md"]
-    assert "smaller than those of a full measurement" in pages["index.md"]
+    assert "It does less." in pages["index.md"]
+    assert "Ahead of ATF" not in pages["index.md"]
+    assert "smaller than those of a full measurement (tasks 10 in place of 50,000)" in pages["index.md"]
+    assert "machine 1, load 0.10 to 0.10 on " in pages["index.md"]
     assert set(pages) == {"index.md", "speed.svg"}
+
+
+def test_ratios_are_medians_over_rounds_of_one_number() -> None:
+    rounds = [one("atf", {"per_s": each}) for each in (10.0, 100.0, 200.0)]
+    rounds += [one("saq", {"per_s": each}) for each in (5.0, 50.0, 50.0)]  # medians: 100 and 50; in pairs 2, 2, 4
+    rounds += [one("huey", {"per_s": each}, round=number) for number, each in ((7, 1.0), (8, 1.0))]
+    page = drawn(question(), rounds)["index.md"]
+    assert "| SAQ, 50.0 tasks/s | 2.00 × |" in page
+    assert "| SAQ (x 1) | 50.0 | 3: 5.00 to 50.0 | 0.50 × |" in page
+    assert "| Huey (x 1) | 1.00 | 2: 1.00 to 1.00 | – |" in page, "no round in common, no ratio"
+
+
+def test_who_is_ahead_follows_from_the_figures_and_a_loser_is_marked() -> None:
+    rounds = [one("atf", {"per_s": 10.0}), one("saq", {"per_s": 20.0}), one("huey", {"per_s": 30.0})]
+    page = drawn(question(), rounds)["index.md"]
+    loses = "and loses what a killed process had taken from the queue"
+    assert f"Ahead of ATF: Huey (3.00 × ATF's, {loses}); SAQ (2.00 × ATF's).\n\nIt does less." in page
+    page = drawn(question(more=False), rounds)["index.md"]
+    assert "Ahead of ATF" not in page
+
+
+def test_where_a_recorded_result_has_a_peer_ahead_the_page_says_why() -> None:
+    words = tomllib.loads(draw_benchmarks.WORDS.read_text(encoding="utf-8"))["questions"]
+    found = results.latest(results.RESULTS)
+    behind = [
+        name
+        for name, each in all_questions().items()
+        if name in found and draw_benchmarks.ahead(each, found[name]) and not words.get(name, {}).get("why")
+    ]
+    assert behind == []
+
+
+def test_full_sizes_in_few_rounds_are_not_called_small() -> None:
+    full = {"tasks": Sizes().tasks}
+    bars = (Bar(words="5 ×", figure="per_s", limit=5.0, least=True, against=("saq",)),)
+    asked = question(bars=bars, systems=("atf", "saq"))
+    rounds = [one("atf", {"per_s": 9.0}, sizes=full), one("saq", {"per_s": 1.5}, sizes=full)]
+    found = results.result(asked, Sizes(), 1, rounds)
+    page = draw_benchmarks.draw({"speed": asked}, {"speed": found}, WORDS)["index.md"]
+    assert "| in few rounds yes, 6.00 × |" in page
+    assert "sizes are those of a full measurement, which has 5 rounds" in page
+    assert "smaller than" not in page
+
+
+def test_the_budget_stands_beside_what_roles_take() -> None:
+    asked = question(budget={"client": 8.0, "store": 28.0})
+    page = drawn(asked, [one("atf", {"per_s": 1.0, "cpu_us": {"client": 7.0, "store": 40.5}})])["index.md"]
+    assert (
+        "| client | 8.00 | 7.00 | -1.00 |\n| store | 28.0 | 40.5 | 12.5 |\n| sum of these | 36.0 | 47.5 | 11.5 |"
+        in page
+    )
+    assert "The largest excess is that of: store, 12.5 µs." in page
+
+
+def test_a_system_that_became_part_of_a_question_later_is_not_run() -> None:
+    found = results.result(question(systems=("atf",)), SIZES, 1, [one("atf", {"per_s": 1.0})])
+    page = draw_benchmarks.draw({"speed": question(systems=("atf", "saq"))}, {"speed": found}, WORDS)["index.md"]
+    assert "| SAQ | – | – | – | not run |" in page
 
 
 def test_levels_are_lines_of_a_table_and_bars_of_the_picture() -> None:

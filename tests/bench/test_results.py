@@ -10,6 +10,7 @@ import pytest
 
 from atf.errors import Unavailable
 from tests.bench import known, results
+from tests.bench.__main__ import _is_done as is_done
 from tests.bench.question import Bar, Figures, Question, Sizes
 from tests.bench.run import Run, told
 from tests.bench.world import NotAsked
@@ -119,6 +120,14 @@ def test_a_larger_result_is_not_written_over(tmp_path: Path) -> None:
     assert results.latest(tmp_path)["speed"]["sizes"] == {"tasks": 20}
 
 
+def test_a_question_that_asks_another_system_since_is_not_done(tmp_path: Path) -> None:
+    sizes = Sizes()
+    rounds = [one("atf", {"per_s": 1.0}, sizes={"tasks": sizes.tasks})] * 5
+    results.write(results.result(question(systems=("atf",)), sizes, 5, rounds), tmp_path)
+    assert is_done(question(systems=("atf",)), tmp_path)
+    assert not is_done(question(systems=("atf", "saq")), tmp_path)
+
+
 def test_the_sizes_are_full_only_if_none_is_smaller() -> None:
     assert Sizes().full
     assert Sizes(tasks=60_000).full
@@ -171,6 +180,7 @@ async def test_systems_take_turns_and_each_round_begins_with_another(tmp_path: P
     assert measure.asked == ["atf", "saq", "arq", "saq", "arq", "atf"]
     assert found["status"] == "ok"
     assert json.loads(next((tmp_path / "results").iterdir()).read_text())["systems"] == found["systems"]
+    assert [each["round"] for each in found["systems"]["atf"]["rounds"]] == [1, 2]
 
 
 @pytest.mark.usefixtures("no_environments")
@@ -235,8 +245,44 @@ async def test_it_can_be_asked_in_pieces(tmp_path: Path) -> None:
     ],
 )
 def test_a_bar_compares_with_the_best(bar: Bar, expected: tuple[float, bool] | None) -> None:
-    medians = {"atf": {"per_s": 100.0, "ms": 2.0}, "saq": {"per_s": 20.0, "ms": 4.0}, "rq": {"per_s": 5.0, "ms": 2.0}}
-    assert bar.reached(medians) == expected
+    figures = {"atf": {"per_s": 100.0, "ms": 2.0}, "saq": {"per_s": 20.0, "ms": 4.0}, "rq": {"per_s": 5.0, "ms": 2.0}}
+    systems = {name: {"median": each, "rounds": [each]} for name, each in figures.items()}
+    assert bar.reached(systems) == expected
+
+
+def test_a_bar_compares_rounds_of_one_number() -> None:
+    bar = Bar(words="", figure="per_s", limit=2.0, least=True, against=("saq",))
+    slow_fast = [one("saq", {"per_s": value}, round=number) for number, value in ((1, 10.0), (2, 40.0), (3, 50.0))]
+    mine = [one("atf", {"per_s": value}, round=number) for number, value in ((2, 80.0), (3, 100.0), (1, 30.0))]
+    systems = results.result(question(bars=(bar,)), SIZES, 3, [*mine, *slow_fast])["systems"]
+    assert [each["round"] for each in systems["atf"]["rounds"]] == [2, 3, 1]
+    assert bar.reached(systems) == (2.0, True), "80 ÷ 40 and 100 ÷ 50, not 80 ÷ 50 or 100 ÷ 40"
+
+
+def test_without_a_round_in_common_there_is_no_ratio() -> None:
+    bar = Bar(words="", figure="per_s", limit=2.0, least=True, against=("saq",))
+    rounds = [one("atf", {"per_s": 9.0}, round=1), one("saq", {"per_s": 3.0}, round=2)]
+    assert bar.reached(results.result(question(), SIZES, 1, rounds)["systems"]) is None
+
+
+def test_a_bar_may_be_of_another_system_than_atf() -> None:
+    bar = Bar(words="", figure="cpu_us.store", limit=1.05, least=False, against=("floor-then",), of="floor")
+    rounds = [one(name, {"cpu_us": {"store": us}}) for name, us in (("floor", 102.0), ("floor-then", 100.0))]
+    asked = question(systems=("floor", "floor-then"))
+    assert bar.reached(results.result(asked, SIZES, 1, rounds)["systems"]) == (1.02, True)
+
+
+def test_a_full_result_has_all_rounds_of_those_that_bars_compare_with_huey_among_them() -> None:
+    sizes = Sizes()
+    bar = Bar(words="", figure="per_s", limit=5.0, least=True, against=("saq", "huey"))
+
+    def full(huey: int) -> bool:
+        given = [("atf", 9.0)] * 5 + [("saq", 3.0)] * 5 + [("huey", 8.0)] * huey
+        rounds = [one(name, {"per_s": value}, sizes={"tasks": sizes.tasks}) for name, value in given]
+        return bool(results.result(question(bars=(bar,)), sizes, 5, rounds)["full"])
+
+    assert not full(huey=1)
+    assert full(huey=5)
 
 
 def test_a_measurement_is_told_on_one_line() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.questions.d_cost import growth
-from tests.bench.stats import figure, lateness, medians, percentile
+from tests.bench.questions.d_cost import available_bytes, growth, no_room
+from tests.bench.stats import figure, lateness, medians, percentile, ratio
 
 MS = 1_000_000
 
@@ -44,7 +44,32 @@ def test_a_start_is_early_beyond_the_slack_of_the_clocks() -> None:
 
 
 def test_growth_is_from_the_fewest_pending_to_a_million() -> None:
-    levels = {"1000": {"cpu_us": 100.0}, "1000000": {"cpu_us": 120.0}, "10000000": {"cpu_us": 150.0}}
-    assert growth(levels, 1_000_000) == 1.2
-    assert growth(levels, 10_000_000) == 1.5
-    assert growth({}, 1_000_000) == 0.0
+    levels = {
+        "1000": {"cpu_us": 100.0, "to_reference": 2.0},
+        "1000000": {"cpu_us": 300.0, "to_reference": 2.4},  # the machine was slow: a load of its own was, too
+        "10000000": {"cpu_us": 150.0, "to_reference": 3.0},
+    }
+    assert growth(levels, 1_000, 10_000_000) == {"growth": 1.2, "growth_most": 1.5}
+
+
+def test_growth_has_no_figure_of_a_level_that_did_not_run() -> None:
+    levels = {"1000": {"to_reference": 2.0}, "100000": {"to_reference": 2.4}}
+    assert growth(levels, 1_000, 10_000_000) == {}
+    assert growth(levels, 1_000, 100_000) == {"growth_most": 1.2}
+    assert growth({"1000000": {"to_reference": 2.0}}, 1_000, 1_000_000) == {}
+
+
+def test_only_the_pending_tasks_that_are_to_come_want_memory() -> None:
+    assert no_room(9_000_000, 9 << 30) == ""
+    assert no_room(9_000_000, 1 << 30) == (
+        "9,000,000 more pending tasks want 8583 MiB of memory, and 1024 are available"
+    )
+    assert available_bytes() > 0
+
+
+def test_a_ratio_is_the_median_over_rounds_of_one_number() -> None:
+    mine = [{"per_s": 10.0}, {"per_s": 100.0}, {"per_s": 200.0}]
+    theirs = [{"per_s": 100.0, "round": 3}, {"per_s": 5.0, "round": 1}, {"per_s": 0.0, "round": 2}]
+    assert ratio(mine, theirs, "per_s") == 2.0
+    assert ratio(mine, [], "per_s") is None
+    assert ratio(mine, [{"per_s": 1.0, "round": 9}], "per_s") is None

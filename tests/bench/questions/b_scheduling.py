@@ -67,6 +67,6 @@ QUESTIONS = [
         measure=schedule_async,
         sizes=("tasks",),
         also=("single_per_s", "many_per_s"),
-        bars=(Bar(words="3 × the fastest peer", figure="per_s", limit=3.0, least=True, against=PEERS),),
+        bars=(Bar(words="3 × the fastest peer, Huey included", figure="per_s", limit=3.0, least=True, against=PEERS),),
     ),
 ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import time
+from pathlib import Path
 
 from atf.bench.proc import less, rss_by_role
+from tests.bench.floor import Floor
 from tests.bench.known import OURS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
 from tests.bench.roles import BenchError
@@ -21,6 +22,8 @@ _REPEATS = 5
 _BATCH = 50_000
 _EARLY = 10
 _MILLION = 1_000_000
+_REFERENCE = 20_000
+"""Tasks of the load beside each measurement; some seconds."""
 
 
 async def idle(system: System, sizes: Sizes) -> Figures:
@@ -36,13 +39,16 @@ async def idle(system: System, sizes: Sizes) -> Figures:
 
 
 async def store_bytes(system: System, sizes: Sizes) -> Figures:
-    """Bytes of the store per task that waits: in its queue, and for an instant in a day, where a system can do that."""
+    """Bytes of the store per task that waits: for a worker, and for an instant in a day, where a system can do that.
+
+    Of ATF's tasks that wait for a worker `queue_limit` are in their queue; the others are due, and are pushed as it empties.
+    """
     found: Figures = {}
     for name in ("queued", "later"):
         async with World(system, 2 * sizes.tasks, workers=False) as world:
             if name == "later" and "at" in world.client.lacks:
                 continue
-            # The first ones pay for what there is one of, and ATF's queue is as full as it gets.
+            # The first ones pay for what there is one of.
             await world.client.ask("many", first=sizes.tasks, count=100)
             await asyncio.sleep(1.0)
             before = await world.used_bytes()
@@ -56,14 +62,18 @@ async def store_bytes(system: System, sizes: Sizes) -> Figures:
 
 
 async def pending(system: System, sizes: Sizes) -> Figures:
-    """CPU per task, all processes, with more and more tasks that wait for another day; each the median of some."""
+    """CPU per task, all processes, with more and more tasks that wait for another day; each the median of some.
+
+    Levels are minutes apart, and a machine's speed changes meanwhile: so the same small load, which has nothing to do with what waits,
+    is measured beside each, and growth is that of a task's cost in units of the load's.
+    """
     levels: Figures = {}
     not_run: Figures = {}
     most, at_once = max(sizes.pending), sizes.tasks * _REPEATS
     async with World(system, most + at_once * len(sizes.pending)) as world:
         waiting, first = 0, most
         for level in sorted(sizes.pending):
-            if why := _no_room(level):
+            if why := no_room(level - waiting, available_bytes()):
                 not_run[f"{level:,} pending"] = why
                 continue
             while waiting < level:
@@ -71,45 +81,66 @@ async def pending(system: System, sizes: Sizes) -> Figures:
                 await world.client.ask("burst", first=waiting, count=count, due=time.time() + _LATER_S)
                 waiting += count
             await asyncio.sleep(2.0)
-            costs, rates = [], []
-            for _ in range(_REPEATS):
-                numbers = range(first, first + sizes.tasks)
-                first = numbers.stop
-                before = world.cpu()
-                told = await world.client.ask("many", first=numbers.start, count=sizes.tasks)
-                if await world.finished(numbers):
-                    raise BenchError(f"tasks did not run with {level} pending")
-                rates.append(sizes.tasks / ((max(world.ledger.starts(numbers)) - told["begun"]) / 1e9))
-                await asyncio.sleep(0.5)
-                costs.append(per_task_us(less(world.cpu(), before), sizes.tasks))
-            totals = [round(sum(each.values()), 2) for each in costs]
-            levels[str(level)] = {
-                "cpu_us": statistics.median(totals),
-                "per_s": round(statistics.median(rates), 1),
-                "all_cpu_us": totals,
-                "by_role": costs,
-            }
+            levels[str(level)] = await _with_pending(world, range(first, first + at_once))
+            first += at_once
+        counts = ran(world, range(most, first))
     return {
-        "growth": growth(levels, _MILLION),
-        "growth_most": growth(levels, most),
+        **growth(levels, min(sizes.pending), most),
         "cpu_us_by_pending": {level: each["cpu_us"] for level, each in levels.items()},
         "levels": levels,
         "not_run": not_run,
+        **counts,
     }
 
 
-def growth(levels: Figures, most: int) -> float:
-    """The cost per task with the largest number pending, up to `most`, in units of what it is with the smallest."""
-    known = {int(level): each["cpu_us"] for level, each in levels.items() if int(level) <= most}
-    return round(known[max(known)] / known[min(known)], 3) if known else 0.0
+async def _with_pending(world: World, numbers: range) -> Figures:
+    """Runs tasks in parts, the reference load before each."""
+    costs, loads, rates, count = [], [], [], len(numbers) // _REPEATS
+    async with Floor.running() as reference:
+        for first in range(numbers.start, numbers.stop, count):
+            loads.append(round((await reference.lives(_REFERENCE)).store_cpu_s * 1e6 / _REFERENCE, 2))
+            part, before = range(first, first + count), world.cpu()
+            told = await world.client.ask("many", first=first, count=count)
+            if await world.finished(part):
+                raise BenchError(f"{world.ledger.never(part)} of {count} tasks did not run")
+            rates.append(count / ((max(world.ledger.starts(part)) - told["begun"]) / 1e9))
+            await asyncio.sleep(0.5)
+            costs.append(per_task_us(less(world.cpu(), before), count))
+    totals = [round(sum(each.values()), 2) for each in costs]
+    return {
+        "cpu_us": statistics.median(totals),
+        "to_reference": round(statistics.median(cost / load for cost, load in zip(totals, loads, strict=True)), 3),
+        "per_s": round(statistics.median(rates), 1),
+        "all_cpu_us": totals,
+        "all_reference_us": loads,
+        "by_role": costs,
+    }
 
 
-def _no_room(level: int) -> str:
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    need = level * _BYTES_WHEN_PENDING
-    if free >= need:
+def growth(levels: Figures, least: int, most: int) -> Figures:
+    """What a task costs with a million pending (`growth`), and with the most (`growth_most`), in units of what it costs with the least.
+
+    A figure whose level did not run is not there.
+    """
+    cost = {int(level): each["to_reference"] for level, each in levels.items()}
+    wanted = {"growth": _MILLION, "growth_most": most}
+    return {
+        name: round(cost[level] / cost[least], 3) for name, level in wanted.items() if level in cost and least in cost
+    }
+
+
+def available_bytes() -> int:
+    """Memory that is to be had, the page cache's that would be given up included."""
+    said = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in said if line.startswith("MemAvailable:")).split()[1]) << 10
+
+
+def no_room(more: int, available: int) -> str:
+    """Why so many more pending tasks should not be stored in so many bytes of memory; "": they may be."""
+    need = more * _BYTES_WHEN_PENDING
+    if available >= need:
         return ""
-    return f"{level} pending tasks want {need >> 20} MiB of free memory, and there are {free >> 20}"
+    return f"{more:,} more pending tasks want {need >> 20} MiB of memory, and {available >> 20} are available"
 
 
 async def memory(system: System, sizes: Sizes) -> Figures:
@@ -147,7 +178,7 @@ QUESTIONS = [
     ),
     Question(
         name="bytes",
-        what="bytes of the store per task that waits in its queue, with a payload of 20 bytes",
+        what="bytes of the store per task that is due and waits for a worker, with a payload of 20 bytes",
         figure="bytes",
         unit="bytes",
         more=False,
@@ -158,7 +189,7 @@ QUESTIONS = [
     ),
     Question(
         name="pending",
-        what="CPU per task while a million others wait for another day, in units of what it is with a thousand",
+        what="CPU per task while a million others wait for another day, in units of what it is with a thousand, both divided by the cost of a fixed load beside them",
         figure="growth",
         unit="×",
         more=False,
@@ -178,7 +209,7 @@ QUESTIONS = [
         measure=memory,
         sizes=("million",),
         systems=(OURS,),
-        also=("ratios",),
+        also=("ratios", "rss_mib.1000000"),
         rounds=1,
         bars=(Bar(words="at most 1.1 ×", figure="growth", limit=1.1, least=False),),
     ),

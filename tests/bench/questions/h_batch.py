@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import atf
+from atf.bench.proc import less
 from tests.bench.known import OURS, System
-from tests.bench.question import Bar, Figures, Question, Sizes, ran
+from tests.bench.question import Bar, Figures, Question, Sizes, per_task_us, ran
 from tests.bench.roles import BenchError
 from tests.bench.stats import percentile
 from tests.bench.world import World
@@ -29,13 +30,16 @@ _NS = 1e9
 
 async def batch(system: System, sizes: Sizes) -> Figures:
     """Submitting by itself, with no workers; then all of it at once, beside plain tasks."""
-    return {"submitted_per_s": await _submitted(system, range(sizes.batch)), **await _running(system, sizes)}
+    return {**await _submitted(system, range(sizes.batch)), **await _running(system, sizes)}
 
 
-async def _submitted(system: System, numbers: range) -> float:
-    """Items that are stored per second, while nobody runs them."""
+async def _submitted(system: System, numbers: range) -> Figures:
+    """Items that are stored per second, and what CPU each takes, while nobody runs them."""
     async with World(system, len(numbers), workers=False) as world:
-        return _rate(await world.client.ask("batch", first=0, count=len(numbers), batch=_BATCH), len(numbers))
+        before = world.cpu()
+        told = await world.client.ask("batch", first=0, count=len(numbers), batch=_BATCH)
+        cpu_us = per_task_us(less(world.cpu(), before), len(numbers))
+        return {"submitted_per_s": _rate(told, len(numbers)), "submit_cpu_us": cpu_us}
 
 
 def _rate(told: dict[str, Any], count: int) -> float:
@@ -138,6 +142,7 @@ QUESTIONS = [
         sizes=("batch",),
         systems=(OURS,),
         also=(
+            "submit_cpu_us",
             "submitted_running_per_s",
             "per_s",
             "plain_per_s",
