@@ -262,7 +262,30 @@ def test_the_slowest_lambda_of_late_decides() -> None:
     pace.ran("long", 60, 0.0)
     assert pace.room(["short", "long"], (16, 16, 0), 1.0) == 0
     pace.ran("short", 0.001, 20.0)
-    assert pace.room(["short", "long"], (16, 16, 0), 20.0) == 256
+    assert pace.room(["short", "long"], (16, 16, 0), 20.0) == 256, "nothing of it has come for long"
+
+
+def test_a_slow_lambda_counts_as_long_as_any_of_it_is_held() -> None:
+    pace = Pace()
+    pace.came(["long"] * 2)
+    pace.ran("long", 30, 0.0)
+    pace.left(["long"])
+    pace.ran("short", 0.001, 11.0)
+    assert pace.room(["long", "short"], (16, 16, 0), 11.0) == 0
+    assert pace.room(["long", "short"], (16, 10, 0), 11.0) == 6, "free lanes are filled"
+    assert pace.room(["short"], (16, 16, 0), 11.0) == 256, "it runs in other lanes"
+    pace.left(["long"])
+    assert pace.room(["long", "short"], (16, 16, 0), 11.0) == 256
+
+
+def test_nothing_waits_behind_a_lambda_of_which_no_run_has_ended() -> None:
+    pace = Pace()
+    pace.ran("short", 0.001, 0.0)
+    pace.came(["new", "short"])
+    assert pace.room(["new", "short"], (16, 16, 0), 1.0) == 0
+    assert pace.room(["new", "short"], (16, 2, 0), 1.0) == 14
+    pace.ran("new", 0.001, 1.0)
+    assert pace.room(["new", "short"], (16, 16, 0), 1.0) == 256, "one end is enough to know"
 
 
 async def test_what_lambdas_keep_open_for_the_life_of_their_loop_is_closed_with_it(bench: Bench) -> None:

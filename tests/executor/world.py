@@ -288,6 +288,7 @@ class World:
         self.controller = FakeController(runtime)
         self.hsc = FakeHsc()
         self.lanes = lanes
+        self.kinds = {app.lambdas[name].is_async for name in names}
         self.table = Table.in_memory(slots)
         self.timing = Timing()
         lambdas: dict[str, Lambda[..., object]] = {name: app.lambdas[name] for name in names}
@@ -333,7 +334,15 @@ class World:
     def outcomes(self) -> dict[str, t.Outcome]:
         return {each.claim.task_id: each.outcome for each in self.hsc.results}
 
+    def pace_is_right(self) -> bool:
+        """Whether what the executor believes to be in its lanes is there."""
+        held = sum(known.held for known in self.executor._pace._known.values())
+        loads = [self.lanes.load(is_async) for is_async in self.kinds]
+        return held == sum(running + waiting for _, running, waiting in loads)
+
     async def close(self) -> None:
+        await self.settle()
+        assert self.pace_is_right()
         self._beating.cancel()
         self.run.cancel()
         await asyncio.gather(self._beating, self.run, return_exceptions=True)
