@@ -89,7 +89,7 @@ def _cell(value: Any) -> str:
 
 
 async def write_chunks(batch: b.Batch, pages: Pages, out: IO[str]) -> None:
-    """One document: the items by the chunk in which they ran last; those that have not run are in the chunk "".
+    """One document: the items by the chunk in which they ran last; those that have not run are in the chunk "", or with workers in theirs.
 
     Items come in their order, not by chunk: they are written to a temporary file first, of which memory holds the places.
     """

@@ -126,7 +126,7 @@ class ItemInfo:
     """Of the last failure."""
     attempts: int
     chunk: str
-    """In which it ran last; empty: it has not."""
+    """In which it ran last; empty: it has not. Of a batch with workers the number of the one to which it was dealt, from the start."""
     peer: str
     """The executor that ran it last."""
     arguments: tuple[str, ...]
