@@ -9,7 +9,7 @@ of a program  the command line                ["convert", "cat.jpg", "cat.png"]
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import md5
 from typing import Any, Final, Protocol
 
@@ -53,9 +53,7 @@ class OfLambda:
         if codec.takes_raw:
             raise TypeError(f"{name} takes raw bytes; items of a batch have JSON arguments")
         if isinstance(target, str) and target not in codec.signature.parameters:
-            raise InvalidArgument(
-                f"target={target!r}: {name} has no such argument; it has {', '.join(codec.signature.parameters)}"
-            )
+            raise InvalidArgument(_no_argument(target, name, codec.signature.parameters))
         self.name = name
         self.decode: Callable[[bytes, int], Any] = codec.decode_result
         self._codec = codec
@@ -87,12 +85,13 @@ class OfLambda:
 
 
 class OfName:
-    """Of a lambda of which the name is known, and perhaps the names of its parameters."""
+    """Of a lambda of which the name is known, and perhaps the names of its parameters: elements are mappings."""
 
     def __init__(self, name: str, target: Target | None = None, parameters: Sequence[str] | None = None) -> None:
+        if isinstance(target, str) and parameters is not None and target not in parameters:
+            raise InvalidArgument(_no_argument(target, name, parameters))
         self.name = name
         self._target = target
-        self._parameters = parameters
         self._places = {each: place for place, each in enumerate(parameters or ())}
 
     def add(self, items: b.BatchItems, element: Any) -> int:
@@ -104,25 +103,21 @@ class OfName:
                 target = self._target(element) if callable(self._target) else given[self._target]
             except KeyError:
                 del items.items[-1]
-                raise InvalidArgument(f"target={self._target!r}: it has no such argument") from None
+                raise InvalidArgument(
+                    f"target={self._target!r}: this argument is not given; give it, also where it has a default"
+                ) from None
             item.target = target_text(target)
         return len(payload) + 64
 
     def _given(self, element: Any) -> Mapping[str, Any]:
-        if isinstance(element, Mapping):
-            if self._parameters is None:
-                return element
-            places = self._places  # identical arguments have one work-item id, in whatever order they are written
-            return dict(sorted(element.items(), key=lambda each: places.get(each[0], len(places))))
-        given = element if isinstance(element, tuple) else (element,)
-        if self._parameters is None:
+        if not isinstance(element, Mapping):
             raise TypeError(
                 f"{short(element)}: of {self.name} the name alone is known; give arguments by name, as a mapping"
             )
-        if len(given) > len(self._parameters):
-            takes = ", ".join(self._parameters)
-            raise TypeError(f"{self.name} takes {len(self._parameters)} arguments ({takes}), {len(given)} were given")
-        return dict(zip(self._parameters, given, strict=False))
+        if not self._places:
+            return element
+        places = self._places  # identical arguments have one work-item id, in whatever order they are written
+        return dict(sorted(element.items(), key=lambda each: places.get(each[0], len(places))))
 
     def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         element = kwargs or (args[0] if len(args) == 1 else args)
@@ -167,9 +162,13 @@ class OfProgram:
         return decode_result(self.name, result, encoding)
 
 
-def elements_of(name: str, target: Target | None = None, parameters: Sequence[str] | None = None) -> Elements:
+def elements_of(name: str, target: Target | None = None) -> Elements:
     """The elements of a lambda of which the name is known."""
-    return OfProgram(target) if name == COMMAND else OfName(name, target, parameters)
+    return OfProgram(target) if name == COMMAND else OfName(name, target)
+
+
+def _no_argument(target: str, name: str, parameters: Iterable[str]) -> str:
+    return f"target={target!r}: {name} has no such argument; it has {', '.join(parameters)}"
 
 
 def target_text(target: object) -> str:

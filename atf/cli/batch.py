@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, Self, TypeVar, cast
 
@@ -18,10 +19,12 @@ from rich.table import Table
 from atf.batch import MAX_WORKERS, MESSAGE_ITEMS, BatchOptions, BatchStatus, ItemStatus
 from atf.client import AsyncClient, BatchProgress
 from atf.client.batch import Rate, statuses_of
-from atf.client.batches import Plan
+from atf.client.batches import Plan, goes_on
+from atf.client.submit import check_count, count_async
 from atf.errors import AtfError, InvalidArgument
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.items import Elements, OfName
+from atf.options import Backoff
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
@@ -37,6 +40,7 @@ from .output import length, print_facts, print_json, print_table, when
 from .progress import View, view
 from .remote import ask
 from .schedule import pairs
+from .stdin import arriving, open_stdin
 
 R = TypeVar("R")
 
@@ -44,6 +48,18 @@ _PAGE: Final = 500
 _EVERY_S: Final = 0.25
 id_argument = click.argument("batch_id", metavar="BATCH")
 ids_argument = click.argument("ids", metavar="BATCH...", nargs=-1, required=True)
+
+
+def _backoff(text: str) -> Backoff:
+    """What `T[,F[,MAX]]` says."""
+    base, _, more = text.partition(",")
+    factor, _, most = more.partition(",")
+    try:
+        return Backoff(
+            duration(base), float(factor) if factor else Backoff.factor, duration(most) if most else Backoff.max
+        )
+    except ValueError:
+        raise click.BadParameter(f"{text[:80]!r}: write T[,F[,MAX]], such as 1s,2,10m") from None
 
 
 @click.group()
@@ -94,6 +110,21 @@ def batch() -> None:
 )
 @click.option("--priority", metavar="P", help="high, normal, low, or 0 (first) to 9.  [default: the lambda's]")
 @click.option(
+    "--backoff",
+    type=_backoff,
+    metavar="T[,F[,MAX]]",
+    help="Wait T before the second attempt of an item, F times as long before each further one, at most MAX: 1s,2,10m.  [default: the lambda's]",
+)
+@click.option(
+    "--max-losses",
+    type=click.IntRange(1, 2**31 - 1),
+    metavar="N",
+    help="Give an item up after this many runs that ended with their executor.  [default: the lambda's]",
+)
+@click.option(
+    "--affinity-key", metavar="NAME", help="Of a sticky lambda: items prefer the host that had the last task of NAME."
+)
+@click.option(
     "--retention", type=duration, metavar="T", help="Keep the batch so long after its end.  [default: the lambda's]"
 )
 @click.option(
@@ -123,7 +154,7 @@ def submit(
 ) -> int:
     """Submit the rows of FILE as items of LAMBDA, and print the batch's id. - reads stdin.
 
-    A line of jsonl is an object of arguments by name, an array of them by position, or the only one. A csv file names the arguments
+    A line of jsonl is an object of arguments by name, an array of them by position, or the first one alone. A csv file names the arguments
     in its first row; a cell is JSON, or else the text itself. Of atf/command a row is a command line: an array of texts, or columns.
 
     The whole file is read first, and refused with the number of the line if one does not fit: then nothing is submitted. What comes
@@ -151,7 +182,11 @@ def _options(given: dict[str, Any]) -> BatchOptions:
 
 
 class _Source:
-    """Where the rows are."""
+    """Where the rows are.
+
+    Attributes:
+        again: whether they can be read twice.
+    """
 
     def __init__(self, name: str, form: str | None, lambda_name: str) -> None:
         self.shown = "stdin" if name == "-" else name
@@ -161,16 +196,15 @@ class _Source:
         self._name = name
 
     def __enter__(self) -> Self:
-        self._file: IO[str] = sys.stdin
-        if self.again:
-            try:
-                self._file = Path(self._name).open(encoding="utf-8", newline="")
-            except OSError as error:
-                raise InvalidArgument(f"{self._name}: {error.strerror or error}") from None
+        try:
+            # Some programs begin a file with a byte order mark.
+            self._file = Path(self._name).open(encoding="utf-8-sig", newline="") if self.again else open_stdin()
+        except OSError as error:
+            raise InvalidArgument(f"{self._name}: {error.strerror or error}") from None
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.again:
+        if self.again:  # else a thread may still wait in it
             self._file.close()
 
     def elements(self, elements: Elements, parameters: Parameters | None) -> Iterator[Any]:
@@ -196,19 +230,17 @@ async def _submit(
     batch_id = options["batch_id"]
     async with AsyncClient(frontend=stub) as client:
         plan, parameters = await _plan(stub, client, source, options)
+        count = 0
         if source.again:
             count = sum(1 for _ in source.elements(plan.elements, parameters))
             shown.show(_Submitting(0, count))
-        else:
-            count = 0
-        if not as_json:
-            shown.say(one_line(batch_id))
+        sending = _Sending(shown, "" if as_json else one_line(batch_id), count)
         try:
-            await _feed(client, plan, source.elements(plan.elements, parameters), count, shown)
+            await sending.send(client, plan, source, source.elements(plan.elements, parameters))
         except AtfError as error:
-            raise type(error)(
-                f"{error} (batch {batch_id} stays open: the same command with --id {batch_id} goes on)"
-            ) from None
+            if not goes_on(error, begun=sending.begun):
+                raise
+            raise type(error)(f"{error} (the same command with --id {batch_id} goes on)") from None
         except BaseException:
             print(f"atf: the same command with --id {batch_id} goes on", file=sys.stderr)
             raise
@@ -246,20 +278,50 @@ async def _parameters(stub: api.Frontend, lambda_name: str) -> Parameters | None
     return next((parameters_of(each.spec.signature) for each in known if each.spec.name == lambda_name), None)
 
 
-async def _feed(client: AsyncClient, plan: Plan, elements: Iterator[Any], count: int, shown: View) -> None:
-    cutter = await client.begin_batch(plan, elements)
-    if cutter is None:
-        return
-    for _ in range(cutter.taken):
-        next(elements, None)
+class _Sending:
+    """Rows on their way. Says the batch's id as soon as the batch is there, and how many rows it has.
 
-    def counted() -> Iterator[Any]:
-        for element in elements:
-            yield element
-            if cutter.taken % 1_000 == 0:
-                shown.show(_Submitting(cutter.taken, count))
+    Args:
+        shown: where.
+        said: the id as it is said; empty: it is not.
+        count: of the rows; 0: nobody knows.
 
-    await client.feed(cutter, counted())
+    Attributes:
+        begun: whether the batch is known to be there.
+    """
+
+    def __init__(self, shown: View, said: str, count: int) -> None:
+        self.begun = False
+        self._shown = shown
+        self._said = said
+        self._count = count
+
+    async def send(self, client: AsyncClient, plan: Plan, source: _Source, elements: Iterator[Any]) -> None:
+        """Has the rows stored that are not yet.
+
+        Raises:
+            AtfError: as AsyncClient.batch.
+        """
+        cutter = await client.begin_batch(plan)
+        if cutter.closed:
+            most = cutter.taken + 1
+            given = self._count if source.again else await count_async(arriving(elements), most)
+            check_count(plan.header.id, cutter.taken, given)
+            self._begin()
+            return
+        self.begun = cutter.begun
+        cutter.told = lambda: self._stored(cutter.taken)
+        left = islice(elements, cutter.taken, None)
+        await client.feed(cutter, left if source.again else arriving(left))
+
+    def _stored(self, rows: int) -> None:
+        self._begin()
+        self._shown.show(_Submitting(rows, self._count))
+
+    def _begin(self) -> None:
+        if self._said:
+            self._shown.say(self._said)
+        self.begun, self._said = True, ""
 
 
 async def _watch(client: AsyncClient, batch_id: str, shown: View, *, as_json: bool) -> int:

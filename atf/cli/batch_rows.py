@@ -21,6 +21,8 @@ class Parameters(NamedTuple):
     """What a lambda takes, by its registered signature."""
 
     names: tuple[str, ...]
+    positional: tuple[str, ...]
+    """Those that may be given by position."""
     required: frozenset[str]
     texts: frozenset[str]
     """Those annotated `str`."""
@@ -43,7 +45,10 @@ def parameters_of(signature: str) -> Parameters | None:
         each.arg for each in every if each.annotation is not None and ast.unparse(each.annotation) in {"str", "'str'"}
     }
     return Parameters(
-        tuple(each.arg for each in every), frozenset(each.arg for each in (*plain, *by_name)), frozenset(texts)
+        tuple(each.arg for each in every),
+        tuple(each.arg for each in positional),
+        frozenset(each.arg for each in (*plain, *by_name)),
+        frozenset(texts),
     )
 
 
@@ -93,16 +98,26 @@ def _json_rows(lines: Iterable[str], lambda_name: str, parameters: Parameters | 
             row = json.loads(line, parse_constant=_finite, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             raise InvalidArgument(f"line {number} is no JSON: {error}") from None
-        if isinstance(row, list) and lambda_name != COMMAND:
-            row = tuple(row)
-        if isinstance(row, dict):
+        if lambda_name != COMMAND and parameters is not None:
+            row = _named(row, parameters, number)
             _check_names(row, parameters, number)
+        elif lambda_name != COMMAND and isinstance(row, list):
+            row = tuple(row)
         yield number, row
 
 
-def _check_names(row: dict[str, Any], parameters: Parameters | None, line: int) -> None:
-    if parameters is None:
-        return
+def _named(row: Any, parameters: Parameters, line: int) -> dict[str, Any]:
+    """The arguments of a row by name: an array has them by position, what is no object either is the first one."""
+    if isinstance(row, dict):
+        return row
+    given = row if isinstance(row, list) else [row]
+    if len(given) > len(parameters.positional):
+        takes = ", ".join(parameters.positional) or "none"
+        raise InvalidArgument(f"line {line}: {len(given)} arguments by position, but the lambda takes so {takes}")
+    return dict(zip(parameters.positional, given, strict=False))
+
+
+def _check_names(row: dict[str, Any], parameters: Parameters, line: int) -> None:
     if unknown := sorted(row.keys() - set(parameters.names)):
         raise InvalidArgument(
             f"line {line}: the lambda has no argument {unknown[0]!r}; it takes {', '.join(parameters.names) or 'none'}"
@@ -136,7 +151,8 @@ def _table(lines: Iterable[str], parameters: Parameters | None) -> Iterator[tupl
             for name, text in zip(names, row, strict=True)
             if _is_given(name, text, parameters)
         }
-        _check_names(given, parameters, reader.line_num)
+        if parameters is not None:
+            _check_names(given, parameters, reader.line_num)
         yield reader.line_num, given
 
 

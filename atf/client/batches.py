@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast, overload
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, cast, overload
 from atf.batch import MESSAGE_ITEMS, BatchOptions, ItemStatus, batch_spec, link_id
 from atf.chains import Chain
 from atf.durability import durability_of
-from atf.errors import FailedPrecondition, InvalidArgument, NotFound, TaskCancelled, TaskFailed
+from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, TaskCancelled, TaskFailed
 from atf.items import Elements, elements_of
 from atf.lambdas import Schedulable
 from atf.payload import short
@@ -27,13 +27,14 @@ from atf.work_items import EXTRA_FIRST, check_batch_id
 from .batch import PAGE, Batch, BatchProgress, R, error_of
 from .chain import ChainHandle
 from .portal import Portal
-from .submit import Cutter, Leg, check_batch_size
+from .submit import LEG_S, Cutter, Leg, check_batch_size, check_count, count_async, count_of
 
 if TYPE_CHECKING:
     from .calls import Calls
     from .core import AsyncClient
 
 _ENDED: Final = frozenset(int(each) for each in ItemStatus if each.finished)
+_FAILED: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)
 _PAUSE: Final = 0.25
 """Seconds until a batch that lacks an item is looked at again: nobody tells when its maker sends it."""
 _AT_ONCE: Final = 1_000
@@ -105,7 +106,7 @@ class BatchCalls:
             InvalidArgument: an option breaks its rule; or an item does not fit: the message says which. The batch stays open with
                 the items before it, and the same call with its id goes on.
             AlreadyExists: the id is another batch's.
-            FailedPrecondition: the batch was cancelled, or has ended with other items.
+            FailedPrecondition: the batch was cancelled, or was made of more items or fewer.
             UnknownLambda: no such lambda is registered.
             Unavailable, DeadlineExceeded, ResourceExhausted: not all could be stored within the timeout; go on likewise.
         """
@@ -114,13 +115,17 @@ class BatchCalls:
         return self.handle_of(plan)
 
     async def _make(self, plan: Plan, items: Iterable[Any] | AsyncIterable[Any]) -> None:
+        cutter: Cutter | None = None
         try:
-            cutter = await self.begin_batch(plan, items)
-            if cutter is not None:
-                skipped = items if cutter.taken == 0 else _skip(items, cutter.taken)
-                await self.feed(cutter, skipped)
+            cutter = await self.begin_batch(plan)
+            if cutter.closed:
+                most = cutter.taken + 1
+                count = await count_async(items, most) if isinstance(items, AsyncIterable) else count_of(items, most)
+                check_count(plan.header.id, cutter.taken, count)
+            else:
+                await self.feed(cutter, _skip(items, cutter.taken) if cutter.taken else items)
         except Exception as error:
-            add_note(error, plan)
+            add_note(error, plan, cutter)
             raise
 
     def batch_plan(self, of: Schedulable[..., Any] | str, options: BatchOptions) -> Plan:
@@ -153,36 +158,30 @@ class BatchCalls:
         """The handle of a batch that was made."""
         return Batch(cast("AsyncClient", self), self._portal, plan.header.id, plan.elements)
 
-    async def begin_batch(self, plan: Plan, items: object) -> Cutter | None:
-        """What cuts the items that are not stored yet; None: all are."""
-        first = 0
-        if plan.resumes:
-            try:
-                there = await self.get_batch(plan.header.id)
-            except NotFound:
-                there = b.Batch()
-            first = there.prefix
-            if there.sealed:
-                await self._check_sealed(plan, there, items)
-                return None
-        return Cutter(plan.header, plan.elements, first, plan.batch_size, self._runtime.monotonic)
+    async def begin_batch(self, plan: Plan) -> Cutter:
+        """What cuts the items that are not stored yet. Of a batch that is `closed`, the caller holds the number of its items against
+        `taken`: what has extended it since is none of this call's.
 
-    async def _check_sealed(self, plan: Plan, there: b.Batch, items: Any) -> None:
-        header = b.BatchHeader()
-        header.CopyFrom(plan.header)
-        header.first = there.prefix  # what has extended it since is none of this call's
-        await self.send_leg([b.ScheduleBatchRequest(header=header)])  # refused where the description is another
-        count = len(items) if hasattr(items, "__len__") else there.prefix
-        if count != there.prefix:
-            raise FailedPrecondition(
-                f"batch {there.id} was made of {there.prefix} items, and {count} were given; `extend` adds further ones"
-            )
+        Raises:
+            AlreadyExists: a batch of this id is closed, and described otherwise.
+        """
+        there: b.Batch | None = None
+        if plan.resumes:
+            with suppress(NotFound):
+                there = await self.get_batch(plan.header.id)
+        first = there.prefix if there is not None else 0
+        cutter = Cutter(plan.header, plan.elements, first, plan.batch_size, self._runtime.monotonic)
+        if there is not None:
+            cutter.begun, cutter.closed = True, there.sealed
+        if cutter.closed:
+            await self.send_leg(cutter, cutter.rest(last=True))  # refused where the description is another
+        return cutter
 
     async def feed(self, cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> None:
         """Sends all items, while the next ones are taken in, and closes the batch. Where one does not fit, those before it are sent."""
         failed: Exception | None = None
-        sending: asyncio.Task[b.ScheduleBatchReply] | None = None
-        legs = _legs(cutter, items)
+        sending: asyncio.Task[None] | None = None
+        legs = _timely(cutter, _legs(cutter, items)) if isinstance(items, AsyncIterable) else _legs(cutter, items)
         try:
             while failed is None:
                 try:
@@ -194,20 +193,21 @@ class BatchCalls:
                     break
                 if sending is not None:
                     await sending
-                sending = self._runtime.spawn(self.send_leg(leg), name="batch")
+                sending = self._runtime.spawn(self.send_leg(cutter, leg), name="batch")
             if sending is not None:
                 await sending
         finally:
             await legs.aclose()
             if sending is not None:
                 sending.cancel()
-        await self.send_leg(cutter.rest(last=failed is None))
+        await self.send_leg(cutter, cutter.rest(last=failed is None))
         if failed is not None:
             raise failed
 
-    async def send_leg(self, leg: Leg) -> b.ScheduleBatchReply:
+    async def send_leg(self, cutter: Cutter, leg: Leg) -> None:
         """Has a leg stored."""
-        return await self._calls.schedule_batch(leg)
+        await self._calls.schedule_batch(leg)
+        cutter.stored()
 
     async def extend_batch(
         self,
@@ -415,11 +415,13 @@ class BatchCalls:
             TaskFailed, TaskCancelled: a link did not succeed.
         """
         batch = await self.wait_chain(batch_id, links, timeout)
-        failed = [] if batch.status == b.BATCH_DONE else [ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED]
-        items = [item async for page in self.batch_items(batch.id, failed) for item in page]
-        if failed:
-            raise error_of(batch.id, items[0]) if items else TaskCancelled(f"batch {batch.id} was cancelled")
-        return items
+        if batch.status == b.BATCH_DONE:
+            return [item async for page in self.batch_items(batch.id, []) for item in page]
+        async with aclosing(self.batch_items(batch.id, _FAILED)) as pages:
+            async for page in pages:
+                if page:
+                    raise error_of(batch.id, page[0])
+        raise TaskCancelled(f"batch {batch.id} was cancelled")
 
     async def cancel_chain(self, batch_id: str, links: int) -> b.Batch:
         """Cancels the link that has not ended."""
@@ -468,6 +470,26 @@ async def _legs(cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> As
         await asyncio.sleep(0)
 
 
+async def _timely(cutter: Cutter, legs: AsyncGenerator[Leg, None]) -> AsyncGenerator[Leg, None]:
+    """The legs; and what was taken in, where the next element is long in coming."""
+    coming = asyncio.ensure_future(anext(legs, None))
+    try:
+        while True:
+            await asyncio.wait({coming}, timeout=LEG_S)
+            if not coming.done():
+                if cutter.waits():
+                    yield cutter.rest(last=False)
+            elif (leg := await coming) is None:
+                return
+            else:
+                yield leg
+                coming = asyncio.ensure_future(anext(legs, None))
+    finally:
+        coming.cancel()
+        await asyncio.wait({coming})
+        await legs.aclose()
+
+
 def _skip(items: Iterable[Any] | AsyncIterable[Any], count: int) -> Iterable[Any] | AsyncIterable[Any]:
     return _skip_async(items, count) if isinstance(items, AsyncIterable) else islice(items, count, None)
 
@@ -480,6 +502,20 @@ async def _skip_async(items: AsyncIterable[Any], count: int) -> AsyncIterator[An
             yield each
 
 
-def add_note(error: BaseException, plan: Plan) -> None:
-    """Says how whoever made the call goes on."""
-    error.add_note(f"to go on where this ended, make the same call with batch_id={plan.header.id!r}")
+def add_note(error: BaseException, plan: Plan, cutter: Cutter | None) -> None:
+    """Says how whoever made the call goes on, if the same call does."""
+    if goes_on(error, begun=cutter is not None and cutter.begun):
+        error.add_note(f"to go on where this ended, make the same call with batch_id={plan.header.id!r}")
+
+
+def goes_on(error: BaseException, *, begun: bool) -> bool:
+    """Whether the same call, with the batch's id, goes on where an error ended it.
+
+    Args:
+        error: what ended it.
+        begun: whether the batch is known to be there.
+    """
+    if isinstance(error, AlreadyExists | FailedPrecondition | NotFound):
+        return False
+    # The frontend stores the items before one that it refuses.
+    return begun or not isinstance(error, InvalidArgument) or str(error).startswith("item ")

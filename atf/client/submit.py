@@ -6,11 +6,12 @@ batch of any size takes the memory of two legs: one is on its way while the next
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from atf.batch import MESSAGE_ITEMS
-from atf.errors import InvalidArgument
+from atf.errors import FailedPrecondition, InvalidArgument
 from atf.items import Elements
 from atf.payload import short
 from atf.rpc import batch_pb2 as b
@@ -39,7 +40,14 @@ class Cutter:
 
     Attributes:
         taken: items so far, with those that were there before.
+        begun: whether the batch is known to be there.
+        closed: whether all of its items were there before, so that it takes no others.
+        told: called whenever a leg was stored.
     """
+
+    begun = False
+    closed = False
+    told: Callable[[], None] | None = None
 
     def __init__(
         self, header: b.BatchHeader, elements: Elements, first: int, batch_size: int, monotonic: Callable[[], float]
@@ -85,6 +93,16 @@ class Cutter:
         # An extension that is made again must be cut as before: the frontend knows its legs by their numbers.
         return not self._header.extend and self._monotonic() - self._begun > LEG_S
 
+    def waits(self) -> bool:
+        """Whether something has been taken in that waits too long for a leg to fill."""
+        return bool(self._messages) and self._late()
+
+    def stored(self) -> None:
+        """A leg was stored."""
+        self.begun = True
+        if self.told is not None:
+            self.told()
+
     def rest(self, *, last: bool) -> Leg:
         """What has been taken in and is in no leg yet.
 
@@ -113,6 +131,34 @@ async def chunks_async(elements: AsyncIterable[Any], size: int) -> AsyncIterator
             some = []
     if some:
         yield some
+
+
+def count_of(items: Iterable[Any], most: int) -> int:
+    """How many elements there are; of an iterator `most` at most, and they are gone then."""
+    return len(items) if isinstance(items, Sized) else sum(1 for _ in islice(items, most))
+
+
+async def count_async(items: AsyncIterable[Any], most: int) -> int:
+    """How many elements come asynchronously, `most` at most."""
+    count = 0
+    async for _ in items:
+        count += 1
+        if count >= most:
+            break
+    return count
+
+
+def check_count(batch_id: str, made_of: int, given: int) -> None:
+    """The call that is made again on a batch that is complete must be the same one.
+
+    Raises:
+        FailedPrecondition: it was made of other items.
+    """
+    if given != made_of:
+        raise FailedPrecondition(
+            f"batch {batch_id} was made of {made_of} items, and {'more' if given > made_of else f'only {given}'} were given: `extend` adds"
+            " further ones, and another batch needs another id"
+        )
 
 
 def check_batch_size(given: object) -> int:

@@ -25,7 +25,7 @@ from .core import AsyncClient
 from .direct import Direct
 from .handle import Handle
 from .portal import BackgroundLoop, Portal, blocking
-from .submit import Cutter
+from .submit import Cutter, check_count, count_of
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -120,12 +120,15 @@ class Client:
         return await self._portal.hop(self._core.chain(chain, batch_id=batch_id))
 
     def _make(self, plan: Plan, items: Iterable[Any]) -> None:
+        cutter: Cutter | None = None
         try:
-            cutter = self._portal.run(self._core.begin_batch(plan, items))
-            if cutter is not None:
+            cutter = self._portal.run(self._core.begin_batch(plan))
+            if cutter.closed:
+                check_count(plan.header.id, cutter.taken, count_of(items, cutter.taken + 1))
+            else:
                 self._feed(cutter, islice(items, cutter.taken, None) if cutter.taken else items)
         except Exception as error:
-            add_note(error, plan)
+            add_note(error, plan, cutter)
             raise
 
     def _feed(self, cutter: Cutter, items: Iterable[Any]) -> None:
@@ -144,14 +147,14 @@ class Client:
                     break
                 if sending is not None:
                     sending.result()
-                sending = self._portal.start(self._core.send_leg(leg))
+                sending = self._portal.start(self._core.send_leg(cutter, leg))
             if sending is not None:
                 sending.result()
         except BaseException:
             if sending is not None:
                 sending.cancel()  # of use only if the wait was interrupted, as by Ctrl-C
             raise
-        self._portal.run(self._core.send_leg(cutter.rest(last=failed is None)))
+        self._portal.run(self._core.send_leg(cutter, cutter.rest(last=failed is None)))
         if failed is not None:
             raise failed
 

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from atf.batch import ItemStatus
+from atf.batch import BatchOptions, ItemStatus
 from atf.cli import remote
-from atf.cli.batch import _Going, _Submitting
+from atf.cli.batch import _Going, _Source, _submit, _Submitting
 from atf.cli.batch_rows import parameters_of
+from atf.cli.progress import Lines
 from atf.client import BatchProgress
+from atf.errors import AtfError, InvalidArgument, Unavailable, UnknownLambda
+from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.work_items import texts_of
@@ -98,7 +105,8 @@ def test_command_lines_come_as_arrays_or_columns(atf: Atf, batches: Frontend) ->
             '\n{"path": "p", "nose": 1}\n',
             "line 2: the lambda has no argument 'nose'; it takes path, size, tag",
         ),
-        ("i.jsonl", '["p", 1, "t", 4]\n', "line 1: a/b takes 3 arguments"),
+        ("i.jsonl", '["p", 1, "t"]\n', "line 1: 3 arguments by position, but the lambda takes so path, size"),
+        ("i.jsonl", '"p"\n[]\n', "i.jsonl, line 2: argument 'path' is missing"),
         ("i.csv", "path,path\np,q\n", "line 1: the first row names the arguments, each once"),
         ("i.csv", "path,size\np\n", "line 2: 1 columns, but the first row names 2"),
         ("i.csv", 'path\n"p\n', "is no CSV"),
@@ -120,17 +128,131 @@ def test_what_is_no_text_and_a_file_that_is_not_there(atf: Atf, batches: Fronten
     assert "give the number of a word" in atf("batch", "submit", "atf/command", "i.jsonl", "--target", "url").err
 
 
-def test_stdin_is_submitted_as_it_comes(atf: Atf, batches: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO('"p"\n{"nose": 1}\n"r"\n'))
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Gives the command something to read."""
+    with ExitStack() as files:
+
+        def give(text: str) -> None:
+            Path("stdin").write_text(text)
+            monkeypatch.setattr("sys.stdin", files.enter_context(Path("stdin").open()))
+
+        yield give
+
+
+def test_stdin_is_read_to_a_bad_row_and_goes_on(atf: Atf, batches: Frontend, stdin: Callable[[str], None]) -> None:
+    stdin('"p"\n{"nose": 1}\n"r"\n')
     ran = atf("batch", "submit", "a/b", "-", "--id", "x")
     assert ran.code == 2
     assert "stdin, line 2: the lambda has no argument 'nose'" in ran.err
     assert "the same command with --id x goes on" in ran.err
     assert (len(batches.batches["x"].items), batches.batches["x"].sealed) == (1, False)
-    monkeypatch.setattr("sys.stdin", io.StringIO('"p"\n"q"\n"r"\n'))
+    stdin('"p"\n"q"\n"r"\n')
     assert atf("batch", "submit", "a/b", "-", "--id", "x").code == 0
     assert submitted(batches, "x") == [b'{"path":"p"}', b'{"path":"q"}', b'{"path":"r"}']
     assert batches.batches["x"].sealed
+    stdin('"p"\n"q"\n"r"\n"s"\n')
+    assert "was made of 3 items, and more were given" in atf("batch", "submit", "a/b", "-", "--id", "x").err
+
+
+async def test_rows_of_stdin_are_stored_while_the_next_one_is_waited_for(
+    batches: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, writes = os.pipe()
+    with os.fdopen(reads) as stdin, os.fdopen(writes, "w", buffering=1) as typed:
+        monkeypatch.setattr("sys.stdin", stdin)
+        with _Source("-", None, "a/b") as source:
+            shown = Shown()
+            options: BatchOptions = {"batch_id": "x"}
+            work = asyncio.create_task(
+                _submit(cast("api.Frontend", batches), source, options, shown, watch=False, as_json=False)
+            )
+            for row in ('"p"\n', '"q"\n'):
+                typed.write(row)
+                shown.stored.clear()
+                async with asyncio.timeout(20):
+                    await shown.stored.wait()
+            assert submitted(batches, "x") == [b'{"path":"p"}', b'{"path":"q"}']
+            assert (shown.said, batches.batches["x"].sealed) == (["x"], False)
+            work.cancel()  # as Ctrl-C does; nobody has pressed return
+            with pytest.raises(asyncio.CancelledError):
+                await work
+        typed.close()
+        for thread in threading.enumerate():
+            if thread.name == "stdin":
+                thread.join()
+
+
+class Shown(Lines):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda line: None)
+        self.said: list[str] = []
+        self.stored = asyncio.Event()
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+    def show(self, now: object) -> None:
+        self.stored.set()
+
+
+def test_the_same_command_with_other_rows_is_refused(atf: Atf, batches: Frontend) -> None:
+    Path("i.jsonl").write_text('"p"\n"q"\n')
+    for _ in range(2):
+        assert atf("batch", "submit", "a/b", "i.jsonl", "--id", "x").code == 0
+    with Path("i.jsonl").open("a") as out:
+        out.write('"r"\n"s"\n')
+    ran = atf("batch", "submit", "a/b", "i.jsonl", "--id", "x")
+    assert ran.code == 2
+    assert "batch x was made of 2 items, and more were given" in ran.err
+    assert "goes on" not in ran.err
+    assert len(submitted(batches, "x")) == 2
+
+
+def test_only_where_the_same_command_goes_on_it_says_so(atf: Atf, batches: Frontend) -> None:
+    Path("i.jsonl").write_text('"p"\n')
+    for error, goes_on in ((UnknownLambda("no lambda"), False), (InvalidArgument("spec: large"), False),
+                           (InvalidArgument("item 0: large"), True), (Unavailable("it is away"), True)):  # fmt: skip
+
+        async def fails(requests: object, *, timeout: float = 10, error: AtfError = error) -> b.ScheduleBatchReply:
+            raise error
+
+        batches.schedule_batch = fails  # type: ignore[method-assign]
+        ran = atf("batch", "submit", "a/b", "i.jsonl", "--id", "x")
+        assert ("the same command with --id x goes on" in ran.err) is goes_on, error
+        assert "x" not in ran.out.splitlines()
+
+
+def test_a_byte_order_mark_is_none_of_the_text(atf: Atf, batches: Frontend, stdin: Callable[[str], None]) -> None:
+    Path("i.csv").write_text("\ufeffpath,size\np,3\n")
+    Path("i.jsonl").write_text('\ufeff{"path": "p", "size": 3}\n')
+    stdin('\ufeff["p", 3]\n')
+    for name in ("i.csv", "i.jsonl", "-"):
+        assert atf("batch", "submit", "a/b", name, "--id", f"x{name[2:]}").code == 0
+    assert [submitted(batches, each) for each in ("xcsv", "xjsonl", "x")] == [[b'{"path":"p","size":3}']] * 3
+
+
+def test_a_target_is_an_argument_that_every_row_gives(atf: Atf, batches: Frontend) -> None:
+    Path("i.jsonl").write_text('{"path": "p", "tag": "t"}\n"q"\n')
+    ran = atf("batch", "submit", "a/b", "i.jsonl", "--pause", "1s", "--target", "tag")
+    assert "i.jsonl, line 2: target='tag': this argument is not given; give it" in ran.err
+    ran = atf("batch", "submit", "a/b", "i.jsonl", "--pause", "1s", "--target", "nose")
+    assert "target='nose': a/b has no such argument; it has path, size, tag" in ran.err
+
+
+def test_how_items_are_tried_again(atf: Atf, batches: Frontend) -> None:
+    Path("i.jsonl").write_text('"p"\n')
+    flags = ("--max-losses", "4", "--affinity-key", "k", "--backoff")
+    assert atf("batch", "submit", "a/b", "i.jsonl", "--id", "x", *flags, "500ms,3,1m").code == 0
+    spec = batches.batches["x"].spec
+    backoff = spec.options.backoff
+    assert (spec.options.max_losses, spec.affinity_key) == (4, "k")
+    assert (backoff.base_us, backoff.factor, backoff.max_us) == (500_000, 3, 60_000_000)
+    assert atf("batch", "submit", "a/b", "i.jsonl", *flags, "2").code == 0
+    for bad in ("", "1s,x", "1s,2,3,4", "1s,0.5", "5m,2,1m"):
+        assert "backoff" in atf("batch", "submit", "a/b", "i.jsonl", *flags, bad).err
 
 
 @pytest.fixture
@@ -228,7 +350,7 @@ def test_a_signature_is_read_from_its_text() -> None:
     assert parameters_of("") is None
     kept = parameters_of("(a, b: 'str' = 1, *, c) -> <class 'x'>")
     assert kept is not None
-    assert (kept.required, kept.texts) == (frozenset({"a", "c"}), frozenset({"b"}))
+    assert (kept.positional, kept.required, kept.texts) == (("a", "b"), frozenset({"a", "c"}), frozenset({"b"}))
 
 
 def test_the_line_of_a_batch_that_goes_on() -> None:

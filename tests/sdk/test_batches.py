@@ -107,6 +107,62 @@ async def test_a_batch_may_be_empty_and_elements_may_come_asynchronously(w: Worl
     assert again.id == some.id
 
 
+async def asynchronously(elements: str, pause: float = 0) -> AsyncIterator[str]:
+    for each in elements:
+        yield each
+        await asyncio.sleep(pause)
+
+
+@virtual(batch_world)
+async def test_elements_that_came_are_stored_while_the_next_one_is_waited_for(w: World) -> None:
+    made = w.runtime.spawn(w.client.batch(thumbnail, asynchronously("abc", 60), batch_id="b"), name="batch")
+    for count in (1, 2, 3):
+        await asyncio.sleep(30)
+        assert len(payloads(w.frontend, "b")) == count
+        assert not w.frontend.batches["b"].sealed
+        await asyncio.sleep(30)
+    await made
+    await asyncio.sleep(1)
+    assert w.frontend.batches["b"].sealed
+
+
+@virtual(batch_world)
+async def test_elements_that_come_slowly_may_fail_or_be_given_up(w: World) -> None:
+    async def broken() -> AsyncIterator[str]:
+        yield "a"
+        await asyncio.sleep(60)
+        raise OSError("the line is dead")
+
+    with pytest.raises(OSError, match="the line is dead") as raised:
+        await w.client.batch(thumbnail, broken(), batch_id="b")
+    assert "batch_id='b'" in raised.value.__notes__[0]
+    given_up = w.runtime.spawn(w.client.batch(thumbnail, asynchronously("abc", 60), batch_id="c"), name="batch")
+    await asyncio.sleep(90)
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    assert len(payloads(w.frontend, "c")) == 2
+
+
+@virtual(batch_world)
+async def test_an_error_says_how_to_go_on_only_where_the_same_call_does(w: World) -> None:
+    errors = {
+        atf.UnknownLambda("no lambda"): False,
+        atf.InvalidArgument("spec: too large"): False,
+        atf.InvalidArgument("item 3: too large"): True,
+        atf.ResourceExhausted("full"): True,
+    }
+    for error, goes_on in errors.items():
+
+        async def fails(requests: object, *, timeout: float = 10, error: atf.AtfError = error) -> b.ScheduleBatchReply:
+            raise error
+
+        w.frontend.schedule_batch = fails  # type: ignore[method-assign]
+        with pytest.raises(atf.AtfError) as raised:
+            await w.client.batch(thumbnail, ["a"], batch_id="n")
+        assert hasattr(raised.value, "__notes__") is goes_on, error
+
+
 @virtual(batch_world)
 async def test_an_item_that_does_not_fit_is_named_and_those_before_it_are_kept(w: World) -> None:
     items: list[Any] = [*map(str, range(7)), 7, "8"]
@@ -165,8 +221,18 @@ async def test_the_same_call_on_a_closed_batch_adds_nothing_and_other_items_are_
     for _ in range(2):
         await w.client.batch(thumbnail, ["a", "b"], batch_id="b")
     assert len(w.frontend.batches["b"].items) == 2
-    with pytest.raises(atf.FailedPrecondition, match="was made of 2 items, and 3 were given"):
+    with pytest.raises(atf.FailedPrecondition, match="was made of 2 items, and more were given") as raised:
         await w.client.batch(thumbnail, ["a", "b", "c"], batch_id="b")
+    assert not hasattr(raised.value, "__notes__"), "the same call does not go on"
+    others: list[Iterator[str] | AsyncIterator[str]] = [
+        iter("abc"),
+        iter("a"),
+        asynchronously("abc"),
+        asynchronously("a"),
+    ]
+    for items in others:
+        with pytest.raises(atf.FailedPrecondition, match=r"was made of 2 items, and (more|only 1) were"):
+            await w.client.batch(thumbnail, items, batch_id="b")
     await w.client.batch_handle("b", of=thumbnail).extend_async(["x"])
     await w.client.batch(thumbnail, ["a", "b"], batch_id="b")
     assert len(w.frontend.batches["b"].items) == 3
@@ -567,6 +633,15 @@ async def test_a_chain_ends_at_the_link_that_fails(w: World) -> None:
     with pytest.raises(atf.TaskFailed, match="item 1 of batch c: ValueError"):
         await handle.result_async()
     assert (await handle.wait_async()).status is atf.BatchStatus.DONE_WITH_FAILURES
+
+
+@virtual(batch_world)
+async def test_of_a_chain_whose_map_failed_in_many_places_one_page_is_read(w: World) -> None:
+    w.frontend.run = fails
+    handle = await w.client.chain(thumbnail.map_s(map(str, range(50))) | album.s("Cats"), batch_id="c")
+    with pytest.raises(atf.TaskFailed, match="item 1 of batch c: ValueError"):
+        await handle.result_async()
+    assert len(w.frontend.asked) == 1
 
 
 @virtual(batch_world)
