@@ -1,11 +1,13 @@
 """How much work an executor asks for: enough that no lane waits for the next answer, never so much that work waits long here.
 
 What waits in this process can't run in another, whatever idles there. So about 50 ms of work is held beyond what
-runs, by the measured mean of each lambda; of a lambda that takes longer, only as much as lanes are free. Pure.
+runs, by the measured mean of the slowest lambda that is held or ended a run of late; where that takes longer, or has never ended
+a run here, only as much as lanes are free. Pure.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
@@ -15,28 +17,62 @@ HOLD_S: Final = 0.05
 """Seconds of work that may wait here to start."""
 _WEIGHT: Final = 0.1
 """Of the newest run in the mean: about the last twenty count."""
+_LEAST_S: Final = 1e-6
+"""What a run counts as at least."""
 _RECENT_S: Final = 10.0
-"""A lambda that has not ended a run for so long does not count: it is not what comes in now."""
+"""A lambda of which nothing is held and that has not ended a run for so long does not count: it is not what comes in now."""
+
+
+class _Known:
+    """What is known of one lambda."""
+
+    __slots__ = ("ended_at", "held", "mean")
+
+    def __init__(self) -> None:
+        self.held = 0
+        """How many of its tasks are in a lane."""
+        self.mean = 0.0
+        """Seconds of a run; 0: none has ended yet."""
+        self.ended_at = 0.0
 
 
 class Pace:
-    """The measured run times, and what follows from them."""
+    """The measured run times, what is in the lanes, and what follows from them."""
 
     def __init__(self) -> None:
-        self._means: dict[str, tuple[float, float]] = {}
+        self._known: defaultdict[str, _Known] = defaultdict(_Known)
+
+    def came(self, lambda_names: Iterable[str]) -> None:
+        """Tasks of these lambdas, one for each name, were put into a lane."""
+        known = self._known
+        for name in lambda_names:
+            known[name].held += 1
+
+    def left(self, lambda_names: Iterable[str]) -> None:
+        """Tasks that `came` have left their lane, whether they ran or not."""
+        known = self._known
+        for name in lambda_names:
+            known[name].held -= 1
 
     def ran(self, lambda_name: str, seconds: float, now: float) -> None:
         """A run has ended after `seconds`."""
-        known = self._means.get(lambda_name)
-        mean = seconds if known is None else known[0] + _WEIGHT * (seconds - known[0])
-        self._means[lambda_name] = (mean, now)
+        known = self._known[lambda_name]
+        known.mean = max(_LEAST_S, known.mean + _WEIGHT * (seconds - known.mean) if known.mean else seconds)
+        known.ended_at = now
 
     def hold(self, lambdas: Iterable[str], lanes: int, now: float) -> int:
         """How many tasks may wait beside `lanes` lanes that take any of these lambdas."""
-        recent = [known[0] for name in lambdas if (known := self._means.get(name)) and known[1] + _RECENT_S > now]
-        if not recent:
-            return 0  # nothing is known: free lanes are all there is to fill
-        return min(MAX_BATCH, int(HOLD_S * lanes / max(*recent, 1e-6)))
+        slowest = 0.0
+        for name in lambdas:
+            known = self._known.get(name)
+            if known is None:
+                continue
+            if not known.mean:
+                if known.held:
+                    return 0  # its first runs may take hours: nothing is to wait behind them
+            elif known.mean > slowest and (known.held or known.ended_at + _RECENT_S > now):
+                slowest = known.mean
+        return min(MAX_BATCH, int(HOLD_S * lanes / slowest)) if slowest else 0  # 0: free lanes are all there is to fill
 
     def room(self, lambdas: Iterable[str], load: tuple[int, int, int], now: float) -> int:
         """How many tasks to ask for.

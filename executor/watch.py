@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from atf.runtime import Runtime, happens
@@ -47,8 +48,14 @@ class Watch:
         self._next_at = math.inf
         self._wake = asyncio.Event()
 
+    def put(self, tasks: Iterable[HeldTask], now: float) -> None:
+        """These went into a lane at `now` of the monotonic clock: the next look may be due sooner."""
+        waits = [task.timeout or WAITED_S for task in tasks]
+        if waits and now + min(WAITED_S, *waits) < self._next_at:
+            self._wake.set()
+
     def note(self, task: HeldTask) -> None:
-        """A task has come, or was told to stop: the next look may be due sooner."""
+        """A task was told to stop: the next look may be due sooner."""
         if self._due(task, self._runtime.monotonic()) < self._next_at:
             self._wake.set()
 

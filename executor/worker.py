@@ -196,7 +196,9 @@ class Executor:
         if not self._draining.is_set():
             self._draining.set()
             self._deadline = self._runtime.monotonic() + self._settings.drain_timeout
-            waiting = [*self._lanes.withdraw(), *self._gate.withdraw(), *self._stale]
+            queued = self._lanes.withdraw()
+            self._pace.left(task.lambda_name for task in queued)
+            waiting = [*queued, *self._gate.withdraw(), *self._stale]
             self._stale = []
             _log.info("draining", started=len(self.ledger.tasks) - len(waiting), handed_back=len(waiting))
             self._give_back(waiting)
@@ -293,9 +295,9 @@ class Executor:
         tasks = self._gate.release(now, self.ledger.tasks)
         for task in tasks:
             task.queued, task.waiting_since = True, now
+        self._pace.came([task.lambda_name for task in tasks])
         self._lanes.put(tasks)
-        for task in tasks:
-            self._watch.note(task)
+        self._watch.put(tasks, now)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -308,6 +310,7 @@ class Executor:
     def _ended(self, tasks: list[HeldTask]) -> None:
         """Tasks come back from their lanes: ended, or not to be started now."""
         now = self._runtime.monotonic()
+        self._pace.left([task.lambda_name for task in tasks])
         stale = []
         for task in tasks:
             task.queued = False
@@ -383,7 +386,9 @@ class Executor:
             return
         since = self._runtime.monotonic() - WAITED_S
         tasks = self._lanes.withdraw()
-        self._give_back(task for task in tasks if task.waiting_since <= since)
+        waited = [task for task in tasks if task.waiting_since <= since]
+        self._pace.left(task.lambda_name for task in waited)
+        self._give_back(waited)
         self._lanes.put([task for task in tasks if task.waiting_since > since])
 
     def _lose(self, task: HeldTask) -> None:
