@@ -197,6 +197,16 @@ async def test_a_batch_that_has_ended_goes_on_when_it_is_extended(bench: Bench) 
     assert (batch.status, batch.round, batch.ended_at_us) == (b.BATCH_IN_PROGRESS, 2, 0)
 
 
+async def test_further_items_lie_where_those_of_their_batch_do(bench: Bench) -> None:
+    """A link of a chain lies at its home, which its description does not say."""
+    spec = header().header.spec.SerializeToString()
+    await bench.store.open_batch(ID, b"d", spec, NAME, 3600 * US, home_only=True)
+    await bench.store.close_batch(ID, 0)
+    await send(bench, header(described=False, extend=True), items(*range(9)))
+    home = f"{bench.store.batch_home(ID)}-"
+    assert [each.task_id.startswith(home) for each in await listed(bench)] == [True] * 9
+
+
 @pytest.mark.parametrize("more", [{"described": False}, {"extend": True}])
 async def test_a_batch_that_is_not_there_can_t_be_gone_on_with(bench: Bench, more: dict[str, Any]) -> None:
     with pytest.raises(NotFound, match="no batch 'nightly'"):
