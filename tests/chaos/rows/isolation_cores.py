@@ -10,7 +10,6 @@ import os
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -72,20 +71,21 @@ async def turns(client: AsyncClient, record: Path) -> Trial:
     )
     await asyncio.sleep(2)
     began_us, until, number = _now_us(), time.monotonic() + TURNS_S, 0
-    flood = round(EXECUTORS * THREADS / cored.WORK_S)  # a second of what there are executors for
-    await client.schedule_many([cored.works[0].prepare(_now_us()) for _ in range(5 * flood)])
+    rate = round(EXECUTORS * THREADS / cored.WORK_S)  # a second of what there are executors for
+    await client.schedule_many([cored.works[0].prepare(_now_us()) for _ in range(5 * rate)])
     while time.monotonic() < until:
-        await client.schedule_many([cored.works[0].prepare(_now_us()) for _ in range(flood // 4)])
+        await client.schedule_many([cored.works[0].prepare(_now_us()) for _ in range(rate // 4)])
         await client.schedule(cored.works[1 + number % 9].prepare(_now_us()))
         number += 1
         await asyncio.sleep(0.2)
     await asyncio.sleep(WITHIN_S)
-    ran = [(run, asked_us) for run, asked_us in cored.read(record) if asked_us >= began_us]
-    count = Counter(run.number for run, _ in ran)
+    runs = cored.read(record)
+    ran = [(run, asked_us) for run, asked_us in runs if asked_us >= began_us]
+    flood = sum(run.number == 0 and run.at_us >= began_us for run, _ in runs)  # what was left of the last trial, too
     waited_s = [(run.at_us - asked_us) / _US for run, asked_us in ran if run.number]
     failures = [f"{len(waited_s)} of {number} tasks of the nine have run"] if len(waited_s) < number else []
     late = [f"a turn came after {max(waited_s):.1f} s"] if waited_s and max(waited_s) > WITHIN_S else []
-    return {"failures": failures, "late": late, "turn_s": waited_s, "flood": count[0], "others": len(waited_s)}
+    return {"failures": failures, "late": late, "turn_s": waited_s, "flood": flood, "others": len(waited_s)}
 
 
 async def rotations(client: AsyncClient, record: Path) -> Trial:
