@@ -15,6 +15,7 @@ import shutil
 import signal
 import statistics
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +25,13 @@ from atf.cli.cluster import Cluster, ClusterSettings
 from atf.cli.progress import View
 from atf.cli.workplace import workplace
 from atf.client import AsyncClient, Client, Handle, TaskInfo
+from atf.config import StoreSettings
 from atf.errors import Internal, Unavailable
 from atf.lambdas import Prepared, named
 from atf.runtime import SystemRuntime, new_id
+from atf.store.modes import open_link
+from atf.store.server import used_bytes
+from atf.task import Status
 from atf.verify.outcome import percentile
 from atf.verify.stored import Stored
 
@@ -39,8 +44,13 @@ AT_ONCE: Final = 4
 CALLERS: Final = 64
 LEAD_S: Final = 5.0
 """Seconds before the instant at which a burst is due."""
-AHEAD_S: Final = 2.0
-"""Seconds ahead that a steady stream is scheduled."""
+AHEAD_S: Final = (1.0, 10.0)
+"""Seconds ahead that a steady stream is scheduled: at least and at most, each as likely as any other."""
+CHECKED: Final = 20_000
+"""Of so many tasks of a round the records are read: whether each ran once. The last ones, since records go after RETENTION_S."""
+KINDS: Final = {"noop": "def", "noop_async": "async def"}
+TURNS: Final = 2
+"""In which each kind of lambda has its part of the tasks, one after the other: a machine's speed changes."""
 IDLE_S: Final = 5.0
 _CALL_S: Final = 60.0
 _WARM_UP_S: Final = 60.0
@@ -137,6 +147,9 @@ async def _measure(
             for question in (
                 course.idle,
                 course.end_to_end,
+                course.kinds,
+                course.memory,
+                course.drain,
                 course.one_caller,
                 course.callers,
                 course.due_at_once,
@@ -170,7 +183,8 @@ class Course:
 
     def __init__(self, plan: Plan, namespace: str, cluster: Cluster, client: AsyncClient) -> None:
         self._plan, self._namespace, self._cluster, self._client = plan, namespace, cluster, client
-        self._stored = Stored(client, [f"{namespace}/{name}" for name in ("noop", "noop_async")])
+        self._stored = Stored(client, [f"{namespace}/{name}" for name in KINDS])
+        self._random = SystemRuntime().random
 
     async def warm_up(self) -> None:
         """Until every executor has run tasks."""
@@ -195,7 +209,36 @@ class Course:
         """No-op tasks, from the first call until nothing is left to do."""
         rounds = [await self._through(self._plan.tasks) for _ in range(self._plan.rounds)]
         figures = {name: round(statistics.median(each[name] for each in rounds), 1) for name in rounds[0]}
+        figures["ran_again"] = sum(each["ran_again"] for each in rounds)
         return Measured("end_to_end", "end to end, tasks a second; CPU per task, µs", figures)
+
+    async def kinds(self) -> Measured:
+        """The same for `def` alone and for `async def` alone: CPU of the executors."""
+        tasks = max(1, self._plan.tasks // (TURNS * len(KINDS)))
+        turns = [{name: await self._through(tasks, [name]) for name in KINDS} for _ in range(TURNS)]
+        figures = {
+            kind.replace(" ", "_"): round(statistics.mean(each[name]["cpu_us_executors"] for each in turns), 1)
+            for name, kind in KINDS.items()
+        }
+        return Measured("kinds", "the executors' CPU per task, µs", figures)
+
+    async def memory(self) -> Measured:
+        """What each role keeps after it has done all that."""
+        return Measured("memory", "resident memory after that, MiB", proc.rss_by_role(self._pids()))
+
+    async def drain(self) -> Measured:
+        """Tasks that all wait before the first of them starts; what one of them takes in the store meanwhile."""
+        before = await self._used_bytes()
+        async with self._paused():
+            handles = await self._schedule(self._plan.tasks)
+            used = await self._used_bytes()
+        began = time.monotonic()
+        await self._drained()
+        figures = {"per_s": round(self._plan.tasks / (time.monotonic() - began), 1)}
+        if before is not None and used is not None:
+            figures["bytes_per_waiting_task"] = round((used - before) / self._plan.tasks, 1)
+        figures["ran_again"] = await self._ran_again(handles)
+        return Measured("drain", f"{self._plan.tasks:,} tasks that wait already, tasks a second", figures)
 
     async def one_caller(self) -> Measured:
         """A blocking client, one task a call; nothing runs meanwhile."""
@@ -246,26 +289,36 @@ class Course:
         while len(handles) < count:
             await asyncio.sleep(_LOOK_S)
             wanted = min(count, math.ceil((time.monotonic() - began) * self._plan.rate)) - len(handles)
-            due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=AHEAD_S)
-            handles += await self._client.schedule_many([self._task(number, at=due) for number in range(wanted)])
-        infos = await self._client.wait(handles, timeout=_STALLED_S)
-        return Measured("ahead", f"{self._plan.rate:g} tasks a second, {AHEAD_S:g} s ahead, ms late", _late(infos))
+            now = dt.datetime.now(dt.UTC)
+            due = [now + dt.timedelta(seconds=self._random.uniform(*AHEAD_S)) for _ in range(wanted)]
+            handles += await self._client.schedule_many([self._task(number, at=at) for number, at in enumerate(due)])
+        infos = await self._ended(handles)
+        least, most = AHEAD_S
+        return Measured(
+            "ahead", f"{self._plan.rate:g} tasks a second, {least:g} to {most:g} s ahead, ms late", _late(infos)
+        )
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
-    def _task(self, number: int, **options: Any) -> Prepared[Any]:
-        name = "noop_async" if number % 2 else "noop"
+    def _task(self, number: int, names: Sequence[str] = tuple(KINDS), **options: Any) -> Prepared[Any]:
+        name = names[number % len(names)]
         return named(f"{self._namespace}/{name}", {"number": number}, options)  # type: ignore[arg-type]
 
-    async def _through(self, tasks: int) -> dict[str, float]:
-        before, began = self._cpu(), time.monotonic()
+    async def _schedule(self, tasks: int, names: Sequence[str] = tuple(KINDS)) -> list[Handle[Any]]:
+        """Schedules tasks as fast as the client can; the last CHECKED of them."""
         batches = iter([range(start, min(start + BATCH, tasks)) for start in range(0, tasks, BATCH)])
+        handles = deque[Handle[Any]](maxlen=CHECKED)
 
         async def send() -> None:
             for batch in batches:
-                await self._client.schedule_many([self._task(number) for number in batch])
+                handles.extend(await self._client.schedule_many([self._task(number, names) for number in batch]))
 
         await asyncio.gather(*(send() for _ in range(AT_ONCE)))
+        return list(handles)
+
+    async def _through(self, tasks: int, names: Sequence[str] = tuple(KINDS)) -> dict[str, float]:
+        before, began = self._cpu(), time.monotonic()
+        handles = await self._schedule(tasks, names)
         accepted = time.monotonic() - began
         await self._drained()
         seconds = time.monotonic() - began
@@ -275,12 +328,31 @@ class Course:
             "scheduled_per_s": tasks / accepted,
             "cpu_us": sum(used.values()) * 1e6 / tasks,
             **{f"cpu_us_{role}": each * 1e6 / tasks for role, each in used.items()},
+            "ran_again": await self._ran_again(handles),
         }
+
+    async def _ran_again(self, handles: Sequence[Handle[Any]]) -> int:
+        """How many of these tasks, which have all ended, ran more than once.
+
+        Raises:
+            Internal: one of them did not end well.
+        """
+        infos = await self._ended(handles)
+        if bad := [each for each in infos if each.status is not Status.SUCCESS]:
+            raise Internal(f"{len(bad)} of {len(infos)} tasks failed; the first: {bad[0].id}: {bad[0].error}")
+        return sum(each.runs != 1 for each in infos)
+
+    async def _used_bytes(self) -> int | None:
+        link = open_link(StoreSettings(redis_url=self._cluster.redis_url))
+        try:
+            return await used_bytes(link)
+        finally:
+            await link.close()
 
     @contextlib.asynccontextmanager
     async def _paused(self) -> AsyncIterator[None]:
         """Within the block no task starts: what a call costs is measured, not what its task does to the machine."""
-        names = [f"{self._namespace}/{name}" for name in ("noop", "noop_async")]
+        names = [f"{self._namespace}/{name}" for name in KINDS]
         for name in names:
             await self._client.pause(name)
         try:
@@ -290,7 +362,14 @@ class Course:
                 await self._client.resume(name)
 
     async def _finished(self, tasks: Sequence[Prepared[Any]]) -> list[TaskInfo]:
-        handles = await self._client.schedule_many(tasks)
+        return await self._ended(await self._client.schedule_many(tasks))
+
+    async def _ended(self, handles: Sequence[Handle[Any]]) -> list[TaskInfo]:
+        """The records of tasks, when all of them have finished.
+
+        Raises:
+            Internal: some have not in time.
+        """
         infos = await self._client.wait(handles, timeout=_STALLED_S)
         if len(infos) < len(handles):
             raise Internal(
@@ -308,10 +387,11 @@ class Course:
             await asyncio.sleep(_LOOK_S)
 
     def _cpu(self) -> dict[str, float]:
+        return {"client": time.process_time(), **proc.cpu_by_role(self._pids())}
+
+    def _pids(self) -> dict[str, list[int]]:
         roles = {name: [pid] for name in self._cluster.names if (pid := self._cluster.pid(name))}
-        executors = self._cluster.executors()
-        roles["executors"] = [pid for each in executors for pid in each]
-        return {"client": time.process_time(), **proc.cpu_by_role(roles)}
+        return {**roles, "executors": [pid for each in self._cluster.executors() for pid in each]}
 
 
 def _rate(took: Sequence[float]) -> float:

@@ -85,6 +85,22 @@ async def _examine(link: Link, runtime: Runtime) -> list[Finding]:
     return [*found, *([clock] if clock else []), allowed]
 
 
+async def used_bytes(link: Link) -> int | None:
+    """Bytes that the servers which take writes use for their data, together; None where one does not say.
+
+    Raises:
+        Unavailable: one of them can't be reached.
+    """
+    total = 0
+    for each in await link.masters():
+        lines = text(await told(each, "INFO", "memory") or b"").splitlines()
+        used = next((line.partition(":")[2] for line in lines if line.startswith("used_memory:")), None)
+        if used is None:
+            return None
+        total += int(used)
+    return total
+
+
 async def told(link: Link, *command: str) -> Any:
     """The answer to a command that this user may not be allowed, or the server may not have; None then."""
     try:

@@ -21,15 +21,31 @@ COMMAND = [sys.executable, "-P", "-m", "atf.cli", "bench"]
 def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "IDLE_S", 0.5)
     monkeypatch.setattr(run, "LEAD_S", 2.0)
+    monkeypatch.setattr(run, "AHEAD_S", (0.3, 0.6))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     said: list[str] = []
     plan = Plan(tasks=300, rounds=2, singles=20, burst=50, rate=50, seconds=1, executors=1, settings={})
     report: Report = asyncio.run(bench(plan, Lines(said.append), os.environ))
     found = report.as_json()
     measured = found["measured"]
-    assert list(measured) == ["idle", "end_to_end", "one_caller", "callers", "due_at_once", "ahead"]
+    assert list(measured) == [
+        "idle",
+        "end_to_end",
+        "kinds",
+        "memory",
+        "drain",
+        "one_caller",
+        "callers",
+        "due_at_once",
+        "ahead",
+    ]
     assert measured["end_to_end"]["scheduled_per_s"] > measured["end_to_end"]["per_s"] > 0
     assert measured["end_to_end"]["cpu_us"] >= measured["end_to_end"]["cpu_us_store"] > 0
+    assert measured["end_to_end"]["ran_again"] == measured["drain"]["ran_again"] == 0
+    assert measured["kinds"].keys() == {"def", "async_def"}
+    assert {"store", "executors", "frontend"} <= measured["memory"].keys()
+    assert min(measured["memory"].values()) > 1
+    assert measured["drain"]["per_s"] > 0 < measured["drain"]["bytes_per_waiting_task"]
     assert measured["one_caller"]["per_s"] > 0 < measured["callers"]["per_s"]
     assert {measured[each]["early"] for each in ("due_at_once", "ahead")} == {0}
     assert (

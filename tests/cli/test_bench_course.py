@@ -1,0 +1,65 @@
+"""What `atf bench` looks at before it believes a figure, by a client that answers what the test gives it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from atf.bench import run
+from atf.bench.run import Course, Plan
+from atf.errors import Internal
+from atf.store.server import used_bytes
+from atf.task import Status
+
+
+class Client:
+    """Of `known` tasks it knows the records; the others have not ended when `wait` gives up."""
+
+    def __init__(self, *known: Any) -> None:
+        self.known = known
+
+    async def schedule_many(self, tasks: Any) -> list[Any]:
+        return [object() for _ in tasks]
+
+    async def wait(self, handles: Any, timeout: float) -> list[Any]:
+        return list(self.known[: len(handles)])
+
+
+def info(runs: int = 1, status: Status = Status.SUCCESS) -> Any:
+    return SimpleNamespace(id="0-a", runs=runs, status=status, error="no")
+
+
+def course(*known: Any) -> Any:
+    plan = Plan(rate=1000, seconds=0.005, settings={})
+    return Course(plan, "b", SimpleNamespace(), Client(*known))  # type: ignore[arg-type]
+
+
+async def test_a_stream_of_which_some_did_not_end_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_LOOK_S", 0)
+    with pytest.raises(Internal, match="2 of 5 tasks have not finished"):
+        await course(info(), info(), info()).ahead()
+
+
+async def test_tasks_that_ran_more_than_once_are_counted_and_failed_ones_are_refused() -> None:
+    assert await course(info(), info(runs=2), info(runs=3))._ran_again([1, 2, 3]) == 2
+    with pytest.raises(Internal, match="1 of 2 tasks failed; the first: 0-a: no"):
+        await course(info(), info(status=Status.FATAL_FAILURE))._ran_again([1, 2])
+
+
+class Server:
+    def __init__(self, *answers: bytes | None) -> None:
+        self.answers = answers
+
+    async def masters(self) -> list[Any]:
+        async def command(answer: bytes | None) -> bytes | None:
+            return answer
+
+        return [SimpleNamespace(command=lambda *_, answer=each: command(answer)) for each in self.answers]
+
+
+async def test_the_bytes_of_a_store_are_those_of_all_servers_or_unknown() -> None:
+    says = b"# Memory\r\nused_memory:1000\r\nused_memory_human:1K\r\n"
+    assert await used_bytes(Server(says, says)) == 2000  # type: ignore[arg-type]
+    assert await used_bytes(Server(says, None)) is None  # type: ignore[arg-type]
