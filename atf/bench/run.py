@@ -56,8 +56,6 @@ _CALL_S: Final = 60.0
 _WARM_UP_S: Final = 60.0
 _STALLED_S: Final = 120.0
 _LOOK_S: Final = 0.02
-_FULL_S: Final = 1.0
-"""Seconds without a push after which a queue is taken for full."""
 _STOP_S: Final = 10.0
 
 
@@ -229,11 +227,10 @@ class Course:
         return Measured("memory", "resident memory after that, MiB", proc.rss_by_role(self._pids()))
 
     async def drain(self) -> Measured:
-        """Tasks that all wait before the first of them starts; what one of them takes in the store meanwhile."""
+        """Tasks that all wait for their paused lambda; from its resumption on. What one of them takes in the store meanwhile."""
         before = await self._used_bytes()
         async with self._paused():
             handles = await self._schedule(self._plan.tasks)
-            await self._pushed()
             used = await self._used_bytes()
         began = time.monotonic()
         await self._drained()
@@ -379,17 +376,6 @@ class Course:
                 f"{len(handles) - len(infos)} of {len(handles)} tasks have not finished within {_STALLED_S:g} s"
             )
         return infos
-
-    async def _pushed(self) -> None:
-        """Until all that waits stands in its queue, or no more of it fits."""
-        left, moved = -1, time.monotonic()
-        while time.monotonic() - moved < _FULL_S:
-            mine = [each for each in await self._client.lambdas() if each.name.startswith(f"{self._namespace}/")]
-            if not (now := sum(each.counts[Status.NEW] for each in mine)):
-                return
-            if now != left:
-                left, moved = now, time.monotonic()
-            await asyncio.sleep(_LOOK_S)
 
     async def _drained(self) -> None:
         left, moved = 0, time.monotonic()
