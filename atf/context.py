@@ -17,6 +17,7 @@ from .task import DEFAULT_FIRST_TIME_US, MAX_PROGRESS_BYTES, US, check_first_tim
 
 if TYPE_CHECKING:
     from .client.batch import Batch, BatchProgress
+    from .items import Target
     from .lambdas import Schedulable
 
 _log: Final = logging.getLogger("atf.task")
@@ -66,7 +67,13 @@ class InBatch:
 
         return default_client().batch_handle(self.id, of or self.lambda_)
 
-    def extend(self, items: Iterable[Any], *, of: Schedulable[..., Any] | str | None = None) -> BatchProgress:
+    def extend(
+        self,
+        items: Iterable[Any],
+        *,
+        of: Schedulable[..., Any] | str | None = None,
+        target: Target | None = None,
+    ) -> BatchProgress:
         """Adds items behind all that the batch has. A batch that a callback extends is in progress again.
 
         A run that is tried again makes its calls again: the first call of each run of this task is one and the same, the second is,
@@ -75,18 +82,23 @@ class InBatch:
         Args:
             items: as for `map`.
             of: the lambda of the batch's items, or the lambda's name; an item knows it.
+            target: of a batch with a pause, as for `map`: its maker's is not known here.
 
         Raises:
             TypeError: a callback did not say of which lambda the items are.
             AtfError: as for `Batch.extend`.
         """
-        return self.handle(of).extend(items, request_id=self._request_id())
+        return self.handle(of).extend(items, target=target, request_id=self._request_id())
 
     async def extend_async(
-        self, items: Iterable[Any] | AsyncIterable[Any], *, of: Schedulable[..., Any] | str | None = None
+        self,
+        items: Iterable[Any] | AsyncIterable[Any],
+        *,
+        of: Schedulable[..., Any] | str | None = None,
+        target: Target | None = None,
     ) -> BatchProgress:
         """Like `extend`, in an `async def`."""
-        return await self.handle(of).extend_async(items, request_id=self._request_id())
+        return await self.handle(of).extend_async(items, target=target, request_id=self._request_id())
 
     def _request_id(self) -> str:
         self._extended += 1

@@ -37,6 +37,10 @@ class Elements(Protocol):
         """
         ...
 
+    def targeting(self, target: Target) -> Elements:
+        """The same with another target."""
+        ...
+
     def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """That of the item with these arguments; of identical items the first one's."""
         ...
@@ -58,6 +62,9 @@ class OfLambda:
         self.decode: Callable[[bytes, int], Any] = codec.decode_result
         self._codec = codec
         self._target = target
+
+    def targeting(self, target: Target) -> OfLambda:
+        return OfLambda(self.name, self._codec, target)
 
     def add(self, items: b.BatchItems, element: Any) -> int:
         given = self._given(element)
@@ -92,7 +99,11 @@ class OfName:
             raise InvalidArgument(_no_argument(target, name, parameters))
         self.name = name
         self._target = target
+        self._parameters = parameters
         self._places = {each: place for place, each in enumerate(parameters or ())}
+
+    def targeting(self, target: Target) -> OfName:
+        return OfName(self.name, target, self._parameters)
 
     def add(self, items: b.BatchItems, element: Any) -> int:
         given = self._given(element)
@@ -138,6 +149,9 @@ class OfProgram:
             raise InvalidArgument(f"target={target!r}: a command line has no names; give what makes a text of one")
         self._target = target
 
+    def targeting(self, target: Target) -> OfProgram:
+        return OfProgram(target)
+
     def add(self, items: b.BatchItems, element: Any) -> int:
         words = self._words(element)
         target = "" if self._target is None else target_text(self._target(element))
@@ -169,6 +183,16 @@ def elements_of(name: str, target: Target | None = None) -> Elements:
 
 def _no_argument(target: str, name: str, parameters: Iterable[str]) -> str:
     return f"target={target!r}: {name} has no such argument; it has {', '.join(parameters)}"
+
+
+def check_target(target: object) -> None:
+    """Refuses what can't be a target; None is none.
+
+    Raises:
+        InvalidArgument: it is neither a name nor a function.
+    """
+    if target is not None and not isinstance(target, str) and not callable(target):
+        raise InvalidArgument(f"target={short(target)}: give an argument's name, or what makes a text of an element")
 
 
 def target_text(target: object) -> str:

@@ -290,6 +290,11 @@ def _command(payload: bytes, arguments: Sequence[str]) -> bytes:
 
 
 def _target(target: str) -> str:
+    if not target:
+        raise InvalidArgument(
+            "target: it has none, and the batch has a pause between the items of one target; say which, with target=, also to what extends"
+            " the batch"
+        )
     if not _TARGET.fullmatch(target):
         raise InvalidArgument(
             f"target {shown(target)!r}: the batch has a pause between items of one target; use 1 to 64 of the characters A-Z a-z 0-9 ."

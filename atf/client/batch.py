@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from atf.batch import BatchStatus, ItemStatus
 from atf.errors import InvalidArgument, TaskCancelled, TaskError, TaskFailed
-from atf.items import Elements
+from atf.items import Elements, Target, check_target
 from atf.options import from_us
 from atf.payload import decode_result, short
 from atf.rpc import batch_pb2 as b
@@ -328,21 +328,32 @@ class Batch(Generic[R]):
         return await self._portal.hop(self._client.delete_batch(self.id))
 
     async def extend_async(
-        self, items: Iterable[Any] | AsyncIterable[Any], *, request_id: str = "", keep_open: bool = False
+        self, items: Iterable[Any] | AsyncIterable[Any], *, target: Target | None = None, request_id: str = ""
     ) -> BatchProgress:
-        """Adds items behind all that the batch has; it may have ended, and is in progress again then.
+        """Adds items behind all that the batch has; it may have ended, and is in progress again then. One that was kept open stays so.
 
         Args:
             items: as for `map`.
-            request_id: 1 to 50 of A-Z a-z 0-9 _ -: the same call again with it adds nothing; empty: each call adds.
-            keep_open: more items will come; the batch does not end before.
+            target: as for `map`, of a batch with a pause; None: that of the call that gave this handle.
+            request_id: 1 to 50 of A-Z a-z 0-9 _ -: the same call again with it goes on where it broke off, and adds nothing twice;
+                empty: each call adds.
 
         Raises:
             InvalidArgument: an item does not fit; those before it are in.
             FailedPrecondition: the batch was cancelled.
         """
-        added = self._client.extend_batch(self.id, self._known(), items, request_id=request_id, keep_open=keep_open)
+        check_target(target)
+        elements = self._known() if target is None else self._known().targeting(target)
+        added = self._client.extend_batch(self.id, elements, items, request_id=request_id)
         return self._seen(await self._portal.hop(added))
+
+    async def close_async(self) -> BatchProgress:
+        """Says that the items are all there, of a batch that was kept open (`keep_open`): it ends when they have. Another one is left as it is.
+
+        Raises:
+            NotFound: there is no such batch, or it has expired.
+        """
+        return self._seen(await self._portal.hop(self._client.close_batch(self.id)))
 
     progress = blocking(progress_async)
     wait = blocking(wait_async)
@@ -352,6 +363,7 @@ class Batch(Generic[R]):
     retry = blocking(retry_async)
     delete = blocking(delete_async)
     extend = blocking(extend_async)
+    close = blocking(close_async)
 
     def _known(self) -> Elements:
         if self._elements is None:

@@ -14,9 +14,8 @@ from atf.batch import MESSAGE_ITEMS, BatchOptions, ItemStatus, batch_spec, link_
 from atf.chains import Chain
 from atf.durability import durability_of
 from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, TaskCancelled, TaskFailed
-from atf.items import Elements, elements_of
+from atf.items import Elements, Target, check_target, elements_of
 from atf.lambdas import Schedulable
-from atf.payload import short
 from atf.retry import Pauses
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
@@ -100,7 +99,8 @@ class BatchCalls:
             on_success, on_failure, on_complete: what runs when all items have succeeded; when an item failed for good or was
                 cancelled; in any case. A lambda, its name, `lambda.s(...)`, or a list; it is given the batch's summary as `batch`.
             durability: "relaxed", "disk" or "replicated", of every item.
-            keep_open: more items come later, by `extend`; the batch does not end before.
+            keep_open: more items come later, by `extend` or by the same call with more of them; the batch does not end before
+                `close`.
 
         Raises:
             InvalidArgument: an option breaks its rule; or an item does not fit: the message says which. The batch stays open with
@@ -135,10 +135,7 @@ class BatchCalls:
             InvalidArgument, TypeError: as for `batch`.
         """
         target = options.get("target")
-        if target is not None and not isinstance(target, str) and not callable(target):
-            raise InvalidArgument(
-                f"target={short(target)}: give an argument's name, or what makes a text of an element"
-            )
+        check_target(target)
         if isinstance(of, Schedulable):
             elements: Elements = of.elements(target)
             spec = batch_spec(of.name, options, of.batch_template())
@@ -216,26 +213,40 @@ class BatchCalls:
         items: Iterable[Any] | AsyncIterable[Any],
         *,
         request_id: str = "",
-        keep_open: bool = False,
     ) -> b.Batch:
         """See Batch.extend."""
-        header = b.BatchHeader(id=batch_id, extend=True, keep_open=keep_open)
+        header = b.BatchHeader(id=batch_id, extend=True)
         header.request_id = request_id or new_id(self._runtime.random)
         await self.feed(Cutter(header, elements, 0, MESSAGE_ITEMS, self._runtime.monotonic), items)
         return await self.get_batch(batch_id)
 
+    async def close_batch(self, batch_id: str) -> b.Batch:
+        """See Batch.close."""
+        batch = await self.get_batch(batch_id)
+        if not batch.sealed:
+            header = b.BatchHeader(id=batch_id, first=batch.prefix)
+            await self._calls.schedule_batch([b.ScheduleBatchRequest(header=header)])
+            batch = await self.get_batch(batch_id)
+        return batch
+
     # --- looking at them ----------------------------------------------------------------------------------------------
 
-    def batch_handle(self, batch_id: str, of: Schedulable[..., R] | str | None = None) -> Batch[R]:
+    def batch_handle(
+        self, batch_id: str, of: Schedulable[..., R] | str | None = None, *, target: Target | None = None
+    ) -> Batch[R]:
         """The handle of a batch that was made elsewhere; asks nobody.
 
         Args:
             batch_id: its id.
             of: its lambda, or the lambda's name: what finds items by their arguments, extends it, and types its results.
+            target: of the items that `extend` adds to a batch with a pause, as for `batch`.
         """
-        elements = (
-            of.elements(None) if isinstance(of, Schedulable) else None if of is None else elements_of(check_lambda(of))
-        )
+        check_target(target)
+        elements: Elements | None = None
+        if isinstance(of, Schedulable):
+            elements = of.elements(target)
+        elif of is not None:
+            elements = elements_of(check_lambda(of), target)
         return Batch(cast("AsyncClient", self), self._portal, check_batch_id(batch_id), elements)
 
     async def batches(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[BatchProgress]:

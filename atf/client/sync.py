@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from atf.batch import BatchOptions
 from atf.chains import Chain
+from atf.items import Target
 from atf.lambdas import Prepared, Schedulable
 from atf.options import CallOptions
 from atf.rpc import api
@@ -168,9 +169,11 @@ class Client:
         made: Batch[R] = await self._portal.hop(self._core.batch(of, items, **options))
         return made
 
-    def batch_handle(self, batch_id: str, of: Schedulable[..., R] | str | None = None) -> Batch[R]:
+    def batch_handle(
+        self, batch_id: str, of: Schedulable[..., R] | str | None = None, *, target: Target | None = None
+    ) -> Batch[R]:
         """See AsyncClient.batch_handle."""
-        return self._core.batch_handle(batch_id, of)
+        return self._core.batch_handle(batch_id, of, target=target)
 
     batches = blocking(AsyncClient.batches)
     schedule_many = blocking(AsyncClient.schedule_many)

@@ -228,7 +228,7 @@ BAD_ITEMS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"payload": b'{"a":"%s"}' % (b"a" * (1 << 20))},
         r"payload: 1048584 bytes, at most 1048576 \(1 MiB\)",
     ),
-    "no target": ({"pause_us": 1}, {"payload": b"{}"}, "target '': the batch has a pause"),
+    "no target": ({"pause_us": 1}, {"payload": b"{}"}, "target: it has none, and the batch has a pause"),
     "bad target": ({"pause_us": 1}, {"payload": b"{}", "target": "a/b"}, "target 'a/b'"),
     "payload of a program": (
         COMMAND,

@@ -43,6 +43,14 @@ def countdown(ctx: atf.Context, number: int) -> int:
     return number
 
 
+@app.task
+def crawl(ctx: atf.Context, url: str, host: str) -> str:
+    assert ctx.batch is not None
+    if url == "a":
+        ctx.batch.extend([("b", host), ("c", "there")], target="host")
+    return url
+
+
 @pytest.fixture(autouse=True)
 def _nothing_told() -> None:
     told.clear()
@@ -102,6 +110,24 @@ def test_an_item_extends_its_batch_while_it_runs(h: Harness) -> None:
     assert list(batch.results()) == [3, 2, 1, 0]
     h.run_until_idle()
     assert [each["items"] for each in told] == [4]
+
+
+def test_an_item_of_a_batch_with_a_pause_extends_it(h: Harness) -> None:
+    batch = crawl.map([("a", "here")], pause=1, target="host")
+    assert batch.wait().done == 3
+    assert list(batch.results()) == ["a", "b", "c"]
+
+
+def test_a_batch_that_is_kept_open_ends_once_it_is_closed(h: Harness) -> None:
+    batch = half.map([2, 4], keep_open=True, on_complete=report)
+    batch.extend([6])
+    h.run_until_idle()
+    assert (batch.progress().status, told) == (atf.BatchStatus.IN_PROGRESS, [])
+    batch.close()
+    assert batch.wait().done == 3
+    assert sorted(batch.results()) == [1, 2, 3]
+    h.run_until_idle()
+    assert [each["items"] for each in told] == [3]
 
 
 def test_a_batch_is_cancelled_and_deleted(h: Harness) -> None:

@@ -103,7 +103,8 @@ class FakeBatches:
                 raise self.failures.pop(0)
         else:
             raise AssertionError("the stream has no end of its own")
-        kept.sealed = not header.keep_open
+        if not header.extend:  # an extension closes no batch, as its maker may still be at work
+            kept.sealed = kept.sealed or not header.keep_open
         kept.extensions.add(header.request_id)
         self._ring()
         return b.ScheduleBatchReply(id=header.id, stored=stored, items=len(kept.items))

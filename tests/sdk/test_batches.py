@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -241,6 +241,35 @@ async def test_the_same_call_on_a_closed_batch_adds_nothing_and_other_items_are_
 
 
 @virtual(batch_world)
+async def test_a_batch_that_was_kept_open_stays_so_when_it_is_extended_and_is_closed_by_itself(w: World) -> None:
+    batch = await w.client.batch(thumbnail, ["a", "b"], keep_open=True)
+    await batch.extend_async(["c"])
+    assert not w.frontend.batches[batch.id].sealed, "its maker may be at work"
+    assert (await batch.close_async()).sealed
+    assert (w.frontend.headers[-1].first, w.frontend.headers[-1].extend) == (2, False)
+    assert not w.frontend.headers[-1].HasField("spec")
+    calls = len(w.frontend.headers)
+    assert (await w.client.batch_handle(batch.id).close_async()).items == 3
+    assert len(w.frontend.headers) == calls, "there is nothing to say"
+
+
+@virtual(batch_world)
+async def test_who_extends_a_batch_with_a_pause_says_the_target(w: World) -> None:
+    batch = await w.client.batch(thumbnail, [("a", 1)], pause=1, target="path")
+    await batch.extend_async(["b"])
+    await w.client.batch_handle(batch.id, thumbnail, target="size").extend_async([("c", 3)])
+    await w.client.batch_handle(batch.id, thumbnail).extend_async(["d"], target=lambda path: path * 2)
+    await w.client.batch_handle(batch.id, thumbnail.name).extend_async([{"path": "e"}], target="path")
+    assert [each.chunk for each in w.frontend.batches[batch.id].items] == ["a", "b", "3", "dd", "e"]
+    for bad in ("nose", 3):
+        with pytest.raises(atf.InvalidArgument, match="target="):
+            await batch.extend_async(["f"], target=cast("Any", bad))
+    programs = await w.client.batch("atf/command", [["ls"]])
+    await programs.extend_async([["curl", "x"]], target=lambda words: words[1])
+    assert w.frontend.batches[programs.id].items[1].chunk == "x"
+
+
+@virtual(batch_world)
 async def test_command_lines_are_lists_of_texts(w: World) -> None:
     batch = await w.client.batch("atf/command", [["echo", "a b"], ("ls", "-l")])
     assert [list(each.arguments) for each in w.frontend.batches[batch.id].items] == [["echo", "a b"], ["ls", "-l"]]
@@ -368,8 +397,15 @@ async def test_results_of_a_batch_that_is_still_being_made_wait_for_its_items(w:
     batch = await w.client.batch(thumbnail, ["a"], keep_open=True)
     results = batch.results_async(timeout=60)
     assert await anext(results) == ["a", "a"]
-    w.runtime.spawn(batch.extend_async(["b"]), name="extend")
+
+    async def more() -> None:
+        await batch.extend_async(["b"])
+        await asyncio.sleep(1)
+        await batch.close_async()
+
+    extending = w.runtime.spawn(more(), name="extend")
     assert [each async for each in results] == [["b", "b"]]
+    await extending
 
 
 @virtual(batch_world)
