@@ -54,6 +54,8 @@ class _Numbers:
         self._store, self._header, self._opened = store, header, opened
         self._next = header.first
         self._given = 0
+        self.announced: Final = header.extend
+        """Whether the batch waits for the items from `take` on."""
 
     async def take(self, count: int) -> int:
         """The first of `count` numbers, which follow each other."""
@@ -185,6 +187,9 @@ class Batches:
                         )
                     if self._draining:
                         raise Unavailable(f"this frontend ends: go on with batch {batch_id} at another one")
+                    if numbers.announced:  # the batch waits for what was announced, so nothing of it may be refused
+                        for place, each in enumerate(request.items.items, sent):
+                            template.item(place, each)
                     first = await numbers.take(len(request.items.items))
                     items = [template.item(number, each) for number, each in enumerate(request.items.items, first)]
                     await self._let_in(batch_id, template, items, feeding)

@@ -307,9 +307,10 @@ class BatchCalls:
     async def finished_items(self, batch_id: str, timeout: float | None) -> AsyncGenerator[builtins.list[b.Item], None]:
         """All items in their order, a page at a time, each when it has ended."""
         until = None if timeout is None else self._runtime.monotonic() + timeout
-        request, seen = b.ListBatchItemsRequest(id=batch_id, page_size=PAGE), 0
+        request, seen, ended_before = b.ListBatchItemsRequest(id=batch_id, page_size=PAGE), 0, False
         while True:
             reply = await self._calls.list_batch_items(request)
+            complete, ended_before = ended_before, False
             ended = _first_ended(reply.items, request.first)
             request.first += len(ended)
             seen += len(ended)
@@ -317,26 +318,26 @@ class BatchCalls:
                 yield ended
             if len(ended) < len(reply.items):
                 item = reply.items[len(ended)]
-                if item.number >= EXTRA_FIRST > request.first and await self._is_made(batch_id, request.first):
-                    request.first = EXTRA_FIRST
+                if item.number == request.first:
+                    await self._wait_for(batch_id, item, until)
+                elif complete:
+                    request.first = item.number  # those between were announced, and never stored
                 else:
-                    await self._wait_for(batch_id, item, request.first, until)
+                    batch = await self.get_batch(batch_id)
+                    ended_before = batch.ended_at_us > 0
+                    if item.number >= EXTRA_FIRST > request.first >= batch.prefix and batch.sealed:
+                        request.first = EXTRA_FIRST
+                    elif not ended_before:
+                        await self._wait_a_while(batch_id, request.first, until)
             elif not reply.next_page_token:
                 batch = await self.get_batch(batch_id)
                 if batch.sealed and seen >= batch.items:
                     return
                 await self._wait_a_while(batch_id, request.first, until)
 
-    async def _is_made(self, batch_id: str, items: int) -> bool:
-        """Whether its maker has sent so many items, and all of them."""
-        batch = await self.get_batch(batch_id)
-        return batch.sealed and items >= batch.prefix
-
-    async def _wait_for(self, batch_id: str, item: b.Item, number: int, until: float | None) -> None:
-        if item.number != number:  # the one between has not been stored
-            await self._wait_a_while(batch_id, number, until)
-        elif not await cast("AsyncClient", self).wait_tasks([item.task_id], timeout=self._left(until)):
-            raise TimeoutError(f"item {number} of batch {batch_id} has not ended in time")
+    async def _wait_for(self, batch_id: str, item: b.Item, until: float | None) -> None:
+        if not await cast("AsyncClient", self).wait_tasks([item.task_id], timeout=self._left(until)):
+            raise TimeoutError(f"item {item.number} of batch {batch_id} has not ended in time")
 
     def _left(self, until: float | None) -> float | None:
         return None if until is None else max(0.0, until - self._runtime.monotonic())

@@ -87,7 +87,8 @@ class Batches(Caller):
     async def reserve_items(self, batch_id: str, request_id: str, offset: int, count: int) -> Reserved:
         """Hands out `count` numbers, one after the other, for more items of a batch; what has ended goes on, in its next round.
 
-        A batch ends only when all items are stored whose numbers were handed out; it needs no `close_batch` for them.
+        A batch ends only when all items are stored whose numbers were handed out; it needs no `close_batch` for them. Where nobody stores
+        them, it ends without them once no numbers have been asked for in library.BATCH_PATIENCE_US and all else has ended.
 
         Args:
             batch_id: of a batch that exists.

@@ -56,6 +56,8 @@ ITEM_RETENTION_US: Final = 1 << 52
 """Of items of batches, which go with their batch and are never swept by themselves: an instant that none of a task's comes to."""
 BATCH_CHECK_US: Final = 60 * t.US
 """When a batch's home asks its parts how they stand, should it not have heard that all items have ended; and then again."""
+BATCH_PATIENCE_US: Final = 300 * t.US
+"""After which home no longer waits for items of extensions that were announced, if no others have been meanwhile."""
 BATCHES_PER_SWEEP: Final = 4
 """Batches that one sweep begins to delete: each is told to every partition."""
 LOOKED_AT_ITEMS: Final = 512
@@ -118,7 +120,7 @@ def _code() -> str:
         "LINE_WAIT": LINE_WAIT_US,
         "LINES_PER_PASS": LINES_PER_PASS,
         "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
-        "BATCH_CHECK": BATCH_CHECK_US,
+        "BATCH": f"{{CHECK = {BATCH_CHECK_US}, PATIENCE = {BATCH_PATIENCE_US}}}",
         "ITEM_RETENTION": ITEM_RETENTION_US,
         "BATCHES_PER_SWEEP": BATCHES_PER_SWEEP,
         "LOOKED_AT_ITEMS": LOOKED_AT_ITEMS,

@@ -22,6 +22,7 @@ from atf.errors import (
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.store.library import BATCH_CHECK_US
 from atf.store.types import Claimed, ItemTerms, NewItem, Outcome
 from atf.task import US
 from atf.work_items import EXTRA_FIRST, digest_of
@@ -205,6 +206,35 @@ async def test_further_items_lie_where_those_of_their_batch_do(bench: Bench) -> 
     await send(bench, header(described=False, extend=True), items(*range(9)))
     home = f"{bench.store.batch_home(ID)}-"
     assert [each.task_id.startswith(home) for each in await listed(bench)] == [True] * 9
+
+
+async def test_of_an_extension_nothing_is_announced_that_is_refused(bench: Bench) -> None:
+    """The batch would wait for it."""
+    await make(bench, 2)
+    bad = b.ScheduleBatchRequest(items=b.BatchItems(items=[b.BatchItem(payload=b"{}"), b.BatchItem(payload=b"[]")]))
+    with pytest.raises(InvalidArgument, match="item 2: payload: give the arguments by name"):
+        await send(bench, header(described=False, extend=True), items(7), bad)
+    await run_all(bench)
+    batch = await get(bench)
+    assert (batch.status, batch.items, batch.round) == (b.BATCH_DONE, 3, 1)
+
+
+async def test_results_pass_over_what_was_announced_and_never_stored(bench: Bench) -> None:
+    await make(bench, 2)
+    await bench.store.reserve_items(ID, "died", 0, 2)
+    await send(bench, header(described=False, extend=True), items(7))
+    await run_all(bench)
+    assert (await get(bench)).status == b.BATCH_IN_PROGRESS, "they may be on their way"
+    for _ in range(7):
+        bench.clock.advance(BATCH_CHECK_US / US)
+        for partition in range(bench.store.partitions):
+            await bench.store.sweep(partition, 1)
+        await deliver(bench)
+    assert (await get(bench)).status == b.BATCH_DONE
+    client = AsyncClient("here", frontend=bench.frontend)
+    seen = [item.number async for page in client.finished_items(ID, 10) for item in page]
+    assert seen == [0, 1, 4]
+    await client.close()
 
 
 @pytest.mark.parametrize("more", [{"described": False}, {"extend": True}])

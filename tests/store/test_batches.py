@@ -13,7 +13,7 @@ import pytest
 
 from atf.errors import FailedPrecondition
 from atf.store import keys
-from atf.store.library import BATCH_CHECK_US
+from atf.store.library import BATCH_CHECK_US, BATCH_PATIENCE_US
 from atf.store.types import (
     BatchRecord,
     Beat,
@@ -526,6 +526,107 @@ async def test_a_batch_is_extended_while_its_first_items_come(world: World) -> N
     assert (await batch.store.reserve_items("none", "", 0, 1)).found is Found.MISSING
     await batch.store.command_batch("crawl", "cancel")
     assert (await batch.store.reserve_items("crawl", "", 0, 1)).found is Found.CANCELLED
+
+
+async def stand_still(batch: Batch, seconds: float = BATCH_PATIENCE_US / US + BATCH_CHECK_US / US) -> None:
+    """Time passes, in which batches are looked after as sweeps do."""
+    until = batch.world.clock.us + seconds * US
+    while batch.world.clock.us < until:
+        batch.world.clock.advance(BATCH_CHECK_US / US)
+        await sweep(batch.world)
+        await batch.deliver()
+
+
+@spread
+async def test_an_extension_that_nobody_stores_holds_its_batch_up_for_minutes_and_not_for_ever(world: World) -> None:
+    """Whoever asked for the numbers has died, perhaps behind some of the items."""
+    batch = Batch(world)
+    await batch.make(3)
+    first = (await batch.store.reserve_items("crawl", "more", 0, 4)).first
+    await batch.put(batch.item(first))
+    assert await batch.work() == 4
+    await stand_still(batch, BATCH_PATIENCE_US / US - 1)
+    assert not (await batch.check()).ended, "they may be on their way"
+    await stand_still(batch)
+    record = await batch.check()
+    assert (record.ended, record.items, record.total, record.round) == (True, 4, 4, 1)
+    assert len(batch.ends) == 1
+    assert await batch.store.reserve_items("crawl", "other", 0, 1) == (Found.NEW, first + 4), "their numbers stay taken"
+    await batch.put(batch.item(first + 4))
+    await batch.work()
+    assert (await batch.check()).ended
+    assert len(batch.ends) == 2
+
+
+async def test_an_extension_that_is_asked_for_again_after_it_was_given_up_is_waited_for_once_more(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(2)
+    await batch.work()
+    first = (await batch.store.reserve_items("crawl", "more", 0, 3)).first
+    await batch.put(batch.item(first))
+    await batch.work()
+    await stand_still(batch)
+    assert ((await batch.record()).round, len(batch.ends)) == (2, 2)
+    for _ in range(2):
+        assert (await batch.store.reserve_items("crawl", "more", 0, 3)).first == first
+    record = await batch.record()
+    assert (record.ended, record.round, record.total) == (False, 3, 5)
+    await batch.put(*(batch.item(first + each) for each in range(3)))
+    await batch.work()
+    record = await batch.check()
+    assert (record.ended, record.done, len(batch.ends)) == (True, 5, 3)
+    assert (await batch.store.reserve_items("crawl", "more", 0, 3)).first == first
+    assert (await batch.record()).ended, "all of them are there"
+
+
+async def test_numbers_that_are_asked_for_meanwhile_are_waited_for(world: World) -> None:
+    """Also between the check and what the parts answer; and one that is asked for again counts as new."""
+    batch = Batch(world)
+    await batch.make(4)
+    await batch.work()
+    await batch.store.reserve_items("crawl", "more", 0, 1)
+    for _ in range(3):
+        await stand_still(batch, BATCH_PATIENCE_US / US - 1)
+        await batch.store.reserve_items("crawl", "more", 0, 1)
+    await stand_still(batch, BATCH_PATIENCE_US / US)
+    world.clock.advance(BATCH_CHECK_US / US)
+    await sweep(world)
+    await batch.store.reserve_items("crawl", "other", 0, 1)
+    await batch.deliver()
+    assert not (await batch.record()).ended
+    await stand_still(batch)
+    record = await batch.check()
+    assert (record.ended, record.total) == (True, 4)
+
+
+async def test_an_item_that_comes_after_it_was_given_up_counts_all_the_same(world: World) -> None:
+    batch = Batch(world)
+    await batch.make(1)
+    first = (await batch.store.reserve_items("crawl", "", 0, 2)).first
+    await batch.work()
+    await stand_still(batch)
+    assert (await batch.record()).total == 1
+    await batch.put(batch.item(first))
+    await batch.deliver()
+    assert not (await batch.record()).ended
+    await batch.work()
+    record = await batch.check()
+    assert (record.ended, record.total, record.done) == (True, 2, 2)
+
+
+async def test_items_that_a_batch_is_made_of_are_never_given_up(world: World) -> None:
+    batch = Batch(world)
+    await batch.open()
+    await batch.put(batch.item(0))
+    await batch.store.close_batch("crawl", 2)
+    await batch.store.reserve_items("crawl", "", 0, 3)
+    await batch.work()
+    await stand_still(batch)
+    assert ((await batch.check()).ended, (await batch.record()).total) == (False, 5)
+    await batch.put(batch.item(1))
+    await batch.work()
+    await stand_still(batch)
+    assert ((await batch.check()).ended, (await batch.record()).total) == (True, 2)
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------

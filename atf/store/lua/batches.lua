@@ -5,6 +5,9 @@
 -- Home tells the parts (`tell_part`) the version v of what it knows, whether more items may come, and the newest walk: what is to be done
 -- to each item. A part tells home (`hear_part`), numbered, each time all its items have ended, or no longer have. Home ends the batch
 -- when every part has said so of the newest version and together they hold all items.
+--
+-- Of an extension home hands out numbers before the items are stored, and whoever asked for them may die in between. So home gives up on
+-- numbers (`still`) when none have been asked for in a while and all parts, asked after that, say that what they hold has ended.
 
 local EXTRA_FIRST = 50000000  -- numbers of items of an extension begin here where the caller's own are not known yet
 
@@ -39,7 +42,7 @@ end
 goes_on = function(P, batch, now)
   redis.call('HDEL', batch_key(P, batch), 'ended', 'sums', 'err')
   redis.call('ZREM', P .. ':batches:ended', batch)
-  redis.call('ZADD', P .. ':batches:open', fmt(now + BATCH_CHECK), batch)
+  redis.call('ZADD', P .. ':batches:open', fmt(now + BATCH.CHECK), batch)
 end
 
 -- A number that grows, also across a server that lost its last second.
@@ -47,6 +50,17 @@ local function grown(key, field, now)
   local number = fmt(math.max(tonumber(redis.call('HGET', key, field) or 0) + 1, now))
   redis.call('HSET', key, field, number)
   return number
+end
+
+-- How many items a batch is to have, of which so many are there: home gives up on numbers of extensions, if it is time to, and items that
+-- came after that count again.
+local function reckon(key, total, items)
+  local home = redis.call('HMGET', key, 'still', 'v', 'next', 'main', 'given_up')
+  local at, _, v = string.match(home[1] or '', '^(%d+) (%d+) (%d+)$')
+  local main = tonumber(home[4])
+  if items < total and (v ~= home[2] or at ~= home[3] or items < main) then return total end
+  redis.call('HSET', key, 'extra', fmt(items - main), 'given_up', fmt(math.max(0, tonumber(home[5] or 0) + total - items)))
+  return items
 end
 
 -- Ends a batch of which all items have ended, or has one go on of which an item was started afresh.
@@ -62,6 +76,7 @@ local function settle_batch(P, batch, now)
     if not all then break end
     for i, each in ipairs({n, done, failed, cancelled}) do sums[i] = sums[i] + tonumber(each) end
   end
+  if all and sums[1] ~= total and not home[5] then total = reckon(key, total, sums[1]) end
   all = all and sums[1] >= total
   if not all then
     if home[6] then goes_on(P, batch, now) end
@@ -251,9 +266,16 @@ end
 
 -- A batch has not ended for a while: its parts tell home once more how they stand, in case a server that took over has forgotten what it heard.
 check_batch = function(P, batch, now)
-  redis.call('ZADD', P .. ':batches:open', fmt(now + BATCH_CHECK), batch)
-  if redis.call('HGET', batch_key(P, batch), 'sealed') ~= '1' then return end
-  grown(batch_key(P, batch), 'v', now)
+  redis.call('ZADD', P .. ':batches:open', fmt(now + BATCH.CHECK), batch)
+  local key = batch_key(P, batch)
+  local home = redis.call('HMGET', key, 'sealed', 'extra', 'next', 'still')
+  if home[1] ~= '1' then return end
+  local v = grown(key, 'v', now)
+  if home[2] then
+    local at, since = string.match(home[4] or '', '^(%d+) (%d+) ')
+    if at ~= home[3] then since = fmt(now) end
+    redis.call('HSET', key, 'still', home[3] .. ' ' .. since .. ' ' .. (now - tonumber(since) < BATCH.PATIENCE and '0' or v))
+  end
   tell_parts(P, batch, now, true)
 end
 
