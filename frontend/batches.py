@@ -15,7 +15,7 @@ from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime, happens
 from atf.store.store import Store
-from atf.store.types import BatchRecord, Commanded, Found, NewItem, OpenedBatch
+from atf.store.types import BatchPlace, BatchRecord, Commanded, Found, NewItem, OpenedBatch
 from atf.task import US, Status
 from atf.work_items import MAX_ITEMS, check_batch_id, check_work_item_id, stored_id
 
@@ -245,34 +245,36 @@ class Batches:
         return view.batch(await self._record(request.id), with_spec=request.with_spec)
 
     async def list(self, request: b.ListBatchesRequest) -> b.ListBatchesReply:
-        """A page of batches, partition by partition. Where few are of the lambda, it may be short, or empty with a token."""
+        """A page of batches, newest first. Where few are of the lambda, it may be short, or empty with a token."""
         if not 0 <= request.page_size <= rules.MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {rules.MAX_BATCH}; 0 means {DEFAULT_PAGE}")
         name = getattr(request, "lambda")
         if name:
             rules.check_lambda(shown(name))
-        partition, last = self._after(request.page_token)
+        last = self._after(request.page_token)
         size = request.page_size or DEFAULT_PAGE
         reply, looked_at = b.ListBatchesReply(), 0
-        while partition < self._store.partitions and len(reply.batches) < size and looked_at < _LOOKED_AT * size:
+        while len(reply.batches) < size and looked_at < _LOOKED_AT * size:
             some = min(size - len(reply.batches), _READ_TOGETHER)
-            ids = await self._store.list_batches(partition, last, some)
-            looked_at += len(ids)
-            for record in await asyncio.gather(*map(self._store.get_batch, ids)):
+            found = await self._store.list_batches(last, some)
+            looked_at += len(found)
+            for record in await asyncio.gather(*(self._store.get_batch(each.id) for each in found)):
                 if record is not None and name in {"", record.lambda_name}:
                     reply.batches.append(view.batch(record))
-            partition, last = (partition, ids[-1]) if len(ids) == some else (partition + 1, "")
-        if partition < self._store.partitions:
-            reply.next_page_token = f"{partition}:{last}"
+            if len(found) < some:
+                return reply
+            last = found[-1]
+        if last is not None:
+            reply.next_page_token = f"{last.created_at_us}:{last.home}:{last.id}"
         return reply
 
-    def _after(self, token: str) -> tuple[int, str]:
+    def _after(self, token: str) -> BatchPlace | None:
         if not token:
-            return 0, ""
-        match = re.fullmatch(r"([0-9]{1,5}):([A-Za-z0-9_-]{0,24})", token)
-        if match is None or int(match[1]) >= self._store.partitions:
+            return None
+        match = re.fullmatch(r"([0-9]{1,16}):([0-9]{1,5}):([A-Za-z0-9_-]{1,24})", token)
+        if match is None or int(match[2]) >= self._store.partitions:
             raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
-        return int(match[1]), match[2]
+        return BatchPlace(int(match[1]), int(match[2]), match[3])
 
     async def items(self, request: b.ListBatchItemsRequest) -> b.ListBatchItemsReply:
         """A page of the items of a batch."""

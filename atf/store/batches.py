@@ -23,6 +23,7 @@ from .calls import by_partition
 from .connection import Arg
 from .facts import text
 from .types import (
+    BatchPlace,
     BatchRecord,
     Commanded,
     Found,
@@ -170,15 +171,24 @@ class Batches(Caller):
         counts = await asyncio.gather(*(self._call("count_items", each, [batch_id]) for each in parts))
         return _record(batch_id, int(reply[0]), found, [sum(each) for each in zip(*counts, strict=True)])
 
-    async def list_batches(self, partition: int, last: str, size: int) -> list[str]:
-        """Ids of the batches that are at home in one partition, newest first; of one that was deleted for a while, too.
+    async def list_batches(self, last: BatchPlace | None, size: int) -> list[BatchPlace]:
+        """Batches, newest first; one that was deleted for a while, too. Of each partition as many are read.
 
         Args:
-            partition: whose.
-            last: the id seen last; "": from the start.
-            size: ids at most.
+            last: the batch seen last; None: from the start.
+            size: batches at most. Fewer: that was all.
         """
-        return [text(each) for each in await self._call("list_batches", partition, [last, size])]
+
+        async def part(home: int) -> list[BatchPlace]:
+            args: list[Arg] = ["", 0, size]
+            if last is not None:  # of one instant, batches are in the order of their homes
+                args = [last.id if home == last.home else "", last.created_at_us - int(home < last.home), size]
+            reply = await self._call("list_batches", home, args)
+            pairs = zip(reply[::2], reply[1::2], strict=True)
+            return [BatchPlace(-int(float(score)), home, text(batch_id)) for batch_id, score in pairs]
+
+        found = [each for some in await asyncio.gather(*map(part, range(self.partitions))) for each in some]
+        return sorted(found, key=lambda each: (-each.created_at_us, each.home))[:size]
 
     async def list_items(
         self,

@@ -472,6 +472,14 @@ class OpenedBatch(NamedTuple):
     spec: bytes  # the description that it was made with
 
 
+class BatchPlace(NamedTuple):
+    """A batch in the order in which batches are listed."""
+
+    created_at_us: int
+    home: int
+    id: str
+
+
 class Reserved(NamedTuple):
     """The answer to reserve_items."""
 

@@ -446,6 +446,7 @@ async def test_batches_are_listed_by_lambda(bench: Bench) -> None:
     await bench.register("photos/other")
     for number in range(12):
         await make(bench, 1, f"b{number}", spec={"lambda": NAME if number % 3 else "photos/other"})
+        bench.clock.advance(1)
     everything = [f"b{number}" for number in range(12)]
     for size, name in ((0, ""), (5, ""), (2, "photos/other"), (1, "photos/other")):
         found, token = [], ""
@@ -456,7 +457,7 @@ async def test_batches_are_listed_by_lambda(bench: Bench) -> None:
             token = page.next_page_token
             if not token:
                 break
-        assert sorted(found) == sorted(everything[::3] if name else everything)
+        assert found == (everything[::3] if name else everything)[::-1], "newest first"
 
 
 @pytest.mark.parametrize(

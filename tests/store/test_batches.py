@@ -15,6 +15,7 @@ from atf.errors import FailedPrecondition
 from atf.store import keys
 from atf.store.library import BATCH_CHECK_US, BATCH_PATIENCE_US
 from atf.store.types import (
+    BatchPlace,
     BatchRecord,
     Beat,
     Commanded,
@@ -326,18 +327,25 @@ async def test_items_are_listed_by_status(world: World) -> None:
     assert [each.number for each in seen] == sorted(each.number for each in seen)
 
 
+@spread
 async def test_batches_are_listed_newest_first(world: World) -> None:
-    names = [f"b{number}" for number in range(6)]
-    for name in names:
+    """From all partitions together, some of them made at one instant; also behind one that is gone."""
+    names = [f"b{number}" for number in range(12)]
+    for number, name in enumerate(names):
         await world.store.open_batch(name, b"d", b"", LAMBDA, 0)
-        world.clock.advance(1)
-    for partition in range(world.store.partitions):
-        mine = [name for name in reversed(names) if world.store.batch_home(name) == partition]
-        assert await world.store.list_batches(partition, "", 10) == mine
-        if mine:
-            assert await world.store.list_batches(partition, "", 1) == mine[:1]
-            assert await world.store.list_batches(partition, mine[0], 10) == mine[1:]
-    assert await world.store.list_batches(0, "none", 10) == []
+        world.clock.advance(number // 4 % 2)
+    everything = await world.store.list_batches(None, 20)
+    assert sorted(each.id for each in everything) == sorted(names)
+    assert everything == sorted(everything, key=lambda each: (-each.created_at_us, each.home))
+    assert len({each.home for each in everything}) == world.store.partitions
+    assert {each.id for each in everything[:4]} == set(names[-4:])
+    for size in (1, 5):
+        seen: list[BatchPlace] = []
+        while page := await world.store.list_batches(seen[-1] if seen else None, size):
+            seen += page
+        assert seen == everything
+    gone = everything[0]._replace(id="gone", created_at_us=everything[0].created_at_us + 1)
+    assert await world.store.list_batches(gone, 20) == everything
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
