@@ -372,7 +372,7 @@ class _Valid:
 
     @staticmethod
     def Frontend_ListBatches(w: World) -> Message:  # noqa: N802
-        return b.ListBatchesRequest(**{"lambda": LAMBDA}, page_size=5, page_token="0:")
+        return b.ListBatchesRequest(**{"lambda": LAMBDA}, page_size=5, page_token="1:0:b")
 
     @staticmethod
     def Frontend_ListBatchItems(w: World) -> Message:  # noqa: N802
@@ -410,7 +410,7 @@ class _Valid:
 
     @staticmethod
     def Frontend_ListJobs(w: World) -> Message:  # noqa: N802
-        return f.ListJobsRequest(prefix="photos/", page_size=5, page_token="0:")
+        return f.ListJobsRequest(prefix="photos/", page_size=5, page_token="1:0:b")
 
     @staticmethod
     def Frontend_DeleteJob(w: World) -> Message:  # noqa: N802
