@@ -410,7 +410,7 @@ class _Valid:
 
     @staticmethod
     def Frontend_ListJobs(w: World) -> Message:  # noqa: N802
-        return f.ListJobsRequest(prefix="photos/", page_size=5, page_token="1:0:b")
+        return f.ListJobsRequest(prefix="photos/", page_size=5, page_token="0:")
 
     @staticmethod
     def Frontend_DeleteJob(w: World) -> Message:  # noqa: N802
