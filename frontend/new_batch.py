@@ -292,8 +292,7 @@ def _command(payload: bytes, arguments: Sequence[str]) -> bytes:
 def _target(target: str) -> str:
     if not target:
         raise InvalidArgument(
-            "target: it has none, and the batch has a pause between the items of one target; say which, with target=, also to what extends"
-            " the batch"
+            "target: it has none, and the batch has a pause between the items of one target; say which with target=, in an extension, too"
         )
     if not _TARGET.fullmatch(target):
         raise InvalidArgument(
