@@ -44,10 +44,14 @@ def test_a_row_without_a_result_says_so() -> None:
 def test_a_row_shows_its_figures_and_its_machine() -> None:
     text = table([row("b")], {"b": FOUND})
     assert (
-        "| `b` | this, then | that, then | 3 of 9 | 1,234 tasks; lost 0, dead 2; x 1.00 / 2.00 / 3.00 s | ok "
+        "| `b` | this, then | that, then | 3 of 9 | 1,234 tasks; lost 0, dead 2; x 1.00 / 2.00 / 3.00 s | ok so far, 3 of 9 "
         "| 2030-01-02, 01234567, code fedcba98, machine 1 |" in text
     )
     assert text.endswith("1. 2 cores, 8 GiB, Linux 6, Python 3.11; valkey | 9")
+
+
+def test_a_full_result_is_ok() -> None:
+    assert "| ok |" in table([row("b")], {"b": {**FOUND, "done": 9}})
 
 
 @pytest.mark.parametrize(
