@@ -20,7 +20,7 @@ from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime
 from atf.store.registry import BATCH_ENDED, BATCH_TOLD
 from atf.store.store import Store
-from atf.store.types import Found, OutboxRecord
+from atf.store.types import Found, OpenedBatch, OutboxRecord
 from atf.task import clip
 
 from .callbacks import Ended, Link, Results, item_of, link_of, spec_of, task_of
@@ -111,8 +111,15 @@ class Batches:
             if in_chain:
                 link = link_of(ended, place, callback)
                 terms, item = item_of(link, spec)
-                if await self._open(link):
-                    await self._store.schedule_items(self._store.batch_home(link.id), link.id, terms, [item])
+                opened = await self._open(link)
+                if opened.found in {
+                    Found.NEW,
+                    Found.SAME,
+                }:  # else it was made before, and somebody has done away with it
+                    # An earlier release opened links over all partitions, and may have begun this one.
+                    home = self._store.batch_home(link.id)
+                    partition = home if opened.home_only else self._store.partition_for(f"{link.id}.{item.md5}")
+                    await self._store.schedule_items(partition, link.id, terms, [item])
                     await self._store.close_batch(link.id, 1)
             else:
                 await self._store.schedule([task_of(ended, place, spec, self._store.partitions)])
@@ -151,9 +158,8 @@ class Batches:
         await self._store.command_batch(link.id, "cancel")
         await self._store.note_error(link.id, clip(str(error), MAX_WHY))
 
-    async def _open(self, link: Link) -> bool:
-        """Makes a link, whose only item lies at its home; False: it was made before, and somebody has done away with it."""
-        opened = await self._store.open_batch(
+    async def _open(self, link: Link) -> OpenedBatch:
+        """Makes a link, whose only item lies at its home, or finds it."""
+        return await self._store.open_batch(
             link.id, link.digest, link.spec, link.lambda_name, link.retention_us, home_only=True
         )
-        return opened.found in {Found.NEW, Found.SAME}

@@ -237,7 +237,6 @@ BATCH_FIELDS: Final = {
     "sealed": "1: no more items are to come but those of extensions",
     "main": "items in all but extensions'; absent: not known yet",
     "extra": "items of extensions, those that are yet to come among them",
-    "given_up": "numbers of extensions that are waited for no more",
     "still": "`next` at a check, since when it is that, and the version whose reports may end the batch without what is missing; 0: none",
     "next": "number of the next item of an extension",
     "x<request>.<offset>": "first number and count of what such a request was handed out",

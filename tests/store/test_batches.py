@@ -566,7 +566,7 @@ async def test_an_extension_that_nobody_stores_holds_its_batch_up_for_minutes_an
     assert len(batch.ends) == 2
 
 
-async def test_an_extension_that_is_asked_for_again_after_it_was_given_up_is_waited_for_once_more(world: World) -> None:
+async def test_what_is_stored_of_an_extension_that_was_given_up_comes_in_a_round_of_its_own(world: World) -> None:
     batch = Batch(world)
     await batch.make(2)
     await batch.work()
@@ -578,11 +578,13 @@ async def test_an_extension_that_is_asked_for_again_after_it_was_given_up_is_wai
     for _ in range(2):
         assert (await batch.store.reserve_items("crawl", "more", 0, 3)).first == first
     record = await batch.record()
-    assert (record.ended, record.round, record.total) == (False, 3, 5)
+    assert (record.ended, record.round, record.total) == (True, 2, 3), "nothing more is there yet"
     await batch.put(*(batch.item(first + each) for each in range(3)))
+    await batch.deliver()
+    assert not (await batch.record()).ended
     await batch.work()
     record = await batch.check()
-    assert (record.ended, record.done, len(batch.ends)) == (True, 5, 3)
+    assert (record.ended, record.done, record.round, len(batch.ends)) == (True, 5, 3, 3)
     assert (await batch.store.reserve_items("crawl", "more", 0, 3)).first == first
     assert (await batch.record()).ended, "all of them are there"
 
@@ -614,12 +616,32 @@ async def test_an_item_that_comes_after_it_was_given_up_counts_all_the_same(worl
     await batch.work()
     await stand_still(batch)
     assert (await batch.record()).total == 1
+    ends = len(batch.ends)
     await batch.put(batch.item(first))
     await batch.deliver()
     assert not (await batch.record()).ended
     await batch.work()
     record = await batch.check()
     assert (record.ended, record.total, record.done) == (True, 2, 2)
+    assert len(batch.ends) == ends + 1, "its callbacks are told of that item, too"
+
+
+async def test_an_extension_that_is_there_and_is_asked_for_again_changes_nothing(world: World) -> None:
+    """Although another one was given up."""
+    batch = Batch(world)
+    await batch.make(1)
+    first = (await batch.store.reserve_items("crawl", "there", 0, 2)).first
+    await batch.put(batch.item(first), batch.item(first + 1))
+    await batch.store.reserve_items("crawl", "broken off", 0, 2)
+    await batch.work()
+    await stand_still(batch)
+    before = await batch.check()
+    assert (before.ended, before.total) == (True, 3)
+    assert (await batch.store.reserve_items("crawl", "there", 0, 2)).first == first
+    assert await batch.put(batch.item(first), batch.item(first + 1)) == [True] * 2
+    await stand_still(batch)
+    assert (await batch.check())._replace(now_us=before.now_us) == before
+    assert len(batch.ends) == before.round
 
 
 async def test_items_that_a_batch_is_made_of_are_never_given_up(world: World) -> None:

@@ -52,14 +52,15 @@ local function grown(key, field, now)
   return number
 end
 
--- How many items a batch is to have, of which so many are there: home gives up on numbers of extensions, if it is time to, and items that
--- came after that count again.
+-- How many items a batch is to have, of which so many are there: home gives up on numbers of extensions, if it is time to. Items that come
+-- after that count all the same, in a round of their own where the callbacks have been told of the others.
 local function reckon(key, total, items)
-  local home = redis.call('HMGET', key, 'still', 'v', 'next', 'main', 'given_up')
+  local home = redis.call('HMGET', key, 'still', 'v', 'next', 'main', 'round', 'called')
   local at, _, v = string.match(home[1] or '', '^(%d+) (%d+) (%d+)$')
   local main = tonumber(home[4])
   if items < total and (v ~= home[2] or at ~= home[3] or items < main) then return total end
-  redis.call('HSET', key, 'extra', fmt(items - main), 'given_up', fmt(math.max(0, tonumber(home[5] or 0) + total - items)))
+  redis.call('HSET', key, 'extra', fmt(items - main))
+  if items > total and home[5] == home[6] then redis.call('HINCRBY', key, 'round', 1) end
   return items
 end
 
@@ -76,7 +77,10 @@ local function settle_batch(P, batch, now)
     if not all then break end
     for i, each in ipairs({n, done, failed, cancelled}) do sums[i] = sums[i] + tonumber(each) end
   end
-  if all and sums[1] ~= total and not home[5] then total = reckon(key, total, sums[1]) end
+  if all and sums[1] ~= total and not home[5] then
+    total = reckon(key, total, sums[1])
+    home[7] = redis.call('HGET', key, 'round')
+  end
   all = all and sums[1] >= total
   if not all then
     if home[6] then goes_on(P, batch, now) end

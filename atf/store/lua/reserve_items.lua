@@ -4,35 +4,26 @@
 -- RETURNS  what, the first number: what is 0 handed out, now or before by the same request, 2 the request asked for another number of
 --          them before, 3 there is no such batch, 4 it was cancelled, 5 it was deleted
 --
--- A request that asks again may be about to store what home has given up on: the batch waits for that anew.
+-- A request that asks again is about to store what is missing, so home gives up on nothing for another while.
 register('reserve_items', {}, function(keys, args)
   local P, batch, count = keys[1], args[2], tonumber(args[5])
   local key, request = batch_key(P, batch), 'x' .. args[3] .. '.' .. args[4]
-  local home = redis.call('HMGET', key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'ended', request, 'given_up')
-  local function wait_for(more)
-    redis.call('HSET', key, 'extra', fmt(tonumber(home[6] or 0) + more))
-    if home[8] and more > 0 then
-      goes_on(P, batch, instant(args[1]))
-      redis.call('HINCRBY', key, 'round', 1)
-    end
-  end
+  local home = redis.call('HMGET', key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'ended', request)
   if not home[1] then return {3, 0} end
   if home[2] or home[3] then return {5, 0} end
   if home[9] and args[3] ~= '' then
     local first, asked = string.match(home[9], '^(%d+) (%d+)$')
     if tonumber(asked) ~= count then return {2, tonumber(first)} end
     redis.call('HDEL', key, 'still')
-    local back = home[4] and 0 or math.min(count, tonumber(home[10] or 0))
-    if back > 0 then
-      redis.call('HINCRBY', key, 'given_up', -back)
-      wait_for(back)
-    end
     return {0, tonumber(first)}
   end
   if home[4] then return {4, 0} end
   local first = tonumber(home[7] or (home[5] or EXTRA_FIRST))
-  redis.call('HSET', key, 'next', fmt(first + count))
+  redis.call('HSET', key, 'next', fmt(first + count), 'extra', fmt(tonumber(home[6] or 0) + count))
   if args[3] ~= '' then redis.call('HSET', key, request, fmt(first) .. ' ' .. fmt(count)) end
-  wait_for(count)
+  if home[8] and count > 0 then
+    goes_on(P, batch, instant(args[1]))
+    redis.call('HINCRBY', key, 'round', 1)
+  end
   return {0, first}
 end)
