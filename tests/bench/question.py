@@ -52,11 +52,6 @@ class Sizes:
     million_jobs: int = 1_000_000
     batch: int = 100_000
 
-    @property
-    def full(self) -> bool:
-        """Whether no size is smaller than it is by default."""
-        return not smaller(asdict(self))
-
     def as_json(self, names: tuple[str, ...]) -> dict[str, Any]:
         """The sizes that matter to a question."""
         values = {name: value for name, value in asdict(self).items() if name in names}

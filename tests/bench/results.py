@@ -18,7 +18,7 @@ from atf.bench import proc
 from tests.chaos import frame
 
 from .known import ROOT, SYSTEMS
-from .question import FULL_ROUNDS, Question, Sizes
+from .question import FULL_ROUNDS, Question, Sizes, smaller
 from .stats import figure, medians
 
 RESULTS: Final = ROOT / "benchmarks"
@@ -59,6 +59,7 @@ def done(rounds: Sequence[Round], system: str) -> list[Round]:
 
 def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]) -> dict[str, Any]:
     """The result of a question, from all its rounds."""
+    used = sizes.as_json(question.sizes)
     found = {}
     for name in question.systems:
         mine = [each for each in rounds if each["system"] == name]
@@ -80,8 +81,8 @@ def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]
         "figure": question.figure,
         "unit": question.unit,
         "more_is_better": question.more,
-        "sizes": sizes.as_json(question.sizes),
-        "full": sizes.full and _least_that_counts(question, found) >= min(FULL_ROUNDS, question.rounds),
+        "sizes": used,
+        "full": not smaller(used) and _least_that_counts(question, found) >= min(FULL_ROUNDS, question.rounds),
         "done": sum(len(each["rounds"]) for each in found.values()),
         "runs": len({each["run"] for each in rounds}),
         "systems": found,

@@ -128,11 +128,20 @@ def test_a_question_that_asks_another_system_since_is_not_done(tmp_path: Path) -
     assert not is_done(question(systems=("atf", "saq")), tmp_path)
 
 
-def test_the_sizes_are_full_only_if_none_is_smaller() -> None:
-    assert Sizes().full
-    assert Sizes(tasks=60_000).full
-    assert not Sizes(burst=100).full
-    assert not Sizes(pending=(1_000,)).full
+@pytest.mark.parametrize(
+    ("sizes", "full"),
+    [
+        (Sizes(), True),
+        (Sizes(tasks=60_000), True),
+        (Sizes(tasks=20_000), False),
+        (Sizes(pending=(1_000,)), False),
+        (Sizes(burst=100), True),
+    ],
+)
+def test_a_result_is_full_only_if_no_size_that_its_question_uses_is_smaller(sizes: Sizes, full: bool) -> None:
+    asked = question(sizes=("tasks", "pending"), systems=("atf",))
+    rounds = [one("atf", {"per_s": 1.0}, sizes=sizes.as_json(asked.sizes))] * 5
+    assert results.result(asked, sizes, 5, rounds)["full"] is full
 
 
 # --- running ---
