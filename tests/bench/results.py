@@ -93,9 +93,12 @@ def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]
 
 
 def _least_that_counts(question: Question, found: Mapping[str, Any]) -> int:
-    """The rounds of ATF, of the best peer and of those that bars compare with, whichever has fewest. Slower peers may have fewer still: a
-    ratio to them decides nothing.
+    """The rounds of ATF, of the best peer, and of those that bars judge and compare with, whichever has fewest; none as long as one that is
+    judged was not asked. Slower peers may have fewer still: a ratio to them decides nothing.
     """
+    judged = {bar.of for bar in question.bars}
+    if not judged <= found.keys():
+        return 0
     peers = {
         name: value
         for name, each in found.items()
@@ -104,7 +107,7 @@ def _least_that_counts(question: Question, found: Mapping[str, Any]) -> int:
         and (value := figure(each["median"], question.figure)) is not None
     }
     best = {(max if question.more else min)(peers, key=lambda name: peers[name])} if peers else set[str]()
-    best |= {name for bar in question.bars if (name := bar.best(found))}
+    best |= judged | {name for bar in question.bars if (name := bar.best(found))}
     counts = [
         len(each["rounds"])
         for name, each in found.items()

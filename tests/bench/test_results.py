@@ -294,6 +294,21 @@ def test_a_full_result_has_all_rounds_of_those_that_bars_compare_with_huey_among
     assert full(huey=5)
 
 
+def test_a_full_result_has_all_rounds_of_the_one_that_a_bar_judges() -> None:
+    sizes = Sizes()
+    bar = Bar(words="", figure="us", limit=1.05, least=False, against=("floor-then",), of="floor")
+    asked = question(bars=(bar,), systems=("floor", "floor-then", "atf"))
+
+    def full(floor: int) -> bool:
+        given = [("atf", 1.0)] * 5 + [("floor-then", 9.0)] * 5 + [("floor", 8.0)] * floor
+        rounds = [one(name, {"per_s": value, "us": 1.0}, sizes={"tasks": sizes.tasks}) for name, value in given]
+        return bool(results.result(asked, sizes, 5, rounds)["full"])
+
+    assert not full(floor=0)
+    assert not full(floor=1)
+    assert full(floor=5)
+
+
 def test_a_measurement_is_told_on_one_line() -> None:
     asked = question(also=("scheduled_per_s", "cpu_us"))
     figures = {"per_s": 12345.0, "scheduled_per_s": 2.0, "cpu_us": {"store": 1.0}, "never": 0, "twice": 3}
