@@ -232,7 +232,7 @@ class Course:
         async with self._paused():
             handles = await self._schedule(self._plan.tasks)
             used = await self._used_bytes()
-        began = time.monotonic()
+            began = time.monotonic()
         await self._drained()
         figures = {"per_s": round(self._plan.tasks / (time.monotonic() - began), 1)}
         if before is not None and used is not None:

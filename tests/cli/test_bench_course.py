@@ -48,6 +48,34 @@ async def test_tasks_that_ran_more_than_once_are_counted_and_failed_ones_are_ref
         await course(info(), info(status=Status.FATAL_FAILURE))._ran_again([1, 2])
 
 
+class Pausable(Client):
+    """Each of its resumptions takes a second of `clock`."""
+
+    def __init__(self, clock: list[float], *known: Any) -> None:
+        super().__init__(*known)
+        self.clock = clock
+
+    async def pause(self, name: str) -> None: ...
+
+    async def resume(self, name: str) -> None:
+        self.clock[0] += 1.0
+
+
+async def test_the_drain_lasts_from_the_first_resumption_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    plan = Plan(tasks=20, settings={})
+    measured: Any = Course(plan, "b", SimpleNamespace(), Pausable(clock, *[info()] * 20))  # type: ignore[arg-type]
+
+    async def bytes_and_left() -> int:
+        clock[0] += 1.0
+        return 0
+
+    measured._used_bytes = bytes_and_left
+    measured._stored.left = bytes_and_left
+    assert (await measured.drain()).figures["per_s"] == 6.7, "20 tasks within 3 s, 2 of which were resumptions"
+
+
 class Server:
     def __init__(self, *answers: bytes | None) -> None:
         self.answers = answers
