@@ -146,10 +146,10 @@ async def _measure(
             measured = []
             for question in (
                 course.idle,
+                course.drain,  # before the others leave records, whose expiry would be missing from its bytes
                 course.end_to_end,
                 course.kinds,
                 course.memory,
-                course.drain,
                 course.one_caller,
                 course.callers,
                 course.due_at_once,

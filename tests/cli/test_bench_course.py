@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from atf.bench import run
 from atf.bench.run import Course, Plan
+from atf.cli.progress import Lines
 from atf.errors import Internal
 from atf.store.server import used_bytes
 from atf.task import Status
@@ -74,6 +76,39 @@ async def test_the_drain_lasts_from_the_first_resumption_on(monkeypatch: pytest.
     measured._used_bytes = bytes_and_left
     measured._stored.left = bytes_and_left
     assert (await measured.drain()).figures["per_s"] == 6.7, "20 tasks within 3 s, 2 of which were resumptions"
+
+
+class Started:
+    """Roles, and a client of theirs, that take no time to start."""
+
+    store = frontend_address = ""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+async def test_the_bytes_of_waiting_tasks_are_measured_before_others_leave_records(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Asked:
+        """A course whose measurements have no figures."""
+
+        async def warm_up(self) -> None: ...
+
+        def __getattr__(self, name: str) -> Any:
+            async def measure() -> run.Measured:
+                return run.Measured(name, name, {})
+
+            return measure
+
+    monkeypatch.setattr(run, "Cluster", lambda *_, **__: Started())
+    monkeypatch.setattr(run, "AsyncClient", lambda *_, **__: Started())
+    monkeypatch.setattr(run, "Course", lambda *_: Asked())
+    said: list[str] = []
+    report = await run._measure(Plan(settings={}), tmp_path, Lines(said.append), {}, lambda *_: None)
+    assert [each.name for each in report.measured][:2] == ["idle", "drain"]
 
 
 class Server:

@@ -30,10 +30,10 @@ def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     measured = found["measured"]
     assert list(measured) == [
         "idle",
+        "drain",
         "end_to_end",
         "kinds",
         "memory",
-        "drain",
         "one_caller",
         "callers",
         "due_at_once",
