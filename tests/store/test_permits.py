@@ -488,6 +488,24 @@ async def test_what_all_partitions_lost_is_pushed_again_at_the_rate(
     await world.check()
 
 
+@pytest.mark.parametrize("gone", [0, 4])
+async def test_a_partition_needs_no_permits_for_what_stands_in_its_queue(
+    open_store: OpenStore, clock: Clock, gone: int
+) -> None:
+    world = await limited(open_store, clock, "", 4)
+    await names(world, 200)
+    await world.passes()
+    if gone:
+        assert len(await world.pop(want=gone)) == gone
+    await world.store.override(LAMBDA, to("rate=100"))
+    clock.advance(ENQUEUE_TIMEOUT_US / US)
+    await names(world, 4, "late")
+    await world.schedule("other", lambda_name="shop/bill")  # beside which a pass looks at some of them only
+    await world.store.enqueue(0, 0)
+    told = (await dump(world.store)).hash(f"atf:{{0}}:p:{LAMBDA}")["bN"]
+    assert int(told) == (4 + gone) * 1.25, "of a burst of 125: for what is late and what has gone"
+
+
 async def test_low_rates_reach_every_partition(open_store: OpenStore, clock: Clock) -> None:
     world = await limited(open_store, clock, "rate=1", 4)
     await spread(world, 10)

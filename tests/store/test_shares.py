@@ -189,6 +189,27 @@ async def test_priorities_share_the_limits_of_their_lambda(open_store: OpenStore
     await world.check()
 
 
+@pytest.mark.parametrize("gone", [0, 2])
+async def test_what_nobody_pops_keeps_nothing_of_the_rate_from_a_low_priority(
+    open_store: OpenStore, clock: Clock, gone: int
+) -> None:
+    """It only gets a new instant; what was popped and never claimed does need a place, before what is less urgent."""
+    world = World(await open_store(1), clock)
+    await declare(world, "")
+    await flood(world, 1)
+    await world.passes()
+    if gone:
+        assert await popped(world, gone) == {1: gone}
+    await declare(world, "rate=10 burst=13")
+    world.clock.advance(ENQUEUE_TIMEOUT_US / US)
+    await flood(world, 5, count=60)
+    assert await pushed(world) == ({1: 2, 5: 1} if gone else {5: 3})
+    for _ in range(10):
+        world.clock.advance(0.1)
+        assert await pushed(world) == {5: 1}
+    await world.check()
+
+
 async def test_a_permit_that_a_low_priority_does_not_use_is_used(open_store: OpenStore, clock: Clock) -> None:
     """What is left of its record is nothing: somebody has deleted it."""
     world = World(await open_store(1), clock)

@@ -153,14 +153,6 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   return count
 end
 
-local function due_count(P, queue, statuses, now)
-  local count = 0
-  for _, status in ipairs(statuses) do
-    count = count + redis.call('ZCOUNT', live_key(P, queue, status), '-inf', fmt(now))
-  end
-  return count
-end
-
 -- The queues of a pass, those of a lambda together.
 local function by_lambda(queues)
   local groups, known = {}, {}
@@ -193,7 +185,9 @@ local function by_shares(P, queues, config, now, places)
   end
   local statuses = {'RETRIABLE_FAILURE', 'NEW'}
   if room and room.bucket then statuses[3] = 'ENQUEUED' end  -- what is pushed again takes of the rate, too
-  for i, queue in ipairs(queues) do claims[i] = {queue = queue, wants = due_count(P, queue, statuses, now), gets = 0} end
+  for i, queue in ipairs(queues) do
+    claims[i] = {queue = queue, wants = waiting(P, name, string.sub(queue, -1), statuses, now), gets = 0}
+  end
   places = room and math.min(places, room.left) or places
   if places > 0 then deal(P, name, claims, places, 'pushes') end
   table.sort(claims, function(a, b) return a.queue > b.queue end)

@@ -150,12 +150,19 @@ local function noted(digits, digit, waits)
   return waits and others .. digit or others
 end
 
--- Due tasks that wait in the queues that are known to wait.
+-- Due tasks that wait in queues of a lambda for a place or for a permit. ENQUEUED ones wait to be pushed again: of these no more than
+-- have left the queue, for what still stands in it only gets a new instant. (What was cancelled there hides as many, until it is popped.)
 local function waiting(P, name, digits, statuses, now)
   local count = 0
   for digit in string.gmatch(digits, '%d') do
+    local queue = name .. ':' .. digit
     for _, status in ipairs(statuses) do
-      count = count + redis.call('ZCOUNT', live_key(P, name .. ':' .. digit, status), '-inf', fmt(now))
+      local due = redis.call('ZCOUNT', live_key(P, queue, status), '-inf', fmt(now))
+      if status == 'ENQUEUED' and due > 0 then
+        local left = redis.call('ZCARD', live_key(P, queue, status)) - redis.call('LLEN', list_key(P, queue))
+        due = math.max(math.min(due, left), 0)
+      end
+      count = count + due
     end
   end
   return count
