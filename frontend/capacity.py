@@ -94,12 +94,14 @@ class Capacity:
         """Changes a pool's cores: every claim is kept."""
         name = _pool_name(request.pool)
         _check_end(request)
-        await self._pools.check_known(name)
+        ending = request.HasField("cores") and request.cores == 0
+        if not ending:  # else the call may be a repeat, after which a pool that had nothing but cores is unknown
+            await self._pools.check_known(name)
         await self._check_lambdas(request)
         for _ in range(_TRIES):
             record = await self._store.cores(name)
             pool = Pool.decode(record.state) if record is not None else None
-            if request.HasField("cores") and request.cores == 0:
+            if ending:
                 if record is None or await self._store.set_cores(name, record.version, b""):
                     _log.info("set_capacity", pool=name, cores=0)
                     return f.Capacity(pool=name)

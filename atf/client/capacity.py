@@ -152,7 +152,7 @@ class CapacityCalls:
         Raises:
             InvalidArgument: a value breaks a rule.
             UnknownLambda: no such lambda is registered.
-            NotFound: nobody uses a pool of this name; or it has no cores, and no number of them was given.
+            NotFound: nobody uses a pool of this name, and cores are not 0; or it has no cores, and no number of them was given.
         """
         request = f.SetCapacityRequest(pool=pool, cores=cores, reserve=reserve, lookahead=lookahead)
         if max_retries is not None:

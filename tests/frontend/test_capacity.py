@@ -114,7 +114,7 @@ async def test_when_groups_rotate_is_known(bench: Bench) -> None:
             NotFound,
             r"no pool 'gpo'.*Did you mean gpu\? atf controller --pool gpo starts one",
         ),
-        ({"cores": 0, "pool": "other"}, NotFound, "no live controller belongs to it. atf controller --pool other"),
+        ({"cores": 2, "pool": "other"}, NotFound, "no live controller belongs to it. atf controller --pool other"),
         ({"cores": 2, "pool": "no pool"}, InvalidArgument, "pool 'no pool'"),
         ({"cores": 2, "rotation_us": 0}, InvalidArgument, "rotation_us 0"),
     ],
@@ -146,6 +146,13 @@ async def test_a_pool_is_known_by_its_hosts_its_lambdas_or_its_cores(bench: Benc
         f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=LAMBDA, pool="new")])
     )
     assert len((await set_(bench, "new", cores=2)).cores) == 2
+
+
+async def test_a_repeat_of_what_took_the_cores_away_is_answered_alike(bench: Bench) -> None:
+    await set_(bench, cores=2)
+    bench.clock.advance(3600)  # nothing but its cores makes the pool known any more
+    for _ in range(2):
+        assert await set_(bench, cores=0) == f.Capacity(pool="gpu")
 
 
 async def set_lambda(bench: Bench, settings: dict[str, str], *unset: str) -> f.LambdaInfo:
