@@ -41,7 +41,10 @@ _log = get_logger()
 class _At(NamedTuple):
     """How far a redrive has come."""
 
-    begun_us: int  # by the store's TIME; 0: by a frontend of an earlier release, which had redriven nothing yet
+    begun_us: int
+    """By the server that is furthest ahead, as each dates what fails there by its own TIME. Nothing is due before it, by the TIME of its
+    own server, so what fails again is dated later on all of them. 0: by a frontend of an earlier release, which had redriven nothing yet.
+    """
     redriven: int
     page: str  # of the dead-letter set
 
@@ -60,7 +63,7 @@ class Redrive:
         known = self._lambdas.get(name)
         _check(request, known)
         at = _parse(request.page_token) or _At(0, 0, "")
-        at = at if at.begun_us else at._replace(begun_us=await self._store.time_us())
+        at = at if at.begun_us else at._replace(begun_us=await self._store.latest_time_us())
         first = not request.page_token
         records, token = await self._store.list_tasks(name, Status.FATAL_FAILURE, _READ_AT_ONCE, at.page)
         matching = [each for each in records if _matches(each, request, known, at.begun_us)]

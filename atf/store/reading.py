@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, US, Status
 from . import keys
 from .base import Caller
 from .calls import by_partition
-from .connection import Arg
+from .connection import Arg, Link
 from .facts import text
 from .records import task_record
 from .types import Explanation, TaskRecord
@@ -60,8 +61,13 @@ class Reading(Caller):
         if self.now is not None:
             return self.now()
         (server, *_) = await self._link.masters()
-        seconds, micros = await server.command("TIME")
-        return int(seconds) * US + int(micros)
+        return await _time_us(server)
+
+    async def latest_time_us(self) -> int:
+        """The TIME of that server of the store that is furthest ahead, µs: none has dated anything after it."""
+        if self.now is not None:
+            return self.now()
+        return max(await asyncio.gather(*map(_time_us, await self._link.masters())))
 
     async def counts(self, lambda_name: str) -> dict[Status, int]:
         """How many tasks of a lambda are in each status. Exact."""
@@ -175,6 +181,11 @@ class Reading(Caller):
             hosts=hosts,
             aside={host.decode(): int(until) for host, until in zip(aside[::2], aside[1::2], strict=True)},
         )
+
+
+async def _time_us(server: Link) -> int:
+    seconds, micros = await server.command("TIME")
+    return int(seconds) * US + int(micros)
 
 
 def _parse_cursor(cursor: str) -> tuple[int, str, int]:

@@ -94,6 +94,26 @@ async def test_a_redrive_begins_with_its_first_page_whether_that_has_a_match_or_
         request.page_token = reply.next_page_token
 
 
+async def test_what_failed_on_a_server_whose_clock_is_ahead_is_redriven_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.store.now = None
+    (ahead,) = await bench.store._link.masters()
+
+    class Behind:
+        async def command(self, *_: str) -> list[bytes]:
+            seconds, micros = await ahead.command("TIME")
+            return [b"%d" % (int(seconds) - 10), micros]
+
+    async def masters() -> list[Any]:
+        return [Behind(), ahead]
+
+    await dead(bench, "a")
+    monkeypatch.setattr(bench.store._link, "masters", masters)
+    reply = await bench.frontend.redrive(redrive())
+    assert (reply.looked_at, reply.matched, reply.redriven) == (1, 1, 1)
+
+
 async def test_the_filter(bench: Bench) -> None:
     (web,) = await dead(bench, "web", labels={"team": "web", "x": "1"})
     (app,) = await dead(bench, "app", labels={"team": "app"}, error="Traceback\nTimeoutError: late")
