@@ -214,7 +214,9 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.GetBatch": {("id",): _BATCH},
     "Frontend.ListBatches": {
         ("lambda",): Rule(_must(rf"|{_NAME}/{_NAME}"), "lambda"),
-        ("page_token",): Rule(_must(r"|\d{1,16}:[01]:[A-Za-z0-9_-]{1,24}"), "page_token"),
+        ("page_token",): Rule(
+            _must(r"|\d{1,16}:[01]:[A-Za-z0-9_-]{1,24}|[0-9]{1,5}:[A-Za-z0-9_-]{0,24}"), "page_token"
+        ),
     },
     "Frontend.ListBatchItems": {
         ("id",): _BATCH,
