@@ -31,9 +31,9 @@ class Pools:
 
     async def _names(self) -> set[str]:
         await self._lambdas.refresh()
-        _, hosts = await self._store.hosts()
+        alive = await self._store.live_pools()  # hosts are listed only up to a number, and where they have names
         named = (spec.pool for known in self._lambdas.all() for spec in (known.spec, known.in_force))
-        return {*await self._store.pools(), *(each.pool for each in hosts), *named} - {""}
+        return {*await self._store.pools(), *alive, *named} - {""}
 
 
 def called(name: str) -> str:

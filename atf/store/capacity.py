@@ -133,6 +133,10 @@ class Capacity(Caller):
         """The names of the pools that have cores."""
         return sorted(name.decode() for name in await self._call("pools", _HOME, []))
 
+    async def live_pools(self) -> list[str]:
+        """The names of the pools of which workers are alive; "" where some are of none."""
+        return sorted(name.decode() for name in await self._call("live_pools", _HOME, []))
+
     async def hosts(self) -> tuple[int, list[HostRecord]]:
         """The store's time, µs, and the live worker hosts by name; MAX_HOSTS of them at most."""
         now, found = await self._call("hosts", _HOME, [MAX_HOSTS])

@@ -155,6 +155,11 @@ async def test_a_repeat_of_what_took_the_cores_away_is_answered_alike(bench: Ben
         assert await set_(bench, cores=0) == f.Capacity(pool="gpu")
 
 
+async def test_a_pool_is_known_by_a_host_without_a_name_too(bench: Bench) -> None:
+    await bench.store.serve("new", 30)
+    assert len((await set_(bench, "new", cores=2)).cores) == 2
+
+
 async def set_lambda(bench: Bench, settings: dict[str, str], *unset: str) -> f.LambdaInfo:
     return await bench.frontend.set_lambda(f.SetLambdaRequest(**{"lambda": LAMBDA}, set=settings, unset=unset))
 

@@ -79,3 +79,14 @@ async def test_hosts_are_listed_while_they_are_alive_with_what_they_set_aside(wo
     assert (await world.store.hosts())[1] == [two]
     await world.store.serve("", 30)
     assert (await world.store.hosts())[1] == [two], "who has no name is not listed"
+
+
+async def test_pools_are_alive_as_long_as_a_worker_of_theirs_is(world: World) -> None:
+    await world.store.serve("gpu", 30)
+    await world.store.serve("cpu", 20, "one")
+    await world.store.serve("", 20, "two")
+    assert await world.store.live_pools() == ["", "cpu", "gpu"]
+    world.clock.advance(20)
+    assert await world.store.live_pools() == ["gpu"]
+    world.clock.advance(10)
+    assert await world.store.live_pools() == []

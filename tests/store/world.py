@@ -395,6 +395,7 @@ class World:
         await self.store.pools()
         await self.store.serve("gpu", 60, "host-1", {LAMBDA: 5})
         await self.store.hosts()
+        await self.store.live_pools()
 
     async def placed(self, look: Callable[[], Awaitable[None]]) -> None:
         """Tasks of two lambdas with a placement: some are left to another host."""
