@@ -388,7 +388,7 @@ async def full_jobs(world: World, batch: int) -> None:
             ticks = [
                 Tick(
                     *(due.name, due.generation, due.due_us, None, 1, "misfire", US, due.due_us),
-                    world.task(f"of-{due.name[5:]}", partition=partition, at_us=due.due_us),
+                    world.task(f"of-{due.name[5:]}", partition=partition, lambda_name="full/jobs", at_us=due.due_us),
                 )
                 for due in jobs
             ]
