@@ -35,7 +35,7 @@ PERMIT_TURN_US: Final = t.US // 10
 RATE_STEP_US: Final = t.US // 100
 """A queue is looked at no sooner again for the sake of its rate: what became free meanwhile is pushed in one go."""
 OUTBOX_RETRY_US: Final = 5 * t.US
-JOBS_PER_PASS: Final = 256
+JOBS_PER_PASS: Final = 128
 """Due jobs that one pass tells of."""
 JOBS_BYTES: Final = 1 << 20
 """Of the specs of jobs that one pass tells of, about."""

@@ -280,7 +280,7 @@ async def test_names_are_listed_by_prefix_in_pages(world: World) -> None:
 
 
 async def test_more_jobs_than_one_pass_tells_of_come_in_several(world: World) -> None:
-    names = [name for number in range(700) if world.store.job_partition(name := f"shop/j{number}") == 0]
+    names = [name for number in range(350) if world.store.job_partition(name := f"shop/j{number}") == 0]
     for name in names:
         await make(world, job(name))
     seen = [len(await due(world)) for _ in range(3)]
