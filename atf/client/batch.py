@@ -348,7 +348,10 @@ class Batch(Generic[R]):
         return self._seen(await self._portal.hop(added))
 
     async def close_async(self) -> BatchProgress:
-        """Says that the items are all there, of a batch that was kept open (`keep_open`): it ends when they have. Another one is left as it is.
+        """Says that the items are all there, of a batch that was kept open (`keep_open`): it ends when they have.
+
+        Any other batch that is not complete is closed, too, at the items that are stored: further ones of its maker, which is still at
+        work or broke off and goes on, are refused (FailedPrecondition). One that is complete is left as it is.
 
         Raises:
             NotFound: there is no such batch, or it has expired.

@@ -221,7 +221,7 @@ class BatchCalls:
         return await self.get_batch(batch_id)
 
     async def close_batch(self, batch_id: str) -> b.Batch:
-        """See Batch.close."""
+        """See Batch.close. Nobody can tell a batch that was kept open from one whose maker is between two legs, or broke off."""
         batch = await self.get_batch(batch_id)
         if not batch.sealed:
             header = b.BatchHeader(id=batch_id, first=batch.prefix)

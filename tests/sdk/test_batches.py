@@ -337,6 +337,19 @@ async def test_a_target_may_be_made_of_the_element_or_be_a_default(w: World) -> 
 )
 def test_options_that_break_a_rule_are_refused_with_a_sentence(options: Any, says: str) -> None:
     @virtual(batch_world)
+@virtual(batch_world)
+async def test_a_batch_that_broke_off_is_closed_at_what_is_stored_by_close_or_by_fewer_items(w: World) -> None:
+    for name in ("b", "c"):
+        with pytest.raises(atf.InvalidArgument, match="item 2, 7"):
+            await w.client.batch(thumbnail, ["a", "b", 7], batch_id=name)
+    assert (await w.client.batch_handle("b").close_async()).sealed
+    await w.client.batch(thumbnail, ["a"], batch_id="c")
+    for name in ("b", "c"):
+        assert (len(w.frontend.batches[name].items), w.frontend.batches[name].sealed) == (2, True)
+        with pytest.raises(atf.FailedPrecondition, match="was made of 2 items, and more were given"):
+            await w.client.batch(thumbnail, ["a", "b", "c"], batch_id=name)
+
+
     async def story(w: World) -> None:
         with pytest.raises((atf.InvalidArgument, TypeError), match=says):
             await w.client.batch(thumbnail, ["a"], **options)
