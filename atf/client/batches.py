@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast, overload
@@ -19,7 +19,7 @@ from atf.lambdas import Schedulable
 from atf.retry import Pauses
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
-from atf.runtime import Runtime, new_id
+from atf.runtime import Runtime, happens, new_id
 from atf.task import MAX_BATCH, US, check_lambda
 from atf.work_items import EXTRA_FIRST, check_batch_id
 
@@ -78,6 +78,7 @@ class BatchCalls:
 
         The iterable may be a generator of millions: memory holds some thousands of elements. A tuple is arguments by position, a
         mapping arguments by name, anything else the only argument; of "atf/command" an element is a command line, a list of texts.
+        An async generator is read and closed in one asyncio task, and may hold a timeout or a TaskGroup across its yields.
 
         With a `batch_id` the same call may be made again after it broke off, by another process, too: it passes over the items
         that are stored, and nothing is doubled.
@@ -470,9 +471,10 @@ def _first_ended(items: Iterable[b.Item], number: int) -> builtins.list[b.Item]:
 
 async def _legs(cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Leg, None]:
     if isinstance(items, AsyncIterable):
-        async for each in items:
-            for leg in cutter.add((each,)):
-                yield leg
+        async with _closing(items):
+            async for each in items:
+                for leg in cutter.add((each,)):
+                    yield leg
         return
     iterator, before = iter(items), -1
     while cutter.taken != before:
@@ -484,22 +486,90 @@ async def _legs(cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> As
 
 async def _timely(cutter: Cutter, legs: AsyncGenerator[Leg, None]) -> AsyncGenerator[Leg, None]:
     """The legs; and what was taken in, where the next element is long in coming."""
-    coming = asyncio.ensure_future(anext(legs, None))
+    pump = _Pump(legs)
     try:
         while True:
-            await asyncio.wait({coming}, timeout=LEG_S)
-            if not coming.done():
+            if not await happens(pump.came, LEG_S):
                 if cutter.waits():
                     yield cutter.rest(last=False)
-            elif (leg := await coming) is None:
+            elif (leg := pump.take()) is None:
                 return
             else:
                 yield leg
-                coming = asyncio.ensure_future(anext(legs, None))
+                pump.ask()
     finally:
-        coming.cancel()
-        await asyncio.wait({coming})
-        await legs.aclose()
+        await pump.end()
+
+
+class _Pump:
+    """Reads legs in one asyncio task for their whole life: a caller's generator may hold a timeout or a TaskGroup across its yields, and
+    those interrupt the task that entered them. It reads on only when it is asked to, so that memory holds no more than two legs.
+
+    Attributes:
+        came: set when there is a leg to take, or the end.
+    """
+
+    def __init__(self, legs: AsyncGenerator[Leg, None]) -> None:
+        self.came = asyncio.Event()
+        self._asked = asyncio.Event()
+        self._leg: Leg | None = None
+        self._ending = False
+        self._task = asyncio.ensure_future(self._read(legs))
+        self._task.add_done_callback(lambda _: self.came.set())
+
+    async def _read(self, legs: AsyncGenerator[Leg, None]) -> None:
+        async with aclosing(legs):
+            async for self._leg in legs:
+                self.came.set()
+                await self._wait()
+
+    async def _wait(self) -> None:
+        interrupted: asyncio.CancelledError | None = None
+        while not self._asked.is_set():
+            try:
+                await self._asked.wait()
+            except asyncio.CancelledError as error:
+                if self._ending:
+                    raise
+                interrupted = error
+        self._asked.clear()
+        if interrupted is not None:  # by what the generator holds, which looks for it where it waits next, and counts
+            self._task.uncancel()
+            self._task.cancel(*interrupted.args)
+
+    def take(self) -> Leg | None:
+        """The leg that came; None: there are no more. Raises what the elements did."""
+        leg, self._leg = self._leg, None
+        if leg is None:
+            self._task.result()
+        else:
+            self.came.clear()
+        return leg
+
+    def ask(self) -> None:
+        """Has the next leg read."""
+        self._asked.set()
+
+    async def end(self) -> None:
+        """Closes the legs, in the task that read them."""
+        self._ending = True
+        self._task.cancel()  # once: a generator may take its time to close
+        await asyncio.wait({self._task})
+        if not self._task.cancelled():
+            self._task.exception()  # seen, though nobody asks any more
+
+
+@asynccontextmanager
+async def _closing(items: AsyncIterable[Any]) -> AsyncIterator[None]:
+    """Closes a generator behind its reader, in the same task. What ended the reader counts, not what the generator says of it: a
+    TaskGroup makes an error of every end.
+    """
+    try:
+        yield
+    finally:
+        if isinstance(items, AsyncGenerator):
+            with suppress(Exception, BaseExceptionGroup):
+                await items.aclose()
 
 
 def _skip(items: Iterable[Any] | AsyncIterable[Any], count: int) -> Iterable[Any] | AsyncIterable[Any]:
@@ -507,11 +577,12 @@ def _skip(items: Iterable[Any] | AsyncIterable[Any], count: int) -> Iterable[Any
 
 
 async def _skip_async(items: AsyncIterable[Any], count: int) -> AsyncIterator[Any]:
-    async for each in items:
-        if count > 0:
-            count -= 1
-        else:
-            yield each
+    async with _closing(items):
+        async for each in items:
+            if count > 0:
+                count -= 1
+            else:
+                yield each
 
 
 def add_note(error: BaseException, plan: Plan, cutter: Cutter | None) -> None:

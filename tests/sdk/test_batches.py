@@ -145,6 +145,90 @@ async def test_elements_that_come_slowly_may_fail_or_be_given_up(w: World) -> No
 
 
 @virtual(batch_world)
+async def test_a_generator_may_hold_a_task_group_or_a_timeout_across_its_yields(w: World) -> None:
+    async def fails() -> None:
+        await asyncio.sleep(10)
+        raise OSError("the line is dead")
+
+    async def grouped(count: int) -> AsyncIterator[str]:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+            for each in range(count):
+                yield str(each)
+            await asyncio.Event().wait()
+
+    async def timed(count: int) -> AsyncIterator[str]:
+        async with asyncio.timeout(10):
+            for each in range(count):
+                yield str(each)
+            await asyncio.Event().wait()
+
+    for count in (1, submit.LEG_MESSAGES + 1, 5 * submit.LEG_MESSAGES):
+        async with asyncio.timeout(60):
+            with pytest.raises(ExceptionGroup) as raised:
+                await w.client.batch(thumbnail, grouped(count), batch_size=1, batch_id=f"g{count}")
+            assert str(raised.value.exceptions[0]) == "the line is dead"
+            with pytest.raises(TimeoutError) as late:
+                await w.client.batch(thumbnail, timed(count), batch_size=1, batch_id=f"t{count}")
+        assert f"batch_id='t{count}'" in late.value.__notes__[0]
+        assert len(payloads(w.frontend, f"g{count}")) == len(payloads(w.frontend, f"t{count}")) == count
+
+
+@virtual(batch_world)
+async def test_a_generator_is_told_of_a_timeout_that_came_while_a_leg_was_sent(w: World) -> None:
+    whole = w.frontend.schedule_batch
+
+    async def slowly(requests: AsyncIterator[b.ScheduleBatchRequest], *, timeout: float = 10) -> b.ScheduleBatchReply:
+        await asyncio.sleep(5)
+        return await whole(requests, timeout=timeout)
+
+    async def timed() -> AsyncIterator[str]:
+        try:
+            async with asyncio.timeout(2):
+                for each in range(2 * submit.LEG_MESSAGES + 2):
+                    yield str(each)
+                await asyncio.Event().wait()
+        except TimeoutError:
+            await asyncio.sleep(1)
+            yield "the end"
+
+    w.frontend.schedule_batch = slowly  # type: ignore[method-assign]
+    async with asyncio.timeout(1000):
+        await w.client.batch(thumbnail, timed(), batch_size=1, batch_id="b")
+    assert len(payloads(w.frontend, "b")) == 2 * submit.LEG_MESSAGES + 3
+    assert w.frontend.batches["b"].sealed
+
+
+@virtual(batch_world)
+async def test_a_generator_that_is_not_read_to_its_end_is_closed_in_the_task_that_read_it(w: World) -> None:
+    tasks: list[asyncio.Task[Any] | None] = []
+
+    async def grouped(last: Any) -> AsyncIterator[Any]:
+        tasks.append(asyncio.current_task())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.sleep(3600))
+                for each in range(submit.LEG_MESSAGES + 1):
+                    yield str(each)
+                yield last
+                await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(1)
+            tasks.append(asyncio.current_task())
+
+    for _ in range(2):  # the second one passes over what is stored
+        with pytest.raises(atf.InvalidArgument, match="item 17, 7"):
+            await w.client.batch(thumbnail, grouped(7), batch_size=1, batch_id="b")
+    given_up = w.runtime.spawn(w.client.batch(thumbnail, grouped("17"), batch_size=1, batch_id="c"), name="batch")
+    await asyncio.sleep(5)
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    assert len(tasks) == 6
+    assert tasks[::2] == tasks[1::2]
+
+
+@virtual(batch_world)
 async def test_an_error_says_how_to_go_on_only_where_the_same_call_does(w: World) -> None:
     errors = {
         atf.UnknownLambda("no lambda"): False,
@@ -254,6 +338,19 @@ async def test_a_batch_that_was_kept_open_stays_so_when_it_is_extended_and_is_cl
 
 
 @virtual(batch_world)
+async def test_a_batch_that_broke_off_is_closed_at_what_is_stored_by_close_or_by_fewer_items(w: World) -> None:
+    for name in ("b", "c"):
+        with pytest.raises(atf.InvalidArgument, match="item 2, 7"):
+            await w.client.batch(thumbnail, ["a", "b", 7], batch_id=name)
+    assert (await w.client.batch_handle("b").close_async()).sealed
+    await w.client.batch(thumbnail, ["a"], batch_id="c")
+    for name in ("b", "c"):
+        assert (len(w.frontend.batches[name].items), w.frontend.batches[name].sealed) == (2, True)
+        with pytest.raises(atf.FailedPrecondition, match="was made of 2 items, and more were given"):
+            await w.client.batch(thumbnail, ["a", "b", "c"], batch_id=name)
+
+
+@virtual(batch_world)
 async def test_who_extends_a_batch_with_a_pause_says_the_target(w: World) -> None:
     batch = await w.client.batch(thumbnail, [("a", 1)], pause=1, target="path")
     await batch.extend_async(["b"])
@@ -337,19 +434,6 @@ async def test_a_target_may_be_made_of_the_element_or_be_a_default(w: World) -> 
 )
 def test_options_that_break_a_rule_are_refused_with_a_sentence(options: Any, says: str) -> None:
     @virtual(batch_world)
-@virtual(batch_world)
-async def test_a_batch_that_broke_off_is_closed_at_what_is_stored_by_close_or_by_fewer_items(w: World) -> None:
-    for name in ("b", "c"):
-        with pytest.raises(atf.InvalidArgument, match="item 2, 7"):
-            await w.client.batch(thumbnail, ["a", "b", 7], batch_id=name)
-    assert (await w.client.batch_handle("b").close_async()).sealed
-    await w.client.batch(thumbnail, ["a"], batch_id="c")
-    for name in ("b", "c"):
-        assert (len(w.frontend.batches[name].items), w.frontend.batches[name].sealed) == (2, True)
-        with pytest.raises(atf.FailedPrecondition, match="was made of 2 items, and more were given"):
-            await w.client.batch(thumbnail, ["a", "b", "c"], batch_id=name)
-
-
     async def story(w: World) -> None:
         with pytest.raises((atf.InvalidArgument, TypeError), match=says):
             await w.client.batch(thumbnail, ["a"], **options)
