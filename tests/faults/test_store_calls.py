@@ -186,6 +186,7 @@ async def _restore(world: World) -> None:
     await world.sure(lambda: store.restore_windows([window]))
     await world.sure(lambda: _listed(store, window))
     assert await world.sure(lambda: store.list_slots("f/step", 9, "")) == ([], "")
+    assert await world.sure(store.live_pools) == [""]
     (record,) = await world.finished([f"{store.partition_for('old')}-old"])
     assert (record.runs, record.attempts, record.losses) == (3, 2, 1)
     assert len(of(record.id)) == 1
