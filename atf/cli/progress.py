@@ -45,19 +45,26 @@ class View(Protocol):
 
 
 class Lines:
-    """A line every two seconds."""
+    """A line every two seconds, and the last one at the end: a file must not stop at "0 of 3"."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._next = 0.0
+    def __init__(self, write: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._out = write
+        self._clock = clock
+        self._next = clock()
+        self._written = ""
+        self._kept: Shown | None = None
+        """What was shown last, if it came too soon to be written."""
 
     def say(self, sentence: str) -> None:
         self._write(sentence)
 
     def show(self, now: Shown) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + LINE_S
-            self._write(now.line())
+        if self._clock() < self._next:
+            self._kept = now
+            return
+        self._next = self._clock() + LINE_S
+        self._kept = None
+        self._write(now.line())
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +72,12 @@ class Lines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is open."""
+        if self._kept is not None and (line := self._kept.line()) != self._written:
+            self._write(line)
+
+    def _write(self, line: str) -> None:
+        self._written = line
+        self._out(line)
 
 
 class Screen:
