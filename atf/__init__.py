@@ -1,51 +1,13 @@
 """ATF: an async task framework. What a program that declares or schedules tasks needs; the roles are in subpackages.
 
-Loads neither gRPC nor any server library.
+Loads neither gRPC nor any server library, and what is named here (from sdk.py) only once some of it is used: the roles, which are
+started again while work waits for them, need none of it.
 """
 
 from __future__ import annotations
 
-from .app import App
-from .batch import BatchStatus, ItemStatus
-from .chains import Chain, Step
-from .client import (
-    AsyncClient,
-    Batch,
-    BatchProgress,
-    ChainHandle,
-    Client,
-    Handle,
-    ItemInfo,
-    KeyInfo,
-    LambdaInfo,
-    TaskInfo,
-)
-from .client.default import default_client, use_client
-from .context import Context
-from .errors import (
-    AlreadyExists,
-    AtfError,
-    ConfigError,
-    DeadlineExceeded,
-    FailedPrecondition,
-    Fatal,
-    Internal,
-    InvalidArgument,
-    NotFound,
-    ResourceExhausted,
-    Retry,
-    StoreSettling,
-    TaskCancelled,
-    TaskError,
-    TaskFailed,
-    TaskNotFound,
-    TooManyPending,
-    Unavailable,
-    UnknownLambda,
-)
-from .lambdas import Lambda, Prepared
-from .options import Backoff, Concurrency, Unique
-from .task import Status
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -95,3 +57,16 @@ __all__ = [
     "default_client",
     "use_client",
 ]
+
+if TYPE_CHECKING:
+    from .sdk import *
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(".sdk", __name__), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

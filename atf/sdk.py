@@ -5,90 +5,46 @@ Loads neither gRPC nor any server library.
 
 from __future__ import annotations
 
-from .app import App
-from .batch import BatchStatus, ItemStatus
-from .chains import Chain, Step
-from .client import (
-    AsyncClient,
-    Batch,
-    BatchProgress,
-    ChainHandle,
-    Client,
-    Handle,
-    ItemInfo,
-    KeyInfo,
-    LambdaInfo,
-    TaskInfo,
-)
-from .client.default import default_client, use_client
-from .context import Context
-from .errors import (
-    AlreadyExists,
-    AtfError,
-    ConfigError,
-    DeadlineExceeded,
-    FailedPrecondition,
-    Fatal,
-    Internal,
-    InvalidArgument,
-    NotFound,
-    ResourceExhausted,
-    Retry,
-    StoreSettling,
-    TaskCancelled,
-    TaskError,
-    TaskFailed,
-    TaskNotFound,
-    TooManyPending,
-    Unavailable,
-    UnknownLambda,
-)
-from .lambdas import Lambda, Prepared
-from .options import Backoff, Concurrency, Unique
-from .task import Status
-
-__all__ = [
-    "AlreadyExists",
-    "App",
-    "AsyncClient",
-    "AtfError",
-    "Backoff",
-    "Batch",
-    "BatchProgress",
-    "BatchStatus",
-    "Chain",
-    "ChainHandle",
-    "Client",
-    "Concurrency",
-    "ConfigError",
-    "Context",
-    "DeadlineExceeded",
-    "FailedPrecondition",
-    "Fatal",
-    "Handle",
-    "Internal",
-    "InvalidArgument",
-    "ItemInfo",
-    "ItemStatus",
-    "KeyInfo",
-    "Lambda",
-    "LambdaInfo",
-    "NotFound",
-    "Prepared",
-    "ResourceExhausted",
-    "Retry",
-    "Status",
-    "Step",
-    "StoreSettling",
-    "TaskCancelled",
-    "TaskError",
-    "TaskFailed",
-    "TaskInfo",
-    "TaskNotFound",
-    "TooManyPending",
-    "Unavailable",
-    "Unique",
-    "UnknownLambda",
-    "default_client",
-    "use_client",
-]
+from .app import App as App
+from .batch import BatchStatus as BatchStatus
+from .batch import ItemStatus as ItemStatus
+from .chains import Chain as Chain
+from .chains import Step as Step
+from .client import AsyncClient as AsyncClient
+from .client import Batch as Batch
+from .client import BatchProgress as BatchProgress
+from .client import ChainHandle as ChainHandle
+from .client import Client as Client
+from .client import Handle as Handle
+from .client import ItemInfo as ItemInfo
+from .client import KeyInfo as KeyInfo
+from .client import LambdaInfo as LambdaInfo
+from .client import TaskInfo as TaskInfo
+from .client.default import default_client as default_client
+from .client.default import use_client as use_client
+from .context import Context as Context
+from .errors import AlreadyExists as AlreadyExists
+from .errors import AtfError as AtfError
+from .errors import ConfigError as ConfigError
+from .errors import DeadlineExceeded as DeadlineExceeded
+from .errors import FailedPrecondition as FailedPrecondition
+from .errors import Fatal as Fatal
+from .errors import Internal as Internal
+from .errors import InvalidArgument as InvalidArgument
+from .errors import NotFound as NotFound
+from .errors import ResourceExhausted as ResourceExhausted
+from .errors import Retry as Retry
+from .errors import StoreSettling as StoreSettling
+from .errors import TaskCancelled as TaskCancelled
+from .errors import TaskError as TaskError
+from .errors import TaskFailed as TaskFailed
+from .errors import TaskNotFound as TaskNotFound
+from .errors import TooManyPending as TooManyPending
+from .errors import Unavailable as Unavailable
+from .errors import UnknownLambda as UnknownLambda
+from .lambdas import Lambda as Lambda
+from .lambdas import Prepared as Prepared
+from .options import Backoff as Backoff
+from .options import Concurrency as Concurrency
+from .options import Unique as Unique
+from .task import Status as Status

@@ -67,14 +67,22 @@ def test_a_setting_that_breaks_a_rule_is_one_sentence(atf: Atf) -> None:
     assert (ran.code, ran.err) == (2, "atf: --partitions = 'none': give a whole number\n")
 
 
-def test_a_guard_carries_neither_grpc_nor_redis() -> None:
+def test_a_guard_carries_neither_grpc_nor_redis_nor_what_tasks_are_declared_with() -> None:
     program = (
         "import sys; from atf.cli import main; main(['executor', '--help'])\n"
-        "print([m for m in ('grpc', 'redis', 'rq', 'rich', 'structlog') if m in sys.modules])"
+        "print([m for m in ('grpc', 'redis', 'rq', 'rich', 'structlog', 'atf.sdk') if m in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True).stdout
 
     assert said.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("role", ["frontend", "hsc", "store_consumer", "controller"])
+def test_a_role_starts_without_what_tasks_are_declared_with(role: str) -> None:
+    program = f"import sys, {role}.main; print('atf.sdk' in sys.modules)"
+    said = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert said == "False\n"
 
 
 def test_without_the_server_extra_the_command_says_what_to_install() -> None:
