@@ -38,6 +38,9 @@ QUICK: Final = {
     "ATF_STOP_GRACE": "0.5",
 }
 
+PATIENT: Final = {"ATF_HEARTBEAT_INTERVAL": "8", "ATF_HEARTBEAT_TIMEOUT": "36"}
+"""Executors end themselves at the third failed heartbeat: by then a role must be back, and a busy machine takes its time to start it."""
+
 
 class Busy:
     """A cluster, a client of it, and the lambdas' own record."""
@@ -141,6 +144,13 @@ async def default(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bus
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def patient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Busy]:
+    """With executors that bear the end of a role for a quarter of a minute."""
+    async with busy(tmp_path_factory.mktemp("patient"), **PATIENT) as world:
+        yield world
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def quick(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Busy]:
     """With leases of a few seconds."""
     async with busy(tmp_path_factory.mktemp("quick"), **QUICK) as world:
@@ -187,17 +197,15 @@ async def test_a_worker_is_killed_and_its_tasks_run_again_at_once(default: Busy)
     await default.executors()
 
 
-async def test_each_role_is_told_to_end_under_load(default: Busy) -> None:
+async def test_each_role_is_told_to_end_under_load(patient: Busy) -> None:
     """What it has started it finishes, the rest it gives back: no attempt and no loss is counted."""
-    roles = ["frontend", "hsc", "store-consumer", "controller"]
-    tasks: list[TaskInfo] = []
-    for role in roles:
-        before = default.cluster.restarts(role)
-        some, _ = await _through(default, lambda role=role: default.cluster.kill(role, signal.SIGTERM))  # type: ignore[misc]
-        tasks += some
-        assert default.cluster.restarts(role) == before + 1
-    assert {(task.attempts, task.losses, task.runs) for task in tasks} == {(1, 0, 1)}
-    await default.executors()
+    for role in ["frontend", "hsc", "store-consumer", "controller"]:
+        before = patient.cluster.restarts(role)
+        tasks, _ = await _through(patient, lambda role=role: patient.cluster.kill(role, signal.SIGTERM))  # type: ignore[misc]
+        assert patient.cluster.restarts(role) == before + 1
+        again = [task for task in tasks if (task.attempts, task.losses, task.runs) != (1, 0, 1)]
+        assert again == [], role
+    await patient.executors()
 
 
 async def test_an_executor_is_told_to_end_under_load(default: Busy) -> None:
