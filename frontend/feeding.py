@@ -1,7 +1,8 @@
 """How the items of a batch get into the store: several calls at once, and no more items in memory than these can use.
 
 Each partition has a lane. A lane sends when it has something and one of the calls is free, and what arrives meanwhile leaves with its next
-call; so an idle store gets items at once, and a busy one gets them in few, large calls.
+call; so an idle store gets items at once, and a busy one gets them in few, large calls. Where a whole call's worth waits behind a call, it
+leaves too: else the store would wait while we read one answer and write the next call.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from atf.task import MAX_BATCH
 
 CALLS: Final = 4
 """Calls of one batch that are under way: what others ask the store waits behind all of them."""
+LANE_CALLS: Final = 2
+"""Of these, to one partition."""
 MAX_ITEMS: Final = 8_192
 """Items that are on their way; then whoever sends more waits."""
 MAX_BYTES: Final = 8 << 20
@@ -33,23 +36,30 @@ class _Lane:
 
     def __init__(self) -> None:
         self.waiting: deque[NewItem] = deque()
-        self.under_way: list[NewItem] = []
-        self.task: asyncio.Task[None] | None = None
+        self.under_way: list[list[NewItem]] = []
+        """By call, in the order of their items."""
+        self.tasks: set[asyncio.Task[None]] = set()
 
     def first(self) -> int | None:
         """The number of the first item that is not stored yet; they came in order."""
         if self.under_way:
-            return self.under_way[0].number
+            return self.under_way[0][0].number
         return self.waiting[0].number if self.waiting else None
+
+    def sends(self, others: int) -> bool:
+        """Whether one more call is to leave beside so many."""
+        return bool(self.waiting) and (others == 0 or (others < LANE_CALLS and len(self.waiting) >= MAX_BATCH))
 
     def take(self) -> list[NewItem]:
         """The items of the next call."""
         size = 0
-        self.under_way = []
-        while self.waiting and len(self.under_way) < MAX_BATCH and size < CALL_BYTES:
-            self.under_way.append(self.waiting.popleft())
-            size += len(self.under_way[-1].spec)
-        return self.under_way
+        items: list[NewItem] = []
+        while self.waiting and len(items) < MAX_BATCH and size < CALL_BYTES:
+            items.append(self.waiting.popleft())
+            size += len(items[-1].spec)
+        if items:
+            self.under_way.append(items)
+        return items
 
 
 class Feeding:
@@ -101,8 +111,8 @@ class Feeding:
             if self._next is not None:
                 self._next = item.number + 1
         for lane_of, lane in self._lanes.items():
-            if lane.waiting and lane.task is None:
-                lane.task = self._runtime.spawn(self._send(lane_of, lane), name="schedule items")
+            if lane.sends(len(lane.tasks)):
+                lane.tasks.add(self._runtime.spawn(self._send(lane_of, lane), name="schedule items"))
         await self._until(MAX_ITEMS, MAX_BYTES)
         if self.prefix is not None and self.prefix - self._noted >= _NOTED_EACH:
             await self.note()
@@ -134,30 +144,33 @@ class Feeding:
             self._noted = prefix
 
     async def _send(self, partition: int, lane: _Lane) -> None:
+        me = asyncio.current_task()
+        assert me is not None
         try:
-            while lane.waiting and self._failed is None:
+            while self._failed is None and lane.sends(len(lane.tasks) - 1):
                 async with self._free:
-                    items = lane.take()
+                    if not (items := lane.take()):
+                        break  # the other call took them meanwhile
                     existed = await self._store.schedule_items(
                         partition, self._batch_id, self._terms, items, self._durability
                     )
                 self.stored += existed.count(False)
                 self._items -= len(items)
                 self._bytes -= sum(len(each.spec) for each in items)
-                lane.under_way = []
+                lane.under_way.remove(items)
                 self._moved.set()
         except Exception as error:  # noqa: BLE001  whoever adds gets it, whatever it is
             self._failed = self._failed or error
         finally:
-            lane.task = None
+            lane.tasks.discard(me)
             self._moved.set()
 
     async def settle(self) -> None:
         """Waits until nothing is under way: all is stored, or no more of it will be."""
-        while any(lane.task is not None for lane in self._lanes.values()):
+        while any(lane.tasks for lane in self._lanes.values()):
             self._moved.clear()
             await self._moved.wait()
 
     async def close(self) -> None:
         """Ends what is under way."""
-        await end([lane.task for lane in self._lanes.values() if lane.task is not None])
+        await end([task for lane in self._lanes.values() for task in lane.tasks])

@@ -9,7 +9,7 @@ import pytest
 
 from atf.durability import Durability
 from atf.errors import Unavailable
-from atf.frontend.feeding import CALL_BYTES, CALLS, MAX_BYTES, MAX_ITEMS, Feeding
+from atf.frontend.feeding import CALL_BYTES, CALLS, LANE_CALLS, MAX_BYTES, MAX_ITEMS, Feeding
 from atf.runtime import SystemRuntime
 from atf.store.types import ItemTerms, NewItem
 from atf.task import MAX_BATCH
@@ -25,6 +25,8 @@ class Shelf:
         self.under_way = 0
         self.most = 0
         self.open = asyncio.Event()
+        self.gates: list[asyncio.Event] = []
+        """Of the calls to come, each its own, instead of `open`."""
         self.broken: set[int] = set()
         self.stuck: set[int] = set()
         self.notes: list[int] = []
@@ -37,7 +39,7 @@ class Shelf:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:
-            await self.open.wait()
+            await (self.gates.pop(0) if self.gates else self.open).wait()
             if partition in self.stuck:
                 await asyncio.Event().wait()
             if partition in self.broken:
@@ -79,6 +81,43 @@ async def test_all_items_are_stored_once_in_order_and_in_few_calls() -> None:
     assert max(len(some) for _, some in shelf.calls) == MAX_BATCH
     assert len(shelf.calls) <= 8_000 / MAX_BATCH + 2 * PARTITIONS
     assert (feed.stored, feed.prefix) == (8_000, 8_000)
+
+
+async def test_a_partition_alone_has_a_call_waiting_behind_the_one_it_carries_out() -> None:
+    shelf = Shelf()
+    feed = feeding(shelf)
+    await feed.add([(0, item) for _, item in items(0, 10)])
+    await turns()
+    await feed.add([(0, item) for _, item in items(10, 10)])
+    await turns()
+    assert [len(some) for _, some in shelf.calls] == [10], "what is no whole call's worth waits and grows"
+    await feed.add([(0, item) for _, item in items(20, 4 * MAX_BATCH)])
+    await turns()
+    assert [len(some) for _, some in shelf.calls] == [10, MAX_BATCH]
+    assert shelf.most == LANE_CALLS
+    assert feed.prefix == 0
+    shelf.open.set()
+    await feed.flush()
+    assert shelf.most == LANE_CALLS
+    assert [number for _, some in shelf.calls for number in some] == list(range(20 + 4 * MAX_BATCH))
+    assert [len(some) for _, some in shelf.calls] == [10, *[MAX_BATCH] * 4, 10]
+    assert feed.prefix == feed.stored == 20 + 4 * MAX_BATCH
+
+
+async def test_the_prefix_waits_for_the_earlier_call_whichever_ends_first() -> None:
+    shelf = Shelf()
+    first, second = asyncio.Event(), asyncio.Event()
+    feed = feeding(shelf)
+    shelf.gates = [first, second]
+    for start in (0, MAX_BATCH):
+        await feed.add([(0, item) for _, item in items(start, MAX_BATCH)])
+        await turns()
+    second.set()
+    await turns()
+    assert (feed.stored, feed.prefix) == (MAX_BATCH, 0)
+    first.set()
+    await feed.flush()
+    assert feed.prefix == 2 * MAX_BATCH
 
 
 async def test_an_idle_store_gets_items_at_once() -> None:
