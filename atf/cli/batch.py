@@ -6,46 +6,34 @@ import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final, Self, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 import click
-from rich.console import RenderableType
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
-from atf.batch import MAX_WORKERS, MESSAGE_ITEMS, BatchOptions, BatchStatus, ItemStatus
-from atf.client import AsyncClient, BatchProgress
-from atf.client.batch import Rate, statuses_of
-from atf.client.batches import Plan, goes_on
-from atf.client.submit import check_count, count_async
-from atf.errors import AtfError, InvalidArgument
-from atf.exits import EXIT_FAILED, EXIT_OK
-from atf.items import Elements, OfName
+from atf.batch import MAX_WORKERS, MESSAGE_ITEMS, BatchOptions, ItemStatus
+from atf.client import AsyncClient
+from atf.client.batch import statuses_of
+from atf.errors import InvalidArgument
 from atf.options import Backoff
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime, new_id
-from atf.task import MAX_BATCH, US, check_lambda
+from atf.task import MAX_BATCH, check_lambda
 from atf.visible import one_line
-from atf.work_items import COMMAND, check_batch_id
+from atf.work_items import check_batch_id
 
 from .batch_results import item_json, item_word, write_chunks, write_csv, write_jsonl
-from .batch_rows import Parameters, checked, parameters_of, rows
+from .batch_submit import Source, submit_rows
+from .batch_view import batch_json, batch_word, follow, show_batch
 from .options import as_json, duration, frontend_flag
-from .output import length, print_facts, print_json, print_table, when
-from .progress import View, view
+from .output import print_json, print_table, when
+from .progress import view
 from .remote import ask
 from .schedule import pairs
-from .stdin import arriving, open_stdin
 
 R = TypeVar("R")
 
-_PAGE: Final = 500
-_EVERY_S: Final = 0.25
 id_argument = click.argument("batch_id", metavar="BATCH")
 ids_argument = click.argument("ids", metavar="BATCH...", nargs=-1, required=True)
 
@@ -166,8 +154,10 @@ def submit(
     atf batch submit shop/fetch pages.csv --pause 1s --target host --max-attempts 3
     find . -name '*.jpg' | jq -Rc '["identify", .]' | atf batch submit atf/command -
     """
-    with _Source(name, form, check_lambda(lambda_name)) as source, view(as_json) as shown:
-        return ask(frontend, lambda stub: _submit(stub, source, _options(given), shown, watch=watch, as_json=as_json))
+    with Source(name, form, check_lambda(lambda_name)) as source, view(as_json) as shown:
+        return ask(
+            frontend, lambda stub: submit_rows(stub, source, _options(given), shown, watch=watch, as_json=as_json)
+        )
 
 
 def _options(given: dict[str, Any]) -> BatchOptions:
@@ -179,209 +169,6 @@ def _options(given: dict[str, Any]) -> BatchOptions:
     if str(given["priority"]).isdigit():
         chosen["priority"] = int(given["priority"])
     return cast("BatchOptions", chosen)
-
-
-class _Source:
-    """Where the rows are.
-
-    Attributes:
-        again: whether they can be read twice.
-    """
-
-    def __init__(self, name: str, form: str | None, lambda_name: str) -> None:
-        self.shown = "stdin" if name == "-" else name
-        self.again = name != "-"
-        self.form = form or ("csv" if name.lower().endswith(".csv") else "jsonl")
-        self.lambda_name = lambda_name
-        self._name = name
-
-    def __enter__(self) -> Self:
-        try:
-            # Some programs begin a file with a byte order mark.
-            self._file = Path(self._name).open(encoding="utf-8-sig", newline="") if self.again else open_stdin()
-        except OSError as error:
-            raise InvalidArgument(f"{self._name}: {error.strerror or error}") from None
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.again:  # else a thread may still wait in it
-            self._file.close()
-
-    def elements(self, elements: Elements, parameters: Parameters | None) -> Iterator[Any]:
-        """The rows from the first on, as elements that fit.
-
-        Raises:
-            InvalidArgument: a row does not fit; names its line.
-        """
-        if self.again:
-            self._file.seek(0)
-        try:
-            yield from checked(rows(self._file, self.form, self.lambda_name, parameters), elements, self.shown)
-        except UnicodeDecodeError as error:
-            raise InvalidArgument(f"{self.shown} is no text in UTF-8: {error}") from None
-        except InvalidArgument as error:
-            said = str(error)
-            raise InvalidArgument(said if said.startswith(self.shown) else f"{self.shown}, {said}") from None
-
-
-async def _submit(
-    stub: api.Frontend, source: _Source, options: BatchOptions, shown: View, *, watch: bool, as_json: bool
-) -> int:
-    batch_id = options["batch_id"]
-    async with AsyncClient(frontend=stub) as client:
-        plan, parameters = await _plan(stub, client, source, options)
-        count = 0
-        if source.again:
-            count = sum(1 for _ in source.elements(plan.elements, parameters))
-            shown.show(_Submitting(0, count))
-        sending = _Sending(shown, "" if as_json else one_line(batch_id), count)
-        try:
-            await sending.send(client, plan, source, source.elements(plan.elements, parameters))
-        except AtfError as error:
-            if not goes_on(error, begun=sending.begun):
-                raise
-            raise type(error)(f"{error} (the same command with --id {batch_id} goes on)") from None
-        except BaseException:
-            print(f"atf: the same command with --id {batch_id} goes on", file=sys.stderr)
-            raise
-        if watch:
-            return await _watch(client, batch_id, shown, as_json=as_json)
-        if as_json:
-            print_json(batch_json(await client.get_batch(batch_id)))
-        return EXIT_OK
-
-
-async def _plan(
-    stub: api.Frontend, client: AsyncClient, source: _Source, options: BatchOptions
-) -> tuple[Plan, Parameters | None]:
-    lambda_name, target = source.lambda_name, options.get("target")
-    if lambda_name == COMMAND:
-        if target is not None:
-            options["target"] = _word(str(target))
-        return client.batch_plan(lambda_name, options), None
-    parameters = await _parameters(stub, lambda_name)
-    plan = client.batch_plan(lambda_name, options)
-    names = parameters.names if parameters is not None else None
-    return replace(plan, elements=OfName(lambda_name, target, names)), parameters
-
-
-def _word(number: str) -> Callable[[list[str]], str]:
-    if not number.isdecimal():
-        raise InvalidArgument(
-            f"--target {number!r}: a command line has no names; give the number of a word, 0 for the program"
-        )
-    return lambda words: words[int(number)] if int(number) < len(words) else ""
-
-
-async def _parameters(stub: api.Frontend, lambda_name: str) -> Parameters | None:
-    known = (await stub.list_lambdas(f.ListLambdasRequest())).lambdas
-    return next((parameters_of(each.spec.signature) for each in known if each.spec.name == lambda_name), None)
-
-
-class _Sending:
-    """Rows on their way. Says the batch's id as soon as the batch is there, and how many rows it has.
-
-    Args:
-        shown: where.
-        said: the id as it is said; empty: it is not.
-        count: of the rows; 0: nobody knows.
-
-    Attributes:
-        begun: whether the batch is known to be there.
-    """
-
-    def __init__(self, shown: View, said: str, count: int) -> None:
-        self.begun = False
-        self._shown = shown
-        self._said = said
-        self._count = count
-
-    async def send(self, client: AsyncClient, plan: Plan, source: _Source, elements: Iterator[Any]) -> None:
-        """Has the rows stored that are not yet.
-
-        Raises:
-            AtfError: as AsyncClient.batch.
-        """
-        cutter = await client.begin_batch(plan)
-        if cutter.closed:
-            most = cutter.taken + 1
-            given = self._count if source.again else await count_async(arriving(elements), most)
-            check_count(plan.header.id, cutter.taken, given)
-            self._begin()
-            return
-        self.begun = cutter.begun
-        cutter.told = lambda: self._stored(cutter.taken)
-        left = islice(elements, cutter.taken, None)
-        await client.feed(cutter, left if source.again else arriving(left))
-
-    def _stored(self, rows: int) -> None:
-        self._begin()
-        self._shown.show(_Submitting(rows, self._count))
-
-    def _begin(self) -> None:
-        if self._said:
-            self._shown.say(self._said)
-        self.begun, self._said = True, ""
-
-
-async def _watch(client: AsyncClient, batch_id: str, shown: View, *, as_json: bool) -> int:
-    rate, last = Rate(), b.Batch()
-    async with aclosing(client.watch_batch(batch_id, _EVERY_S)) as seen:
-        async for last in seen:
-            shown.show(_Going(BatchProgress.from_proto(last, rate.of(last))))
-    if as_json:
-        print_json(batch_json(last))
-    else:
-        shown.say(one_line(_Going(BatchProgress.from_proto(last, rate.of(last))).line()))
-    return EXIT_OK if last.status == b.BATCH_DONE else EXIT_FAILED
-
-
-@dataclass(frozen=True)
-class _Submitting:
-    """How many rows were sent."""
-
-    sent: int
-    count: int
-    """0: nobody knows."""
-
-    def line(self) -> str:
-        return f"submitted {self.sent}{f' of {self.count}' if self.count else ''}"
-
-    def picture(self) -> RenderableType:
-        return _bar(self.sent, self.count, self.line())
-
-
-@dataclass(frozen=True)
-class _Going:
-    """Where a batch stands."""
-
-    now: BatchProgress
-
-    def line(self) -> str:
-        now = self.now
-        parts = [
-            f"{now.status.name.lower().replace('_', ' ')}: {now.finished} of {now.items} items",
-            f"{now.permanently_failed} failed" if now.permanently_failed else "",
-            f"{now.cancelled} cancelled" if now.cancelled else "",
-            f"{now.failed} to run again" if now.failed else "",
-        ]
-        if not now.ended:
-            parts.append(f"{_rate(now.rate)}/s")
-            parts.append(f"{length(round(now.seconds_to_go) * US)} to go" if now.seconds_to_go is not None else "")
-        return ", ".join(each for each in parts if each)
-
-    def picture(self) -> RenderableType:
-        return _bar(self.now.finished, self.now.items, self.line())
-
-
-def _rate(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
-
-
-def _bar(done: int, count: int, text: str) -> RenderableType:
-    grid = Table.grid(padding=(0, 1))
-    grid.add_row(ProgressBar(total=max(1, count), completed=done, width=40), text)
-    return grid
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
@@ -434,7 +221,7 @@ async def _list(stub: api.Frontend, lambda_name: str, limit: int) -> list[b.Batc
 @as_json
 def status(batch_id: str, frontend: str | None, as_json: bool) -> None:
     """Show where a batch stands."""
-    _show(ask(frontend, lambda stub: stub.get_batch(b.GetBatchRequest(id=batch_id))), as_json)
+    show_batch(ask(frontend, lambda stub: stub.get_batch(b.GetBatchRequest(id=batch_id))), as_json)
 
 
 @batch.command()
@@ -445,7 +232,7 @@ def watch(batch_id: str, frontend: str | None, as_json: bool) -> int:
     """Show how a batch goes on until it has ended; exit with 1 unless every item is done."""
     with view(as_json) as shown:
         return ask(
-            frontend, lambda stub: _by_client(stub, lambda client: _watch(client, batch_id, shown, as_json=as_json))
+            frontend, lambda stub: _by_client(stub, lambda client: follow(client, batch_id, shown, as_json=as_json))
         )
 
 
@@ -541,7 +328,7 @@ def _output(name: str | None) -> Iterator[IO[str]]:
 @as_json
 def retry(batch_id: str, frontend: str | None, as_json: bool) -> None:
     """Start the items of a batch afresh that failed for good."""
-    _show(ask(frontend, lambda stub: stub.retry_batch(b.RetryBatchRequest(id=batch_id))), as_json)
+    show_batch(ask(frontend, lambda stub: stub.retry_batch(b.RetryBatchRequest(id=batch_id))), as_json)
 
 
 @batch.command()
@@ -550,7 +337,7 @@ def retry(batch_id: str, frontend: str | None, as_json: bool) -> None:
 @as_json
 def cancel(batch_id: str, frontend: str | None, as_json: bool) -> None:
     """Cancel the items of a batch that have not started; ask those that run to stop."""
-    _show(ask(frontend, lambda stub: stub.cancel_batch(b.CancelBatchRequest(id=batch_id))), as_json)
+    show_batch(ask(frontend, lambda stub: stub.cancel_batch(b.CancelBatchRequest(id=batch_id))), as_json)
 
 
 @batch.command()
@@ -575,66 +362,3 @@ async def _by_client(stub: api.Frontend, question: Callable[[AsyncClient], Await
     """Asks by the SDK, which goes on where a call breaks off."""
     async with AsyncClient(frontend=stub) as client:
         return await question(client)
-
-
-def batch_word(status: int) -> str:
-    """A batch's status as people write it."""
-    try:
-        return BatchStatus(status).name.lower()
-    except ValueError:  # of a newer frontend
-        return str(status)
-
-
-def batch_json(batch: b.Batch) -> dict[str, Any]:
-    """A batch for programs."""
-    return {
-        "id": batch.id,
-        "lambda": getattr(batch, "lambda"),
-        "status": batch_word(batch.status),
-        "items": batch.items,
-        "created": batch.created,
-        "in_progress": batch.in_progress,
-        "done": batch.done,
-        "failed": batch.failed,
-        "permanently_failed": batch.permanently_failed,
-        "cancelled": batch.cancelled,
-        "sealed": batch.sealed,
-        "prefix": batch.prefix,
-        "created_at_us": batch.created_at_us,
-        "ended_at_us": batch.ended_at_us,
-        "round": batch.round,
-        "cancel_requested": batch.cancel_requested,
-        "error": batch.error,
-    }
-
-
-def _show(batch: b.Batch, as_json: bool) -> None:
-    if as_json:
-        print_json(batch_json(batch))
-        return
-    now = BatchProgress.from_proto(batch, Rate().of(batch))
-    togo = now.seconds_to_go
-    print_facts(
-        [
-            ("batch", batch.id),
-            ("lambda", getattr(batch, "lambda")),
-            (
-                "status",
-                batch_word(batch.status)
-                + (", cancellation asked for" if batch.cancel_requested and not now.ended else ""),
-            ),
-            ("items", f"{batch.items}{'' if batch.sealed else ', and more may come'}"),
-            ("created", batch.created or ""),
-            ("in progress", batch.in_progress or ""),
-            ("done", batch.done or ""),
-            ("to run again", batch.failed or ""),
-            ("failed for good", batch.permanently_failed or ""),
-            ("cancelled", batch.cancelled or ""),
-            ("round", batch.round if batch.round > 1 else ""),
-            ("made", when(batch.created_at_us)),
-            ("ended", when(batch.ended_at_us)),
-            ("rate", f"{_rate(now.rate)} items/s" if now.rate and not now.ended else ""),
-            ("a callback was not made", batch.error),
-            ("to go", length(round(togo) * US) if togo is not None and not now.ended else ""),
-        ]
-    )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast, overload
 
 from atf.batch import MESSAGE_ITEMS, BatchOptions, ItemStatus, batch_spec, link_id
@@ -19,14 +18,15 @@ from atf.lambdas import Schedulable
 from atf.retry import Pauses
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
-from atf.runtime import Runtime, happens, new_id
+from atf.runtime import Runtime, new_id
 from atf.task import MAX_BATCH, US, check_lambda
 from atf.work_items import EXTRA_FIRST, check_batch_id
 
 from .batch import PAGE, Batch, BatchProgress, R, error_of
 from .chain import ChainHandle
+from .legs import legs_of, skip
 from .portal import Portal
-from .submit import LEG_S, Cutter, Leg, check_batch_size, check_count, count_async, count_of
+from .submit import Cutter, Leg, check_batch_size, check_count, count_async, count_of
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -36,8 +36,6 @@ _ENDED: Final = frozenset(int(each) for each in ItemStatus if each.finished)
 _FAILED: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)
 _PAUSE: Final = 0.25
 """Seconds until a batch that lacks an item is looked at again: nobody tells when its maker sends it."""
-_AT_ONCE: Final = 1_000
-"""Elements that are taken in before others on the loop have a turn."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ class BatchCalls:
                 count = await count_async(items, most) if isinstance(items, AsyncIterable) else count_of(items, most)
                 check_count(plan.header.id, cutter.taken, count)
             else:
-                await self.feed(cutter, _skip(items, cutter.taken) if cutter.taken else items)
+                await self.feed(cutter, skip(items, cutter.taken) if cutter.taken else items)
         except Exception as error:
             add_note(error, plan, cutter)
             raise
@@ -179,7 +177,7 @@ class BatchCalls:
         """Sends all items, while the next ones are taken in, and closes the batch. Where one does not fit, those before it are sent."""
         failed: Exception | None = None
         sending: asyncio.Task[None] | None = None
-        legs = _timely(cutter, _legs(cutter, items)) if isinstance(items, AsyncIterable) else _legs(cutter, items)
+        legs = legs_of(cutter, items)
         try:
             while failed is None:
                 try:
@@ -467,122 +465,6 @@ def _first_ended(items: Iterable[b.Item], number: int) -> builtins.list[b.Item]:
             break
         ended.append(item)
     return ended
-
-
-async def _legs(cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Leg, None]:
-    if isinstance(items, AsyncIterable):
-        async with _closing(items):
-            async for each in items:
-                for leg in cutter.add((each,)):
-                    yield leg
-        return
-    iterator, before = iter(items), -1
-    while cutter.taken != before:
-        before = cutter.taken
-        for leg in cutter.add(islice(iterator, _AT_ONCE)):
-            yield leg
-        await asyncio.sleep(0)
-
-
-async def _timely(cutter: Cutter, legs: AsyncGenerator[Leg, None]) -> AsyncGenerator[Leg, None]:
-    """The legs; and what was taken in, where the next element is long in coming."""
-    pump = _Pump(legs)
-    try:
-        while True:
-            if not await happens(pump.came, LEG_S):
-                if cutter.waits():
-                    yield cutter.rest(last=False)
-            elif (leg := pump.take()) is None:
-                return
-            else:
-                yield leg
-                pump.ask()
-    finally:
-        await pump.end()
-
-
-class _Pump:
-    """Reads legs in one asyncio task for their whole life: a caller's generator may hold a timeout or a TaskGroup across its yields, and
-    those interrupt the task that entered them. It reads on only when it is asked to, so that memory holds no more than two legs.
-
-    Attributes:
-        came: set when there is a leg to take, or the end.
-    """
-
-    def __init__(self, legs: AsyncGenerator[Leg, None]) -> None:
-        self.came = asyncio.Event()
-        self._asked = asyncio.Event()
-        self._leg: Leg | None = None
-        self._ending = False
-        self._task = asyncio.ensure_future(self._read(legs))
-        self._task.add_done_callback(lambda _: self.came.set())
-
-    async def _read(self, legs: AsyncGenerator[Leg, None]) -> None:
-        async with aclosing(legs):
-            async for self._leg in legs:
-                self.came.set()
-                await self._wait()
-
-    async def _wait(self) -> None:
-        interrupted: asyncio.CancelledError | None = None
-        while not self._asked.is_set():
-            try:
-                await self._asked.wait()
-            except asyncio.CancelledError as error:
-                if self._ending:
-                    raise
-                interrupted = error
-        self._asked.clear()
-        if interrupted is not None:  # by what the generator holds, which looks for it where it waits next, and counts
-            self._task.uncancel()
-            self._task.cancel(*interrupted.args)
-
-    def take(self) -> Leg | None:
-        """The leg that came; None: there are no more. Raises what the elements did."""
-        leg, self._leg = self._leg, None
-        if leg is None:
-            self._task.result()
-        else:
-            self.came.clear()
-        return leg
-
-    def ask(self) -> None:
-        """Has the next leg read."""
-        self._asked.set()
-
-    async def end(self) -> None:
-        """Closes the legs, in the task that read them."""
-        self._ending = True
-        self._task.cancel()  # once: a generator may take its time to close
-        await asyncio.wait({self._task})
-        if not self._task.cancelled():
-            self._task.exception()  # seen, though nobody asks any more
-
-
-@asynccontextmanager
-async def _closing(items: AsyncIterable[Any]) -> AsyncIterator[None]:
-    """Closes a generator behind its reader, in the same task. What ended the reader counts, not what the generator says of it: a
-    TaskGroup makes an error of every end.
-    """
-    try:
-        yield
-    finally:
-        if isinstance(items, AsyncGenerator):
-            with suppress(Exception, BaseExceptionGroup):
-                await items.aclose()
-
-
-def _skip(items: Iterable[Any] | AsyncIterable[Any], count: int) -> Iterable[Any] | AsyncIterable[Any]:
-    return _skip_async(items, count) if isinstance(items, AsyncIterable) else islice(items, count, None)
-
-
-async def _skip_async(items: AsyncIterable[Any], count: int) -> AsyncIterator[Any]:
-    async with _closing(items):
-        async for each in items:
-            if count > 0:
-                count -= 1
-            else:
-                yield each
 
 
 def add_note(error: BaseException, plan: Plan, cutter: Cutter | None) -> None:

@@ -15,8 +15,9 @@ import pytest
 
 from atf.batch import BatchOptions, ItemStatus
 from atf.cli import remote
-from atf.cli.batch import _Going, _Source, _submit, _Submitting
 from atf.cli.batch_rows import parameters_of
+from atf.cli.batch_submit import Source, submit_rows
+from atf.cli.batch_view import Going, Submitting
 from atf.cli.progress import Lines
 from atf.client import BatchProgress
 from atf.errors import AtfError, InvalidArgument, Unavailable, UnknownLambda
@@ -161,11 +162,11 @@ async def test_rows_of_stdin_are_stored_while_the_next_one_is_waited_for(
     reads, writes = os.pipe()
     with os.fdopen(reads) as stdin, os.fdopen(writes, "w", buffering=1) as typed:
         monkeypatch.setattr("sys.stdin", stdin)
-        with _Source("-", None, "a/b") as source:
+        with Source("-", None, "a/b") as source:
             shown = Shown()
             options: BatchOptions = {"batch_id": "x"}
             work = asyncio.create_task(
-                _submit(cast("api.Frontend", batches), source, options, shown, watch=False, as_json=False)
+                submit_rows(cast("api.Frontend", batches), source, options, shown, watch=False, as_json=False)
             )
             for row in ('"p"\n', '"q"\n'):
                 typed.write(row)
@@ -355,8 +356,8 @@ def test_a_signature_is_read_from_its_text() -> None:
 
 def test_the_line_of_a_batch_that_goes_on() -> None:
     batch = b.Batch(status=b.BATCH_IN_PROGRESS, items=10, done=4, permanently_failed=1, failed=2)
-    going = _Going(BatchProgress.from_proto(batch, rate=2.0))
+    going = Going(BatchProgress.from_proto(batch, rate=2.0))
     assert going.line() == "in progress: 5 of 10 items, 1 failed, 2 to run again, 2/s, 2 s to go"
-    assert _Submitting(3, 0).line() == "submitted 3"
+    assert Submitting(3, 0).line() == "submitted 3"
     assert going.picture() is not None
     assert ItemStatus["DONE"].finished

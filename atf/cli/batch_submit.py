@@ -1,0 +1,177 @@
+"""How `atf batch submit` sends the rows of a file, or of stdin while they come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+from atf.batch import BatchOptions
+from atf.client import AsyncClient
+from atf.client.batches import Plan, goes_on
+from atf.client.submit import check_count, count_async
+from atf.errors import AtfError, InvalidArgument
+from atf.exits import EXIT_OK
+from atf.items import Elements, OfName
+from atf.rpc import api
+from atf.rpc import frontend_pb2 as f
+from atf.visible import one_line
+from atf.work_items import COMMAND
+
+from .batch_rows import Parameters, checked, parameters_of, rows
+from .batch_view import Submitting, batch_json, follow
+from .output import print_json
+from .progress import View
+from .stdin import arriving, open_stdin
+
+
+class Source:
+    """Where the rows are.
+
+    Attributes:
+        again: whether they can be read twice.
+    """
+
+    def __init__(self, name: str, form: str | None, lambda_name: str) -> None:
+        self.shown = "stdin" if name == "-" else name
+        self.again = name != "-"
+        self.form = form or ("csv" if name.lower().endswith(".csv") else "jsonl")
+        self.lambda_name = lambda_name
+        self._name = name
+
+    def __enter__(self) -> Self:
+        try:
+            # Some programs begin a file with a byte order mark.
+            self._file = Path(self._name).open(encoding="utf-8-sig", newline="") if self.again else open_stdin()
+        except OSError as error:
+            raise InvalidArgument(f"{self._name}: {error.strerror or error}") from None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.again:  # else a thread may still wait in it
+            self._file.close()
+
+    def elements(self, elements: Elements, parameters: Parameters | None) -> Iterator[Any]:
+        """The rows from the first on, as elements that fit.
+
+        Raises:
+            InvalidArgument: a row does not fit; names its line.
+        """
+        if self.again:
+            self._file.seek(0)
+        try:
+            yield from checked(rows(self._file, self.form, self.lambda_name, parameters), elements, self.shown)
+        except UnicodeDecodeError as error:
+            raise InvalidArgument(f"{self.shown} is no text in UTF-8: {error}") from None
+        except InvalidArgument as error:
+            said = str(error)
+            raise InvalidArgument(said if said.startswith(self.shown) else f"{self.shown}, {said}") from None
+
+
+async def submit_rows(
+    stub: api.Frontend, source: Source, options: BatchOptions, shown: View, *, watch: bool, as_json: bool
+) -> int:
+    """Submits what is not stored yet of a source, and shows how far it is; the exit code.
+
+    Args:
+        options: with the batch's id.
+        watch: follow it to its end.
+    """
+    batch_id = options["batch_id"]
+    async with AsyncClient(frontend=stub) as client:
+        plan, parameters = await _plan(stub, client, source, options)
+        count = 0
+        if source.again:
+            count = sum(1 for _ in source.elements(plan.elements, parameters))
+            shown.show(Submitting(0, count))
+        sending = _Sending(shown, "" if as_json else one_line(batch_id), count)
+        try:
+            await sending.send(client, plan, source, source.elements(plan.elements, parameters))
+        except AtfError as error:
+            if not goes_on(error, begun=sending.begun):
+                raise
+            raise type(error)(f"{error} (the same command with --id {batch_id} goes on)") from None
+        except BaseException:
+            print(f"atf: the same command with --id {batch_id} goes on", file=sys.stderr)
+            raise
+        if watch:
+            return await follow(client, batch_id, shown, as_json=as_json)
+        if as_json:
+            print_json(batch_json(await client.get_batch(batch_id)))
+        return EXIT_OK
+
+
+async def _plan(
+    stub: api.Frontend, client: AsyncClient, source: Source, options: BatchOptions
+) -> tuple[Plan, Parameters | None]:
+    lambda_name, target = source.lambda_name, options.get("target")
+    if lambda_name == COMMAND:
+        if target is not None:
+            options["target"] = _word(str(target))
+        return client.batch_plan(lambda_name, options), None
+    parameters = await _parameters(stub, lambda_name)
+    plan = client.batch_plan(lambda_name, options)
+    names = parameters.names if parameters is not None else None
+    return replace(plan, elements=OfName(lambda_name, target, names)), parameters
+
+
+def _word(number: str) -> Callable[[list[str]], str]:
+    if not number.isdecimal():
+        raise InvalidArgument(
+            f"--target {number!r}: a command line has no names; give the number of a word, 0 for the program"
+        )
+    return lambda words: words[int(number)] if int(number) < len(words) else ""
+
+
+async def _parameters(stub: api.Frontend, lambda_name: str) -> Parameters | None:
+    known = (await stub.list_lambdas(f.ListLambdasRequest())).lambdas
+    return next((parameters_of(each.spec.signature) for each in known if each.spec.name == lambda_name), None)
+
+
+class _Sending:
+    """Rows on their way. Says the batch's id as soon as the batch is there, and how many rows it has.
+
+    Args:
+        shown: where.
+        said: the id as it is said; empty: it is not.
+        count: of the rows; 0: nobody knows.
+
+    Attributes:
+        begun: whether the batch is known to be there.
+    """
+
+    def __init__(self, shown: View, said: str, count: int) -> None:
+        self.begun = False
+        self._shown = shown
+        self._said = said
+        self._count = count
+
+    async def send(self, client: AsyncClient, plan: Plan, source: Source, elements: Iterator[Any]) -> None:
+        """Has the rows stored that are not yet.
+
+        Raises:
+            AtfError: as AsyncClient.batch.
+        """
+        cutter = await client.begin_batch(plan)
+        if cutter.closed:
+            most = cutter.taken + 1
+            given = self._count if source.again else await count_async(arriving(elements), most)
+            check_count(plan.header.id, cutter.taken, given)
+            self._begin()
+            return
+        self.begun = cutter.begun
+        cutter.told = lambda: self._stored(cutter.taken)
+        left = islice(elements, cutter.taken, None)
+        await client.feed(cutter, left if source.again else arriving(left))
+
+    def _stored(self, rows: int) -> None:
+        self._begin()
+        self._shown.show(Submitting(rows, self._count))
+
+    def _begin(self) -> None:
+        if self._said:
+            self._shown.say(self._said)
+        self.begun, self._said = True, ""
