@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import fakeredis
 
 from .connection import Link
+
+_KEPT: Final = 8
+"""Connections that are kept at hand between calls."""
 
 
 def fake_link(fake: Any, server: Callable[[], tuple[str, str]] = lambda: ("fake", "1")) -> Link:
@@ -17,5 +20,7 @@ def fake_link(fake: Any, server: Callable[[], tuple[str, str]] = lambda: ("fake"
         fake: the FakeServer.
         server: answers (run id, "1" where it forgets nothing), since fakeredis has no INFO.
     """
-    pool = fakeredis.FakeAsyncRedis(server=fake).connection_pool
-    return Link(pool, "memory", lambda: fakeredis.FakeRedis(server=fake), server)
+    # As a server's connections are (Link.to), and kept as those: setting one up costs as much as several calls over it.
+    pool = fakeredis.FakeAsyncRedis(server=fake, protocol=2).connection_pool
+    pool.connection_kwargs["driver_info"] = None  # nobody lists the connections
+    return Link(pool, "memory", lambda: fakeredis.FakeRedis(server=fake, protocol=2), server, keep=_KEPT)

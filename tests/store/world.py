@@ -6,7 +6,7 @@ It looks into Redis by itself, past the store's own reading verbs, so that these
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -130,18 +130,29 @@ async def _dump_server(client: Any, found: Dump) -> None:
         for name, kind in zip(names, types, strict=True):
             _READERS[kind](pipe, name)
         values = await pipe.execute() if names else []
-    for name, kind, value in zip(names, types, values, strict=True):
-        found.data[name] = (kind, dict(_text(value)) if kind == "zset" else _text(value))
+    found.data.update(_entries(names, types, values))
 
 
 def read(client: Any) -> Dump:
     """Reads the whole of Redis through a blocking client."""
     found = Dump()
-    for name in sorted(_text(client.keys("*"))):
-        kind = _text(client.type(name))
-        value = _READERS[kind](client, name)
-        found.data[name] = (kind, dict(_text(value)) if kind == "zset" else _text(value))
+    names = sorted(_text(client.keys("*")))
+    with client.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.type(name)
+        types = _text(pipe.execute()) if names else []
+        for name, kind in zip(names, types, strict=True):
+            _READERS[kind](pipe, name)
+        values = pipe.execute() if names else []
+    found.data.update(_entries(names, types, values))
     return found
+
+
+def _entries(
+    names: Sequence[str], types: Sequence[str], values: Sequence[Any]
+) -> Iterator[tuple[str, tuple[str, Any]]]:
+    for name, kind, value in zip(names, types, values, strict=True):
+        yield name, (kind, dict(_text(value)) if kind == "zset" else _text(value))
 
 
 # --- invariants -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from atf.rpc import frontend_pb2 as f
 
 from .catalogue import RULES, Path, fields_of, put
 from .texts import INVALID_UTF8, TEXTS
-from .world import INVALID, METHODS, OK, Answer, World, opened
+from .world import INVALID, METHODS, OK, Answer, World, world_for
 
 MARK = "!!!"
 
@@ -23,8 +23,9 @@ def test_every_text_that_a_caller_can_send_has_its_rule(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_the_request_that_is_spoiled_is_a_good_one(method: str) -> None:
-    async with opened() as world:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_request_that_is_spoiled_is_a_good_one(method: str, untouched: World) -> None:
+    async with world_for(method, untouched) as world:
         assert (await world.ask(method, world.valid(method))).code is OK
 
 
@@ -43,8 +44,9 @@ async def refusal_within(world: World, method: str, path: Path, text: str) -> An
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_text_is_taken_or_refused_by_its_rule(method: str) -> None:
-    async with opened() as world:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_text_is_taken_or_refused_by_its_rule(method: str, untouched: World) -> None:
+    async with world_for(method, untouched) as world:
         for path, rule in RULES[method].items():
             before = world.stored()
             refused = [kind for kind, text in TEXTS.items() if rule.code(text) is not OK]
@@ -62,8 +64,9 @@ async def test_a_text_is_taken_or_refused_by_its_rule(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_text_that_is_no_utf8_is_refused(method: str) -> None:
-    async with opened() as world:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_text_that_is_no_utf8_is_refused(method: str, untouched: World) -> None:
+    async with world_for(method, untouched) as world:
         for path, field in fields_of(method).items():
             before = world.stored()
             for kind, spoiled in INVALID_UTF8.items():

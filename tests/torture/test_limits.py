@@ -281,19 +281,19 @@ SERVICE = {"NextWork": "Controller"} | dict.fromkeys(
 
 
 @pytest.mark.parametrize("what", BOUNDS)
-async def test_at_its_bounds_it_is_taken_and_beyond_them_refused(what: str) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_at_its_bounds_it_is_taken_and_beyond_them_refused(what: str, untouched: World) -> None:
     bound = BOUNDS[what]
     method = f"{SERVICE.get(bound.method, 'Frontend')}.{bound.method}"
     beyond = [bound.most + 1] if bound.most < (1 << 31) - 1 or bound.most > 1 << 31 else []
     if bound.least > 0:
         beyond.append(bound.least - 1)
     for amount in beyond:
-        async with opened() as world:
-            before = world.stored()
-            answer = await world.ask(method, bound.request(world, amount))
-            assert answer.code is INVALID, answer
-            assert bound.says in answer.sentence, answer
-            assert world.stored() == before
+        before = untouched.stored()
+        answer = await untouched.ask(method, bound.request(untouched, amount))
+        assert answer.code is INVALID, answer
+        assert bound.says in answer.sentence, answer
+        assert untouched.stored() == before
     for amount in {bound.least, bound.most}:
         async with opened() as world:
             assert (await world.ask(method, bound.request(world, amount))).code is OK, amount
@@ -312,17 +312,20 @@ async def test_at_its_bounds_it_is_taken_and_beyond_them_refused(what: str) -> N
     ],
     ids=str,
 )
-async def test_settings_of_a_lambda_that_mean_nothing_are_refused_by_name(fields: dict[str, Any]) -> None:
-    async with opened() as world:
-        before = world.stored()
-        spec = f.LambdaSpec(name="a/b", **fields)
-        answer = await world.ask("Frontend.RegisterLambdas", f.RegisterLambdasRequest(lambdas=[spec]))
-        assert answer.code is INVALID
-        assert next(iter(fields)) in answer.sentence or "priority" in answer.sentence
-        assert "a/b" in answer.sentence
-        assert world.stored() == before
+@pytest.mark.asyncio(loop_scope="module")
+async def test_settings_of_a_lambda_that_mean_nothing_are_refused_by_name(
+    fields: dict[str, Any], untouched: World
+) -> None:
+    before = untouched.stored()
+    spec = f.LambdaSpec(name="a/b", **fields)
+    answer = await untouched.ask("Frontend.RegisterLambdas", f.RegisterLambdasRequest(lambdas=[spec]))
+    assert answer.code is INVALID
+    assert next(iter(fields)) in answer.sentence or "priority" in answer.sentence
+    assert "a/b" in answer.sentence
+    assert untouched.stored() == before
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_waits_are_cut_and_not_refused_where_the_frontend_answers_them() -> None:
     async with opened() as world:
         cancelled = f.CancelTasksRequest(ids=[world.new])
@@ -338,6 +341,7 @@ async def test_waits_are_cut_and_not_refused_where_the_frontend_answers_them() -
 
 
 @pytest.mark.parametrize("bad", ["é", "\U0001f600", "\0", "\x1b", "a\n"])
+@pytest.mark.asyncio(loop_scope="module")
 async def test_texts_that_are_only_for_people_are_cut(bad: str) -> None:
     """A run that has ended must be recorded, however long its error is."""
     async with opened() as world:
@@ -355,6 +359,7 @@ async def test_texts_that_are_only_for_people_are_cut(bad: str) -> None:
 
 
 @pytest.mark.parametrize("bad", ["é", "\U0001f600", "\0", "\x1b", "a\tb\nc\r\x85\u2028\v"])
+@pytest.mark.asyncio(loop_scope="module")
 async def test_the_reason_of_a_loss_is_cut_and_stays_one_field_of_one_line(bad: str) -> None:
     async with opened() as world:
         lost = h.ReportLossRequest(executor_id=EXECUTOR, claims=[world.held], why=bad * 500)
@@ -367,6 +372,7 @@ async def test_the_reason_of_a_loss_is_cut_and_stays_one_field_of_one_line(bad: 
 
 
 @pytest.mark.parametrize("text", ["\0", "\x1b[2J", "\u202e", "<b>", "[bold]", "a\nb", "\U0001f600", "\u2028"])
+@pytest.mark.asyncio(loop_scope="module")
 async def test_labels_and_signatures_come_back_as_they_were_sent(text: str) -> None:
     async with opened() as world:
         reply = await world.answer("Frontend.Schedule", schedule("a", labels={text: text}, payload=text.encode()))
@@ -378,6 +384,7 @@ async def test_labels_and_signatures_come_back_as_they_were_sent(text: str) -> N
         assert infos.lambdas[0].spec.signature == text
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_page_tokens_of_our_own_form_never_reach_the_store_as_nonsense() -> None:
     async with opened() as world:
         for score in ("nan", "1e999", "--1", "1.2.3", "0x10", "1_000", "", " 1", "(1", "\u0661"):

@@ -29,6 +29,7 @@ from .world import (
     World,
     opened,
     schedule,
+    world_for,
 )
 
 ANSWERS = {OK, INVALID, NOT_FOUND, TAKEN, PRECONDITION}
@@ -51,16 +52,17 @@ async def torture(world: World, method: str, spoiled: wire.Spoiled, *, may_wait:
 
 
 @pytest.mark.parametrize("method", OURS)
-async def test_what_is_no_message_is_refused(method: str) -> None:
-    async with opened() as world:
-        for spoiled in wire.broken(METHODS[method].input_type):
-            assert await torture(world, method, spoiled, may_wait=False) is INVALID, spoiled.kind
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_is_no_message_is_refused(method: str, untouched: World) -> None:
+    for spoiled in wire.broken(METHODS[method].input_type):
+        assert await torture(untouched, method, spoiled, may_wait=False) is INVALID, spoiled.kind
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_what_is_no_sensible_message_does_no_harm(method: str) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_is_no_sensible_message_does_no_harm(method: str, untouched: World) -> None:
     chance, count = random.Random(f"{wire.SEED} {method}"), wire.MORE or 12
-    async with opened() as world:
+    async with world_for(method, untouched) as world:
         good = world.valid(method).SerializeToString()
         for some in (
             wire.odd(METHODS[method].input_type, good),
@@ -73,6 +75,7 @@ async def test_what_is_no_sensible_message_does_no_harm(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["Frontend.Schedule", "HSC.SetResults", "Controller.NextWork"])
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_message_may_be_so_large_and_no_larger(method: str) -> None:
     async with opened() as world:
         good = world.valid(method).SerializeToString()
@@ -86,6 +89,7 @@ async def test_a_message_may_be_so_large_and_no_larger(method: str) -> None:
         assert (await world.send(method, full)).code is OK
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_fields_that_no_rule_knows_are_not_kept() -> None:
     """Else a task could be larger than any answer that has to carry it, and be claimed and lost for ever."""
     unknown = wire.tag(1_000, wire.BYTES) + wire.varint(1 << 20) + b"a" * (1 << 20)
@@ -103,6 +107,7 @@ async def test_fields_that_no_rule_knows_are_not_kept() -> None:
         assert len((await world.store.lambdas())["a/b"].spec) < 200
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_message_that_is_unpacked_to_too_much_is_refused_while_it_is_unpacked() -> None:
     bomb = wire.tag(1_000, wire.BYTES) + wire.varint(64 << 20) + bytes(64 << 20)
     async with opened() as world:
@@ -114,13 +119,14 @@ async def test_a_message_that_is_unpacked_to_too_much_is_refused_while_it_is_unp
 
 
 @pytest.mark.parametrize("path", ["/atf.v1.Frontend/", "/atf.v1.Frontend/Nothing", "/atf.v1.Nobody/GetTask", "/", "/x"])
-async def test_a_method_that_is_none_is_unimplemented(path: str) -> None:
-    async with opened() as world:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await world.channel.unary_unary(path)(b"", timeout=PATIENCE_S)
-        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_method_that_is_none_is_unimplemented(path: str, untouched: World) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await untouched.channel.unary_unary(path)(b"", timeout=PATIENCE_S)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_bad_calls_leave_no_memory_behind() -> None:
     async with opened() as world:
         spoiled = [each for method in METHODS for each in wire.broken(METHODS[method].input_type)][:100]

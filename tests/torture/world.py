@@ -65,6 +65,9 @@ PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
 LATE = grpc.StatusCode.DEADLINE_EXCEEDED
 TOO_LARGE = grpc.StatusCode.RESOURCE_EXHAUSTED
 
+READING = ("Get", "List", "Explain", "Preview", "Find")
+"""What methods begin with that change nothing in the store."""
+
 PATIENCE_S = 50.0
 """For a call that is answered at once: how long that takes on a busy machine is no matter of these tests."""
 
@@ -523,6 +526,16 @@ class _Valid:
         return c.NextWorkRequest(
             executor_id=EXECUTOR, ack=1, max_tasks=1, lambdas=[LAMBDA], boot_id=boot_id, call=0, features=["batches"]
         )
+
+
+@contextlib.asynccontextmanager
+async def world_for(method: str, untouched: World) -> AsyncIterator[World]:
+    """The module's world for what only reads, a new one for what may write."""
+    if method.partition(".")[2].startswith(READING):
+        yield untouched
+    else:
+        async with opened() as world:
+            yield world
 
 
 @contextlib.asynccontextmanager
