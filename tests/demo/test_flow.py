@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from atf.cli.progress import Lines
 from atf.demo.files import KnownFile
 from atf.demo.flow import plan
 from atf.demo.record import Moment
@@ -42,13 +41,3 @@ def test_a_snapshot_says_where_it_stands() -> None:
     snapshot = Snapshot(total=1_000, scheduled=800, running=5, done=700, tasks_per_s=1_234.4, mib_per_s=5.67)
     assert snapshot.queued == 95
     assert snapshot.line() == "scheduled 800  queued 95  running 5  done 700 of 1,000  1,234 tasks/s  5.7 MiB/s"
-
-
-def test_lines_come_every_few_seconds_and_sentences_at_once() -> None:
-    said: list[str] = []
-    with Lines(said.append) as lines:
-        for _ in range(10):
-            lines.show(Snapshot(1, 1, 0, 0, 0, 0))
-        lines.say("a kill")
-    assert len(said) == 2
-    assert said[1] == "a kill"
