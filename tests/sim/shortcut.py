@@ -35,25 +35,25 @@ class _Plan(NamedTuple):
     remove_empty: bool
 
 
-def take(sock: Any) -> set[bytes]:
+def take(sock: Any) -> dict[bytes, None]:
     """Has the functions that a connection calls go the short way. Nobody may listen to keys, and nothing may expire.
 
     Returns:
         The keys of tasks that are written from now on; whoever has looked at them clears it.
     """
     ordinary, data, db = sock._function_redis_call, sock._db._dict, sock._db
-    plans: dict[tuple[Any, int], _Plan | None] = {}
-    touched: set[bytes] = set()
+    plans: dict[tuple[tuple[Any, ...], int], _Plan | None] = {}
+    touched: dict[bytes, None] = {}  # in the order in which they were written, whatever the order of hashes
 
     def plain(runtime: Any, read_only: bool, *args: Any) -> Any:
-        touched.update(each for each in args if type(each) is bytes and b":t:" in each)
+        touched.update(dict.fromkeys(each for each in args if type(each) is bytes and b":t:" in each))
         return ordinary(runtime, read_only, *args)
 
     def call(runtime: Any, read_only: bool, *args: Any) -> Any:
         try:
-            plan = plans[args[0], len(args)]
-        except (KeyError, IndexError):
-            plan = plans[args[0], len(args)] = _plan(sock, *args) if args else None
+            plan = plans[args[:1], len(args)]
+        except KeyError:
+            plan = plans[args[:1], len(args)] = _plan(sock, *args)
         if plan is None or (read_only and plan.writes):
             return plain(runtime, read_only, *args)
         values: list[Any] = [each if type(each) is bytes else _number(each) for each in args[1:]]
@@ -79,7 +79,7 @@ def take(sock: Any) -> set[bytes]:
                 if item._modified or item._expireat_modified:
                     item.writeback(remove_empty_val=plan.remove_empty)
                     if b":t:" in item.key:
-                        touched.add(item.key)
+                        touched[item.key] = None
             sock._subkey_events = []
         kind = type(result)
         if kind in _PLAIN:
@@ -99,7 +99,7 @@ def _number(value: Any) -> bytes:
     return f"{value:.17g}".encode()
 
 
-def _plan(sock: Any, name: Any, *args: Any) -> _Plan | None:
+def _plan(sock: Any, name: Any = None, *args: Any) -> _Plan | None:
     """None: it goes fakeredis's own way."""
     command = name.decode().lower() if type(name) is bytes else ""
     try:
