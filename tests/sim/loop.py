@@ -82,6 +82,8 @@ class SimLoop(VirtualLoop):
         super().__init__()
         self._chance = chance
         self._steps = 0
+        # With the instant before each timer the heap compares numbers; asyncio's own has each comparison made by Python.
+        self._timers: list[tuple[float, asyncio.TimerHandle]] = []
         self._stepped_at = -1.0
         self.graves: list[Any] = []
         """What belonged to killed processes: kept, so that nothing of it is finalized while the simulation runs."""
@@ -118,24 +120,35 @@ class SimLoop(VirtualLoop):
             self._ready.extend(process.stash)  # type: ignore[attr-defined]
             process.stash = []
 
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is passed over when its instant comes."""
+
     def _run_once(self) -> None:
-        scheduled, ready = self._scheduled, self._ready  # type: ignore[attr-defined]
-        while scheduled and scheduled[0]._cancelled:
-            heapq.heappop(scheduled)._scheduled = False  # type: ignore[attr-defined]
+        timers, ready = self._timers, self._ready  # type: ignore[attr-defined]
+        while timers and timers[0][1]._cancelled:
+            heapq.heappop(timers)
         if not ready and not self._stopping:  # type: ignore[attr-defined]
+            # What stands for the next timer is all that a virtual loop asks of its heap.
+            self._scheduled = [timer for _, timer in timers[:1]]
             self.select(None)
         now = self.time()
-        while scheduled and scheduled[0]._when <= now:  # type: ignore[attr-defined]
-            timer = heapq.heappop(scheduled)
-            timer._scheduled = False  # type: ignore[attr-defined]
+        while timers and timers[0][0] <= now:
+            timer = heapq.heappop(timers)[1]
             if not timer._cancelled:
                 ready.append(timer)
         turns = self._turns(ready)
         self._count(len(turns), now)
         for handle in turns:
-            owner = handle._context.get(PROCESS)
             if handle._cancelled:
                 continue
+            owner = handle._context.get(PROCESS)
             if owner is not None and not owner.running:  # killed or frozen within this very round
                 self._put_by(owner, handle)
             else:

@@ -13,6 +13,7 @@ import pytest
 
 from atf.errors import DeadlineExceeded, Unavailable
 
+from . import shortcut
 from .apart import play_all
 from .chronicle import Chronicle
 from .loop import Livelock, Process, SimLoop
@@ -201,6 +202,14 @@ def test_a_seed_plays_the_same_way_again() -> None:
     assert one.wrong == other.wrong == []
     assert one.virtual_s >= 120
     assert one.tally["attempted"] >= 30
+
+
+@pinned
+def test_commands_called_the_short_way_do_what_fakeredis_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    ((_, short),) = play_all([(7, "")], 1)
+    monkeypatch.setattr(shortcut, "_plan", lambda *_args: None)
+    ((_, ordinary),) = play_all([(7, "")], 1)
+    assert short.digest == ordinary.digest
 
 
 def test_every_mutant_finds_its_line() -> None:
