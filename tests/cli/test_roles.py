@@ -79,7 +79,7 @@ def test_a_guard_carries_neither_grpc_nor_redis_nor_what_tasks_are_declared_with
 
 @pytest.mark.parametrize("role", ["frontend", "hsc", "store_consumer", "controller"])
 def test_a_role_starts_without_what_tasks_are_declared_with(role: str) -> None:
-    program = f"import sys, {role}.main; print('atf.sdk' in sys.modules)"
+    program = f"import sys, atf.{role}.main; print('atf.sdk' in sys.modules)"
     said = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True).stdout
 
     assert said == "False\n"
