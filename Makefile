@@ -41,7 +41,7 @@ demo: .venv/.ready ## watch thousands of tasks pass through six processes, one o
 test: .venv/.ready ## run all tests: those that need no process, those that start and kill the roles, and the simulation, for what is left of 8 minutes
 	@mkdir -p .build && date +%s > .build/test-began
 	$(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
-	$(PYTEST) tests/process --durations=5 --numprocesses=4 --quiet
+	$(PYTEST) tests/process --durations=5 --numprocesses=3 --quiet
 	$(SIM) mutants --quick --seeds 40
 	$(SIM) run --seeds 200 --seconds "$(SIM_SECONDS)"
 
