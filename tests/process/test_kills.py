@@ -27,10 +27,10 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)
 HERE: Final = Path(__file__).parent
 LONG_S: Final = 60.0
 """Seconds that anything may take here before it counts as hung: the machine may be busy."""
-H: Final = 5.0
-QUICK: Final = {
-    "ATF_HEARTBEAT_INTERVAL": "0.4",
-    "ATF_RPC_DEADLINE": "0.6",
+H: Final = 8.0
+QUICK: Final = {  # not quicker: an executor must bear that the machine leaves a role waiting for a second or two
+    "ATF_HEARTBEAT_INTERVAL": "1.0",
+    "ATF_RPC_DEADLINE": "1.0",
     "ATF_KILL_TIME": "0.5",
     "ATF_PAUSE": "1.0",
     "ATF_DRIFT": "0.05",
@@ -251,8 +251,9 @@ async def test_a_frozen_worker_never_goes_on_and_its_tasks_run_again(quick: Busy
     assert cut_off
     tasks = await quick.succeed(handles)
     again = {task_id for task_id, _ in cut_off}
-    assert {task.id for task in tasks if task.losses} == again
-    assert all(quick.starts(each) == (2 if each.id in again else 1) for each in handles)
+    assert {task.id: (task.losses, quick.starts(handle)) for task, handle in zip(tasks, handles, strict=True)} == {
+        each.id: (1, 2) if each.id in again else (0, 1) for each in handles
+    }
     await quick.executors()
 
 
