@@ -65,19 +65,22 @@ class Progress:
 
     Attributes:
         stolen: of each trial of this batch the share of the processors that the host took away while it went on.
+        timed: whether trials wait for a calm machine.
     """
 
     def __init__(self, say: Callable[[str], None], taken: Callable[[], Taken] = Taken.now) -> None:
         self.say = say
         self.stopping = False
         self.stolen: list[float] = []
+        self.timed = True
         self._taken = taken
 
     async def trials(self, count: int) -> AsyncIterator[int]:
         """0, 1, ... count - 1, each once the machine is calm; fewer if somebody asked to stop: what was done until then counts."""
         self.stolen = []
         for number in range(count):
-            await self._calm()
+            if self.timed:
+                await self._calm()
             if self.stopping:
                 return
             before = self._taken()
@@ -117,6 +120,7 @@ class Row:
             appended before stays.
         available: "" or why it can't run here; asked first.
         also: files and folders beside the product and this folder that decide what its trials mean.
+        timed: whether one of its bars is a time, which says nothing where the host takes the processors away.
         verdict: what of the bar the figures of all trials break; for bars that a single trial can't tell.
     """
 
@@ -129,6 +133,7 @@ class Row:
     available: Callable[[], str] = lambda: ""
     verdict: Callable[[Figures], Sequence[str]] = lambda _figures: ()
     also: tuple[str, ...] = ()
+    timed: bool = True
 
 
 def all_rows() -> dict[str, Row]:
@@ -172,6 +177,7 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
             say(f"{STOLEN} in {len(starved)} trials")
             return write(result(row, count, [*done, *starved, *broken], not_run=STOLEN), results)
         began, taken, progress.stolen = time.monotonic(), Taken.now(), []
+        progress.timed = row.timed
         try:
             new = await row.run(min(row.batch, count - len(done)), progress)
         except Exception as raised:  # noqa: BLE001  whatever it is: it must not be gone when the row is run again
@@ -194,7 +200,7 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
         seconds = time.monotonic() - began
         new = [{**each, "took_s": round(seconds / len(new), 3)} for each in new]
         stolen = progress.stolen or [0.0] * len(new)  # a row in virtual time counts its trials by itself
-        new = [weighed(each, share, say) for each, share in zip(new, stolen, strict=True)]
+        new = [weighed(each, share, say, timed=row.timed) for each, share in zip(new, stolen, strict=True)]
         append(path, new)
         done += whole(new)
         starved += [each for each in new if each.get("starved")]
@@ -206,20 +212,23 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
     return write(result(row, count, [*done[:count], *starved, *broken]), results)
 
 
-def weighed(trial: Trial, stolen: float, say: Callable[[str], None]) -> Trial:
+def weighed(trial: Trial, stolen: float, say: Callable[[str], None], *, timed: bool = True) -> Trial:
     """A trial as it is kept: bars on time are failures too, if the machine could run.
 
     Args:
         trial: as the row gave it.
         stolen: the share of the processors that the host took away meanwhile.
         say: takes what is left out.
+        timed: see Row.
     """
     late = trial.get("late", [])
     trial = {name: value for name, value in trial.items() if name != "late"}
     if stolen <= STARVED:
         return trial | {"failures": [*trial.get("failures", []), *late]}
-    say(f"a trial is not counted: {STOLEN} ({stolen:.0%}); it would have said: {'; '.join(late) or 'ok'}")
     kept = {name: value for name, value in trial.items() if not name.endswith("_s") or name == "took_s"}
+    if not timed:
+        return {"failures": [], **kept}
+    say(f"a trial is not counted: {STOLEN} ({stolen:.0%}); it would have said: {'; '.join(late) or 'ok'}")
     return {"failures": [], **kept, "starved": 1}
 
 

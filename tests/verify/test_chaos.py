@@ -182,6 +182,17 @@ def test_a_starved_trial_is_repeated_and_says_nothing_of_times(go: Callable[...,
     assert go(late, 5)["failures"][:1] == ["a batch broke down: Unavailable: away"]
 
 
+def test_a_row_without_a_bar_on_time_counts_a_starved_trial_without_its_times(
+    go: Callable[..., dict[str, Any]],
+) -> None:
+    world = World()
+    world.starved = {2, 3}
+    found = go(world, 4, timed=False)
+    assert (found["status"], found["done"], world.asked) == ("ok", 4, [4])
+    assert "starved" not in found["figures"]
+    assert (found["figures"]["number"], found["figures"]["x_s"]["n"]) == (1 + 2 + 3 + 4, 2)
+
+
 def test_what_a_starved_trial_broke_is_broken(go: Callable[..., dict[str, Any]]) -> None:
     world = World()
     world.starved, world.failures = {1}, ["lost"]
@@ -235,6 +246,20 @@ def test_a_trial_waits_for_calm(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert asyncio.run(first()) > 5
     assert said == ["the host takes 50% of the processors away; waiting for calm"]
+
+
+def test_a_row_without_a_bar_on_time_waits_for_no_calm() -> None:
+    host = Host()
+    host.steals = 0.5
+
+    async def first() -> int:
+        progress = Progress(pytest.fail, host.taken)
+        progress.timed = False
+        async for number in progress.trials(1):
+            return number
+        return -1
+
+    assert asyncio.run(first()) == 0
 
 
 @pytest.mark.parametrize(

@@ -202,5 +202,6 @@ ROWS: Final = [
         full=20,
         batch=5,
         run=_run,
+        timed=False,
     )
 ]
