@@ -17,6 +17,7 @@ from tests.store.world import read, violations
 
 from . import batches, lambdas, mutants
 from .chronicle import Logs
+from .loop import Livelock
 from .nemesis import Nemesis
 from .service import Service
 from .store import unfinished
@@ -78,6 +79,8 @@ def play(seed: int, mutant: str = "") -> Result:
         result = Result(seed)
         try:
             world.loop.run_until_complete(_whole(world))
+        except Livelock as error:
+            result.wrong.append(("STUCK", "", str(error)))
         except Exception as error:  # noqa: BLE001  a simulation that breaks is a finding too
             result.wrong.append(("BROKEN", "", repr(error)))
         _judge(world, result)

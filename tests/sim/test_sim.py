@@ -113,10 +113,11 @@ def test_the_order_of_processes_depends_on_the_seed_alone_and_each_keeps_its_own
         assert [each for each in order(3) if each[0] == name] == [f"{name}{number}" for number in range(4)]
 
 
-def test_going_round_in_circles_is_noticed(loop: SimLoop) -> None:
+@pytest.mark.parametrize("pause", [0, 0.0001])
+def test_going_round_in_circles_is_noticed_also_where_a_little_time_passes(loop: SimLoop, pause: float) -> None:
     async def spin() -> None:
         while True:
-            await asyncio.sleep(0)
+            await asyncio.sleep(pause)
 
     with pytest.raises(Livelock):
         loop.run_until_complete(spin())
