@@ -166,10 +166,11 @@ class Batches(Caller):
         reply = await self._call("get_batch", home, [batch_id])
         if not reply:
             return None
-        found = {name.decode(): value for name, value in zip(reply[1::2], reply[2::2], strict=True)}
-        parts = [home] if found["alone"] == b"1" else range(self.partitions)
-        counts = await asyncio.gather(*(self._call("count_items", each, [batch_id]) for each in parts))
-        return _record(batch_id, int(reply[0]), found, [sum(each) for each in zip(*counts, strict=True)])
+        now_us, counts, *fields = reply
+        found = {name.decode(): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
+        others = [] if found["alone"] == b"1" else [each for each in range(self.partitions) if each != home]
+        more = await asyncio.gather(*(self._call("count_items", each, [batch_id]) for each in others))
+        return _record(batch_id, int(now_us), found, [sum(each) for each in zip(counts, *more, strict=True)])
 
     async def list_batches(self, last: BatchPlace | None, size: int) -> list[BatchPlace]:
         """Batches, newest first; one that was deleted for a while, too. Of each partition as many are read.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -13,11 +14,14 @@ if TYPE_CHECKING:
 
 HORIZON_S: Final = 120.0
 FEWEST: Final = 10
+_BEGINS_S: Final = 10.0
+"""Seconds in which an idle worker is expected to begin something."""
+_LOOK_S: Final = 0.2
 _ROLES: Final = ("consumer", "controller", "frontend", "hsc")
 KINDS: Final = (
     *(f"{what} {role}" for what in ("kill", "freeze", "SIGTERM") for role in _ROLES),
     *("kill executor", "kill guard", "kill store", "freeze executor", "freeze guard", "freeze executor and guard"),
-    *("freeze host", "freeze store", "cut off", "queues wiped", "store full", "roll back store"),
+    *("freeze host", "freeze store", "cut off", "answers cut off", "queues wiped", "store full", "roll back store"),
     *(f"{whose} clock goes {where}" for whose in ("store", "host") for where in ("forward", "back")),
 )
 """Every kind of fault that it does."""
@@ -42,11 +46,13 @@ class Nemesis:
             (3, self._kill_store),
             (3, self._freeze_role),
             (6, self._freeze_worker),
+            (4, self._freeze_beginner),
             (2, self._freeze_guard),
             (3, self._freeze_pair),
             (1, self._freeze_host),
             (1, self._freeze_store),
             (6, self._cut),
+            (4, self._cut_answers),
             (4, self._store_clock),
             (2, self._wall_clock),
             (2, self._wipe_queue),
@@ -70,6 +76,7 @@ class Nemesis:
         await asyncio.sleep(HORIZON_S - world.now_us() / 1e6)
         world.net.weather = Weather()
         world.net.cut.clear()
+        world.net.deaf.clear()
         world.server.full = False
         world.freezer.thaw_all()
         world.boot_all()
@@ -148,6 +155,28 @@ class Nemesis:
         address = self._living("e")
         return address is not None and self._freeze("freeze executor", (address, self._seconds()))
 
+    def _freeze_beginner(self) -> bool:
+        """The next worker that begins to hold something, before it can have renewed any lease."""
+        world = self._world
+        idle = [
+            address
+            for address, process in world.processes.items()
+            if process.alive and re.match(r"h\d-e", address) and not world.freezer.holds(process)
+        ]
+        until = min(world.loop.time() + _BEGINS_S, HORIZON_S - _LOOK_S)
+
+        def look() -> None:
+            began = [address for address in idle if world.freezer.holds(world.processes[address])]
+            if began:
+                self._freeze("freeze executor", (self._chance.choice(began), self._chance.choice((18.0, 25.0))))
+            elif world.loop.time() < until:
+                world.loop.later(_LOOK_S, look)
+            else:
+                self._freeze_worker()
+
+        look()
+        return bool(idle)
+
     def _freeze_guard(self) -> bool:
         address = self._living("g")
         return address is not None and self._freeze("freeze guard", (address, self._seconds()))
@@ -190,6 +219,14 @@ class Nemesis:
         world.chronicle.fault("cut off", f"{one} from {', '.join(others)} for {seconds:.1f} s")
         world.net.cut |= pairs
         world.loop.later(seconds, lambda: world.net.cut.difference_update(pairs))
+        return True
+
+    def _cut_answers(self) -> bool:
+        """What a host asks for is done, and it does not hear of it."""
+        host, seconds = self._chance.choice(self._world.hosts).name, self._chance.choice((1.0, 3.0, 5.0))
+        self._world.chronicle.fault("answers cut off", f"{host} for {seconds:.1f} s")
+        self._world.net.deaf.add(host)
+        self._world.loop.later(seconds, lambda: self._world.net.deaf.discard(host))
         return True
 
     def _store_clock(self) -> bool:

@@ -24,7 +24,7 @@ LATEST_S: Final = 40.0
 
 KINDS: Final = (
     *(f"{carried} {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow", "doubled", "cut off")),
-    *(f"{carried} answer {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow")),
+    *(f"{carried} answer {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow", "cut off")),
     *(f"bell {fate}" for fate in ("lost", "late", "slow")),
 )
 """Every kind of fault of the network; a lost answer is a call that was done and is reported as failed."""
@@ -46,11 +46,13 @@ class Net:
     Attributes:
         weather: of now.
         cut: pairs of hosts or addresses between which nothing passes.
+        deaf: hosts that no answer reaches from elsewhere; what they ask for is done.
     """
 
     def __init__(self, loop: SimLoop, chance: random.Random, chronicle: Chronicle) -> None:
         self.weather = Weather()
         self.cut: set[frozenset[str]] = set()
+        self.deaf: set[str] = set()
         self._loop = loop
         self._chance = chance
         self._chronicle = chronicle
@@ -185,6 +187,9 @@ class Net:
             if error is not None and not isinstance(error, AtfError):
                 self._chronicle.odd.append(f"{name} raised {error!r}")
             if not caller.alive or self._apart(caller, server):
+                return
+            if caller.host in self.deaf and server.host != caller.host:
+                self._chronicle.faults[f"{kind} answer cut off"] += 1
                 return
             delay = self._delay(f"{kind} answer", name, tasks)
             if delay is not None:

@@ -79,8 +79,6 @@ class World:
         self.frames: dict[Process, Frame] = {}
         self.freezer = Freezer(self)
         self.hosts = [Host(self, number) for number in PAIR]
-        self.settled = False
-        """Whether the faults are over: everything is restarted at once."""
         self._lives: dict[str, int] = {}
         self._poll_interval = self.chance.choice((2.0, 6.0))  # the longer, the more rests on wake-ups
 

@@ -24,6 +24,13 @@ local STEP = 256  -- items of one step of a walk
 
 local function strings(...) return '\n["' .. table.concat({...}, '","') .. '"]' end  -- nothing in them needs to be escaped
 
+-- How many items of a batch lie here, by what they are counted as: see count_items.lua.
+function BATCH.counted(P, batch)
+  local counts = redis.call('HMGET', part_key(P, batch), 'n', 'c0', 'c1', 'c100', 'c-1', 'c-2', 'c-3', 'begun')
+  for i = 1, #counts do counts[i] = tonumber(counts[i] or 0) end
+  return counts
+end
+
 -- The partitions in which a batch has parts.
 local function parts_of(P, partitions, alone)
   if alone == '1' then return {number_of(P)} end

@@ -1,12 +1,12 @@
--- get_batch: reads what a batch's home knows of it
+-- get_batch: reads what a batch's home knows of it, and counts the items that lie there
 -- KEYS[1]  the partition's record, of the batch's home
 -- ARGV     now, batch
--- RETURNS  now, field, value, ...; {} where there is none, or it was deleted
+-- RETURNS  now, what count_items returns, field, value, ...; {} where there is none, or it was deleted
 register('get_batch', {'no-writes'}, function(keys, args)
   local names = {'at', 'l', 'spec', 'd', 'ret', 'round', 'main', 'extra', 'prefix', 'ended', 'cancelled', 'deleting', 'alone', 'sums', 'err'}
-  local home, answer = redis.call('HMGET', batch_key(keys[1], args[2]), unpack(names)), {}
-  if not home[1] then return answer end
-  answer[1] = fmt(instant(args[1]))
+  local home = redis.call('HMGET', batch_key(keys[1], args[2]), unpack(names))
+  if not home[1] then return {} end
+  local answer = {fmt(instant(args[1])), BATCH.counted(keys[1], args[2])}
   for i, name in ipairs(names) do
     if home[i] then answer[#answer + 1] = name; answer[#answer + 1] = home[i] end
   end
