@@ -1,6 +1,7 @@
 """What a lambda may declare so that it keeps apart from the others: the bounds of each setting. Pure.
 
-0 is "no bound" on the wire. Whoever declares a lambda writes no 0: what lets nothing through is a pause.
+0 is "no bound" on the wire, or the default of queue_limit and enqueue_timeout. Whoever declares a lambda writes no 0: what lets nothing
+through is a pause.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .errors import InvalidArgument
-from .options import LambdaOptions, priority_number
+from .options import LambdaOptions, duration_us, priority_number
 from .payload import short
 from .rpc import frontend_pb2 as f
-from .task import check_name, check_priority
+from .task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US, check_name, check_priority
 
 MAX_OWNER_CHARS: Final = 200
 MAX_RUNBOOK_CHARS: Final = 2_000
@@ -25,6 +26,10 @@ MAX_BURST: Final = 1_000_000
 MAX_PENDING: Final = 1_000_000_000
 MAX_AT_ONCE: Final = 1_000_000
 """Of max_running."""
+MAX_QUEUE_LIMIT: Final = 1_000_000
+MIN_ENQUEUE_TIMEOUT_US: Final = US // 10
+"""Shorter than a popped id may take to its claim, every task would be pushed twice."""
+MAX_ENQUEUE_TIMEOUT_US: Final = 86_400 * US
 MAX_VERSION: Final = (1 << 53) - 1
 """The store counts in floating point."""
 PLACEMENTS: Final = {"any": f.ANY, "sticky": f.STICKY, "spread": f.SPREAD}
@@ -33,10 +38,12 @@ _COUNTS: Final = {
     "burst": MAX_BURST,
     "max_pending": MAX_PENDING,
     "max_running": MAX_AT_ONCE,
+    "queue_limit": MAX_QUEUE_LIMIT,
     "version": MAX_VERSION,
 }
 _NUMBERS: Final = ("rate", "gate_at_fatal")
 _NONE: Final = ", or leave it out for no bound"
+_DEFAULT_LIMIT: Final = f", or leave it out for the default, {DEFAULT_QUEUE_LIMIT}"
 _HUGE: Final = 1e300
 _HAIR: Final = 1e-9
 """By which shares such as 0.1 + 0.2 + 0.7 may exceed 1."""
@@ -58,7 +65,11 @@ def isolation_spec(name: str, options: LambdaOptions) -> f.LambdaSpec:
             spec.shares[priority_number(priority)] = _value("shares", share)
         if "placement" in given:
             spec.placement = placement_of(given["placement"])
-        spec.stop_on_fatal = bool(given.get("stop_on_fatal", False))
+        if "enqueue_timeout" in given:
+            spec.enqueue_timeout_us = _enqueue_timeout_us(given["enqueue_timeout"])
+        if not isinstance(stops := given.get("stop_on_fatal", False), bool):
+            raise InvalidArgument(f"stop_on_fatal {short(stops)}: give True or False")
+        spec.stop_on_fatal = stops
         check_isolation(spec)
     except InvalidArgument as error:
         raise InvalidArgument(f"lambda {name}: {error}") from None
@@ -83,11 +94,22 @@ def _value(name: str, given: object) -> Any:
         return given
     if name in _COUNTS:
         if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= _COUNTS[name]:
-            raise InvalidArgument(f"{name} {short(given)}: give a whole number from 1 to {_COUNTS[name]}{_NONE}")
+            otherwise = _DEFAULT_LIMIT if name == "queue_limit" else _NONE
+            raise InvalidArgument(f"{name} {short(given)}: give a whole number from 1 to {_COUNTS[name]}{otherwise}")
         return given
     if not isinstance(given, int | float) or isinstance(given, bool) or given == 0:
         raise InvalidArgument(f"{name} {short(given)}: give a number of more than 0{_NONE}")
     return given if abs(given) < _HUGE else math.inf
+
+
+def _enqueue_timeout_us(given: Any) -> int:
+    us = duration_us(given, "enqueue_timeout")
+    if not MIN_ENQUEUE_TIMEOUT_US <= us <= MAX_ENQUEUE_TIMEOUT_US:
+        raise InvalidArgument(
+            f"enqueue_timeout {short(given)}: give seconds or a timedelta, from {MIN_ENQUEUE_TIMEOUT_US / US} s to a day, or leave it out"
+            f" for the default, {DEFAULT_ENQUEUE_TIMEOUT_US // US} s"
+        )
+    return us
 
 
 def _mapping(given: object) -> Mapping[Any, Any]:
@@ -114,6 +136,12 @@ def check_isolation(spec: f.LambdaSpec) -> None:
         raise InvalidArgument(f"burst {spec.burst}: of no use without a rate")
     _whole("max_pending", spec.max_pending, MAX_PENDING)
     _whole("max_running", spec.max_running, MAX_AT_ONCE)
+    if not 0 <= spec.queue_limit <= MAX_QUEUE_LIMIT:
+        raise InvalidArgument(f"queue_limit {spec.queue_limit}: from 0 (the default) to {MAX_QUEUE_LIMIT}")
+    if spec.enqueue_timeout_us and not MIN_ENQUEUE_TIMEOUT_US <= spec.enqueue_timeout_us <= MAX_ENQUEUE_TIMEOUT_US:
+        raise InvalidArgument(
+            f"enqueue_timeout_us {spec.enqueue_timeout_us}: from {MIN_ENQUEUE_TIMEOUT_US} to a day; 0 is the default"
+        )
     _check_shares(spec)
     if spec.pool:
         check_name(spec.pool[:500], "pool")

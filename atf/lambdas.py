@@ -205,8 +205,6 @@ class Lambda(Schedulable[P, R]):
         self.fn = fn
         self.takes_context: bool = self._codec.takes_context
         self.defaults: TaskOptionsValues = run_options(options)
-        self._queue_limit = options.get("queue_limit", 0)
-        self._enqueue_timeout_us = duration_us(options.get("enqueue_timeout", 0), "enqueue_timeout")
         self._isolation = isolation_spec(self.name, options)
         self.job = self._job(options)
         self.__signature__ = self._codec.signature
@@ -248,8 +246,6 @@ class Lambda(Schedulable[P, R]):
         spec = f.LambdaSpec(
             name=self.name,
             options=self.defaults.to_proto(),
-            queue_limit=self._queue_limit,
-            enqueue_timeout_us=self._enqueue_timeout_us,
             signature=str(self._codec.signature),
         )
         spec.MergeFrom(self._isolation)

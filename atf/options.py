@@ -283,7 +283,7 @@ def instant_us(at: datetime, what: str = "at") -> int:
 def _number(given: object) -> float:
     """A number as a float; NaN where it is none, or larger than any float."""
     try:
-        return float(given) if isinstance(given, int | float) else math.nan
+        return float(given) if isinstance(given, int | float) and not isinstance(given, bool) else math.nan
     except OverflowError:
         return math.nan
 

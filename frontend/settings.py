@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from atf.errors import InvalidArgument
-from atf.isolation import MAX_AT_ONCE, MAX_BURST, MAX_PENDING, PLACEMENTS, placement_of
+from atf.isolation import MAX_AT_ONCE, MAX_BURST, MAX_PENDING, MAX_QUEUE_LIMIT, PLACEMENTS, placement_of
 from atf.options import duration_us, priority_number
 from atf.payload import short
 from atf.rpc import frontend_pb2 as f
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US
 
-from .validate import MAX_QUEUE_LIMIT, check_lambda_spec, shown
+from .validate import check_lambda_spec, shown
 
 ALL: Final = "all"
 """Instead of a name: every setting."""

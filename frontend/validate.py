@@ -19,10 +19,7 @@ from atf.rpc import task_pb2 as t
 DEFAULT_BACKOFF: Final = t.Backoff(base_us=rules.US, factor=2, max_us=600 * rules.US, jitter=0.1)
 MAX_LABEL_CHARS: Final = 64
 MAX_SIGNATURE_CHARS: Final = 2_000
-MAX_QUEUE_LIMIT: Final = 1_000_000
 MAX_REGISTERED_AT_ONCE: Final = 1_000
-MIN_ENQUEUE_TIMEOUT_US: Final = rules.US // 10
-"""Shorter than a popped id may take to its claim, every task would be pushed twice."""
 _SHOWN_CHARS: Final = 80
 _ENCODINGS: Final = frozenset({t.JSON, t.RAW})
 _POLICIES: Final = frozenset(t.Concurrency.Policy.values())
@@ -145,9 +142,6 @@ def check_lambda_spec(spec: f.LambdaSpec) -> None:
     rules.check_lambda(shown(spec.name))
     try:
         check_options(spec.options)
-        within("queue_limit", spec.queue_limit, 0, MAX_QUEUE_LIMIT, str(MAX_QUEUE_LIMIT))
-        if spec.enqueue_timeout_us:
-            within("enqueue_timeout_us", spec.enqueue_timeout_us, MIN_ENQUEUE_TIMEOUT_US, 86_400 * rules.US, "a day")
         if len(spec.signature) > MAX_SIGNATURE_CHARS:
             raise InvalidArgument(f"signature: {len(spec.signature)} characters, at most {MAX_SIGNATURE_CHARS}")
         check_isolation(spec)

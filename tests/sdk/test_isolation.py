@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -50,7 +51,10 @@ def test_it_is_registered_with_what_it_declares() -> None:
     assert thumbnail.options(affinity_key="cat").prepare("a").request.spec.affinity_key == "cat"
 
 
-@pytest.mark.parametrize("name", ["rate", "burst", "max_pending", "max_running", "version", "gate_at_fatal"])
+@pytest.mark.parametrize(
+    "name",
+    ["rate", "burst", "max_pending", "max_running", "queue_limit", "enqueue_timeout", "version", "gate_at_fatal"],
+)
 @pytest.mark.parametrize(
     "bad", [0, -1, "5", True, float("nan"), float("inf"), 10**400, []], ids=lambda bad: str(bad)[:5]
 )
@@ -74,6 +78,16 @@ def test_numbers_that_mean_nothing_are_refused_by_name(name: str, bad: Any) -> N
         ({"owner": "\ud800"}, "owner"),
         ({"owner": "x" * 201}, "owner: 201 characters, at most 200"),
         ({"runbook": "a\nb"}, "runbook"),
+        (
+            {"queue_limit": 1_000_001},
+            "queue_limit 1000001: give a whole number from 1 to 1000000, or leave it out for the default, 10000",
+        ),
+        (
+            {"enqueue_timeout": 0.05},
+            r"enqueue_timeout 0\.05: give seconds or a timedelta, from 0\.1 s to a day, or leave it out for the",
+        ),
+        ({"enqueue_timeout": timedelta(days=2)}, "enqueue_timeout .*from 0.1 s to a day"),
+        ({"stop_on_fatal": "no"}, "stop_on_fatal 'no': give True or False"),
     ],
     ids=str,
 )

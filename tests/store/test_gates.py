@@ -370,3 +370,53 @@ async def test_the_counts_by_status_stay_exact_under_a_gate(one: World) -> None:
     await one.passes()
     assert (await one.store.counts(LAMBDA))[Status.NEW] == 3
     await one.check()
+
+
+# --- the gate that closes by itself ---------------------------------------------------------------------------------------
+
+FAILS = "shop/fails"
+
+
+async def ends(world: World, partition: int, succeeded: int, failed: int) -> list[str]:
+    """So many runs of a lambda end in a partition; answers which lambdas that one's next pass takes for failing."""
+    names = [f"{world.clock.us}-{number}" for number in range(succeeded + failed)]
+    claims = await world.run(*names, lambda_name=FAILS, partition=partition)
+    await world.finish(Outcome.SUCCEEDED, *claims[:succeeded])
+    await world.finish(Outcome.FAILED_FATAL, *claims[succeeded:])
+    return list((await world.store.enqueue(partition, 0)).failing)
+
+
+@pytest.fixture
+async def watched(world: World) -> World:
+    """A world with a lambda whose gate closes once half of its runs fail for good."""
+    settings = "fatal=0.5 version=7"
+    await world.store.register([LambdaRecord(FAILS, b"", 100, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)])
+    for partition in range(world.store.partitions):
+        await world.passes(partition)
+    return world
+
+
+async def test_it_closes_by_the_runs_of_all_partitions_together(watched: World) -> None:
+    assert await ends(watched, 0, 2, 8) == [FAILS]
+    assert await watched.store.judge(FAILS) is None  # ten runs say nothing yet
+    assert await ends(watched, 1, 8, 2) == []  # two of ten fail there: this one has nothing to tell
+    gate = await watched.store.judge(FAILS)
+    assert gate is not None
+    assert gate.why == "10 of 20 runs within a minute failed for good; its gate_at_fatal is 50 %"
+    assert (await watched.store.lambdas())[FAILS].paused
+
+
+async def test_it_stays_open_where_all_partitions_together_fail_less(watched: World) -> None:
+    assert await ends(watched, 0, 2, 8) == [FAILS]
+    await ends(watched, 1, 9, 2)
+    assert await watched.store.judge(FAILS) is None
+    assert not (await watched.store.lambdas())[FAILS].paused
+
+
+async def test_runs_that_ended_more_than_a_minute_ago_do_not_count(watched: World) -> None:
+    assert await ends(watched, 0, 0, 19) == [FAILS]
+    watched.clock.advance(61)
+    assert await ends(watched, 0, 0, 1) == [FAILS]
+    assert await watched.store.judge(FAILS) is None
+    assert await ends(watched, 1, 0, 19) == [FAILS]
+    assert await watched.store.judge(FAILS) is not None

@@ -12,8 +12,17 @@ from atf.controller.service import MAX_ACK, MAX_FEATURES, MAX_LAMBDAS, MAX_WAIT_
 from atf.cores import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TIME_US
 from atf.frontend.batches import MAX_PAGE
 from atf.frontend.scheduling import MAX_REQUESTS
-from atf.frontend.validate import MAX_QUEUE_LIMIT, MAX_REGISTERED_AT_ONCE, MAX_SIGNATURE_CHARS
-from atf.isolation import MAX_AT_ONCE, MAX_BURST, MAX_OWNER_CHARS, MAX_PENDING, MAX_RATE, MAX_RUNBOOK_CHARS, MAX_VERSION
+from atf.frontend.validate import MAX_REGISTERED_AT_ONCE, MAX_SIGNATURE_CHARS
+from atf.isolation import (
+    MAX_AT_ONCE,
+    MAX_BURST,
+    MAX_OWNER_CHARS,
+    MAX_PENDING,
+    MAX_QUEUE_LIMIT,
+    MAX_RATE,
+    MAX_RUNBOOK_CHARS,
+    MAX_VERSION,
+)
 from atf.rpc import batch_pb2 as b
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
