@@ -8,10 +8,10 @@ from asyncio.subprocess import Process
 from typing import Any
 
 
-async def line(process: Process, event: str) -> dict[str, Any]:
+async def line(process: Process, event: str, within: float = 20) -> dict[str, Any]:
     """The next line about `event`."""
     assert process.stderr is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(within):
         while raw := await process.stderr.readline():
             found: dict[str, Any] = json.loads(raw)
             if found["event"] == event:
@@ -19,9 +19,9 @@ async def line(process: Process, event: str) -> dict[str, Any]:
     raise AssertionError(f"it ended without a line about {event!r}")
 
 
-async def end(process: Process) -> int:
+async def end(process: Process, within: float = 20) -> int:
     """Its exit code, once it has ended."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(within):
         await process.communicate()
     assert process.returncode is not None
     return process.returncode
