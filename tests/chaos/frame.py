@@ -225,7 +225,7 @@ def weighed(trial: Trial, stolen: float, say: Callable[[str], None], *, timed: b
     trial = {name: value for name, value in trial.items() if name != "late"}
     if stolen <= STARVED:
         return trial | {"failures": [*trial.get("failures", []), *late]}
-    kept = {name: value for name, value in trial.items() if not name.endswith("_s") or name == "took_s"}
+    kept = {name: value for name, value in trial.items() if not name.endswith(("_s", _RATE)) or name == "took_s"}
     if not timed:
         return {"failures": [], **kept}
     say(f"a trial is not counted: {STOLEN} ({stolen:.0%}); it would have said: {'; '.join(late) or 'ok'}")
@@ -285,12 +285,14 @@ def result(row: Row, asked: int, trials: Sequence[Trial], not_run: str = "") -> 
     }
 
 
-_MOST: Final = re.compile(r"^most_|_in_a_second$|_permille$")
+_MOST: Final = re.compile(r"^most_|_in_a_second$|_longest$|_permille$")
 """Figures of which a sum over trials means nothing."""
+_RATE: Final = "_per_second"
+"""Ends the names of rates, of which the lowest counts."""
 
 
 def summarise(trials: Sequence[Trial]) -> Figures:
-    """Sums of counts; p50, p99 and max of seconds; the largest of what a trial had the most of."""
+    """Sums of counts; p50, p99 and max of seconds; the largest of what a trial had the most of; the lowest of rates."""
     figures: Figures = {}
     for name in dict.fromkeys(name for trial in trials for name in trial):
         values = [value for trial in trials for value in _numbers(trial.get(name))]
@@ -301,6 +303,8 @@ def summarise(trials: Sequence[Trial]) -> Figures:
             figures[name] = {"p50": _at(ordered, 50), "p99": _at(ordered, 99), "max": ordered[-1], "n": len(ordered)}
         elif _MOST.search(name):
             figures[name] = max(values)
+        elif name.endswith(_RATE):
+            figures[name] = min(values)
         else:
             figures[name] = sum(values)
     return figures

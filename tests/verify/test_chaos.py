@@ -66,7 +66,7 @@ class World:
                 raise self.error or Unavailable("away")
             progress.stopping = self.count == self.stop_at
             said = {"failures": self.failures, "late": self.late}
-            found.append({**said, "number": self.count, "x_s": float(self.count)})
+            found.append({**said, "number": self.count, "x_s": float(self.count), "x_per_second": self.count})
         return found
 
 
@@ -108,10 +108,22 @@ def test_a_row_is_tried_in_batches(go: Callable[..., dict[str, Any]], tmp_path: 
 
 def test_what_trials_had_the_most_of_is_not_added_up() -> None:
     trials = [
-        {"most_running": 5, "pushed_in_a_second": 121, "runs": 7},
-        {"most_running": 4, "pushed_in_a_second": 90, "runs": 2},
+        {"most_running": 5, "pushed_in_a_second": 121, "queue_longest": 90, "drain_per_second": 900, "runs": 7},
+        {"most_running": 4, "pushed_in_a_second": 90, "queue_longest": 100, "drain_per_second": 800, "runs": 2},
     ]
-    assert frame.summarise(trials) == {"most_running": 5, "pushed_in_a_second": 121, "runs": 9}
+    assert frame.summarise(trials) == {
+        "most_running": 5,
+        "pushed_in_a_second": 121,
+        "queue_longest": 100,
+        "drain_per_second": 800,
+        "runs": 9,
+    }
+
+
+def test_a_starved_trial_has_no_rates(go: Callable[..., dict[str, Any]]) -> None:
+    world = World()
+    world.starved = {1}
+    assert go(world, 2)["figures"]["x_per_second"] == 2
 
 
 def test_a_row_that_was_interrupted_goes_on_where_it_was(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
