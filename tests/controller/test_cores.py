@@ -6,17 +6,20 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from atf.config import FrontendSettings
 from atf.controller.cores import STALE_S, STAY_S
 from atf.controller.service import ControllerService
 from atf.cores import CoreSettings, Pool
 from atf.errors import Unavailable
+from atf.frontend.service import FrontendService
 from atf.rpc import controller_pb2 as c
+from atf.rpc import frontend_pb2 as f
 from atf.runtime import end
 from atf.store.types import Held, LambdaRecord, Outcome, RunResult
-from atf.task import US
+from atf.task import US, Status
 from tests.virtual import virtual
 
-from .world import World, ids_of, world
+from .world import World, ids_of, until, world
 
 NAMES = ("shop/a", "shop/b", "shop/c", "shop/d")
 
@@ -253,6 +256,38 @@ async def test_when_its_cores_are_taken_away_a_pool_runs_whatever_comes(w: World
     await asyncio.sleep(1)
     await stop(executor)
     assert sorted(name for _, name in executor.given) == sorted(NAMES)
+
+
+@virtual(world(partitions=2))
+async def test_fewer_cores_than_run_kill_nothing_and_lose_nothing(w: World) -> None:
+    frontend = FrontendService(store=w.store, settings=FrontendSettings(), runtime=w.runtime)
+    await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=name) for name in NAMES]))
+    executors = [Executor(w, f"e{number}", 3.0) for number in range(4)]
+    await asyncio.sleep(0.1)
+    await frontend.set_capacity(f.SetCapacityRequest(cores=4))
+    await asyncio.sleep(1)
+    ids = [each for name in NAMES for partition in range(2) for each in await w.enqueue(2, name, partition=partition)]
+    await asyncio.sleep(2)
+
+    async def running() -> dict[str, str]:
+        records = [await w.record(each) for each in ids]
+        return {each.id: each.owner for each in records if each.status is Status.CLAIMED}
+
+    async def done() -> bool:
+        for partition in range(2):
+            await w.consume(partition)
+        return {(await w.record(each)).status for each in ids} == {Status.SUCCESS}
+
+    before = await running()
+    assert sorted(before.values()) == ["e0", "e1", "e2", "e3"]
+    await frontend.set_capacity(f.SetCapacityRequest(cores=1))
+    await asyncio.sleep(0.5)
+    assert await running() == before
+    await until(done)
+    await stop(*executors)
+    records = [await w.record(each) for each in ids]
+    assert {(each.attempts, each.losses) for each in records} == {(1, 0)}
+    assert sum(len(each.given) for each in executors) == len(ids)
 
 
 @virtual(world(partitions=1))

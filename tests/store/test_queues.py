@@ -10,7 +10,7 @@ from atf.store.types import LambdaRecord, Outcome
 from atf.task import MAX_BATCH, US, Status
 
 from .conftest import OpenStore
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, dump, held
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, dump, held, to
 
 
 async def limit_to(world: World, limit: int, name: str = LAMBDA, enqueue_timeout_us: int = ENQUEUE_TIMEOUT_US) -> None:
@@ -29,6 +29,28 @@ async def test_a_queue_is_never_longer_than_its_limit(world: World) -> None:
     await world.pop(want=2)
     assert await world.passes() == (2, 0, 0)
     assert len(await world.queued()) == 5
+
+
+@pytest.mark.parametrize("by", ["the code", "an operator"])
+async def test_a_limit_below_what_is_queued_loses_nothing_and_lets_nothing_in_before_there_is_room(
+    world: World, by: str
+) -> None:
+    await limit_to(world, 30)
+    ids = await world.schedule(*(f"t{number:02}" for number in range(40)))
+    assert await world.passes() == (30, 0, 0)
+    await (limit_to(world, 4) if by == "the code" else world.store.override(LAMBDA, to("limit=4")))
+    assert await world.passes() == (0, 0, 0)
+    assert await world.queued() == ids[:30]
+    await world.check()
+    taken = []
+    for want, left, pushed in ((10, 20, 0), (16, 4, 0), (1, 3, 1), (4, 0, 4), (4, 0, 4), (1, 3, 1)):
+        taken += await world.pop(want=want)
+        assert len(await world.queued()) == left
+        assert await world.passes() == (pushed, 0, 0)
+    assert taken + await world.queued() == ids
+    await world.finish(Outcome.SUCCEEDED, *held(await world.claim(*ids)))
+    await world.check()
+    assert await world.statuses(ids) == ["SUCCESS"] * 40
 
 
 async def test_what_comes_back_waits_for_room_too(world: World) -> None:
