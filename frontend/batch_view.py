@@ -100,9 +100,12 @@ def _spec(task: TaskRecord) -> t.TaskSpec:
 
 
 def _chunk(task: TaskRecord, spec: t.TaskSpec) -> str:
-    """With workers the number of the one that the item was dealt to; else what all tasks that were given out together have in common."""
-    chunk = spec.concurrency.key.partition(".")[2]
-    return chunk or task.nonce
+    """With workers the number of the one that the item was dealt to; else what all tasks that were given out together have in common.
+
+    A claim that was handed back before it ran leaves its nonce in the record: it names no chunk.
+    """
+    dealt = spec.concurrency.key.partition(".")[2]
+    return dealt or (task.nonce if task.owner or task.ended_runs else "")
 
 
 def _texts(task: TaskRecord, spec: t.TaskSpec) -> list[str]:

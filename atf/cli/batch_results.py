@@ -100,7 +100,7 @@ async def write_chunks(batch: b.Batch, pages: Pages, out: IO[str]) -> None:
             for item in page:
                 text = f"{json.dumps(item.work_item_id)}: {json_text(json.dumps(_result(batch, item), ensure_ascii=False))}".encode()
                 places.setdefault(item.chunk, array("q")).extend((spool.tell(), len(text)))
-                peers.setdefault(item.chunk, item.peer)
+                peers[item.chunk] = peers.get(item.chunk) or item.peer
                 spool.write(text)
         code = _CODES.get(batch.status, 0)
         out.write(f'{{"request_id": {json.dumps(batch.id)}, "code": {code}, "chunks": {{')
@@ -123,14 +123,14 @@ def _result(batch: b.Batch, item: b.Item) -> dict[str, Any]:
     if lambda_name == COMMAND and isinstance(said.get("result"), dict):
         return dict(said["result"])
     failure = read_failure(item.error) if lambda_name == COMMAND else None
-    if failure is not None:
-        result: dict[str, Any] = {"stdout": failure.stdout, "exit_code": failure.exit_code}
+    if item.status == b.ITEM_DONE:  # whatever error an earlier attempt has left
+        result: dict[str, Any] = {"stdout": item.result.decode("utf-8", "replace"), "exit_code": 0}
+    elif failure is not None:
+        result = {"stdout": failure.stdout, "exit_code": failure.exit_code, "error": item.error}
     else:
-        done = item.status == b.ITEM_DONE
-        stdout = item.result.decode("utf-8", "replace") if done else ""
-        result = {"stdout": stdout, "exit_code": 0 if done else None if item.status in _OPEN else 1}
-    if item.error:
-        result["error"] = item.error
+        result = {"stdout": "", "exit_code": None if item.status in _OPEN else 1}
+        if item.error:
+            result["error"] = item.error
     invocation = shlex.join(arguments) if lambda_name == COMMAND else " ".join((lambda_name, *arguments))
     return {"result": result, "function_invocation": invocation, "arguments": arguments}
 

@@ -87,7 +87,7 @@ async def submit_rows(
         if source.again:
             count = sum(1 for _ in source.elements(plan.elements, parameters))
             shown.show(Submitting(0, count))
-        sending = _Sending(shown, "" if as_json else one_line(batch_id), count)
+        sending = _Sending(shown, one_line(batch_id), count)
         try:
             await sending.send(client, plan, source, source.elements(plan.elements, parameters))
         except AtfError as error:
@@ -136,7 +136,7 @@ class _Sending:
 
     Args:
         shown: where.
-        said: the id as it is said; empty: it is not.
+        said: the id as it is said.
         count: of the rows; 0: nobody knows.
 
     Attributes:

@@ -86,6 +86,16 @@ def test_a_table_names_the_arguments_and_texts_stay_texts(atf: Atf, batches: Fro
     assert submitted(batches, "x") == [b'{"path":"7","size":3}', b'{"path":"a,b","tag":"y"}']
 
 
+def test_for_programs_the_id_is_said_on_stderr_before_the_batch_has_ended(atf: Atf, batches: Frontend) -> None:
+    """Whoever is killed can go on with it."""
+    Path("i.jsonl").write_text('"p"\n')
+    for watch in ((), ("--watch",)):
+        ran = atf("batch", "submit", "a/b", "i.jsonl", "--json", *watch)
+        said = ran.err.splitlines()
+        batch_id = ran.json["id"]
+        assert said.index(batch_id) < (said.index("done: 1 of 1 items") if watch else len(said))
+
+
 def test_command_lines_come_as_arrays_or_columns(atf: Atf, batches: Frontend) -> None:
     Path("i.jsonl").write_text('["echo", "a b"]\n["false"]\n')
     Path("i.csv").write_text('echo,"a b",\nfalse,,\n')
@@ -326,6 +336,24 @@ def test_results_of_programs_by_chunk_are_their_own_words(atf: Atf, batches: Fro
         "arguments": ["echo", "a b"],
     }
     assert (false["result"]["stdout"], false["result"]["exit_code"]) == ("half", 1)
+
+
+def test_a_done_item_has_no_error_of_an_earlier_attempt_and_a_chunk_the_peer_that_any_of_its_items_has(
+    atf: Atf, made: Frontend
+) -> None:
+    first, failed, third = made.batches["x"].items
+    first.status, first.error, first.peer = b.ITEM_CANCELLED, "", ""
+    third.error = "ValueError: it rained at the first attempt"
+    failed.status = b.ITEM_FAILED
+    chunks = atf("batch", "results", "x", "--format", "chunks").json["chunks"]
+    assert {name: chunk["peer"] for name, chunk in chunks.items()} == {"c0": "e0", "c1": "e1"}
+    assert chunks["c0"]["results"][first.work_item_id]["result"] == {"stdout": "", "exit_code": 1}
+    assert chunks["c0"]["results"][third.work_item_id]["result"] == {"stdout": '"q"', "exit_code": 0}
+    assert chunks["c1"]["results"][failed.work_item_id]["result"] == {
+        "stdout": "",
+        "exit_code": None,
+        "error": "ValueError: it is bad\nat line 3",
+    }
 
 
 def test_a_file_that_can_not_be_written(atf: Atf, made: Frontend) -> None:

@@ -23,7 +23,7 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.library import BATCH_CHECK_US
-from atf.store.types import Claimed, ItemTerms, NewItem, Outcome
+from atf.store.types import Claimed, Held, ItemTerms, NewItem, Outcome
 from atf.task import US
 from atf.work_items import EXTRA_FIRST, digest_of
 
@@ -409,6 +409,22 @@ async def test_items_are_found_by_status_and_by_what_they_were_given(bench: Benc
     (item,) = await listed(bench, work_item_id=digest_of(NAME, ["5"]), with_arguments=True)
     assert (item.number, item.payload, list(item.arguments)) == (5, b'{"n":5}', ["5"])
     assert await listed(bench, work_item_id=digest_of(NAME, ["99"])) == []
+
+
+async def test_what_was_handed_back_before_it_ran_is_in_no_chunk(bench: Bench) -> None:
+    await make(bench, 3)
+    ran, *back = await claims(bench)
+    await bench.end(ran, Outcome.FAILED, error="it rained")
+    held = [Held(each.task_id, each.counter, each.nonce) for each in back]
+    assert [(each.chunk != "", each.peer) for each in await listed(bench)] == [(True, "executor-1")] * 3
+    assert len(await bench.store.hand_back("executor-1", held, [])) == 2
+    await bench.store.cancel([back[0].task_id])
+    shown = {each.task_id: (each.status, each.chunk, each.peer) for each in await listed(bench)}
+    assert shown == {
+        ran.task_id: (b.ITEM_FAILED, ran.nonce, "executor-1"),
+        back[0].task_id: (b.ITEM_CANCELLED, "", ""),
+        back[1].task_id: (b.ITEM_CREATED, "", ""),
+    }
 
 
 async def test_a_command_line_is_shown_as_such(bench: Bench) -> None:
