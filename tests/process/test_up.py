@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -24,6 +23,8 @@ from atf.cli.remote import connect
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+
+from .ups import Up
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -59,47 +60,12 @@ def env(folder: Path) -> dict[str, str]:
     return {**ours, "ATF_FREE_PORTS": "true", "ATF_CONFIG": str(folder / "atf.toml")}
 
 
-class Up:
-    """A running `atf up`."""
-
-    def __init__(self, folder: Path, env: dict[str, str], *arguments: str) -> None:
-        command = [sys.executable, "-P", "-m", "atf.cli", "up", *arguments]
-        self.log = folder / "up.log"
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env={**env, "PYTHONFAULTHANDLER": "1"},
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def where(self) -> dict[str, Any]:
-        """Where everything listens, once it is up. If it never is, the failure shows where each of its threads stood."""
-        assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], 60)[0]:
-            self.process.send_signal(signal.SIGABRT)
-            self.process.wait(10)
-        line = self.process.stdout.readline()
-        assert line, self.log.read_text("utf-8")
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-    def end(self, number: signal.Signals) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(60)
-
-
 @pytest.fixture
 def ups() -> Iterator[list[Up]]:
     ups: list[Up] = []
     yield ups
     for each in ups:
-        each.process.kill()
-        each.process.wait()
-        assert each.process.stdout is not None
-        each.process.stdout.close()
+        each.kill()
 
 
 async def schedule(address: str, name: str, payload: dict[str, Any], delay: float = 0) -> str:
