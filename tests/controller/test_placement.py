@@ -1,4 +1,4 @@
-"""Two hosts, and lambdas whose tasks prefer one of them."""
+"""Two hosts, and lambdas whose tasks go to whichever asks first, or prefer one of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Host:
 
 @contextlib.asynccontextmanager
 async def hosts(w: World, placement: str, seconds: float = 0.01) -> AsyncIterator[list[Host]]:
-    settings = f"placement={placement}"
+    settings = f"placement={placement}" if placement else ""
     await w.store.register([LambdaRecord("shop/mail", b"", 1000, 10 * US, paused=False, settings=settings)])
     both = [Host(w, "one", seconds), Host(w, "two", seconds)]
     await asyncio.sleep(1)
@@ -59,6 +59,30 @@ async def schedule(w: World, *names: str) -> None:
     tasks = [NewTask(name, 0, "shop/mail", 1, b"", b"d", None, 0, 3, 3, 3600 * US, affinity=name[0]) for name in names]
     await w.store.schedule(tasks)
     await w.consume()
+
+
+@virtual(world(running=False))
+async def test_without_a_placement_the_host_that_has_nothing_to_do_takes_what_comes_while_another_is_busy(
+    w: World,
+) -> None:
+    async with hosts(w, "", seconds=5.0) as (one, two):
+        await schedule(w, "a0")
+        await asyncio.sleep(0.1)
+        busy, idle = (one, two) if one.ran else (two, one)
+        idle.seconds = 0.01
+        for number in range(1, 9):
+            began = w.runtime.monotonic()
+            await schedule(w, f"a{number}")
+            await asyncio.sleep(0.3)
+            assert idle.ran[-1][1] == f"a{number}"
+            assert idle.ran[-1][0] - began < 0.05
+        assert busy.names() == ["a0"]
+        idle.seconds = 5.0
+        await schedule(w, "b0")
+        await asyncio.sleep(3)  # now the first one has ended its task, and the other one has not
+        await schedule(w, "b1")
+        await asyncio.sleep(0.3)
+        assert (busy.names(), idle.names()[-1]) == (["a0", "b1"], "b0")
 
 
 @virtual(world(running=False))

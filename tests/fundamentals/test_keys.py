@@ -76,6 +76,17 @@ def test_of_a_unique_key_there_is_one_task_in_a_window(h: Harness) -> None:
     assert events == ["anna 100"]
 
 
+def test_the_task_of_a_window_is_found_after_its_end_too_and_the_next_window_has_one_of_its_own(h: Harness) -> None:
+    once = charge.options(unique=atf.Unique("anna", window=60))
+    first = once.schedule("anna", 100)
+    h.advance(59)
+    assert once.schedule("anna", 200).status() is atf.Status.SUCCESS
+    h.advance(1)
+    assert once.schedule("anna", 300).id != first.id
+    h.run_until_idle()
+    assert events == ["anna 100", "anna 300"]
+
+
 def test_a_task_may_be_put_off_until_calls_have_ceased(h: Harness) -> None:
     later = charge.options(unique=atf.Unique("anna", window=60, policy="debounce"))
     later.schedule("anna", 100)
@@ -85,6 +96,9 @@ def test_a_task_may_be_put_off_until_calls_have_ceased(h: Harness) -> None:
     assert events == []
     h.advance(1)
     assert events == ["anna 200"]
+    later.schedule("anna", 300)
+    h.advance(60)
+    assert events == ["anna 200", "anna 300"]
 
 
 @app.task(stop_on_fatal=True)
@@ -103,3 +117,16 @@ def test_a_key_stops_where_a_task_fails_for_good(h: Harness) -> None:
     h.client.resume_key("keys/strict", "anna", key.task_id)
     h.run_until_idle()
     assert events == ["bad", "bad", "good"]
+
+
+def test_a_key_that_has_stopped_goes_on_without_the_task_that_stopped_it_where_that_is_skipped(h: Harness) -> None:
+    bad, good = (strict.options(ordering_key="anna").schedule(name) for name in ("bad", "good"))
+    strict.options(ordering_key="bert").schedule("other")
+    h.run_until_idle()
+    assert (events, good.status()) == (["bad", "other"], atf.Status.NEW)
+    assert h.client.explain(good.id).reason == "key_stopped"
+    h.client.skip_key("keys/strict", "anna", bad.id)
+    h.run_until_idle()
+    assert events == ["bad", "other", "good"]
+    assert bad.status() is atf.Status.FATAL_FAILURE
+    assert not h.client.stopped_keys("keys/strict")
