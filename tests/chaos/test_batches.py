@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from atf.batch import ItemStatus
+from atf.cli.cluster import ROLES
 from atf.client.batch import BatchProgress, ItemInfo
 from atf.rpc import batch_pb2 as b
 
-from .rows.batches import judge
+from .rows.batches import STRUCK, judge
 
 AT_END = BatchProgress.from_proto(
     b.Batch(id="b", status=b.BATCH_DONE, items=2, done=2, sealed=True, round=1, ended_at_us=1)
@@ -49,3 +50,7 @@ def test_a_batch_that_came_to_its_end_is_good() -> None:
 )
 def test_what_is_wrong_is_said(at_end: BatchProgress, items: list[ItemInfo], told: list[list[Any]], says: str) -> None:
     assert any(says in each for each in judge(at_end, items, told, 2)["failures"])
+
+
+def test_no_process_is_spared() -> None:
+    assert {*STRUCK} == {*ROLES, "store"}  # beside executors and the client, which are struck in other ways

@@ -1,5 +1,5 @@
-"""Row: a batch while everybody who has a part in it is killed: the client that submits it, the frontend, the store consumer, half of the
-executors, the HSC.
+"""Row: a batch while everybody who has a part in it is killed: the client that submits it, every role, half of the executors, and the store
+server, which has each write on its disk before it answers.
 
 What the store says at the end is held against what the items' runs have told: each item ended once in the record, with the result of one of
 its runs, and the completion callback ran once.
@@ -8,6 +8,7 @@ its runs, and the completion callback ran once.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import random
 import shutil
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,8 @@ from tests.chaos.bench import environment
 from tests.chaos.frame import Progress, Row, Trial
 
 ITEMS: Final = 20_000
+STRUCK: Final = ("frontend", "store-consumer", "hsc", "controller", "store")
+"""Processes that are killed once in a trial each; who keeps them alive starts them again."""
 EXECUTORS: Final = 4
 PARTITIONS: Final = 4
 CLIENT_KILLED: Final = (0.2, 0.6)
@@ -38,6 +41,8 @@ CLIENT_KILLED: Final = (0.2, 0.6)
 KILLED: Final = (0.05, 0.8)
 """Share of the items that have ended when a role is killed."""
 _END_S: Final = 300.0
+_UP_S: Final = 60.0
+"""Seconds within which a process that is to be killed must be there."""
 _CALLBACK_S: Final = 60.0
 _QUIET_S: Final = 3.0
 """Seconds after the callback in which it would have run again."""
@@ -58,9 +63,7 @@ class Course:
         """Plays it, and judges."""
         began = time.monotonic()
         roles = asyncio.gather(
-            self._strike(client, lambda: self._cluster.kill("frontend")),
-            self._strike(client, lambda: self._cluster.kill("store-consumer")),
-            self._strike(client, lambda: self._cluster.kill("hsc")),
+            *(self._strike(client, functools.partial(self._kill, name)) for name in STRUCK),
             self._strike(client, self._kill_executors),
         )
         try:
@@ -93,17 +96,27 @@ class Course:
         command = [sys.executable, "-P", "-m", "tests.chaos.batched", self._batch, str(self._items)]
         return Child(command, env=self._env, on_line=self._said.append)
 
-    async def _strike(self, client: AsyncClient, kill: Callable[[], object]) -> None:
+    async def _strike(self, client: AsyncClient, kill: Callable[[], Awaitable[None]]) -> None:
         share = self._chance.uniform(*KILLED)
         await self._reached(client, lambda at: at.finished >= share * self._items)
-        kill()
+        await kill()
         self.kills += 1
 
-    def _kill_executors(self) -> None:
-        """Half of them."""
+    async def _kill(self, name: str) -> None:
+        await self._there(lambda: self._cluster.pid(name) > 0, name)
+        self._cluster.kill(name)
+
+    async def _kill_executors(self) -> None:
+        """Half of them, once all are there: their controller may have been killed just before."""
+        await self._there(lambda: len(self._cluster.executors()) == EXECUTORS, f"{EXECUTORS} executors")
         executors = self._cluster.executors()
         for each in self._chance.sample(executors, len(executors) // 2):
             os.kill(each.worker, signal.SIGKILL)
+
+    async def _there(self, holds: Callable[[], bool], what: str) -> None:
+        await self._until(holds, _UP_S)
+        if not holds():
+            raise OSError(f"not there after {_UP_S:g} s: {what}")
 
     async def _reached(self, client: AsyncClient, holds: Callable[[BatchProgress], bool]) -> None:
         handle: Batch[Any] = client.batch_handle(self._batch)
@@ -197,7 +210,10 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
 ROWS: Final = [
     Row(
         name="batch",
-        what=f"a batch of {ITEMS:,} items while its client, the frontend, the store consumer, half of the executors and the HSC are killed",
+        what=(
+            f"a batch of {ITEMS:,} items while its client, the frontend, the store consumer, half of the executors, the HSC, the controller"
+            " and the store server (appendfsync always) are killed, once each"
+        ),
         bar="every item ends exactly once in the record, with the result of one of its runs; the completion callback runs once",
         full=20,
         batch=5,
