@@ -183,3 +183,16 @@ def test_the_floor_stands_beside_our_rate() -> None:
     }
     pages = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)
     assert "do 160 tasks/s ([floor](#floor)); ATF's rate beside it is 25 % of that." in pages["index.md"]
+
+
+def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
+    fast, cpu = question(name="end-to-end"), question(name="cpu", figure="cpu_us_total", unit="µs", also=("cpu_us",))
+    took = {"per_s": 1.0, "cpu_us_total": 9.0, "cpu_us": {"client": 2.0, "workers": 7.0}}
+    asked = {"end-to-end": fast, "cpu": cpu}
+    others = results.result(fast, SIZES, 1, [one("atf", took), one("saq", took), one("huey", took)])
+    ours = results.result(cpu, SIZES, 1, [one("atf", took)])
+    page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": ours}, WORDS)["index.md"]
+    assert page.count("The rounds of [end-to-end](#end-to-end) measure it, too:") == 1
+    assert "| SAQ (x 1) | 9.00 | 1: 9.00 to 9.00 | 1.00 × | client 2.00, workers 7.00 | ok |" in page
+    page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": {**others, "question": "cpu"}}, WORDS)["index.md"]
+    assert "measure it, too" not in page

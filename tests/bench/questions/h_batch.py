@@ -11,17 +11,26 @@ from typing import Any
 import atf
 from atf.bench.proc import less
 from tests.bench.known import OURS, System
+from tests.bench.ours import Layout
 from tests.bench.question import Bar, Figures, Question, Sizes, per_task_us, ran
 from tests.bench.roles import BenchError
 from tests.bench.stats import percentile
 from tests.bench.world import World
 
 IDENTICAL = 1_000
+SPREAD = 16
+"""Partitions over which items lie: as many as a store has by default that is not `atf up`'s own."""
+TOLD = 10
+"""Batches whose end is waited for, one after the other."""
+TOLD_ITEMS = 300
+"""Of each, at most."""
 _BATCH = "bench"
 _TINY = "tiny"
 """A batch of one item, whose GetBatch takes what the machine lets any call take."""
 _LOOK_S = 0.05
 """Seconds between two looks at the batch."""
+_MADE_S = 0.002
+"""Seconds between two looks whether a batch is there yet."""
 _LOOKS = 200
 """At a batch that has ended."""
 _END_S = 60.0
@@ -29,8 +38,10 @@ _NS = 1e9
 
 
 async def batch(system: System, sizes: Sizes) -> Figures:
-    """Submitting by itself, with no workers; then all of it at once, beside plain tasks."""
-    return {**await _submitted(system, range(sizes.batch)), **await _running(system, sizes)}
+    """Submitting by itself, with no workers; then all of it at once, beside plain tasks; then over many partitions."""
+    parts = [await _submitted(system, range(sizes.batch)), await _running(system, sizes), await _spread(system, sizes)]
+    found = {name: value for part in parts for name, value in part.items()}
+    return found | {name: sum(part.get(name, 0) for part in parts) for name in ("missing", "never", "twice")}
 
 
 async def _submitted(system: System, numbers: range) -> Figures:
@@ -86,6 +97,42 @@ async def _running(system: System, sizes: Sizes) -> Figures:
             "missing": missing,
             **ran(world, range(half, after.stop)),
         }
+
+
+async def _spread(system: System, sizes: Sizes) -> Figures:
+    """Items over many partitions: looks at a batch of them that has ended, and how soon an end is told."""
+    items, each = range(sizes.batch), min(sizes.batch, TOLD_ITEMS)
+    every = range(items.stop + TOLD * each)
+    async with World(system, len(every), layout=Layout(partitions=SPREAD)) as world:
+        async with atf.AsyncClient(world.roles.client_envs[0]["ATF_FRONTEND"]) as client:
+            await world.client.ask("batch", first=items.start, count=len(items), batch=_BATCH)
+            missing = await world.finished(items)
+            await client.batch_handle(_BATCH).wait_async(_END_S)
+            looks = [await _look(client, _BATCH) for _ in range(_LOOKS)]
+            told_ms = [await _told_ms(world, client, range(first, first + each)) for first in every[items.stop :: each]]
+        return {
+            "get_spread_ms": _shares(looks),
+            "end_told_ms": {"p50": round(percentile(told_ms, 50), 2), "max": round(max(told_ms), 2)},
+            "missing": missing,
+            **ran(world, every),
+        }
+
+
+async def _told_ms(world: World, client: atf.AsyncClient, numbers: range) -> float:
+    """Milliseconds from the end of a batch's last item, by its record, until who waits for the batch knows; all clocks are this machine's."""
+    handle = client.batch_handle(f"told-{numbers.start}")
+
+    async def told() -> float:
+        while True:  # waits from the beginning: a batch of few items has soon ended
+            with contextlib.suppress(atf.errors.NotFound):
+                await handle.wait_async(_END_S)
+                return time.time()
+            await asyncio.sleep(_MADE_S)
+
+    submitting = world.client.ask("batch", first=numbers.start, count=len(numbers), batch=handle.id)
+    at, _ = await asyncio.gather(told(), submitting)
+    ends = [each.finished_at.timestamp() async for each in handle.items_async() if each.finished_at]
+    return (at - max(ends)) * 1e3
 
 
 async def _plain(world: World, numbers: range) -> float:
@@ -150,6 +197,8 @@ QUESTIONS = [
             "get_ms",
             "get_tiny_ms",
             "get_ended_ms",
+            "get_spread_ms",
+            "end_told_ms",
             "list_per_s",
             "list_grows_mib",
             "identical",
@@ -162,6 +211,12 @@ QUESTIONS = [
             Bar(
                 words="GetBatch within 5 ms (p99) of 100,000 items that have ended",
                 figure="get_ended_ms.p99",
+                limit=5.0,
+                least=False,
+            ),
+            Bar(
+                words=f"GetBatch within 5 ms (p99) of 100,000 items over {SPREAD} partitions that have ended",
+                figure="get_spread_ms.p99",
                 limit=5.0,
                 least=False,
             ),

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from tests.bench.known import OURS, System
-from tests.bench.question import Figures, Question, Sizes
+from tests.bench.question import Bar, Figures, Question, Sizes
 from tests.bench.systems.atf import LAMBDA
 from tests.bench.world import World
 
@@ -53,5 +53,13 @@ QUESTIONS = [
         systems=(OURS,),
         also=("cpu_us_async_def", "def_per_async_def"),
         by_level=("cpu_us.executors", "cpu_us_total", "per_s"),
+        bars=(
+            Bar(
+                words="close: a `def` takes at most 2 × the CPU of an `async def`",
+                figure="def_per_async_def",
+                limit=2.0,
+                least=False,
+            ),
+        ),
     ),
 ]
