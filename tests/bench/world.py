@@ -7,7 +7,7 @@
 
 All systems get the same: the store server that ATF brings (or finds), append-only file synced once a second, on a Unix socket of
 its own, in an empty directory; the same ledger. ATF's roles are those of `atf up`, one process each, on that store. Only a question
-about larger installations has another layout, a store on TCP, and a client for each frontend.
+about larger installations has another layout, a store on TCP, and a client for each frontend; part of the one about batches has more partitions.
 """
 
 from __future__ import annotations

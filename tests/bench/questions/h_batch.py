@@ -10,6 +10,7 @@ from typing import Any
 
 import atf
 from atf.bench.proc import less
+from atf.client.batch import Batch
 from tests.bench.known import OURS, System
 from tests.bench.ours import Layout
 from tests.bench.question import Bar, Figures, Question, Sizes, per_task_us, ran
@@ -120,7 +121,7 @@ async def _spread(system: System, sizes: Sizes) -> Figures:
 
 async def _told_ms(world: World, client: atf.AsyncClient, numbers: range) -> float:
     """Milliseconds from the end of a batch's last item, by its record, until who waits for the batch knows; all clocks are this machine's."""
-    handle = client.batch_handle(f"told-{numbers.start}")
+    handle: Batch[Any] = client.batch_handle(f"told-{numbers.start}")
 
     async def told() -> float:
         while True:  # waits from the beginning: a batch of few items has soon ended

@@ -1,4 +1,5 @@
-"""Row: many ordering keys whose tasks fail now and then, while executors are killed; then the same tasks without keys.
+"""Row: many ordering keys whose tasks fail now and then, over four partitions, two store consumers and two controllers, while executors are
+killed; then the same tasks without keys.
 
 ATF_CHAOS_LINES_OF=1000x20 makes it smaller. What ran when is written down by the runs themselves.
 """
@@ -12,36 +13,57 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.processes import ExecutorPids
 from atf.client import AsyncClient
 from tests.chaos import lines
+from tests.chaos.another import Another
 from tests.chaos.bench import environment
 from tests.chaos.frame import Progress, Row, Trial
 
 LINES: Final = 10_000
 PLACES: Final = 20
-EXECUTORS: Final = 2
+PARTITIONS: Final = 4
+CONTROLLERS: Final = 2
+"""Each with one executor."""
 KILL_EVERY_S: Final = (6.0, 14.0)
 RATE_BAR: Final = 0.5
 """Of the rate without keys, measured in the same trial with executors killed as often."""
 _STALLED_S: Final = 90.0
 _SAY_S: Final = 15.0
+_UP_S: Final = 60.0
 
 
 class Course:
     """One trial.
 
+    Args:
+        frontend: its address.
+        executors: says which run now.
+        folder: where runs write.
+        count: keys.
+        places: tasks of each.
+        progress: is told how it goes.
+
     Attributes:
         killed: worker process -> when it was killed, by CLOCK_MONOTONIC.
     """
 
-    def __init__(self, cluster: Cluster, folder: Path, count: int, places: int, progress: Progress) -> None:
-        self._cluster, self._folder, self._progress = cluster, folder, progress
+    def __init__(
+        self,
+        frontend: str,
+        executors: Callable[[], Sequence[ExecutorPids]],
+        folder: Path,
+        count: int,
+        places: int,
+        progress: Progress,
+    ) -> None:
+        self._frontend, self._executors, self._folder, self._progress = frontend, executors, folder, progress
         self._lines, self._places = count, places
         self.killed: dict[int, float] = {}
 
@@ -85,7 +107,7 @@ class Course:
     async def _drain(self, *, ordered: bool) -> float:
         """From the first call to the last end: tasks a second."""
         began = time.monotonic()
-        async with AsyncClient(self._cluster.frontend_address, timeout=60) as client:
+        async with AsyncClient(self._frontend, timeout=60) as client:
             await lines.schedule(client, self._lines, self._places, ordered=ordered)
             self._progress.say(f"scheduled after {time.monotonic() - began:.0f} s")
             await self._finished(client)
@@ -112,7 +134,7 @@ class Course:
         """Kills a worker now and then."""
         while True:
             await asyncio.sleep(random.uniform(*KILL_EVERY_S))
-            workers = [each.worker for each in self._cluster.executors() if each.worker]
+            workers = [each.worker for each in self._executors()]
             if workers:
                 pid = random.choice(workers)
                 with suppress(ProcessLookupError):
@@ -125,22 +147,45 @@ def _size() -> tuple[int, int]:
     return int(count), int(places)
 
 
+@asynccontextmanager
+async def _roles(env: Mapping[str, str], folder: Path) -> AsyncIterator[tuple[str, Callable[[], list[ExecutorPids]]]]:
+    """Every role, the store consumer and the controller twice: the frontend's address, and who knows the executors."""
+    settings = ClusterSettings(data_dir=str(folder / "data"), free_ports=True, partitions=PARTITIONS)
+    async with AsyncExitStack() as stack:
+        log = stack.enter_context((folder / "roles.log").open("w", encoding="utf-8", buffering=1))
+
+        def say(name: str, line: str) -> None:
+            print(f"{name:<14} | {line}", file=log)
+
+        cluster = await stack.enter_async_context(Cluster(settings, ["tests.chaos.lines:app"], env=env, say=say))
+        theirs = {**env, "ATF_REDIS_URL": cluster.redis_url}
+        of_store = ["--listen", "127.0.0.1:0", "--partitions", str(PARTITIONS)]
+        addresses = ["--hsc", cluster.addresses["hsc"], "--frontend", cluster.frontend_address]
+        consumer = Another(theirs, ["store-consumer", *of_store], folder / "consumer-2.log")
+        words = ["controller", *of_store, "--executors", "1", *addresses, "tests.chaos.lines:app"]
+        controller = Another(theirs, words, folder / "controller-2.log")
+        for each in (consumer, controller):
+            each.start()
+            stack.push_async_callback(each.kill)
+
+        def executors() -> list[ExecutorPids]:
+            return [*cluster.executors(), *controller.executors()]
+
+        async with asyncio.timeout(_UP_S):
+            while len(executors()) < CONTROLLERS:
+                await asyncio.sleep(0.1)
+        yield cluster.frontend_address, executors
+
+
 async def _once(progress: Progress) -> Trial:
     folder = Path(tempfile.mkdtemp(prefix="atf-lines-"))
     record = folder / "runs"
     record.mkdir()
-    env = environment(folder, **{lines.FOLDER: str(record)})
-    settings = ClusterSettings(data_dir=str(folder / "data"), free_ports=True, executors=EXECUTORS)
     try:
-        with (folder / "roles.log").open("w", encoding="utf-8", buffering=1) as log:
-
-            def say(name: str, line: str) -> None:
-                print(f"{name:<14} | {line}", file=log)
-
-            async with Cluster(settings, ["tests.chaos.lines:app"], env=env, say=say) as cluster:
-                trial = await Course(cluster, record, *_size(), progress).run()
+        async with _roles(environment(folder, **{lines.FOLDER: str(record)}), folder) as (frontend, executors):
+            trial = await Course(frontend, executors, record, *_size(), progress).run()
     except BaseException:
-        progress.say(f"what the roles said is in {folder}/roles.log")
+        progress.say(f"what the roles said is in {folder}")
         raise
     if trial["failures"] or trial["late"]:
         progress.say(f"BROKEN; what the roles said, and the record, are in {folder}")
@@ -156,7 +201,10 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
 ROWS: Final = [
     Row(
         name="ordered",
-        what=f"{LINES:,} ordering keys × {PLACES} tasks, 5 % of them fail at first, while executors are killed at random",
+        what=(
+            f"{LINES:,} ordering keys × {PLACES} tasks, 5 % of them fail at first, over {PARTITIONS} partitions, 2 store consumers and"
+            f" {CONTROLLERS} controllers, while executors are killed at random"
+        ),
         bar=f"no task out of its key's order, no two of a key at once, all ran, at {RATE_BAR:g} of the rate without keys at least",
         full=1,
         batch=1,

@@ -11,11 +11,10 @@ import os
 import random
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -24,8 +23,8 @@ import redis
 
 from atf.cli.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient
-from atf.embedded.child import Child
 from tests.chaos import limited
+from tests.chaos.another import Another
 from tests.chaos.bench import environment
 from tests.chaos.frame import Progress, Row, Trial
 
@@ -44,30 +43,10 @@ _QUIET_S: Final = 120.0
 _US: Final = 1_000_000
 
 
-class Role:
-    """A role beside the cluster's own; started again when it is killed."""
-
-    def __init__(self, env: Mapping[str, str], words: Sequence[str], log: Path) -> None:
-        self._env, self._words, self._log = env, words, log
-        self._child: Child | None = None
-
-    def start(self) -> None:
-        self._child = Child([sys.executable, "-P", "-m", "atf.cli", *self._words], env=self._env, on_line=self._line)
-
-    async def kill(self) -> None:
-        if self._child is not None:
-            self._child.kill_group()
-            await self._child.wait()
-
-    def _line(self, line: str) -> None:
-        with self._log.open("a", encoding="utf-8") as file:
-            print(line, file=file)
-
-
 class Course:
     """A minute against each limit."""
 
-    def __init__(self, cluster: Cluster, more: Sequence[Role], record: Path) -> None:
+    def __init__(self, cluster: Cluster, more: Sequence[Another], record: Path) -> None:
         self._cluster, self._more, self._record = cluster, more, record
         self._chance = random.Random()
 
@@ -193,10 +172,10 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
         cluster = await stack.enter_async_context(Cluster(settings, ["tests.chaos.limited:app"], env=env, say=say))
         theirs = env | {"ATF_REDIS_URL": cluster.redis_url}
         of_store = ["--listen", "127.0.0.1:0", "--partitions", str(PARTITIONS)]
-        more = [Role(theirs, ["store-consumer", *of_store], folder / f"consumer-{each}.log") for each in (2, 3)]
+        more = [Another(theirs, ["store-consumer", *of_store], folder / f"consumer-{each}.log") for each in (2, 3)]
         addresses = ["--hsc", cluster.addresses["hsc"], "--frontend", cluster.frontend_address]
         words = ["controller", *of_store, "--executors", "1", *addresses, "tests.chaos.limited:app"]
-        more.append(Role(theirs, words, folder / "controller-2.log"))
+        more.append(Another(theirs, words, folder / "controller-2.log"))
         for each in more:
             each.start()
             stack.push_async_callback(each.kill)
