@@ -131,7 +131,7 @@ async def _told_ms(world: World, client: atf.AsyncClient, numbers: range) -> flo
             await asyncio.sleep(_MADE_S)
 
     submitting = world.client.ask("batch", first=numbers.start, count=len(numbers), batch=handle.id)
-    at, _ = await asyncio.gather(told(), submitting)
+    at: float = (await asyncio.gather(told(), submitting))[0]
     ends = [each.finished_at.timestamp() async for each in handle.items_async() if each.finished_at]
     return (at - max(ends)) * 1e3
 
