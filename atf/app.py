@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
@@ -140,10 +140,25 @@ class App:
         """
         from .client.default import default_client
 
-        if isinstance(of, str):
-            name = of if "/" in of else f"{self.namespace}/{of}"
-            of = self._lambdas.get(name, name)
-        return default_client().batch(of, items, **options)
+        return default_client().batch(self._one(of), items, **options)
+
+    async def batch_async(
+        self,
+        of: Schedulable[..., Any] | str,
+        items: Iterable[Any] | AsyncIterable[Any],
+        **options: Unpack[BatchOptions],
+    ) -> Batch[Any]:
+        """Like `batch`, from any event loop; the elements may come asynchronously."""
+        from .client.default import default_client
+
+        return await default_client().batch_async(self._one(of), items, **options)
+
+    def _one(self, of: Schedulable[..., Any] | str) -> Schedulable[..., Any] | str:
+        """What a name stands for here: the lambda itself, or the full name of another app's."""
+        if not isinstance(of, str):
+            return of
+        name = of if "/" in of else f"{self.namespace}/{of}"
+        return self._lambdas.get(name, name)
 
     def _add(self, handler: Callable[..., Any], options: LambdaOptions) -> Lambda[..., Any]:
         kind = AsyncLambda if inspect.iscoroutinefunction(handler) else DefLambda

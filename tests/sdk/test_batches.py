@@ -683,6 +683,22 @@ async def test_a_lambda_maps_by_itself_from_any_loop() -> None:
         assert [each.done async for each in batch.watch_async()] == [2]
 
 
+async def test_an_app_makes_a_batch_from_any_loop_of_elements_that_come_asynchronously() -> None:
+    async def paths() -> AsyncIterator[str]:
+        for path in "ab":
+            await asyncio.sleep(0)
+            yield path
+
+    frontend = FakeBatches(run=doubled)
+    with atf.Client(frontend=faked_batches(frontend)) as client, atf.use_client(client):
+        batch = await app.batch_async("thumbnail", paths(), batch_id="b")
+        assert [each async for each in batch.results_async()] == [["a", "a"], ["b", "b"]]
+        assert await batch.result_of_async("b") == ["b", "b"], "it knows the lambda's signature"
+        assert (await app.batch_async(thumbnail.options(priority="low"), ["c"])).id in frontend.batches
+        other = await app.batch_async("films/cut", [{"path": "d"}], batch_size=1)
+        assert payloads(frontend, other.id) == [b'{"path":"d"}']
+
+
 async def test_a_running_item_extends_its_batch_once_however_often_it_runs() -> None:
     frontend = FakeBatches(run=doubled)
     with atf.Client(frontend=faked_batches(frontend)) as client, atf.use_client(client):

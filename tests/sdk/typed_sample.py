@@ -5,6 +5,7 @@ Never runs. Where a checker overlooked a wrong call, the comment that ignores it
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, assert_type
 
 import atf
@@ -37,6 +38,10 @@ def something(value: object, size: int) -> int:
     return size
 
 
+async def numbers() -> AsyncIterator[int]:
+    yield 3
+
+
 async def good(client: atf.Client, other: atf.AsyncClient) -> None:
     assert_type(thumbnail.schedule("cat.jpg", size=128), atf.Handle[dict[str, int]])
     assert_type(thumbnail.options(delay=30, priority="high").schedule("cat.jpg").result(timeout=3), dict[str, int])
@@ -58,6 +63,8 @@ async def good(client: atf.Client, other: atf.AsyncClient) -> None:
     assert_type(fetch.map(["http://x"]).result_of("http://x"), bytes)
     assert_type(list(client.batch(count, [3]).results()), list[int])
     assert_type(await other.batch("a/b", [{"x": 1}]), atf.Batch[Any])
+    assert_type(app.batch("count", [3]), atf.Batch[Any])
+    assert_type(await app.batch_async("count", numbers()), atf.Batch[Any])
     assert_type((count.s(3) | fetch.s()).submit().result(), bytes)
     assert_type(count.map_s([3]).submit().result(), list[int])
 
