@@ -11,7 +11,7 @@ place in the batch, behind it.
 Canonical JSON has no white space, the members of objects in the order of their names (by Unicode code point), every character as it
 is in UTF-8 but for those that JSON must escape (the shortest escape, \\u00xx for control characters without one). An integer stays
 one, of any length; of other numbers there are the fewest digits that read back as the same, and from 1e16 on and below 1e-5 an
-exponent: 1, 1.0, 0.1, 0.00001, 1e-6, 1.5e16.
+exponent: 1, 1.0, 0.1, 0.00001, 1e-6, 1.5e16. -0 is the integer 0; -0.0 keeps its sign.
 
 The stored id of an item's task is "<partition>-<batch>.<work-item id>". No other id has a dot, so every role knows an item by its id.
 """

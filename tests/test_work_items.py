@@ -47,6 +47,12 @@ def test_it_is_the_md5_of_the_lambda_and_its_arguments_with_spaces_between_them(
         (b'{"s":"\\u00e9\\/\\n\\u0001\\u007f"}', ['"é/\\n\\u0001\x7f"']),
         (b'{"a":1.0,"b":10E-1,"c":-0,"d":1e16,"e":0.000001}', ["1.0", "1.0", "0", "1e16", "1e-6"]),
         (b'{"a":123456789012345678901234567890}', ["123456789012345678901234567890"]),
+        (
+            b'{"a":1e-5,"b":0.0000099,"c":1e15,"d":15e15,"e":-0.0}',
+            ["0.00001", "9.9e-6", "1000000000000000.0", "1.5e16", "-0.0"],
+        ),
+        (b'{"s":"\\b\\f\\r\\t\\"\\\\\\u001F\\u2028"}', ['"\\b\\f\\r\\t\\"\\\\\\u001f\u2028"']),
+        (b'{"o":{"\\ud83d\\ude00":1,"\\uffff":2,"\\u00e9":3,"z":4}}', ['{"z":4,"é":3,"\uffff":2,"\U0001f600":1}']),
         (b'{"a":1,"a":2}', ["2"]),
     ],
 )
@@ -54,6 +60,23 @@ def test_arguments_have_one_canonical_form(payload: bytes, texts: list[str]) -> 
     assert texts_of(payload) == texts
     again = json.dumps({str(place): json.loads(each) for place, each in enumerate(texts)}).encode()
     assert texts_of(again) == texts, "the canonical form of a canonical form is itself"
+
+
+@pytest.mark.parametrize(
+    ("payload", "digest"),
+    [
+        (b'{"value":0.00001}', "344d0b0cf04c9d3654ac5c9f9ac55407"),
+        (b'{"value":1E-5}', "344d0b0cf04c9d3654ac5c9f9ac55407"),
+        (b'{"value":-0.0}', "75c90e9507d085ed2638d2136ce069d2"),
+        (b'{"value":-0}', "5928982808e8c7c39f312464387aed48"),
+        (b'{"value":1e16}', "be635ab7a50ec6041c0347a576a83a68"),
+        (b'{"value":0.000001}', "6f2901fd0c2e189f9af04ce9c001574b"),
+        (b'{"value":"caf\\u00e9\\/\\n\\u001F"}', "d74c4a0e3c38efeb6a1e4cd5145139c6"),
+    ],
+)
+def test_ids_of_numbers_and_texts_are_what_md5sum_says(payload: bytes, digest: str) -> None:
+    """As `printf 'lab/measure 0.00001' | md5sum` prints them."""
+    assert digest_of("lab/measure", texts_of(payload)) == digest
 
 
 @pytest.mark.parametrize(
