@@ -85,8 +85,8 @@ def encode_result(name: str, value: Any) -> tuple[bytes, t.Encoding]:
         result, encoding = _json_result(name, value), t.JSON
     if len(result) > MAX_RESULT_BYTES:
         raise InvalidArgument(
-            f"{name} returned {len(result)} bytes, at most {MAX_RESULT_BYTES} (64 KiB) are kept."
-            " Keep large results elsewhere and return their name"
+            f"{name} returned {len(result)} bytes, and a result has at most {MAX_RESULT_BYTES} (64 KiB): store what is large elsewhere,"
+            " and return a reference to it"
         )
     return result, encoding
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, assert_never
 import atf.builtin
 from atf.errors import AtfError, Fatal, Retry
 from atf.rpc import task_pb2 as t
-from atf.task import MAX_AHEAD_US, MAX_ERROR_BYTES, MAX_RESULT_BYTES, US, clip
+from atf.task import MAX_AHEAD_US, MAX_ERROR_BYTES, US, clip
 
 _FIRST_LINE_BYTES: Final = 1 << 10
 _FRAMES_KEPT: Final = 12
@@ -68,16 +68,6 @@ def of_exception(error: BaseException) -> Outcome:
         case SystemExit() | KeyboardInterrupt() | GeneratorExit():
             return Failed(f"the lambda raised {describe(error)}")
     return Failed(describe(error))
-
-
-def of_result(result: bytes, encoding: int) -> Outcome:
-    """What a return value stands for once it is bytes."""
-    if len(result) > MAX_RESULT_BYTES:
-        return GaveUp(
-            f"the lambda returned {len(result)} bytes; a result has at most {MAX_RESULT_BYTES} (64 KiB): store what is large elsewhere,"
-            " and return where it is"
-        )
-    return Returned(result, encoding)
 
 
 Told = tuple[t.Outcome, bytes, int, str, int]

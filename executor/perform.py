@@ -19,7 +19,7 @@ from atf.work_items import parse
 
 from .first_time import FirstTimes
 from .held import HeldTask
-from .outcome import Failed, GaveUp, Outcome, Stopped, TimedOut, describe, of_exception, of_result, reason
+from .outcome import Failed, GaveUp, Outcome, Returned, Stopped, TimedOut, describe, of_exception, reason
 
 
 class Lambda(Protocol):
@@ -152,10 +152,11 @@ class Performer:
         if task.timed_out:
             return timed_out(task)
         try:
-            result, encoding = known.encode_result(value)
+            return Returned(*known.encode_result(value))
+        except InvalidArgument as error:
+            return GaveUp(str(error))
         except Exception as error:  # noqa: BLE001  a return value that can't be encoded never can
-            return GaveUp(f"what the lambda returned can't be encoded: {reason(error)}")
-        return of_result(result, encoding)
+            return GaveUp(f"what {task.lambda_name} returned can't be encoded: {reason(error)}")
 
 
 def _batch_of(task: HeldTask, known: Lambda) -> InBatch:

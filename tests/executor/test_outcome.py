@@ -55,10 +55,29 @@ def shrug(kind: str) -> Any:
     }[kind]
 
 
+class Odd(bytes):
+    def __bytes__(self) -> bytes:
+        raise RuntimeError("not now")
+
+
+VALUES: dict[str, Any] = {
+    "set": object(),
+    "nan": math.nan,
+    "big": "x" * 70_000,
+    "bytes": b"\x00\xff",
+    "none": None,
+    "odd": Odd(),
+}
+
+
 @app.task
 def give(what: str) -> Any:
-    values: dict[str, Any] = {"set": object(), "nan": math.nan, "big": "x" * 70_000, "bytes": b"\x00\xff", "none": None}
-    return values[what]
+    return VALUES[what]
+
+
+@app.task
+async def give_async(what: str) -> Any:
+    return VALUES[what]
 
 
 @app.task
@@ -129,11 +148,25 @@ def test_an_error_is_at_most_4_kib() -> None:
         assert "in deep" in text
 
 
-@pytest.mark.parametrize(("what", "says"), [("set", "can't be encoded"), ("nan", "can't be encoded"), ("big", "65536")])
-def test_what_can_not_be_kept_is_fatal_and_says_so(what: str, says: str) -> None:
-    outcome = run("give", b'{"what":"%s"}' % what.encode())
+TOO_LARGE = " returned 70002 bytes, and a result has at most 65536 (64 KiB): store what is large elsewhere, and return a reference to it"
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("set", " returned what JSON can't hold: "),
+        ("nan", " returned what JSON can't hold: nan"),
+        ("big", TOO_LARGE),
+        ("odd", " returned can't be encoded: RuntimeError: not now"),
+    ],
+)
+@pytest.mark.parametrize("name", ["give", "give_async"])
+async def test_what_can_not_be_kept_is_fatal_and_says_so(name: str, what: str, says: str) -> None:
+    payload = b'{"what":"%s"}' % what.encode()
+    outcome = run(name, payload) if name == "give" else await PERFORMER.run_async(held(name, payload))
     assert isinstance(outcome, GaveUp)
-    assert says in outcome.error
+    assert outcome.error.startswith(f"{'what ' if what == 'odd' else ''}o/{name}{says}")
+    assert what != "big" or outcome.error == f"o/{name}{TOO_LARGE}", "one sentence, and nothing before or behind it"
 
 
 def test_results_are_json_or_raw() -> None:

@@ -139,7 +139,7 @@ def test_what_a_lambda_does_wrong_ends_its_own_task_alone() -> None:
         await world.succeed(good)
         for record, attempts, says in (
             (raised, 2, "RuntimeError: attempt 2 fails"),
-            (returned, 1, "can't be encoded"),
+            (returned, 1, "f/returns_a_set returned what JSON can't hold: "),
             (misfitted, 1, "the payload does not fit"),
             (unread, 1, "the handler takes JSON arguments"),
         ):
