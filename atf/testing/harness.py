@@ -36,7 +36,7 @@ _STRIDE_US: Final = 600 * US
 
 
 class Harness:
-    """A frontend, a task store in memory, a store consumer, a controller, an HSC and an executor, in this process.
+    """A frontend, a task store in memory, a store consumer, a controller, an HSC and executors, in this process.
 
     From its making to `close`, `task.schedule(...)` and handles anywhere in the process go to it. Time stands still, and nothing
     runs, but in `advance`, `run_until_idle`, `result` and `handle.result()`. The clock begins at 2026-01-01T00:00:00Z.
@@ -47,16 +47,23 @@ class Harness:
         apps: whose lambdas to run.
         timing: the arithmetic of leases, if a test is about that.
         seed: of all chance (jitter, ids).
+        partitions: into which the task store is cut, if a test is about what lies in several of them.
+        executors: how many take work, each in a process of its own as far as the pipeline knows.
     """
 
-    def __init__(self, *apps: App, timing: Timing = TIMING, seed: int = 0) -> None:
+    def __init__(
+        self, *apps: App, timing: Timing = TIMING, seed: int = 0, partitions: int = 1, executors: int = 1
+    ) -> None:
         if not any(app.lambdas for app in apps):
             raise ValueError("Harness: give at least one App with a lambda")
+        if executors < 1:
+            raise ValueError(f"Harness: executors {executors}: at least 1, or nothing would run")
         self._loop = VirtualLoop()
         self._loop.set_exception_handler(self._failed)
         self._errors: list[BaseException] = []
         self._runtime = VirtualRuntime(self._loop, seed=seed)
-        self._pipeline = self._loop.run_until_complete(Pipeline.open(apps, timing, self._runtime))
+        opening = Pipeline.open(apps, timing, self._runtime, partitions=partitions, executors=executors)
+        self._pipeline = self._loop.run_until_complete(opening)
         self.client = self._make_client(seed)
         self._bound = contextlib.ExitStack()
         self._bound.enter_context(use_client(self.client))
@@ -76,6 +83,14 @@ class Harness:
         self._bound.close()
         self._apart(lambda: self._loop.run_until_complete(self._pipeline.close()))
         self._loop.close()
+
+    def stop_executor(self) -> None:
+        """Has one of several executors take no more, as one that is told to end: what it has not started goes to the others.
+
+        Raises:
+            ValueError: it is the last one.
+        """
+        self._drive(self._pipeline.stop_executor())
 
     # --- time --------------------------------------------------------------------------------------------------------
 

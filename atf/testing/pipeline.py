@@ -63,15 +63,11 @@ class Census(NamedTuple):
 
 
 class GatedStore(Store):
-    """A task store whose due tasks wait for the test's leave.
-
-    Attributes:
-        next_us: when the store consumer must look again, by the store's clock; None: nothing is scheduled.
-    """
+    """A task store whose due tasks wait for the test's leave."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.next_us: int | None = None
+        self._next_us: dict[int, int] = {}
         self._open = asyncio.Event()
         self._holders = 0
 
@@ -90,12 +86,20 @@ class GatedStore(Store):
     async def enqueue(self, partition: int, believed_us: int, jobs: int = library.JOBS_PER_PASS) -> EnqueuePass:
         await self._open.wait()
         made = await super().enqueue(partition, believed_us, jobs)
-        self.next_us = None if made.next_in_us is None else made.now_us + made.next_in_us
+        self._next_us.pop(partition, None)
+        if made.next_in_us is not None:
+            self._next_us[partition] = made.now_us + made.next_in_us
         return made
+
+    @property
+    def next_us(self) -> int | None:
+        """When the store consumer must look again, by the store's clock; None: nothing is scheduled."""
+        return min(self._next_us.values(), default=None)
 
     async def ring_due(self) -> None:
         """Has the store consumer look at once."""
-        await self._link.command("SPUBLISH", keys.bell(0, "due"), "")
+        for partition in range(self.partitions):
+            await self._link.command("SPUBLISH", keys.bell(partition, "due"), "")
 
 
 class Frontend(FrontendService):
@@ -139,6 +143,58 @@ class _Patient(StoreSettings):
         """Any poll_interval will do."""
 
 
+class _Worker:
+    """An executor with its heartbeats, both running.
+
+    Args:
+        name: of the executor.
+        pipeline: whose lambdas it runs, and by whose roles.
+
+    Attributes:
+        leaving: it takes no more.
+    """
+
+    def __init__(self, name: str, pipeline: Pipeline) -> None:
+        self.leaving = False
+        self._executor = Executor(
+            executor_id=name,
+            lambdas=pipeline.lambdas,
+            controller=pipeline.controller,
+            hsc=pipeline.hsc,
+            lanes=TurnLanes(),
+            table=Table.in_memory(_SLOTS),
+            settings=ExecutorSettings(),
+            timing=pipeline.timing,
+            runtime=pipeline.runtime,
+        )
+        self._beats = Heartbeats(
+            executor_id=name,
+            ledger=self._executor.ledger,
+            hsc=pipeline.hsc,
+            timing=pipeline.timing,
+            runtime=pipeline.runtime,
+            heard=self._executor.heard,
+            end=self._executor.abort,
+        )
+        self._executor.nudge = self._beats.nudge
+        self.duties = {
+            f"executor {name}": pipeline.runtime.spawn(self._executor.run(), name=name),
+            f"heartbeats of {name}": pipeline.runtime.spawn(self._beats.run(), name=f"{name} beats"),
+        }
+
+    def drain(self) -> None:
+        """Takes no more, and is gone once what it runs has ended."""
+        self._executor.drain()
+        self.leaving = True
+        running, beating = self.duties.values()
+        running.add_done_callback(lambda _: beating.cancel())
+
+    async def beat(self) -> None:
+        """Sends a heartbeat, unless it is gone."""
+        if not any(each.done() for each in self.duties.values()):
+            await self._beats.once()
+
+
 class Pipeline:
     """The roles, running.
 
@@ -151,48 +207,25 @@ class Pipeline:
         self.store = store
         self.frontend = Frontend(store, runtime)
         self.lambdas = {name: each for app in apps for name, each in app.lambdas.items()}
-        self._runtime = runtime
-        hsc = HscService(store=store, timing=timing, runtime=runtime)
+        self.timing, self.runtime = timing, runtime
+        self.hsc = HscService(store=store, timing=timing, runtime=runtime)
         consumer = StoreConsumer(
             store=store, settings=StoreConsumerSettings(sweep_interval=_RARELY_S), timing=timing, runtime=runtime
         )
-        controller = ControllerService(
-            store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime
+        self.controller = ControllerService(
+            store=store, hsc=self.hsc, settings=ControllerSettings(), timing=timing, runtime=runtime
         )
-        self._executor = Executor(
-            executor_id="harness",
-            lambdas=self.lambdas,
-            controller=controller,
-            hsc=hsc,
-            lanes=TurnLanes(),
-            table=Table.in_memory(_SLOTS),
-            settings=ExecutorSettings(),
-            timing=timing,
-            runtime=runtime,
-        )
-        beats = Heartbeats(
-            executor_id="harness",
-            ledger=self._executor.ledger,
-            hsc=hsc,
-            timing=timing,
-            runtime=runtime,
-            heard=self._executor.heard,
-            end=self._executor.abort,
-        )
-        self._executor.nudge = beats.nudge
-        self.frontend.beat = beats.once
-        self._duties = {
-            "store consumer": consumer.run(),
-            "controller": controller.run(),
-            "executor": self._executor.run(),
-            "heartbeats": beats.run(),
-        }
+        self.frontend.beat = self._beat
+        self._duties = {"store consumer": consumer.run(), "controller": self.controller.run()}
         self._running: dict[str, asyncio.Task[Any]] = {}
+        self._workers: list[_Worker] = []
 
     @classmethod
-    async def open(cls, apps: Sequence[App], timing: Timing, runtime: VirtualRuntime) -> Pipeline:
+    async def open(
+        cls, apps: Sequence[App], timing: Timing, runtime: VirtualRuntime, *, partitions: int, executors: int
+    ) -> Pipeline:
         """Opens a store in memory, registers the lambdas of the apps and starts the roles."""
-        settings = _Patient(partitions=1, poll_interval=_RARELY_S)
+        settings = _Patient(partitions=partitions, poll_interval=_RARELY_S)
         store = await GatedStore.open(settings, timing, runtime, fake=fakeredis.FakeServer())
         assert isinstance(store, GatedStore)
         store.now = runtime.wall_us
@@ -200,7 +233,30 @@ class Pipeline:
         specs = [each.spec() for each in pipeline.lambdas.values()]
         await pipeline.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=specs))
         pipeline._running = {name: runtime.spawn(duty, name=name) for name, duty in pipeline._duties.items()}
+        for number in range(executors):
+            worker = _Worker(f"harness-{number}", pipeline)
+            pipeline._workers.append(worker)
+            pipeline._running |= worker.duties
         return pipeline
+
+    async def stop_executor(self) -> None:
+        """Has the executor that was started last take no more; it is gone once what it runs has ended.
+
+        Raises:
+            ValueError: it is the last one.
+        """
+        staying = [worker for worker in self._workers if not worker.leaving]
+        if len(staying) == 1:
+            raise ValueError(
+                "stop_executor: it is the last one, and nothing would run any more; give the Harness more executors"
+            )
+        for name in staying[-1].duties:
+            del self._running[name]
+        staying[-1].drain()
+
+    async def _beat(self) -> None:
+        for worker in self._workers:
+            await worker.beat()
 
     async def close(self) -> None:
         """Ends everything, lambdas that run included."""
@@ -232,10 +288,15 @@ class Pipeline:
     async def wake(self) -> None:
         """After a skip of time: has the store consumer look, and sweeps what has expired meanwhile."""
         await self.store.ring_due()
-        while await self.store.sweep(0, _MAX_FINISHED):
-            pass
+        for partition in range(self.store.partitions):
+            while await self.store.sweep(partition, _MAX_FINISHED):
+                pass
 
     async def _due(self, name: str, status: Status) -> int:
-        now_us = self._runtime.wall_us()
-        first, _ = await self.store.list_tasks(name, status, MAX_BATCH, "")  # the earliest first
-        return sum(0 < each.next_at_us <= now_us for each in first)
+        """How many are due; some of them, where there are many."""
+        now_us, token = self.runtime.wall_us(), ""
+        while True:
+            page, token = await self.store.list_tasks(name, status, MAX_BATCH, token)
+            due = sum(0 < each.next_at_us <= now_us for each in page)
+            if due or not token:
+                return due

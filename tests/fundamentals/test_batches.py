@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,6 +16,9 @@ from atf.testing import Harness
 
 app = atf.App("batches")
 told: list[dict[str, Any]] = []
+runs: list[tuple[int, float, float]] = []
+"""Of `step`: the number, and when it started and ended, in seconds."""
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @app.task(max_attempts=1)
@@ -31,6 +39,15 @@ def square(number: int) -> int:
 
 
 @app.task
+async def step(number: int, seconds: float = 1.0) -> int:
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    await asyncio.sleep(seconds)
+    runs.append((number, began, clock()))
+    return number
+
+
+@app.task
 def report(batch: dict[str, Any], tag: str = "") -> None:
     told.append({**batch, "tag": tag})
 
@@ -44,6 +61,14 @@ def countdown(ctx: atf.Context, number: int) -> int:
 
 
 @app.task
+def go_on(ctx: atf.Context, batch: dict[str, Any], rounds: int) -> None:
+    told.append({**batch, "tag": "on"})
+    assert ctx.batch is not None
+    if batch["round"] < rounds:
+        ctx.batch.extend([batch["items"], batch["items"] + 1], of=step)
+
+
+@app.task
 def crawl(ctx: atf.Context, url: str, host: str) -> str:
     assert ctx.batch is not None
     if url == "a":
@@ -54,6 +79,23 @@ def crawl(ctx: atf.Context, url: str, host: str) -> str:
 @pytest.fixture(autouse=True)
 def _nothing_told() -> None:
     told.clear()
+    runs.clear()
+
+
+@pytest.fixture
+def wide() -> Iterator[Harness]:
+    """Several partitions, and several executors."""
+    with Harness(app, partitions=4, executors=3) as harness:
+        yield harness
+
+
+def most_at_once() -> int:
+    """How many of the runs there were at any one instant."""
+    return max(sum(began <= start < ended for _, began, ended in runs) for _, start, _ in runs)
+
+
+def seconds(h: Harness) -> float:
+    return (h.now - START).total_seconds()
 
 
 def test_each_element_becomes_an_item_and_results_come_in_their_order(h: Harness) -> None:
@@ -116,6 +158,74 @@ def test_an_item_of_a_batch_with_a_pause_extends_it(h: Harness) -> None:
     batch = crawl.map([("a", "here")], pause=1, target="host")
     assert batch.wait().done == 3
     assert list(batch.results()) == ["a", "b", "c"]
+
+
+def test_a_callback_extends_its_own_batch_and_is_told_once_of_each_round(wide: Harness) -> None:
+    batch = step.map(range(3), on_success=go_on.s(rounds=3), on_complete=report.s(tag="end"))
+    wide.run_until_idle()
+    assert batch.progress().status is atf.BatchStatus.DONE
+    assert list(batch.results()) == list(range(7))
+    assert sorted(number for number, *_ in runs) == list(range(7))
+    for tag in ("on", "end"):
+        seen = [(each["round"], each["items"], each["done"], each["status"]) for each in told if each["tag"] == tag]
+        assert seen == [(1, 3, 3, "done"), (2, 5, 5, "done"), (3, 7, 7, "done")]
+    wide.advance(60)
+    assert len(told) == 6, "and then no more"
+
+
+def test_no_more_items_run_at_once_than_may_be_in_flight(wide: Harness) -> None:
+    batch = step.map(range(20), max_in_flight=3)
+    assert batch.wait().done == 20
+    assert sorted(number for number, *_ in runs) == list(range(20))
+    assert (most_at_once(), seconds(wide)) == (3, 7), "and no fewer, so long as there are some"
+    assert len({item.peer for item in batch.items()}) == 3, "any executor takes them"
+    runs.clear()
+    assert step.map(range(20)).wait().done == 20
+    assert most_at_once() == 20, "it is the batch's own bound"
+
+
+def test_of_each_worker_s_chunk_one_item_runs_at_a_time_however_few_executors_there_are(wide: Harness) -> None:
+    batch = step.map(range(20), workers=6)
+    assert batch.wait().done == 20
+    assert (most_at_once(), seconds(wide)) == (6, 4)
+    assert {item.number: item.chunk for item in batch.items()} == {each: str(each % 6) for each in range(20)}
+    for chunk in range(6):
+        of_chunk = sorted(run[1:] for run in runs if run[0] % 6 == chunk)
+        assert all(ended <= began for (_, ended), (began, _) in pairwise(of_chunk))
+
+
+def test_chunks_are_finished_by_the_executors_that_are_left(wide: Harness) -> None:
+    items: list[Any] = [*range(20), "bad", 21]
+    with pytest.raises(atf.InvalidArgument, match="item 20"):
+        step.map(items, workers=6, batch_id="b")
+    wide.advance(1.5)
+    assert len({item.peer for item in wide.client.batch_handle("b").items() if item.peer}) == 3
+    wide.stop_executor()
+    wide.stop_executor()
+    items[20] = 20
+    batch = step.map(items, workers=6, batch_id="b")
+    assert batch.wait().done == 22
+    assert [(item.number, item.result, item.attempts) for item in batch.items("done")] == [(n, n, 1) for n in range(22)]
+    assert Counter(number for number, *_ in runs) == Counter(range(22)), "each ran once"
+    assert most_at_once() <= 6
+    late = {number for number, began, _ in runs if began > 1.5}
+    assert len({item.peer for item in batch.items() if item.number in late}) == 1
+
+
+def test_the_end_of_a_batch_over_many_partitions_is_told_at_once_and_nobody_polls(wide: Harness) -> None:
+    """The harness's roles look by themselves once an hour, and this watcher once a minute: only being told is as quick."""
+    batch = step.map([(number, 1 + number * 0.37) for number in range(40)], on_complete=report)
+    assert len({item.task_id.partition("-")[0] for item in batch.items()}) == 4
+    *_, now = batch.watch(every=60)
+    seen_at = wide.now
+    last = max(item.finished_at or START for item in batch.items("done"))
+    assert last - START == timedelta(seconds=1 + 39 * 0.37)
+    assert (now.status, now.done) == (atf.BatchStatus.DONE, 40)
+    assert now.ended_at is not None
+    assert last <= now.ended_at <= last + timedelta(milliseconds=5)
+    assert last <= seen_at <= last + timedelta(milliseconds=5)
+    wide.run_until_idle()
+    assert ([each["done"] for each in told], wide.now <= last + timedelta(milliseconds=5)) == ([40], True)
 
 
 def test_a_batch_that_is_kept_open_ends_once_it_is_closed(h: Harness) -> None:

@@ -68,6 +68,51 @@ async def never_ends() -> None:
     await asyncio.Event().wait()
 
 
+@pytest.fixture
+def wide() -> Iterator[Harness]:
+    ran.clear()
+    with Harness(app, partitions=3, executors=2) as harness:
+        yield harness
+
+
+def test_a_store_of_several_partitions_is_one_store(wide: Harness) -> None:
+    handles = [note.options(delay=each, retention=1_000).schedule(str(each)) for each in range(30)]
+    assert {handle.id.partition("-")[0] for handle in handles} == {"0", "1", "2"}
+    assert (wide.run_until_idle(), seconds(wide)) == (1, 0)
+    wide.advance(12.5)
+    assert sorted(ran) == sorted((str(each), each) for each in range(13))
+    wide.advance(100)
+    assert len(ran) == len(wide.tasks(status=atf.Status.SUCCESS)) == 30
+    wide.advance(timedelta(days=1))
+    assert wide.tasks() == []
+
+
+def test_what_is_due_is_seen_behind_many_that_are_not(wide: Harness) -> None:
+    later = note.options(delay=60, priority="high")
+    wide.client.schedule_many([later.prepare("later") for _ in range(1_500)])
+    note.options(priority="low").schedule("now")
+    assert (wide.run_until_idle(), ran) == (1, [("now", 0)])
+
+
+def test_executors_end_one_by_one_and_the_others_go_on(wide: Harness) -> None:
+    handles = [sleeps.schedule(10 + each) for each in range(20)]
+    wide.advance(1)
+    wide.stop_executor()
+    with pytest.raises(ValueError, match="it is the last one"):
+        wide.stop_executor()
+    more = [sleeps.schedule(1) for _ in range(5)]
+    wide.advance(1)
+    assert {handle.status() for handle in more} == {atf.Status.SUCCESS}
+    assert {handle.status() for handle in handles} == {atf.Status.PROCESSING}, "what it has started it ends"
+    wide.run_until_idle()
+    assert {(task.status, task.attempts) for task in wide.tasks()} == {(atf.Status.SUCCESS, 1)}
+
+
+def test_an_executor_there_is() -> None:
+    with pytest.raises(ValueError, match="executors 0: at least 1"):
+        Harness(app, executors=0)
+
+
 def test_nothing_runs_unasked(h: Harness) -> None:
     handle = note.schedule("a")
     assert handle.status() is atf.Status.NEW
