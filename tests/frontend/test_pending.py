@@ -16,6 +16,7 @@ from atf.errors import TooManyPending
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import FrontendStub, open_channel
 from atf.rpc.server import Service, serve
+from atf.store.types import Outcome
 
 from .conftest import Bench, request
 
@@ -121,3 +122,19 @@ async def test_a_bound_that_is_lifted_or_lowered_holds_at_once(bench: Bench) -> 
     with pytest.raises(TooManyPending):
         await bench.schedule("a4")
     assert await bench.counts() == {"NEW": 4}
+
+
+async def test_what_had_been_let_in_before_is_not_asked_again_and_counts(bench: Bench) -> None:
+    await bounded(bench)
+    dead = [await bench.schedule(f"a{each}") for each in range(3)]
+    for each in dead:
+        await bench.finish(each, Outcome.FAILED_FATAL, error="it rained")
+    for each in range(3):
+        await bench.schedule(f"b{each}")
+    (retried,) = (await bench.frontend.retry_tasks(f.RetryTasksRequest(ids=dead[:1]))).results
+    assert retried.retried
+    again: dict[str, Any] = {"lambda": NAME, "who": "ada"}
+    assert (await bench.frontend.redrive(f.RedriveRequest(**again))).redriven == 2
+    assert await bench.counts() == {"NEW": 6}
+    with pytest.raises(TooManyPending):
+        await bench.schedule("c")

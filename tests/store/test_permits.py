@@ -359,6 +359,8 @@ class Partitions:
         self.world = world
         self.pushed: list[int] = []
         self.messages = 0
+        self.away: set[int] = set()
+        """Partitions that do nothing, and that no message reaches."""
         self._takes_us, self._twice, self._lost = round(takes_s * US), twice, lost
         self._chance = random.Random(seed)
         self._travels: list[tuple[int, int, OutboxRecord]] = []
@@ -371,8 +373,12 @@ class Partitions:
         wait = 1 << 62
         now = self.world.clock()
         while self._travels and self._travels[0][0] <= now:
-            await self.world.store.deliver(heapq.heappop(self._travels)[2])
+            _, _, record = heapq.heappop(self._travels)
+            if record.target not in self.away:
+                await self.world.store.deliver(record)
         for partition in range(self.world.store.partitions):
+            if partition in self.away:
+                continue
             made = await self.world.store.enqueue(partition, 0)
             self.pushed += [now] * (made.enqueued + made.enqueued_again)
             for record in made.outbox:
@@ -551,6 +557,32 @@ async def test_what_runs_in_any_partition_counts_against_a_new_limit(open_store:
     await world.finish(Outcome.SUCCEEDED, *claims[:2])
     await partitions.until(clock() + 3 * US)
     assert len(await partitions.pop()) == 2
+
+
+@pytest.mark.parametrize("who", ["home", "another"])
+async def test_permits_of_a_partition_that_is_away_are_given_to_nobody_before_it_is_back(
+    open_store: OpenStore, clock: Clock, who: str
+) -> None:
+    world = await limited(open_store, clock, "running=4", 2)
+    await spread(world, 2)
+    partitions = Partitions(world)
+    await partitions.until(clock() + US)
+    home = next(int(key[5]) for key in (await dump(world.store)).data if ":h:" in key)
+    away = home if who == "home" else 1 - home
+    there = held(await world.claim(*await world.pop(partition=away)))
+    here = held(await world.claim(*await world.pop(partition=1 - away)))
+    assert (len(there), len(here)) == (2, 2)
+    await world.schedule(*(f"more-{number}" for number in range(30)), partition=1 - away)
+    partitions.away = {away}
+    for _ in range(10):
+        await world.finish(Outcome.SUCCEEDED, *here)
+        await partitions.until(clock() + US)
+        here = held(await world.claim(*await world.pop(partition=1 - away)))
+        assert len(here) == 2  # the other two may still run
+    partitions.away = set()
+    await world.finish(Outcome.SUCCEEDED, *there)
+    await partitions.until(clock() + 3 * US)
+    assert len(here + held(await world.claim(*await world.pop(partition=1 - away)))) == 4
 
 
 @pytest.mark.parametrize("who", ["home", "another", "both"])
