@@ -129,8 +129,8 @@ async def test_what_had_been_let_in_before_is_not_asked_again_and_counts(bench: 
     dead = [await bench.schedule(f"a{each}") for each in range(3)]
     for each in dead:
         await bench.finish(each, Outcome.FAILED_FATAL, error="it rained")
-    for each in range(3):
-        await bench.schedule(f"b{each}")
+    for name in ("b0", "b1", "b2"):
+        await bench.schedule(name)
     (retried,) = (await bench.frontend.retry_tasks(f.RetryTasksRequest(ids=dead[:1]))).results
     assert retried.retried
     again: dict[str, Any] = {"lambda": NAME, "who": "ada"}
