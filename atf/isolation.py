@@ -138,10 +138,10 @@ def check_isolation(spec: f.LambdaSpec) -> None:
     _whole("max_running", spec.max_running, MAX_AT_ONCE)
     if not 0 <= spec.queue_limit <= MAX_QUEUE_LIMIT:
         raise InvalidArgument(f"queue_limit {spec.queue_limit}: from 0 (the default) to {MAX_QUEUE_LIMIT}")
-    if spec.enqueue_timeout_us and not MIN_ENQUEUE_TIMEOUT_US <= spec.enqueue_timeout_us <= MAX_ENQUEUE_TIMEOUT_US:
-        raise InvalidArgument(
-            f"enqueue_timeout_us {spec.enqueue_timeout_us}: from {MIN_ENQUEUE_TIMEOUT_US} to a day; 0 is the default"
-        )
+    if spec.enqueue_timeout_us and spec.enqueue_timeout_us < MIN_ENQUEUE_TIMEOUT_US:
+        raise InvalidArgument(f"enqueue_timeout_us {spec.enqueue_timeout_us}: at least {MIN_ENQUEUE_TIMEOUT_US}")
+    if spec.enqueue_timeout_us > MAX_ENQUEUE_TIMEOUT_US:
+        raise InvalidArgument(f"enqueue_timeout_us {spec.enqueue_timeout_us}: at most a day")
     _check_shares(spec)
     if spec.pool:
         check_name(spec.pool[:500], "pool")
