@@ -101,6 +101,11 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
         "process/test_kills.py::test_a_worker_is_killed_and_its_tasks_run_again_at_once",
     ),
     _of(
+        "a host is gone while lambdas run",
+        "their leases end, and other hosts run them; of a chunk of a batch one item at a time, as before",
+        "faults/test_roles.py::test_a_host_is_gone_in_the_middle_of_a_batch_s_chunks",
+    ),
+    _of(
         "an executor dies after the lambda and before the report",
         "the task runs again: at least once",
         "faults/test_roles.py::test_an_executor_dies_after_its_lambda_and_before_the_report",

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from itertools import pairwise
 from typing import Any
 
+from atf.rpc import batch_pb2 as b
+from atf.runtime import end
 from atf.task import Status
 
+from .batches import batch_ended, items_of, make_batch, messages_of
 from .line import LATE_S, Fault
-from .world import H, Run, World, of, play, poison
+from .world import H, Run, World, of, play, poison, runs
 
 ENQUEUE_TIMEOUT = 10.0
 HSC_CALLS = {"claim_tasks", "heartbeat", "set_results", "hand_back", "report_loss", "first_time"}
@@ -100,6 +105,34 @@ def test_an_executor_dies_in_the_middle_of_its_lambdas() -> None:
         assert [(record.losses, record.attempts) for record in records] == [(1, 1)] * 3
 
     play(story, hosts=1)
+
+
+def test_a_host_is_gone_in_the_middle_of_a_batch_s_chunks() -> None:
+    """The others finish its chunks, one item of a chunk at a time; of what had ended nothing runs again."""
+
+    async def story(world: World) -> None:
+        messages = messages_of(30)
+        messages[0].header.spec.workers = 5
+        await make_batch(world, messages)
+        await world.until(lambda: len([run for run in runs if run.ok]) >= 10, look=0.01)
+        lost, others = world.hosts[-1], world.hosts[:-1]
+        await end([world.duties.pop()])  # the last host's executor, and nobody starts another
+        await lost.kill_controller()
+        begun = [run for run in runs if not run.ok]
+        assert 1 <= len(begun) <= 5
+        await batch_ended(world, b.BATCH_DONE)
+        await world.check()
+        items = {item.task_id: item for item in await items_of(world)}
+        assert [(item.status, item.attempts) for item in items.values()] == [(b.ITEM_DONE, 1)] * 30
+        again = {task_id for task_id, count in Counter(run.task_id for run in runs).items() if count > 1}
+        assert again
+        assert again <= {run.task_id for run in begun}
+        assert {items[each].peer for each in again} <= {f"e{others.index(host)}-1" for host in others}
+        for chunk in {item.chunk for item in items.values()}:
+            spans = sorted((run.start, run.end or 0.0) for run in runs if items[run.task_id].chunk == chunk)
+            assert all(ended <= start for (_, ended), (start, _) in pairwise(spans))
+
+    play(story, hosts=3)
 
 
 def test_an_executor_dies_after_its_lambda_and_before_the_report() -> None:
