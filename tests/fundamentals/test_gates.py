@@ -61,6 +61,23 @@ def test_a_lambda_that_fails_too_often_is_paused_by_itself(h: Harness) -> None:
     assert not h.client.gates("gates/fragile")
 
 
+def test_the_runs_of_all_partitions_count_together_and_all_of_them_wait() -> None:
+    with Harness(app, partitions=4) as h:
+        failed = [fragile.schedule(number < 5) for number in range(20)]
+        h.run_until_idle()
+        h.advance(1)
+        (gate,) = h.client.gates("gates/fragile")
+        assert gate.why.startswith("15 of 20 runs")
+        kept = [fragile.schedule(True) for _ in range(20)]
+        partitions = [{each.id.partition("-")[0] for each in some} for some in (failed, kept)]
+        assert partitions == [{"0", "1", "2", "3"}] * 2
+        h.advance(60)
+        assert {each.status() for each in kept} == {atf.Status.NEW}
+        h.client.resume("gates/fragile")
+        h.run_until_idle()
+        assert {each.status() for each in kept} == {atf.Status.SUCCESS}
+
+
 def test_dead_letters_start_afresh_by_a_filter(h: Harness) -> None:
     handle = fragile.schedule(False)
     h.run_until_idle()
