@@ -136,12 +136,7 @@ def check_isolation(spec: f.LambdaSpec) -> None:
         raise InvalidArgument(f"burst {spec.burst}: of no use without a rate")
     _whole("max_pending", spec.max_pending, MAX_PENDING)
     _whole("max_running", spec.max_running, MAX_AT_ONCE)
-    if not 0 <= spec.queue_limit <= MAX_QUEUE_LIMIT:
-        raise InvalidArgument(f"queue_limit {spec.queue_limit}: from 0 (the default) to {MAX_QUEUE_LIMIT}")
-    if spec.enqueue_timeout_us and spec.enqueue_timeout_us < MIN_ENQUEUE_TIMEOUT_US:
-        raise InvalidArgument(f"enqueue_timeout_us {spec.enqueue_timeout_us}: at least {MIN_ENQUEUE_TIMEOUT_US}")
-    if spec.enqueue_timeout_us > MAX_ENQUEUE_TIMEOUT_US:
-        raise InvalidArgument(f"enqueue_timeout_us {spec.enqueue_timeout_us}: at most a day")
+    _check_queue(spec)
     _check_shares(spec)
     if spec.pool:
         check_name(spec.pool[:500], "pool")
@@ -150,6 +145,15 @@ def check_isolation(spec: f.LambdaSpec) -> None:
     _whole("version", spec.version, MAX_VERSION)
     if not 0 <= spec.gate_at_fatal <= 1:
         raise InvalidArgument(f"gate_at_fatal {spec.gate_at_fatal}: a share of the runs, from 0 (never) to 1")
+
+
+def _check_queue(spec: f.LambdaSpec) -> None:
+    if not 0 <= spec.queue_limit <= MAX_QUEUE_LIMIT:
+        raise InvalidArgument(f"queue_limit {spec.queue_limit}: from 0 (the default) to {MAX_QUEUE_LIMIT}")
+    if spec.enqueue_timeout_us and spec.enqueue_timeout_us < MIN_ENQUEUE_TIMEOUT_US:
+        raise InvalidArgument(f"enqueue_timeout_us {spec.enqueue_timeout_us}: at least {MIN_ENQUEUE_TIMEOUT_US}")
+    if spec.enqueue_timeout_us > MAX_ENQUEUE_TIMEOUT_US:
+        raise InvalidArgument(f"enqueue_timeout_us {spec.enqueue_timeout_us}: at most a day")
 
 
 def _check_shares(spec: f.LambdaSpec) -> None:
