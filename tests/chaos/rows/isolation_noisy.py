@@ -158,7 +158,7 @@ async def _measure(
         beside = await quiet.run(seconds)
         left = await _left(address)
         await _settled(record, quiet.due)
-        moves = {key: await client.get(quiet.ids[key]) for key in quiet.ids}
+        moves = {key: await client.get(quiet.ids[key]) for key in quiet.due}
     begun: dict[str, int] = {}
     for run in sorted(record.begun, key=lambda run: run.at_us):
         begun.setdefault(run.task_id, run.store_us)
