@@ -168,6 +168,9 @@ class Batches(Caller):
             return None
         now_us, counts, *fields = reply
         found = {name.decode(): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
+        if "sums" in found and "deleting" not in found:  # it has ended: home was told by all parts
+            items, done, failed, cancelled = map(int, found["sums"].split())
+            return _record(batch_id, int(now_us), found, [items, 0, 0, done, 0, failed, cancelled, 1])
         others = [] if found["alone"] == b"1" else [each for each in range(self.partitions) if each != home]
         more = await asyncio.gather(*(self._call("count_items", each, [batch_id]) for each in others))
         return _record(batch_id, int(now_us), found, [sum(each) for each in zip(counts, *more, strict=True)])

@@ -531,7 +531,7 @@ class BatchRecord(NamedTuple):
     failed: int  # to run again
     permanently_failed: int
     cancelled: int
-    begun: bool  # some item has been started
+    begun: bool  # some item has been started; or the batch has ended
     error: str = ""  # why a callback of its newest end was not made
 
     @property

@@ -200,6 +200,25 @@ async def test_a_batch_ends_with_its_last_item(world: World) -> None:
     assert len(batch.ends) == 1
 
 
+async def test_a_batch_that_has_ended_is_read_from_its_home_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = Batch(world)
+    await batch.make(20)
+    await batch.deliver()
+    await batch.work()
+    asked: list[str] = []
+    call = world.store._call
+
+    async def noted(verb: str, *args: Any, **more: Any) -> Any:
+        asked.append(verb)
+        return await call(verb, *args, **more)
+
+    monkeypatch.setattr(world.store, "_call", noted)
+    assert (await batch.record()).done == 20
+    assert asked == ["get_batch"]
+
+
 async def test_a_batch_that_is_not_closed_does_not_end(world: World) -> None:
     batch = Batch(world)
     await batch.open()
