@@ -38,7 +38,15 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch, "tests.xml")
-        command = ["-P", "-m", "pytest", "tests/store", "--quiet", "--numprocesses=2", f"--junitxml={report}"]
+        command = [
+            "-P",
+            "-m",
+            "pytest",
+            "tests/store",
+            "--quiet",
+            f"--numprocesses={workers()}",
+            f"--junitxml={report}",
+        ]
         logs = Path(scratch, "logs")
         logs.mkdir()
         code = subprocess.run(
@@ -50,6 +58,11 @@ def main() -> None:
     frame.write(found, args.results)
     show(found)
     sys.exit(found["status"] != "ok")
+
+
+def workers() -> int:
+    """Processes that test: half as many as cores, so that none takes a core away from the server it waits for."""
+    return max(1, len(os.sched_getaffinity(0)) // 2)
 
 
 def counted(report: Path) -> dict[str, Counter[str]]:

@@ -17,7 +17,7 @@ from .facts import text
 from .findings import Finding, ok, refuse, warn
 from .server import told
 
-_FIELDS: Final = ("partitions", "data", "timeout", "settled")
+_FIELDS: Final = ("partitions", "data", "timeout", "settled", "calm")
 _LIBRARY: Final = re.compile(r"atf_(\d+)_[0-9a-f]+")
 _CLIENT: Final = re.compile(r"\bname=(atf_\S+|atf)(?=\s)")
 _UNTOLD: Final = "atf"
@@ -180,8 +180,17 @@ def _timing(records: Sequence[Mapping[str, str]], ours: float) -> Finding:
 
 def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> Finding:
     left = max(int(each.get("settled", "0")) for each in records) - now_us
-    if left <= 0 or not now_us:
+    unseen = any(each.get("calm", settled) != settled for each in records if (settled := each.get("settled", "0")))
+    if not now_us or (left <= 0 and not unseen):
         return ok("claims", "given", "tasks that are due start")
+    if left <= 0:
+        return warn(
+            "claims",
+            "paused",
+            "no task starts until a store consumer has seen the pause after a restart go by: none runs, or the server's clock"
+            " has jumped",
+            "see that a store consumer runs; after a jump of the clock wait for one heartbeat_timeout",
+        )
     return warn(
         "claims",
         "paused",

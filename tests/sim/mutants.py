@@ -206,8 +206,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "no_pause_after_rollback": Mutant(
         "claims are given at once by a server that may have forgotten some",
         (
-            ("  return settled and now < settled and settled or nil, ", "  return nil, "),
-            ("if settled and now < tonumber(settled) then return {} end", ""),
+            ("  return pause_left(settled, record[6], now), ", "  return nil, "),
+            ("if pause_left(tonumber(record[1] or nil), record[2], now) then return {} end", ""),
         ),
     ),
     "lost_pop_not_redriven": Mutant(

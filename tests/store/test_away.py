@@ -236,6 +236,7 @@ async def test_a_server_that_was_there_for_a_while_is_noted_by_any_call(store: S
     server.durable = "0"
     await store.enqueue(0, 0)
     clock.advance(17)
+    await store.enqueue(0, 0)
     await store.claim("e", "n", ["0-x"], 1000)
     server.run_id = "two"
     await store.counts(LAMBDA)
@@ -253,4 +254,5 @@ async def test_nothing_is_popped_that_could_not_be_claimed(store: Store, clock: 
     clock.advance(-17)
     assert await store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
     clock.advance(17)
+    await world.passes()
     assert await store.pop(0, [[f"{LAMBDA}:1"]], 10) == [(f"{LAMBDA}:1", ["0-a"])]

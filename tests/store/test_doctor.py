@@ -288,6 +288,9 @@ def test_libraries(libraries: dict[str, str], used: dict[str, int] | None, state
             "no task starts for another 7 s: the server restarted, is another one, or tasks were imported",
         ),
         ({"settled": str(NOW_US)}, "claims", State.OK, "start"),
+        ({"settled": str(NOW_US), "calm": str(NOW_US)}, "claims", State.OK, "start"),
+        ({"settled": str(NOW_US), "calm": "0"}, "claims", State.WARN, "until a store consumer has seen the pause"),
+        ({"calm": "0"}, "claims", State.OK, "start"),
     ],
 )
 def test_records(changed: dict[str, str], check: str, state: State, says: str) -> None:

@@ -30,8 +30,8 @@ from atf.store.address import safe_url
 from atf.store.fake import fake_link
 from atf.store.refusals import translate
 from atf.store.store import Store
-from atf.store.types import LambdaRecord, Outcome, Verdict
-from atf.task import Status
+from atf.store.types import Held, LambdaRecord, Outcome, Verdict
+from atf.task import US, Status
 
 from .conftest import OpenStore
 from .servers import RESTRICTED, Server, running
@@ -232,15 +232,52 @@ async def test_roles_that_open_an_empty_store_at_once_all_succeed(open_store: Op
 # --- a store that restarted -------------------------------------------------------------------------------------------
 
 
-async def claim_after_restart(world: World) -> None:
-    """The restarted server may have forgotten claims: none for one lease, then as ever."""
+async def claim_after_restart(world: World, *kept: Held) -> None:
+    """The restarted server may have forgotten claims: none for one lease, then as ever. What it has not forgotten lives on."""
     for moment in (0.0, 15.9):
         world.clock.advance(moment)
+        assert await world.beat(*kept) == [Verdict.OK] * len(kept)
         with pytest.raises(StoreSettling, match=f"another {16 - moment:.1f} s"):
             await world.store.claim("executor-1", "n", ["0-b"], 1000)
     assert (await world.get("0-b")).status is Status.ENQUEUED
     world.clock.advance(0.1)
+    await world.passes()
     assert len(await world.claim("0-b")) == 1
+
+
+async def test_a_clock_that_leaps_ahead_does_not_end_the_pause(world: World, clock: Clock) -> None:
+    """An executor whose claim was forgotten lives on meanwhile: what the clock says is not how long it has had."""
+    (task_id,) = await world.schedule("b")
+    await world.passes()
+    began = clock.us
+    assert int(await world.store._call("settle", 0, [16 * US])) == began + 16 * US
+    clock.advance(37)  # within a second of the consumer's
+    for passed in (1.0, 15.9):
+        believed_us = began + round(passed * US)
+        next_in_us = (await world.store.enqueue(0, believed_us)).next_in_us
+        assert next_in_us is not None
+        assert next_in_us <= 16 * US - round(passed * US)
+        assert await world.store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
+        with pytest.raises(StoreSettling, match=r"another 1\.0 s"):
+            await world.store.claim("executor-1", "n", [task_id], 1000)
+    await world.store.enqueue(0, began + 16 * US)
+    assert len(await world.claim(task_id)) == 1
+
+
+async def test_a_second_pause_is_another_one_though_the_clock_has_stepped_back(world: World, clock: Clock) -> None:
+    (task_id,) = await world.schedule("b")
+    await world.passes()
+    first = int(await world.store._call("settle", 0, [16 * US]))
+    clock.advance(16)
+    await world.passes()
+    clock.advance(-10)
+    second = int(await world.store._call("settle", 0, [16 * US]))
+    assert second > first
+    clock.advance((second - clock.us) / US)
+    with pytest.raises(StoreSettling):
+        await world.store.claim("executor-1", "n", [task_id], 1000)
+    await world.passes()
+    assert len(await world.claim(task_id)) == 1
 
 
 @pytest.mark.parametrize("durable", ["0", "1"])
@@ -260,10 +297,10 @@ async def test_no_claims_for_one_lease_after_a_restart_unless_nothing_is_forgott
     await world.passes()
     run_id = "second"
     if durable == "0":
-        await claim_after_restart(world)
+        await claim_after_restart(world, claim)
     else:
         assert len(await world.claim("0-b")) == 1
-    assert await world.beat(claim) == [Verdict.OK]  # claims that are not forgotten live on
+    assert await world.beat(claim) == [Verdict.OK]
     await store.close()
 
 
@@ -291,7 +328,7 @@ async def test_a_real_restart_is_noticed(embedded: Server, clock: Clock, fsync: 
             with contextlib.suppress(Unavailable):
                 await store._link.command("PING")  # finds out that its connection has gone
             if fsync == "everysec":
-                await claim_after_restart(world)
+                await claim_after_restart(world, claim)
             else:
                 assert len(await world.claim("0-b")) == 1
             assert await world.beat(claim) == [Verdict.OK]

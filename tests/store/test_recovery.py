@@ -112,6 +112,7 @@ async def test_no_task_starts_while_its_old_executor_may_run_it(world: World, cl
     with pytest.raises(StoreSettling):
         await store.claim("executor-2", "n", [task_id], PLENTY)
     clock.advance(LEASE_US / US)
+    await there.passes(store.partition_for("a"))
     (claim,) = await there.claim(task_id)
     assert claim.run == 2
     await store.close()

@@ -101,23 +101,31 @@ end
 
 -- the server --------------------------------------------------------------------------------------------------------------
 
+-- How long no claims are given, or nil: until `settled`, and until a pass of a store consumer has seen that instant go by on a
+-- clock that it believes (`calm`, see enqueue.lua). This server's clock may leap ahead, and those executors live on.
+local function pause_left(settled, calm, now)
+  if not settled then return nil end
+  if now < settled then return settled - now end
+  return calm and tonumber(calm) ~= settled and UNBELIEVED_REVISIT or nil
+end
+
 -- Notes which server process this is. One that restarted or took over may have forgotten claims that their executors still
 -- hold: for one heartbeat timeout, so that those executors have ended by then, it gives none. Only where neither this process
 -- nor the one before forgets anything is there no such pause. While roles change to a longer timeout, which is on record then,
--- the longer one counts. Returns the instant until which claims are refused, or nil; and whether any lambda here has gates that look at single tasks.
+-- the longer one counts. Returns how long claims are refused, or nil; and whether any lambda here has gates that look at single tasks.
 local function note_server(P, server, durable, now, timeout)
-  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'timeout', 'gated')
+  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'timeout', 'gated', 'calm')
   local settled = tonumber(record[2] or nil)
   if server ~= '' and record[1] ~= server then
     redis.call('HSET', P, 'server', server, 'durable', durable)
     if record[1] and (durable ~= '1' or record[3] ~= '1') then
-      settled = math.max(settled or 0, now + math.max(timeout, tonumber(record[4] or 0)))
+      settled = math.max((settled or 0) + 1, now + math.max(timeout, tonumber(record[4] or 0)))  -- another one each time: it is an epoch, too
       redis.call('HSET', P, 'settled', fmt(settled))
     end
   elseif server ~= '' and durable ~= '1' and record[3] == '1' then
     redis.call('HSET', P, 'durable', durable)  -- its settings were changed: what it forgets from now on, it forgets
   end
-  return settled and now < settled and settled or nil, tonumber(record[5] or 0) > 0
+  return pause_left(settled, record[6], now), tonumber(record[5] or 0) > 0
 end
 
 -- items of batches ---------------------------------------------------------------------------------------------------------

@@ -242,6 +242,17 @@ local function due_gates(P, now, most, ask)
   return dealt, first[2] and math.max(tonumber(first[2]) - now, 0)
 end
 
+-- Notes in `calm` that the pause of claims is over, once `settled` has gone by also on the clock that this pass believes; from its
+-- first note on, claims wait for it. Returns how long that is to come yet, or nil.
+local function note_calm(P, lease_now)
+  local record = redis.call('HMGET', P, 'settled', 'calm')
+  local settled, calm = tonumber(record[1] or 0), tonumber(record[2] or nil)
+  if calm == settled then return nil end
+  local over = lease_now >= settled
+  if over or not calm then redis.call('HSET', P, 'calm', over and fmt(settled) or '0') end
+  return not over and settled - lease_now or nil
+end
+
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local lease_now = believed > 0 and math.min(now, believed) or now
@@ -286,15 +297,19 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     if budget <= 0 then break end
   end
   check_lines(P, now)
-  local most, wait, indexes = tonumber(args[4]), gates_in or -1, {':due'}
+  local most, wait, indexes = tonumber(args[4]), -1, {':due'}
+  local function until_then(rest)
+    if rest and (wait < 0 or rest < wait) then wait = rest end
+  end
+  until_then(gates_in)
+  until_then(note_calm(P, lease_now))
   if most > 0 then
     due_jobs(P, now, most, jobs)
     indexes[2] = ':jobs'
   end
   for _, index in ipairs(indexes) do
     local first = redis.call('ZRANGE', P .. index, 0, 0, 'WITHSCORES')
-    local rest_of = first[2] and math.max(tonumber(first[2]) - now, 0)
-    if rest_of and (wait < 0 or rest_of < wait) then wait = rest_of end
+    until_then(first[2] and math.max(tonumber(first[2]) - now, 0))
   end
   return {fmt(now), fmt(wait), enqueued, again, lost, pushed, owed, jobs, gated, ask}
 end)

@@ -47,6 +47,9 @@ local function gates_of(text)
   return found
 end
 
+local labels_of
+do  -- Lua allows 200 locals in one function: what only labels_of uses is gone after it
+
 -- A number of at most 2^53, and where the next byte is; nil where the bytes end.
 local function varint(bytes, at)
   local value, scale = 0, 1
@@ -89,7 +92,7 @@ end
 
 local LABELS = 5  -- the field of a TaskSpec
 
-local function labels_of(spec)
+labels_of = function(spec)
   local found = {}
   for number, bytes in fields_in(spec) do
     if number == LABELS then
@@ -101,6 +104,8 @@ local function labels_of(spec)
     end
   end
   return found
+end
+
 end
 
 -- Where an id stands between 0 and 1: evenly, and always in the same place, so that a gate that admits more admits the same and others.

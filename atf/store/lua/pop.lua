@@ -93,8 +93,8 @@ end
 
 register('pop', {'allow-oom'}, function(keys, args)
   local P, now, wanted, pool = keys[1], instant(args[1]), tonumber(args[2]), args[3]
-  local settled = redis.call('HGET', P, 'settled')
-  if settled and now < tonumber(settled) then return {} end  -- they could not be claimed
+  local record = redis.call('HMGET', P, 'settled', 'calm')
+  if pause_left(tonumber(record[1] or nil), record[2], now) then return {} end  -- they could not be claimed
   local answer, lambdas, behind, i = {}, {}, {}, 5
   local look = {host = args[4], now = now, wanted = wanted, drawn = 0}
   while i <= #args do

@@ -4,7 +4,7 @@
 -- RETURNS  the instant from which on claims are given again
 register('settle', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
-  local settled = math.max(tonumber(redis.call('HGET', P, 'settled') or 0), now + tonumber(args[2]))
+  local settled = math.max(tonumber(redis.call('HGET', P, 'settled') or 0) + 1, now + tonumber(args[2]))
   redis.call('HSET', P, 'settled', fmt(settled))
   return fmt(settled)
 end)
