@@ -2,6 +2,10 @@
 
     python tools/contract.py --limit-ms 20
 
+A server that is interrupted, by other work or by the host of a virtual machine, takes long for any call, and for another one each
+time. So where a call took too long the tests run again, three times at most, and each function's slowest call counts as of the run
+in which it took least.
+
 The result goes to reliability/ as JSON. Beside fakeredis and the embedded server (Valkey) the tests run on Redis 7.0, which
 tools/get_redis.py fetches; where that fails, the result says "not run: why", and is not "ok". Nor is it where no slow log tells of
 calls: then nothing was judged. More servers: ATF_TEST_SERVERS, see CONTRIBUTING.md.
@@ -20,7 +24,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the frame of results is not installed
@@ -29,6 +33,7 @@ from tests.chaos import frame  # noqa: E402
 
 OLDEST: Final = ROOT / ".build" / "redis-7.0"
 SHOWN: Final = 10
+RUNS: Final = 3
 
 
 def main() -> None:
@@ -36,28 +41,45 @@ def main() -> None:
     parser.add_argument("--limit-ms", type=float, default=20, help="what no call of a function may exceed")
     parser.add_argument("--results", type=Path, default=frame.RESULTS)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch, "tests.xml")
-        command = [
-            "-P",
-            "-m",
-            "pytest",
-            "tests/store",
-            "--quiet",
-            f"--numprocesses={workers()}",
-            f"--junitxml={report}",
-        ]
-        logs = Path(scratch, "logs")
-        logs.mkdir()
-        code = subprocess.run(
-            [sys.executable, *command], cwd=ROOT, env={**os.environ, "ATF_TEST_CONTRACT": str(logs)}, check=False
-        ).returncode
-        tests = counted(report) if report.exists() else {}
-        noted = [json.loads(path.read_text(encoding="utf-8")) for path in logs.glob("*.json")]
-    found = judged(tests, noted, round(args.limit_ms * 1000), passed=code == 0, not_run=missing(OLDEST))
+    limit_us, runs = round(args.limit_ms * 1000), list[Run]()
+    while True:
+        runs.append(run())
+        found = judged(runs, limit_us, not_run=missing(OLDEST))
+        if len(runs) == RUNS or not runs[-1].passed or not found["figures"]["too_slow"]:
+            break
+        print(f"{found['figures']['too_slow']} functions took too long: once more, to tell them from interruptions")
     frame.write(found, args.results)
     show(found)
     sys.exit(found["status"] != "ok")
+
+
+class Run(NamedTuple):
+    """What one run of the tests came to.
+
+    Attributes:
+        passed: whether pytest says so.
+        tests: by backend, by what became of them.
+        noted: what slow_log.keep wrote, of each server.
+    """
+
+    passed: bool
+    tests: Mapping[str, Counter[str]]
+    noted: Sequence[dict[str, Any]]
+
+
+def run() -> Run:
+    with tempfile.TemporaryDirectory() as scratch:
+        report, logs = Path(scratch, "tests.xml"), Path(scratch, "logs")
+        logs.mkdir()
+        options = ["--quiet", f"--numprocesses={workers()}", f"--junitxml={report}"]
+        code = subprocess.run(
+            [sys.executable, "-P", "-m", "pytest", "tests/store", *options],
+            cwd=ROOT,
+            env={**os.environ, "ATF_TEST_CONTRACT": str(logs)},
+            check=False,
+        ).returncode
+        noted = [json.loads(path.read_text(encoding="utf-8")) for path in logs.glob("*.json")]
+        return Run(code == 0, counted(report) if report.exists() else {}, noted)
 
 
 def workers() -> int:
@@ -88,34 +110,22 @@ def missing(oldest: Path) -> dict[str, str]:
     return {"Redis 7.0": why.read_text(encoding="utf-8").strip() if why.exists() else "it was not fetched"}
 
 
-def judged(
-    tests: Mapping[str, Counter[str]],
-    noted: Sequence[dict[str, Any]],
-    limit_us: int,
-    *,
-    passed: bool,
-    not_run: Mapping[str, str],
-) -> dict[str, Any]:
+def judged(runs: Sequence[Run], limit_us: int, *, not_run: Mapping[str, str]) -> dict[str, Any]:
     """The result: tests by server, the slowest calls, and what is wrong.
 
     Args:
-        tests: by backend, by what became of them.
-        noted: what slow_log.keep wrote, of each server.
+        runs: of the same tests; the last one tells what became of them.
         limit_us: what no call may exceed.
-        passed: whether pytest says so.
         not_run: servers on which nothing was run, with the reason.
     """
-    worst: dict[tuple[str, str], int] = {}
+    tests, noted = runs[-1].tests, runs[-1].noted
+    slowest_of = [_slowest(each.noted) for each in runs]
+    worst = {key: min(each.get(key, 0) for each in slowest_of) for key in slowest_of[-1]}
     calls: Counter[str] = Counter()
-    too_slow = 0
     for each in noted:
         calls[each["version"]] += each["calls"]
-        for took, function in each["noted"]:
-            key = each["version"], re.sub(r"^atf_\d+_[0-9a-f]+_", "", function)
-            worst[key] = max(worst.get(key, 0), took)
-            too_slow += took > limit_us
     slowest = sorted(worst.items(), key=lambda each: -each[1])
-    failures = [] if passed else ["tests failed: see above"]
+    failures = [] if runs[-1].passed else ["tests failed: see above"]
     told = {each["backend"] for each in noted if each["calls"]}
     silent = {"embedded": not told - {OLDEST.name}, OLDEST.name: OLDEST.name in tests and OLDEST.name not in told}
     failures += [
@@ -133,7 +143,14 @@ def judged(
         "asked": 1,
         "done": 1,
         "full": 1,
-        "figures": {"too_slow": too_slow, "calls": sum(calls.values())},
+        "figures": {
+            "too_slow": sum(took > limit_us for _, took in slowest),
+            "interrupted": sum(
+                took > limit_us >= worst.get(key, 0) for each in slowest_of for key, took in each.items()
+            ),
+            "runs": len(runs),
+            "calls": sum(calls.values()),
+        },
         "tests": {name: dict(count) for name, count in sorted(tests.items())},
         "calls": dict(calls),
         "slowest": [
@@ -147,6 +164,16 @@ def judged(
     }
 
 
+def _slowest(noted: Sequence[dict[str, Any]]) -> dict[tuple[str, str], int]:
+    """The slowest call in µs, by the server's version and the function."""
+    worst: dict[tuple[str, str], int] = {}
+    for each in noted:
+        for took, function in each["noted"]:
+            key = each["version"], re.sub(r"^atf_\d+_[0-9a-f]+_", "", function)
+            worst[key] = max(worst.get(key, 0), took)
+    return worst
+
+
 def show(found: dict[str, Any]) -> None:
     for name, count in found["tests"].items():
         print(f"{name:12} " + ", ".join(f"{number} {what}" for what, number in sorted(count.items())))
@@ -156,9 +183,10 @@ def show(found: dict[str, Any]) -> None:
     for each in found["slowest"]:
         print(f"{each['ms']:8.1f}  {each['function']:10} {each['server']}")
     print("\n" + ("\n".join(found["failures"]) or f"no call took more than {found['limit_ms']:g} ms"))
-    if found["figures"]["too_slow"] and found["load"] > found["cores"]:
+    if found["figures"]["interrupted"]:
         print(
-            f"this machine does other work, too (load {found['load']} on {found['cores']} cores), which interrupts the servers"
+            f"in {found['figures']['runs']} runs {found['figures']['interrupted']} functions took longer once, and not each time:"
+            f" servers are interrupted here (load {found['load']} on {found['cores']} cores)"
         )
 
 

@@ -22,8 +22,11 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ATF_TEST_SERVERS", raising=False)
 
 
-def judged(tests: Any, noted: Any, limit_us: int = 1000, **more: Any) -> dict[str, Any]:
-    return contract.judged(tests, noted, limit_us, **{"passed": True, "not_run": {}, **more})
+def judged(
+    tests: Any, *noted: Any, limit_us: int = 1000, passed: bool = True, not_run: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """`noted`: of each run."""
+    return contract.judged([contract.Run(passed, tests, each) for each in noted], limit_us, not_run=not_run or {})
 
 
 def test_every_server_was_judged() -> None:
@@ -55,7 +58,20 @@ def test_a_server_that_is_missing_is_not_ok() -> None:
 
 
 def test_what_is_too_slow_fails() -> None:
-    assert judged(TESTS, BOTH, 800)["failures"] == ["some 1: claim took 0.9 ms, the bar is 0.8 ms"]
+    found = judged(TESTS, BOTH, limit_us=800)
+    assert found["failures"] == ["some 1: claim took 0.9 ms, the bar is 0.8 ms"]
+    assert (found["figures"]["too_slow"], found["figures"]["interrupted"]) == (1, 0)
+
+
+def test_what_is_too_slow_once_is_an_interruption_and_what_is_each_time_is_not() -> None:
+    def run(claim_us: int, finish_us: int) -> list[dict[str, Any]]:
+        return [{**each, "noted": [[claim_us, "atf_1_ab_claim"], [finish_us, "atf_1_ab_finish"]]} for each in BOTH]
+
+    found = judged(TESTS, run(700, 9000), run(9000, 890), run(8000, 910), limit_us=800)
+    assert found["failures"] == ["some 1: finish took 0.9 ms, the bar is 0.8 ms"]
+    assert (found["figures"]["runs"], found["figures"]["too_slow"], found["figures"]["interrupted"]) == (3, 1, 2)
+    calm = judged(TESTS, run(700, 9000), run(9000, 700), limit_us=800)
+    assert (calm["status"], calm["figures"]["interrupted"]) == ("ok", 2)
 
 
 def test_the_oldest_server_is_missing_where_it_was_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
