@@ -180,7 +180,7 @@ def _timing(records: Sequence[Mapping[str, str]], ours: float) -> Finding:
 
 def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> Finding:
     left = max(int(each.get("settled", "0")) for each in records) - now_us
-    unseen = any(each.get("calm", settled) != settled for each in records if (settled := each.get("settled", "0")))
+    unseen = any(each.get("calm") == f"-{each['settled']}" for each in records if "settled" in each)
     if not now_us or (left <= 0 and not unseen):
         return ok("claims", "given", "tasks that are due start")
     if left <= 0:

@@ -93,4 +93,4 @@ def _new(number: int, task_id: str) -> NewTask:
 
 
 def _succeeded(claim: Claimed) -> RunResult:
-    return RunResult(Held(claim.task_id, claim.counter, claim.nonce), Outcome.SUCCEEDED, b"null", 1, ran_us=1)
+    return RunResult(Held(claim.task_id, claim.counter, claim.nonce), Outcome.SUCCEEDED, b"null", 0, ran_us=1)

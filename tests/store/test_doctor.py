@@ -289,8 +289,13 @@ def test_libraries(libraries: dict[str, str], used: dict[str, int] | None, state
         ),
         ({"settled": str(NOW_US)}, "claims", State.OK, "start"),
         ({"settled": str(NOW_US), "calm": str(NOW_US)}, "claims", State.OK, "start"),
-        ({"settled": str(NOW_US), "calm": "0"}, "claims", State.WARN, "until a store consumer has seen the pause"),
-        ({"calm": "0"}, "claims", State.OK, "start"),
+        (
+            {"settled": str(NOW_US), "calm": f"-{NOW_US}"},
+            "claims",
+            State.WARN,
+            "until a store consumer has seen the pause",
+        ),
+        ({"settled": str(NOW_US), "calm": f"-{NOW_US - 1}"}, "claims", State.OK, "start"),
     ],
 )
 def test_records(changed: dict[str, str], check: str, state: State, says: str) -> None:

@@ -162,6 +162,29 @@ async def test_the_old_version_keeps_to_a_pause_of_claims_that_the_new_one_asked
     assert len(await World(old, clock).claim("0-a")) == 1
 
 
+async def test_a_pause_of_claims_ends_where_all_store_consumers_are_of_the_old_version_again(
+    open_store: OpenStore, clock: Clock
+) -> None:
+    """Only newer ones note that it has gone by: the clock alone has to do."""
+    old, new = await open_both(open_store, OLD_FIRST)
+    await World(new, clock).schedule("a", "b")
+    await World(new, clock).passes()
+    clock.advance(31)  # the store consumers were put back
+    await World(old, clock).passes()
+    await new.settle()
+    clock.advance(LEASE_US / US)
+    await World(old, clock).passes()
+    assert len(await World(new, clock).claim("0-a")) == 1
+    await World(new, clock).passes()
+    await new.settle()
+    clock.advance(LEASE_US / US)
+    await World(old, clock).passes()
+    with pytest.raises(StoreSettling):  # a newer one was here just before, and will be again
+        await new.claim("executor-1", "n", ["0-b"], PLENTY)
+    await World(new, clock).passes()
+    assert len(await World(new, clock).claim("0-b")) == 1
+
+
 async def test_a_removed_library_comes_back_with_the_next_call_of_a_role_that_uses_it(open_store: OpenStore) -> None:
     old, new = await open_both(open_store, OLD_FIRST)
     await new._link.command("FUNCTION", "DELETE", FOUNDATION.name)

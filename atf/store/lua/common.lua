@@ -101,12 +101,22 @@ end
 
 -- the server --------------------------------------------------------------------------------------------------------------
 
--- How long no claims are given, or nil: until `settled`, and until a pass of a store consumer has seen that instant go by on a
--- clock that it believes (`calm`, see enqueue.lua). This server's clock may leap ahead, and those executors live on.
+-- How long no claims are given, or nil: until `settled`. This server's clock may leap ahead meanwhile, and executors whose claims
+-- were forgotten live on. So a pause of which store consumers know (`calm` is -settled) lasts until a pass of one has seen that
+-- instant go by on the clock that it believes.
 local function pause_left(settled, calm, now)
   if not settled then return nil end
   if now < settled then return settled - now end
-  return calm and tonumber(calm) ~= settled and UNBELIEVED_REVISIT or nil
+  return tonumber(calm or nil) == -settled and UNBELIEVED_REVISIT or nil
+end
+
+-- No claims are given from now on, for so long. A store consumer whose functions see pauses go by has to, where one has passed lately;
+-- where all are of an older release, the clock alone ends it. Returns its end: another one each time, since it is an epoch, too.
+local function pause_claims(P, settled, passed, now, time)
+  settled = math.max((settled or 0) + 1, now + time)
+  redis.call('HSET', P, 'settled', fmt(settled))
+  if passed and math.abs(now - passed) < PASSED_LATELY then redis.call('HSET', P, 'calm', fmt(-settled)) end
+  return settled
 end
 
 -- Notes which server process this is. One that restarted or took over may have forgotten claims that their executors still
@@ -114,13 +124,12 @@ end
 -- nor the one before forgets anything is there no such pause. While roles change to a longer timeout, which is on record then,
 -- the longer one counts. Returns how long claims are refused, or nil; and whether any lambda here has gates that look at single tasks.
 local function note_server(P, server, durable, now, timeout)
-  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'timeout', 'gated', 'calm')
+  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'timeout', 'gated', 'calm', 'passed')
   local settled = tonumber(record[2] or nil)
   if server ~= '' and record[1] ~= server then
     redis.call('HSET', P, 'server', server, 'durable', durable)
     if record[1] and (durable ~= '1' or record[3] ~= '1') then
-      settled = math.max((settled or 0) + 1, now + math.max(timeout, tonumber(record[4] or 0)))  -- another one each time: it is an epoch, too
-      redis.call('HSET', P, 'settled', fmt(settled))
+      settled = pause_claims(P, settled, tonumber(record[7] or nil), now, math.max(timeout, tonumber(record[4] or 0)))
     end
   elseif server ~= '' and durable ~= '1' and record[3] == '1' then
     redis.call('HSET', P, 'durable', durable)  -- its settings were changed: what it forgets from now on, it forgets

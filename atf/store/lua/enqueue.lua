@@ -242,14 +242,15 @@ local function due_gates(P, now, most, ask)
   return dealt, first[2] and math.max(tonumber(first[2]) - now, 0)
 end
 
--- Notes in `calm` that the pause of claims is over, once `settled` has gone by also on the clock that this pass believes; from its
--- first note on, claims wait for it. Returns how long that is to come yet, or nil.
-local function note_calm(P, lease_now)
-  local record = redis.call('HMGET', P, 'settled', 'calm')
-  local settled, calm = tonumber(record[1] or 0), tonumber(record[2] or nil)
+-- Notes that store consumers which see pauses of claims go by are here, and whether this one has gone by on the clock that this pass
+-- believes (see pause_left). Returns how long that is to come yet, or nil.
+local function note_pass(P, now, lease_now)
+  local record = redis.call('HMGET', P, 'settled', 'calm', 'passed')
+  local settled, calm, passed = tonumber(record[1] or 0), tonumber(record[2] or 0), tonumber(record[3] or 0)
+  if math.abs(now - passed) > PASSED_LATELY / 3 then redis.call('HSET', P, 'passed', fmt(now)) end
   if calm == settled then return nil end
   local over = lease_now >= settled
-  if over or not calm then redis.call('HSET', P, 'calm', over and fmt(settled) or '0') end
+  if over or calm ~= -settled then redis.call('HSET', P, 'calm', over and fmt(settled) or fmt(-settled)) end
   return not over and settled - lease_now or nil
 end
 
@@ -302,7 +303,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     if rest and (wait < 0 or rest < wait) then wait = rest end
   end
   until_then(gates_in)
-  until_then(note_calm(P, lease_now))
+  until_then(note_pass(P, now, lease_now))
   if most > 0 then
     due_jobs(P, now, most, jobs)
     indexes[2] = ':jobs'

@@ -47,8 +47,8 @@ local function gates_of(text)
   return found
 end
 
-local labels_of
-do  -- Lua allows 200 locals in one function: what only labels_of uses is gone after it
+local keeper
+do  -- Lua allows 200 locals in one function: what only keeper uses is gone after it
 
 -- A number of at most 2^53, and where the next byte is; nil where the bytes end.
 local function varint(bytes, at)
@@ -92,7 +92,7 @@ end
 
 local LABELS = 5  -- the field of a TaskSpec
 
-labels_of = function(spec)
+local function labels_of(spec)
   local found = {}
   for number, bytes in fields_in(spec) do
     if number == LABELS then
@@ -104,8 +104,6 @@ labels_of = function(spec)
     end
   end
   return found
-end
-
 end
 
 -- Where an id stands between 0 and 1: evenly, and always in the same place, so that a gate that admits more admits the same and others.
@@ -124,7 +122,7 @@ local function meets(gate, labels)
 end
 
 -- The gate that keeps a task, or nil; and the newest gate that has delayed it then: it delays no task twice.
-local function keeper(gates, id, spec, delayed)
+keeper = function(gates, id, spec, delayed)
   local labels = gates.fields[7] and labels_of(spec or '') or nil
   local longest, newest = nil, delayed
   for _, gate in ipairs(gates) do
@@ -140,6 +138,8 @@ local function keeper(gates, id, spec, delayed)
     end
   end
   return longest, newest
+end
+
 end
 
 -- Has a lambda's gates looked at at `at` or before.

@@ -4,7 +4,6 @@
 -- RETURNS  the instant from which on claims are given again
 register('settle', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
-  local settled = math.max(tonumber(redis.call('HGET', P, 'settled') or 0) + 1, now + tonumber(args[2]))
-  redis.call('HSET', P, 'settled', fmt(settled))
-  return fmt(settled)
+  local record = redis.call('HMGET', P, 'settled', 'passed')
+  return fmt(pause_claims(P, tonumber(record[1] or nil), tonumber(record[2] or nil), now, tonumber(args[2])))
 end)
