@@ -20,6 +20,23 @@ def _of(what: str, outcome: str, *tests: str) -> Accident:
     return Accident(what, outcome, tests)
 
 
+CARRIED_OUT_LATE: Final = frozenset(
+    {
+        *("cancel_tasks", "retry_tasks", "redrive", "register_lambdas", "set_lambda", "pause_lambda", "resume_lambda"),
+        *("set_gate", "lift_gate", "resume_key", "skip_key", "set_capacity"),
+        *(
+            "retry_batch",
+            "schedule_job",
+            "schedule_jobs",
+            "delete_job",
+            "delete_jobs_by_prefix",
+            "pause_job",
+            "resume_job",
+        ),
+    }
+)
+"""Calls of clients that say what shall be so, and not since when: a copy that comes long after others have undone it does it again."""
+
 CATALOGUE: Final[tuple[Accident, ...]] = (
     # --- calls --------------------------------------------------------------------------------------------------------
     _of(
@@ -49,8 +66,10 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
     ),
     _of(
         "an RPC is delivered late",
-        "its token or number is old by then: it changes nothing. Only a late cancel can't be told from a new one",
+        "its token, number or id is old by then: it changes nothing. Only those of CARRIED_OUT_LATE can't be told from new ones",
         "faults/test_calls.py::test_a_call_between_roles_may_go_astray",
+        "faults/test_late_calls.py::test_a_copy_of_a_client_s_call_that_arrives_late",
+        "faults/test_late_calls.py::test_the_page_names_the_calls_that_are_carried_out_late",
         "faults/test_calls.py::test_a_schedule_that_arrives_when_its_task_is_done_makes_no_other",
         "faults/test_calls.py::test_a_copy_of_a_cancel_that_arrives_after_a_retry_cancels_once_more",
         "controller/test_delivery.py::test_a_late_copy_of_an_old_call_takes_nothing_back",

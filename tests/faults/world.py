@@ -93,10 +93,10 @@ async def step(ctx: atf.Context, seconds: float = 1.0, fails: int = 0) -> int:
 
 
 @app.task(stop_on_fatal=True)
-async def hopeless(ctx: atf.Context) -> None:
-    """Fails for good, unless it is retried; its ordering key stops there."""
+async def hopeless(ctx: atf.Context, fails: int = 1) -> None:
+    """Fails for good, in its first runs; its ordering key stops there."""
     run = _started(ctx)
-    run.end, run.ok = run.start, ctx.run > 1
+    run.end, run.ok = run.start, ctx.run > fails
     if not run.ok:
         raise atf.Fatal("no use")
 
