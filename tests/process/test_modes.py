@@ -153,6 +153,32 @@ async def test_replicated_is_what_was_met_and_fails_clearly_where_it_is_not(trio
     await store.close()
 
 
+async def test_a_claim_is_answered_when_it_is_replicated_and_not_before(trio: Trio) -> None:
+    """A master that dies with it would give the task to another executor. The same call again finds what the first one did."""
+    wait_for(lambda: in_step(trio.master()) == 2, "both replicas follow")
+    store = await opened(trio.url, durability="replicated")
+    world = World(store, Clock())
+    (claimed,) = await world.schedule("claimed")
+    await world.passes()
+    assert claimed in await world.pop()
+    replicas = [each for each in trio.servers if each is not trio.master()]
+    before = _calls(trio.master(), "wait")
+    try:
+        for each in replicas:
+            each.signal(signal.SIGSTOP)
+        with pytest.raises(Unavailable, match="durability replicated"):
+            await world.claim(claimed, nonce="once")
+    finally:
+        for each in replicas:
+            each.signal(signal.SIGCONT)
+    assert _calls(trio.master(), "wait") > before
+    wait_for(lambda: in_step(trio.master()) == 2, "the replicas are back")
+    (again,) = await world.claim(claimed, nonce="once")
+    assert again.task_id == claimed
+    assert _calls(trio.master(), "wait") > before + 1
+    await store.close()
+
+
 async def test_nothing_replicated_is_lost_and_all_go_on_when_the_master_is_killed(trio: Trio, tmp_path: Path) -> None:
     async with roles(trio.url, tmp_path, "replicated") as client:
         enough = asyncio.Event()
