@@ -1,8 +1,12 @@
-"""Draws the table of docs/reliability.md from the results of `make chaos` in reliability/, or checks that it is current."""
+"""Draws the table of docs/reliability.md from the results of `make chaos` in reliability/, or checks that it is current.
+
+Beneath it a line each for the newest result of `make contract` and of `make fuzz`, which are no rows.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,7 +32,8 @@ def main() -> None:
     )
     args = parser.parse_args()
     old = PAGE.read_text(encoding="utf-8")
-    new = put(old, table(frame.all_rows().values(), frame.latest(frame.RESULTS)))
+    drawn = table(frame.all_rows().values(), frame.latest(frame.RESULTS))
+    new = put(old, "\n".join([drawn, "", "No rows, and held beside them:", "", *beside(frame.RESULTS)]))
     if args.check and new != old:
         sys.exit(
             "docs/reliability.md is not what the results in reliability/ say. Run make reliability and commit the page."
@@ -67,6 +72,48 @@ def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]]) -
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{row.name}`", *cells)) + " |")
     notes = [f"{number}. {machine}" for number, machine in enumerate(machines, 1)]
     return "\n".join([*lines, *(["", "Machines:", "", *notes] if notes else [])])
+
+
+def beside(results: Path) -> list[str]:
+    """A line each for the newest result of `make contract` and of `make fuzz`, with a link to it."""
+    read = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in results.glob("*.json")]
+    lines = []
+    for name, key, said in (("contract", "row", _contract), ("fuzz", "what", _fuzz)):
+        found = [each for each in read if each[1].get(key) == name]
+        if not found:
+            lines.append(f"- `make {name}`: not run: no result is recorded")
+            continue
+        path, newest = max(found, key=lambda each: str(each[1]["at"]))
+        status, counts, changed = said(newest)
+        when = f"{newest['at'][:10]}, {newest['commit'][:8]}{', with changes' if changed else ''}"
+        lines.append(f"- `make {name}`: {status}; {counts}; {when}: [`{path.name}`](../reliability/{path.name})")
+    return lines
+
+
+def _contract(found: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """Status, counts, and whether the tree had changes."""
+    status = "**failed**: " + "; ".join(found["failures"][:3]) if found["status"] == "failed" else found["status"]
+    figures = found["figures"]
+    counts = [
+        _tests(found["tests"]),
+        *([f"as the user that ships {_tests(found['acl'])}"] if "acl" in found else []),
+        f"of {figures['calls']:,} calls the slowest took {max((each['ms'] for each in found['slowest']), default=0):.1f} ms",
+        f"{figures['too_slow']} functions too slow (the bar is {found['limit_ms']:g} ms)",
+    ]
+    return status, ", ".join(counts), found["dirty"]
+
+
+def _tests(by_server: Mapping[str, Mapping[str, int]]) -> str:
+    """So many tests failed, or passed."""
+    passed, failed = (sum(each.get(end, 0) for each in by_server.values()) for end in ("passed", "failed"))
+    return f"{passed:,} tests passed, {failed} failed"
+
+
+def _fuzz(found: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """Status, counts, and whether the tree had changes."""
+    status = "**failed**: " + "; ".join(found["failed"][:3]) if found["verdict"] == "failed" else found["verdict"]
+    counts = f"{found['tests'] - len(found['failed']):,} tests passed, {len(found['failed'])} failed, {found['examples']:,} examples of each fuzz test"
+    return status, counts, bool(found["changed_files"])
 
 
 def measured(figures: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from tests.chaos import frame
 from tools import contract
 
 TESTS = {name: Counter(passed=3) for name in ("none", "fake", "embedded", "redis-7.0")}
+SHIPPED = contract.Run(True, {name: Counter(passed=2) for name in ("none", "embedded", "redis-7.0")}, [])
+"""The pass as the user that ships."""
 FULL: dict[str, Any] = {"version": "some 1", "calls": 9, "noted": [[600, "atf_1_ab_claim"], [900, "atf_1_ab_claim"]]}
 BOTH = [{**FULL, "backend": "valkey-server"}, {**FULL, "backend": "redis-7.0"}]
 
@@ -23,10 +26,16 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def judged(
-    tests: Any, *noted: Any, limit_us: int = 1000, passed: bool = True, not_run: dict[str, str] | None = None
+    tests: Any,
+    *noted: Any,
+    limit_us: int = 1000,
+    passed: bool = True,
+    acl: contract.Run = SHIPPED,
+    not_run: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """`noted`: of each run."""
-    return contract.judged([contract.Run(passed, tests, each) for each in noted], limit_us, not_run=not_run or {})
+    runs = [contract.Run(passed, tests, each) for each in noted]
+    return contract.judged(runs, limit_us, acl=acl, not_run=not_run or {})
 
 
 def test_every_server_was_judged() -> None:
@@ -63,15 +72,61 @@ def test_what_is_too_slow_fails() -> None:
     assert (found["figures"]["too_slow"], found["figures"]["interrupted"]) == (1, 0)
 
 
-def test_what_is_too_slow_once_is_an_interruption_and_what_is_each_time_is_not() -> None:
-    def run(claim_us: int, finish_us: int) -> list[dict[str, Any]]:
-        return [{**each, "noted": [[claim_us, "atf_1_ab_claim"], [finish_us, "atf_1_ab_finish"]]} for each in BOTH]
+def noted(claim_us: int, finish_us: int) -> list[dict[str, Any]]:
+    """What a run notes of two functions."""
+    return [{**each, "noted": [[claim_us, "atf_1_ab_claim"], [finish_us, "atf_1_ab_finish"]]} for each in BOTH]
 
-    found = judged(TESTS, run(700, 9000), run(9000, 890), run(8000, 910), limit_us=800)
+
+def test_what_is_too_slow_once_is_an_interruption_and_what_is_so_in_two_runs_is_not() -> None:
+    found = judged(TESTS, noted(700, 9000), noted(9000, 890), noted(800, 700), limit_us=800)
     assert found["failures"] == ["some 1: finish took 0.9 ms, the bar is 0.8 ms"]
-    assert (found["figures"]["runs"], found["figures"]["too_slow"], found["figures"]["interrupted"]) == (3, 1, 2)
-    calm = judged(TESTS, run(700, 9000), run(9000, 700), limit_us=800)
+    assert (found["figures"]["runs"], found["figures"]["too_slow"], found["figures"]["interrupted"]) == (3, 1, 1)
+    assert "no function's slowest call takes more than 0.8 ms" in found["bar"]
+    calm = judged(TESTS, noted(700, 9000), noted(9000, 700), noted(700, 700), limit_us=800)
     assert (calm["status"], calm["figures"]["interrupted"]) == ("ok", 2)
+    gone = judged(TESTS, noted(900, 1), noted(900, 1), [{**each, "noted": []} for each in BOTH], limit_us=800)
+    assert gone["status"] == "failed", "also where the last run noted nothing of it"
+
+
+@pytest.mark.parametrize(
+    ("runs", "more"),
+    [
+        ([noted(1, 1)], False),
+        ([noted(900, 1)], True),
+        ([noted(900, 1), noted(1, 1)], True),
+        ([noted(900, 1), noted(1, 900)], True),
+        ([noted(900, 1), noted(900, 1)], False),
+        ([noted(900, 1), noted(1, 1), noted(1, 900)], False),
+    ],
+)
+def test_the_tests_run_again_for_as_long_as_that_tells_more(runs: list[list[dict[str, Any]]], more: bool) -> None:
+    assert contract.undecided([contract.Run(True, TESTS, each) for each in runs], 800) is more
+    assert not contract.undecided([contract.Run(False, TESTS, each) for each in runs], 800), "they have failed"
+
+
+def test_the_pass_as_the_user_that_ships_counts() -> None:
+    assert judged(TESTS, BOTH)["acl"] == {"none": {"passed": 2}, "embedded": {"passed": 2}, "redis-7.0": {"passed": 2}}
+    refused = judged(TESTS, BOTH, acl=SHIPPED._replace(passed=False))
+    assert refused["failures"] == ["tests failed as the user that ships: see above"]
+    nothing = judged(TESTS, BOTH, acl=SHIPPED._replace(tests={"none": Counter(passed=2)}))
+    assert nothing["failures"] == [f"{each}: no test ran as the user that ships" for each in ("embedded", "redis-7.0")]
+
+
+def test_that_pass_has_the_two_servers_and_no_slow_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[list[str], dict[str, str]]] = []
+
+    def pytest_run(words: list[str], *, env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        asked.append((words, env))
+        return subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setattr(subprocess, "run", pytest_run)
+    monkeypatch.setenv("ATF_TEST_SERVERS", "cluster")
+    contract.run()
+    contract.run(restricted=True)
+    (_, free), (words, bound) = asked
+    assert (free["ATF_TEST_SERVERS"], "ATF_TEST_ACL" in free, "ATF_TEST_CONTRACT" in free) == ("cluster", False, True)
+    assert (bound["ATF_TEST_ACL"], "ATF_TEST_SERVERS" in bound, "ATF_TEST_CONTRACT" in bound) == ("1", False, False)
+    assert words[words.index("-k") + 1] == "not fake"
 
 
 def test_the_oldest_server_is_missing_where_it_was_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.chaos.frame import Row
-from tools.draw_reliability import END, START, measured, put, table
+from tools.draw_reliability import END, START, beside, measured, put, table
 
 FOUND: dict[str, Any] = {
     "row": "b",
@@ -26,6 +28,30 @@ FOUND: dict[str, Any] = {
     "python": "3.11",
     "server": "valkey | 9",
     "figures": {"acknowledged": 1234, "lost": 0, "stuck": 0, "dead": 2, "x_s": {"p50": 1, "p99": 2, "max": 3, "n": 4}},
+}
+
+
+CONTRACT: dict[str, Any] = {
+    "row": "contract",
+    "status": "ok",
+    "at": "2030-01-02T03:04:05+00:00",
+    "commit": "0123456789ab",
+    "dirty": False,
+    "figures": {"too_slow": 0, "calls": 1234},
+    "tests": {"fake": {"passed": 3, "skipped": 1}, "embedded": {"passed": 4}},
+    "slowest": [{"ms": 7.25}],
+    "limit_ms": 20.0,
+    "failures": [],
+}
+FUZZ: dict[str, Any] = {
+    "what": "fuzz",
+    "verdict": "ok",
+    "at": "2030-01-02T03:04:05+00:00",
+    "commit": "0123456789ab",
+    "changed_files": 2,
+    "examples": 2000,
+    "tests": 723,
+    "failed": [],
 }
 
 
@@ -80,3 +106,35 @@ def test_the_rest_of_the_page_stays() -> None:
     assert put(f"a\n{START}\nold\n{END}\nb\n", "new") == f"a\n{START}\nnew\n{END}\nb\n"
     with pytest.raises(SystemExit):
         put("no markers", "new")
+
+
+def kept(folder: Path, **results: Any) -> Path:
+    for name, result in results.items():
+        (folder / f"{name}.json").write_text(json.dumps(result))
+    return folder
+
+
+def test_the_newest_contract_and_fuzz_results_are_linked_by_themselves(tmp_path: Path) -> None:
+    assert beside(tmp_path) == [f"- `make {name}`: not run: no result is recorded" for name in ("contract", "fuzz")]
+    later = "2030-01-03T00:00:00+00:00"
+    kept(tmp_path, a=CONTRACT, b={**CONTRACT, "at": later}, c=FUZZ, d={**FUZZ, "at": "2030-01-01"}, e=FOUND)
+    contract, fuzz = beside(tmp_path)
+    assert contract == (
+        "- `make contract`: ok; 7 tests passed, 0 failed, of 1,234 calls the slowest took 7.2 ms, 0 functions too slow (the bar is"
+        " 20 ms); 2030-01-03, 01234567: [`b.json`](../reliability/b.json)"
+    )
+    assert fuzz == (
+        "- `make fuzz`: ok; 723 tests passed, 0 failed, 2,000 examples of each fuzz test; 2030-01-02, 01234567, with changes:"
+        " [`c.json`](../reliability/c.json)"
+    )
+
+
+def test_a_contract_or_a_fuzz_that_failed_says_of_what(tmp_path: Path) -> None:
+    acl = {"embedded": {"passed": 2, "failed": 1}}
+    failed = {**CONTRACT, "status": "failed", "failures": ["too late", "too long"], "acl": acl}
+    contract, fuzz = beside(kept(tmp_path, a=failed, b={**FUZZ, "verdict": "failed", "failed": ["x::y"]}))
+    assert (
+        "**failed**: too late; too long; 7 tests passed, 0 failed, as the user that ships 2 tests passed, 1 failed,"
+        in contract
+    )
+    assert "**failed**: x::y; 722 tests passed, 1 failed," in fuzz
