@@ -19,7 +19,7 @@ from .durability import Durability, durability_of
 from .errors import ConfigError, InvalidArgument
 from .hosts import AllowedHosts
 from .programs import AllowedPrograms
-from .task import MAX_RUNNING, US, check_name
+from .task import MAX_RUNNING, US, check_pool
 
 FRONTEND_PORT: Final = 7401
 HSC_PORT: Final = 7402
@@ -232,7 +232,7 @@ class StoreConsumerSettings:
 def _pool(name: str) -> None:
     try:
         if name:
-            check_name(name, "pool")
+            check_pool(name)
     except InvalidArgument as error:
         raise ConfigError(str(error)) from None
 

@@ -7,14 +7,14 @@ through is a pause.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from .errors import InvalidArgument
 from .options import LambdaOptions, duration_us, priority_number
 from .payload import short
 from .rpc import frontend_pb2 as f
-from .task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US, check_name, check_priority
+from .task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US, check_pool, check_priority
 
 MAX_OWNER_CHARS: Final = 200
 MAX_RUNBOOK_CHARS: Final = 2_000
@@ -43,7 +43,12 @@ _COUNTS: Final = {
 }
 _NUMBERS: Final = ("rate", "gate_at_fatal")
 _NONE: Final = ", or leave it out for no bound"
-_DEFAULT_LIMIT: Final = f", or leave it out for the default, {DEFAULT_QUEUE_LIMIT}"
+_OTHERWISE: Final = {
+    "queue_limit": f", or leave it out for the default, {DEFAULT_QUEUE_LIMIT}",
+    "version": ", or leave it out where nobody asks for versions",
+    "gate_at_fatal": " and at most 1, or leave it out: then failures close no gate",
+}
+"""What leaving one out means, where it is not "no bound"."""
 _HUGE: Final = 1e300
 _HAIR: Final = 1e-9
 """By which shares such as 0.1 + 0.2 + 0.7 may exceed 1."""
@@ -94,12 +99,17 @@ def _value(name: str, given: object) -> Any:
         return given
     if name in _COUNTS:
         if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= _COUNTS[name]:
-            otherwise = _DEFAULT_LIMIT if name == "queue_limit" else _NONE
-            raise InvalidArgument(f"{name} {short(given)}: give a whole number from 1 to {_COUNTS[name]}{otherwise}")
+            raise InvalidArgument(
+                f"{name} {short(given)}: give a whole number from 1 to {_COUNTS[name]}{_otherwise(name)}"
+            )
         return given
     if not isinstance(given, int | float) or isinstance(given, bool) or given == 0:
-        raise InvalidArgument(f"{name} {short(given)}: give a number of more than 0{_NONE}")
+        raise InvalidArgument(f"{name} {short(given)}: give a number of more than 0{_otherwise(name)}")
     return given if abs(given) < _HUGE else math.inf
+
+
+def _otherwise(name: str) -> str:
+    return _OTHERWISE.get(name, _NONE)
 
 
 def _enqueue_timeout_us(given: Any) -> int:
@@ -118,8 +128,18 @@ def _mapping(given: object) -> Mapping[Any, Any]:
     return given
 
 
-def check_isolation(spec: f.LambdaSpec) -> None:
+def chokes(spec: f.LambdaSpec) -> bool:
+    """Whether its burst would bound its tasks below its rate, which they then never reach."""
+    return 0 < spec.burst < spec.rate
+
+
+def check_isolation(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> None:
     """The settings of a lambda that keep it apart from the others.
+
+    Args:
+        spec: the settings.
+        held: what held of it before. An older release let through a burst below the rate and a pool "default": such a lambda runs on
+            as it is.
 
     Raises:
         InvalidArgument: one breaks its rule; names it.
@@ -133,13 +153,20 @@ def check_isolation(spec: f.LambdaSpec) -> None:
         )
     _whole("burst", spec.burst, MAX_BURST)
     if spec.burst and not spec.rate:
-        raise InvalidArgument(f"burst {spec.burst}: of no use without a rate")
+        raise InvalidArgument(
+            f"burst {spec.burst}: of no use without a rate; leave the burst out, too (atf lambdas set: burst=none)"
+        )
+    if chokes(spec) and all((spec.rate, spec.burst) != (each.rate, each.burst) for each in held):
+        raise InvalidArgument(
+            f"burst {spec.burst}: less than the rate, {spec.rate:g}, so that {spec.burst} a second would go out at most; give"
+            f" {math.ceil(spec.rate)} or more, or leave it out (atf lambdas set: burst=none) for a quarter more than the rate"
+        )
     _whole("max_pending", spec.max_pending, MAX_PENDING)
     _whole("max_running", spec.max_running, MAX_AT_ONCE)
     _check_queue(spec)
     _check_shares(spec)
-    if spec.pool:
-        check_name(spec.pool[:500], "pool")
+    if spec.pool and all(spec.pool != each.pool for each in held):
+        check_pool(spec.pool[:500])
     if spec.placement not in f.Placement.values():
         raise InvalidArgument(f"placement {spec.placement}: use ANY (0), STICKY (1) or SPREAD (2)")
     _whole("version", spec.version, MAX_VERSION)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final, TypedDict
 
 from .errors import InvalidArgument
@@ -286,6 +287,11 @@ def _number(given: object) -> float:
         return float(given) if isinstance(given, int | float) and not isinstance(given, bool) else math.nan
     except OverflowError:
         return math.nan
+
+
+def plain(number: float) -> str:
+    """A number without an exponent, and a whole one without a point."""
+    return format(Decimal(repr(number)), "f").removesuffix(".0")
 
 
 def from_us(instant: int) -> datetime | None:

@@ -138,6 +138,9 @@ DEFAULT_RETENTION_US: Final = 86_400 * US
 DEFAULT_QUEUE_LIMIT: Final = 10_000
 DEFAULT_ENQUEUE_TIMEOUT_US: Final = 10 * US
 
+DEFAULT_POOL: Final = "default"
+"""What people call the worker hosts without a pool; no pool has this name."""
+
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _STORED_ID = re.compile(r"(\d{1,5})-(?:[A-Za-z0-9_-]{1,64}|[A-Za-z0-9_-]{1,20}\.[0-9a-f]{32}(?:-\d{1,12})?)")
@@ -152,6 +155,20 @@ def check_name(name: str, what: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise InvalidArgument(f"{what} {name!r}: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")
+    return name
+
+
+def check_pool(name: str) -> str:
+    """A pool of worker hosts.
+
+    Raises:
+        InvalidArgument: it is no name, or the word for those hosts that have none.
+    """
+    if check_name(name, "pool") == DEFAULT_POOL:
+        raise InvalidArgument(
+            f"pool {name!r}: that is what the hosts without a pool are called; leave the pool out"
+            " (atf lambdas set: pool=none), or give it another name"
+        )
     return name
 
 

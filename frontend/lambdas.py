@@ -105,6 +105,11 @@ class Lambdas:
             raise UnknownLambda(f"no lambda {name!r} is registered{self._hint(name)}")
         return known
 
+    def said_of(self, name: str) -> list[f.LambdaSpec]:
+        """What the code of a lambda of the copy says; none where it is unknown."""
+        known = self._known.get(name)
+        return [known.spec] if known else []
+
     def all(self) -> list[Known]:
         """Every lambda of the copy, by name."""
         return [self._known[name] for name in sorted(self._known)]

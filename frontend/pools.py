@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from atf.errors import NotFound
 from atf.store.store import Store
+from atf.task import DEFAULT_POOL
 
 from .lambdas import Lambdas, did_you_mean
 
@@ -38,4 +39,4 @@ class Pools:
 
 def called(name: str) -> str:
     """How people call a pool: the one of executors without a pool is `default` on the command line."""
-    return name or "default"
+    return name or DEFAULT_POOL

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from typing import Final
 
 from atf.config import FrontendSettings
 from atf.dapr import check_app_id
 from atf.errors import InvalidArgument, NotFound
+from atf.isolation import chokes
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
@@ -292,13 +293,33 @@ class FrontendService:
         """Makes lambdas known, all or none of them; what is known already is brought up to date."""
         if len(request.lambdas) > MAX_REGISTERED_AT_ONCE:
             raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_REGISTERED_AT_ONCE} in one call")
-        for spec in request.lambdas:
-            check_lambda_spec(spec)
+        await self._check_specs(request.lambdas)
         changed = await self._store.register([_record(spec) for spec in request.lambdas])
         await self._lambdas.refresh()
         if changed:
             _log.info("register_lambdas", lambdas=len(request.lambdas), changed=changed)
+            self._warn_of_chokes(spec.name for spec in request.lambdas)
         return f.RegisterLambdasReply()
+
+    async def _check_specs(self, specs: Sequence[f.LambdaSpec]) -> None:
+        try:
+            for spec in specs:
+                check_lambda_spec(spec)
+        except InvalidArgument:  # perhaps it was registered so already, with an older release
+            await self._lambdas.refresh()
+            for spec in specs:
+                check_lambda_spec(spec, self._lambdas.said_of(spec.name))
+
+    def _warn_of_chokes(self, names: Iterable[str]) -> None:
+        """What an operator has set may not go with what new code says; that must not keep an executor from starting."""
+        for held in (self._lambdas.get(name).in_force for name in names):
+            if chokes(held):
+                _log.warning(
+                    "a burst below the rate bounds a lambda in its place: atf lambdas set NAME burst=…, or none",
+                    name=held.name,
+                    burst=held.burst,
+                    rate=held.rate,
+                )
 
     async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
         """Lambdas with their counts and queues."""

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from atf.errors import InvalidArgument
 from atf.isolation import MAX_AT_ONCE, MAX_BURST, MAX_PENDING, MAX_QUEUE_LIMIT, PLACEMENTS, placement_of
-from atf.options import duration_us, priority_number
+from atf.options import duration_us, plain, priority_number
 from atf.payload import short
 from atf.rpc import frontend_pb2 as f
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US
@@ -83,7 +83,7 @@ def _shares(text: str) -> dict[int, float]:
 
 
 def _written_shares(shares: Mapping[int, float]) -> str:
-    return ",".join(f"{priority}:{number(share)}" for priority, share in sorted(shares.items()))
+    return ",".join(f"{priority}:{plain(share)}" for priority, share in sorted(shares.items()))
 
 
 def _yes(text: str) -> bool:
@@ -121,7 +121,7 @@ SETTINGS: Final[dict[str, _Setting]] = {
     "enqueue_timeout": _Setting("enqueue_timeout_us", "timeout", _seconds, number, int, lambda us: f"{us / US:g}"),
     "owner": _Setting("owner", "owner", _text, _quoted, unquote, str),
     "runbook": _Setting("runbook", "runbook", _text, _quoted, unquote, str),
-    "rate": _Setting("rate", "rate", _positive, number, float, number),
+    "rate": _Setting("rate", "rate", _positive, number, float, plain),
     "burst": _counted("burst", "burst", MAX_BURST),
     "max_pending": _counted("max_pending", "pending", MAX_PENDING),
     "max_running": _counted("max_running", "running", MAX_AT_ONCE),
@@ -138,7 +138,7 @@ SETTINGS: Final[dict[str, _Setting]] = {
     "stop_on_fatal": _Setting(
         "stop_on_fatal", "stop", _yes, lambda on: "1" if on else "", lambda text: text == "1", lambda on: "yes" * on
     ),
-    "gate_at_fatal": _Setting("gate_at_fatal", "fatal", _positive, number, float, number),
+    "gate_at_fatal": _Setting("gate_at_fatal", "fatal", _positive, number, float, plain),
 }
 """By the name that @app.task has for it."""
 _FOR_PEOPLE: Final = frozenset({"queue_limit", "enqueue_timeout", "owner", "runbook"})
@@ -201,7 +201,7 @@ def overridden(spec: f.LambdaSpec, overrides: str, wanted: Mapping[str, str], un
             raise InvalidArgument(f"{name} {shown(text)!r}: {error}{_instead(name)}") from None
         held[setting.stored] = value or _DEFAULTS.get(setting.stored, _LIFTED)
     changed = " ".join(f"{name}={held[name]}" for name in sorted(held))
-    check_lambda_spec(in_force(spec, changed))
+    check_lambda_spec(in_force(spec, changed), (spec, in_force(spec, overrides)))
     return changed
 
 

@@ -137,14 +137,14 @@ def filled_in(options: t.TaskOptions, base: t.TaskOptions | None = None) -> t.Ta
     return full
 
 
-def check_lambda_spec(spec: f.LambdaSpec) -> None:
-    """A lambda that somebody registers."""
+def check_lambda_spec(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> None:
+    """A lambda that somebody registers; `held`: as check_isolation has it."""
     rules.check_lambda(shown(spec.name))
     try:
         check_options(spec.options)
         if len(spec.signature) > MAX_SIGNATURE_CHARS:
             raise InvalidArgument(f"signature: {len(spec.signature)} characters, at most {MAX_SIGNATURE_CHARS}")
-        check_isolation(spec)
+        check_isolation(spec, held)
     except InvalidArgument as error:
         raise InvalidArgument(f"lambda {spec.name}: {error}") from None
 

@@ -142,6 +142,12 @@ def test_a_name_that_nothing_reads_is_refused(text: str, says: str, tmp_path: Pa
         assert "\x1b" not in str(caught.value)
 
 
+def test_no_pool_is_called_as_the_hosts_without_one(tmp_path: Path) -> None:
+    for settings in (ControllerSettings, ExecutorSettings):
+        with pytest.raises(ConfigError, match="pool 'default': that is what the hosts without a pool are called"):
+            load(settings, {"pool": "default"}, env={}, path=tmp_path / "none.toml")
+
+
 def test_every_setting_may_stand_in_the_file(tmp_path: Path) -> None:
     commands = (cluster.ClusterSettings, remote._Address, store._Where)
     for cls in (*commands, StoreSettings, FrontendSettings, StoreConsumerSettings, HscSettings, ControllerSettings,

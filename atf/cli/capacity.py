@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from atf.rpc import frontend_pb2 as f
-from atf.task import US
+from atf.task import DEFAULT_POOL, US
 from atf.visible import one_line
 
 from .options import as_json, duration, frontend_flag
 from .output import print_json, print_table
 from .remote import ask
-
-DEFAULT: Final = "default"
-"""How the pool that has no name is called here."""
 
 
 @click.group()
@@ -24,7 +21,7 @@ def capacity() -> None:
 
 
 def _pool(name: str) -> str:
-    return "" if name == DEFAULT else name
+    return "" if name == DEFAULT_POOL else name
 
 
 def _seconds(_context: click.Context, _parameter: click.Parameter, given: str | None) -> int | None:
@@ -67,7 +64,7 @@ def set_(pool: str, frontend: str | None, as_json: bool, **given: Any) -> None:
 
 
 @capacity.command()
-@click.argument("pool", metavar="[POOL]", default=DEFAULT)
+@click.argument("pool", metavar="[POOL]", default=DEFAULT_POOL)
 @frontend_flag
 @as_json
 def show(pool: str, frontend: str | None, as_json: bool) -> None:
@@ -80,7 +77,9 @@ def show(pool: str, frontend: str | None, as_json: bool) -> None:
 @as_json
 def ls(frontend: str | None, as_json: bool) -> None:
     """List the pools that have cores."""
-    pools = [each or DEFAULT for each in ask(frontend, lambda stub: stub.list_capacity(f.ListCapacityRequest())).pools]
+    pools = [
+        each or DEFAULT_POOL for each in ask(frontend, lambda stub: stub.list_capacity(f.ListCapacityRequest())).pools
+    ]
     if as_json:
         print_json(pools)
     else:
@@ -91,7 +90,7 @@ def _print(found: f.Capacity, as_json: bool) -> None:
     if as_json:
         print_json(_json(found))
     elif not found.cores:
-        print(one_line(f"the pool {found.pool or DEFAULT} has no cores: its executors run whatever comes"))
+        print(one_line(f"the pool {found.pool or DEFAULT_POOL} has no cores: its executors run whatever comes"))
     else:
         _print_tables(found)
 
@@ -119,13 +118,26 @@ def _print_tables(found: f.Capacity) -> None:
     waiting += [getattr(each, "lambda") for each in found.beyond]
     print(one_line(f"waiting: {', '.join(waiting) or 'nobody'}"))
     print(one_line(f"rotation {found.rotation}; the next one {_in(found.next_rotation_at_us, now)}"))
+    print(one_line(_settings(found)))
     for name in found.away:
-        end = f"atf capacity set {found.pool or DEFAULT} --reserve {name}=0"
+        end = f"atf capacity set {found.pool or DEFAULT_POOL} --reserve {name}=0"
         print(
             one_line(
                 f"{name} does not run in this pool, and its reserved cores ({found.reserved[name]}) stand idle: {end}"
             )
         )
+
+
+def _settings(found: f.Capacity) -> str:
+    """By the names of `atf capacity set`."""
+    seconds = {
+        "hand-over": found.hand_over_us,
+        "reserved-timeout": found.reserved_timeout_us,
+        "multiplexed-timeout": found.multiplexed_timeout_us,
+        "rotation": found.rotation_us,
+    }
+    said = ", ".join(f"{name} {us / US:g} s" for name, us in seconds.items())
+    return f"settings: lookahead {found.lookahead}, max-retries {found.max_retries}, {said}"
 
 
 def _size(found: f.Capacity, group: int) -> int:

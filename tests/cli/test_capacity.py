@@ -31,6 +31,12 @@ def capacity() -> f.Capacity:
         reserved={"vip/one": 1},
         away=["vip/one"],
         rotation=7,
+        lookahead=3,
+        max_retries=2,
+        hand_over_us=1_500_000,
+        reserved_timeout_us=60_000_000,
+        multiplexed_timeout_us=1_000_000,
+        rotation_us=10_000_000,
         next_rotation_at_us=NOW + 2_000_000,
         now_us=NOW,
     )
@@ -45,6 +51,9 @@ def test_show_says_who_has_the_cores_and_who_is_next(atf: Atf, frontend: FakeFro
     assert lines[5] == ["waiting: shop/bill (core 1), shop/last"]
     assert lines[6] == ["rotation 7; the next one in 2.0 s"]
     assert lines[7] == [
+        "settings: lookahead 3, max-retries 2, hand-over 1.5 s, reserved-timeout 60 s, multiplexed-timeout 1 s, rotation 10 s"
+    ]
+    assert lines[8] == [
         "vip/one does not run in this pool, and its reserved cores (1) stand idle: atf capacity set gpu --reserve vip/one=0"
     ]
     found = atf("capacity", "show", "gpu", "--json").json

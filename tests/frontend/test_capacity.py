@@ -171,7 +171,7 @@ async def move(bench: Bench, pool: str) -> f.LambdaInfo:
 async def test_a_lambda_moves_to_no_pool_that_nobody_uses(bench: Bench) -> None:
     with pytest.raises(NotFound, match=r"no pool 'gpo'.*Did you mean gpu\?"):
         await move(bench, "gpo")
-    with pytest.raises(NotFound, match=r"no pool 'default'.*executors without a pool are meant by pool=none"):
+    with pytest.raises(InvalidArgument, match=r"pool 'default': that is what the hosts without.*set: pool=none"):
         await move(bench, "default")
     assert (await move(bench, "gpu")).in_force.pool == "gpu"
     bench.clock.advance(3600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from atf.errors import InvalidArgument, UnknownLambda
 from atf.frontend.settings import SETTINGS, door_settings, in_force, overridden, said
 from atf.rpc import frontend_pb2 as f
+from atf.store.types import LambdaRecord
+from atf.task import US
 
 from .conftest import Bench
 
@@ -67,6 +70,11 @@ def test_whatever_an_operator_sets_is_as_if_the_code_said_it() -> None:
     assert overridden(SPEC, text, {}, ["all"]) == ""
 
 
+def test_tiny_numbers_are_told_as_they_were_set() -> None:
+    tiny = {"rate": "0.00001", "shares": "2:0.00001", "gate_at_fatal": "0.000001"}
+    assert said(overridden(f.LambdaSpec(name=NAME), "", tiny, [])) == tiny
+
+
 def test_a_bound_that_the_code_has_can_be_lifted() -> None:
     text = overridden(SPEC, "", dict.fromkeys(FULL, "none"), [])
     assert in_force(SPEC, text) == f.LambdaSpec(name=NAME, queue_limit=10_000, enqueue_timeout_us=10_000_000)
@@ -82,7 +90,12 @@ def test_a_bound_that_the_code_has_can_be_lifted() -> None:
         ({"rate": "nan"}, "rate 'nan'"),
         ({"rate": "1e3"}, "rate '1e3'"),
         ({"rate": "-1"}, "rate '-1'"),
-        ({"burst": "5"}, "burst 5: of no use without a rate"),
+        ({"burst": "5"}, "burst 5: of no use without a rate; leave the burst out, too (atf lambdas set: burst=none)"),
+        (
+            {"rate": "5.5", "burst": "5"},
+            "burst 5: less than the rate, 5.5, so that 5 a second would go out at most; give 6",
+        ),
+        ({"pool": "default"}, "pool 'default': that is what the hosts without a pool are called"),
         ({"max_running": "0"}, "max_running '0': use a whole number from 1 to 1000000, or none"),
         ({"max_pending": "9" * 5_000}, "max_pending"),
         ({"queue_limit": "1000001"}, "queue_limit '1000001': use a whole number from 1 to 1000000"),
@@ -122,6 +135,53 @@ async def test_a_setting_holds_at_once_and_until_it_is_unset(bench: Bench) -> No
         await set_lambda(bench, {"rate": "1"}, "rate")
     with pytest.raises(InvalidArgument, match="there is no setting 'ratio'"):
         await set_lambda(bench, {}, "ratio")
+
+
+async def test_a_rate_does_not_go_beyond_the_burst_of_the_code_in_silence(bench: Bench) -> None:
+    await bench.register(rate=100, burst=150)
+    with pytest.raises(InvalidArgument, match=r"burst 150: less than the rate, 200, .* give 200 or more.*burst=none"):
+        await set_lambda(bench, {"rate": "200"})
+    with pytest.raises(InvalidArgument, match=r"burst 150: of no use without a rate.*burst=none"):
+        await set_lambda(bench, {"rate": "none"})
+    held = (await set_lambda(bench, {"rate": "200", "burst": "none"})).in_force
+    assert (held.rate, held.burst) == (200, 0)
+    held = (await set_lambda(bench, {"rate": "none"})).in_force
+    assert (held.rate, held.burst) == (0, 0)
+    held = (await set_lambda(bench, {"rate": "150", "burst": "150"})).in_force
+    assert (held.rate, held.burst) == (150, 150)
+
+
+OLD = f.LambdaSpec(name=NAME, rate=100, burst=10, pool="default")
+"""What a release let through that did not look at this."""
+
+
+async def test_what_an_older_release_let_through_runs_on_as_it_is(bench: Bench) -> None:
+    old = LambdaRecord(NAME, OLD.SerializeToString(), 5, 10 * US, paused=False, settings="burst=10 rate=100")
+    await bench.store.register([old])
+    same = f.LambdaSpec(owner="web team")
+    same.MergeFrom(OLD)
+    await bench.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[same]))
+    held = (await set_lambda(bench, {"max_running": "3"})).in_force
+    assert (held.owner, held.rate, held.burst, held.max_running) == ("web team", 100, 10, 3)
+    for worse in (f.LambdaSpec(name=NAME, rate=101, burst=10), f.LambdaSpec(name=NAME, rate=100, burst=9)):
+        with pytest.raises(InvalidArgument, match="less than the rate"):
+            await bench.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[worse]))
+    with pytest.raises(InvalidArgument, match="burst 10: less than the rate, 90"):
+        await set_lambda(bench, {"rate": "90"})
+    await set_lambda(bench, {"rate": "9"})
+    assert (await set_lambda(bench, {}, "all")).in_force.rate == 100, "what the code says is always to be had again"
+
+
+async def test_new_code_registers_beside_a_rate_that_an_operator_set(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[dict[str, Any]] = []
+    said_by_nobody = SimpleNamespace(info=lambda *_, **__: None, warning=lambda _, **fields: warned.append(fields))
+    monkeypatch.setattr("atf.frontend.service._log", said_by_nobody)
+    await set_lambda(bench, {"rate": "200"})
+    await bench.register(rate=100, burst=150)
+    await bench.register(rate=100, burst=150)
+    assert warned == [{"name": NAME, "burst": 150, "rate": 200}], "once: nothing has changed the second time"
 
 
 async def test_nobody_sets_anything_of_a_lambda_that_is_not_there(bench: Bench) -> None:

@@ -66,7 +66,21 @@ def test_numbers_that_mean_nothing_are_refused_by_name(name: str, bad: Any) -> N
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"burst": 5}, "burst 5: of no use without a rate"),
+        ({"burst": 5}, "burst 5: of no use without a rate; leave the burst out, too"),
+        (
+            {"rate": 100, "burst": 10},
+            "burst 10: less than the rate, 100, so that 10 a second .*; give 100 or more, or leave it out",
+        ),
+        ({"pool": "default"}, "pool 'default': that is what the hosts without a pool are called; leave the pool out"),
+        (
+            {"version": 0},
+            "version 0: give a whole number from 1 to 9007199254740991, or leave it out where nobody asks for versions",
+        ),
+        (
+            {"gate_at_fatal": 0},
+            "gate_at_fatal 0: give a number of more than 0 and at most 1, or leave it out: then failures",
+        ),
+        ({"max_running": 0}, "max_running 0: .*, or leave it out for no bound"),
         ({"rate": 100_001}, "rate 100001"),
         ({"shares": {"low": 0}}, "shares 0: give a number of more than 0"),
         ({"shares": {"low": 0.6, "high": 0.5}}, r"shares: they add up to 1\.1"),

@@ -181,7 +181,7 @@ BOUNDS = {
     "an owner": Bound("RegisterLambdas", lambda w, n: _spec(owner="ä" * n), 0, MAX_OWNER_CHARS, "owner"),
     "a runbook": Bound("RegisterLambdas", lambda w, n: _spec(runbook="ä" * n), 0, MAX_RUNBOOK_CHARS, "runbook"),
     "a rate": Bound("RegisterLambdas", lambda w, n: _spec(rate=n, burst=0), 0, MAX_RATE, "rate"),
-    "a burst": Bound("RegisterLambdas", lambda w, n: _spec(burst=n), 0, MAX_BURST, "burst"),
+    "a burst": Bound("RegisterLambdas", lambda w, n: _spec(rate=1, burst=n), 0, MAX_BURST, "burst"),
     "pending": Bound("RegisterLambdas", lambda w, n: _spec(max_pending=n), 0, MAX_PENDING, "max_pending"),
     "running": Bound("RegisterLambdas", lambda w, n: _spec(max_running=n), 0, MAX_AT_ONCE, "max_running"),
     "a share's priority": Bound("RegisterLambdas", lambda w, n: _shares({n: 0.5}), 0, 9, "priority"),

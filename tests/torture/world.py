@@ -240,7 +240,7 @@ def lambda_spec() -> f.LambdaSpec:
         owner="web team",
         runbook="https://wiki/thumbnails",
         rate=100.5,
-        burst=10,
+        burst=200,
         max_pending=1_000,
         max_running=5,
         shares={0: 0.5, 2: 0.1},
