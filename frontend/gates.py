@@ -6,6 +6,7 @@ from typing import Final, cast
 
 from atf.errors import FailedPrecondition, InvalidArgument, UnknownLambda
 from atf.log import get_logger
+from atf.options import from_us
 from atf.rpc import frontend_pb2 as f
 from atf.store.library import MAX_GATES
 from atf.store.store import Store
@@ -97,7 +98,7 @@ class Gates:
             raise InvalidArgument(f"before {request.before}: give the `before` of the page before, or 0")
         name, size = getattr(request, "lambda"), request.page_size or DEFAULT_PAGE
         if name:
-            check_lambda(shown(name))
+            await self._known(name)
         before: int | None = request.before or None
         reply = f.ListAuditReply()
         for _ in range(_PAGES_LOOKED_THROUGH):
@@ -197,7 +198,10 @@ def sentence(gate: NewGate) -> str:
             what = f"admit {gate.amount * 100:g} %"
         case _:
             what = gate.action.value
-    return what + (f" for {duration(gate.for_us)}" if gate.for_us else "")
+    if gate.for_us:
+        return f"{what} for {duration(gate.for_us)}"
+    ends = from_us(gate.until_us or 0)
+    return what if ends is None else f"{what} until {ends.isoformat().replace('+00:00', 'Z')}"
 
 
 def to_proto(gate: Gate) -> f.Gate:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from atf.client.gates import word_of
+from atf.client.gates import audit_all, word_of
 from atf.errors import InvalidArgument, NotFound
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime, new_id
@@ -168,9 +168,7 @@ def ls(lambda_name: str | None, frontend: str | None, as_json: bool) -> None:
 @as_json
 def log(lambda_name: str | None, limit: int, frontend: str | None, as_json: bool) -> None:
     """Who did what to LAMBDA, or to every lambda, and why; newest first."""
-    request = f.ListAuditRequest(page_size=limit)
-    setattr(request, "lambda", lambda_name or "")
-    found = ask(frontend, lambda stub: stub.list_audit(request)).entries
+    found = ask(frontend, lambda stub: audit_all(stub.list_audit, lambda_name or "", limit))
     if as_json:
         print_json([_entry_json(each) for each in found])
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from atf.client.gates import redrive_all
+from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
 from atf.whoami import whoami
@@ -24,9 +25,7 @@ from .schedule import instant, pairs
 @click.option("--failed-from", metavar="TIME", help="Only tasks that failed at this instant or later.")
 @click.option("--failed-until", metavar="TIME", help="Only tasks that failed before this instant.")
 @click.option("--newer", is_flag=True, help="Only where the lambda's version is newer now than when the task failed.")
-@click.option(
-    "--rate", type=float, default=0.0, metavar="N", help="So many become due in a second.  [default: all at once]"
-)
+@click.option("--rate", type=float, metavar="N", help="So many become due in a second.  [default: all at once]")
 @why_flag
 @frontend_flag
 @as_json
@@ -38,19 +37,21 @@ def redrive(
     failed_from: str | None,
     failed_until: str | None,
     newer: bool,
-    rate: float,
+    rate: float | None,
     why: str,
     frontend: str | None,
     as_json: bool,
 ) -> None:
     """Start the dead letters of LAMBDA afresh, with all their attempts. Without --go nothing is started."""
+    if rate == 0:
+        raise InvalidArgument("--rate 0: give tasks a second, more than 0, or leave it out: then all start at once")
     request = f.RedriveRequest(
         labels=pairs(labels, "--label"),
         error=error,
         failed_from_at_us=instant(failed_from, "--failed-from") if failed_from else 0,
         failed_until_at_us=instant(failed_until, "--failed-until") if failed_until else 0,
         newer_version=newer,
-        rate=rate,
+        rate=rate or 0,
         dry_run=not go,
         who=whoami(),
         why=why,

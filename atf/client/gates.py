@@ -234,17 +234,27 @@ class GateCalls:
 
     async def audit(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[AuditInfo]:
         """Who did what to a lambda, or to all, and why; newest first, `limit` entries at most."""
-        found: builtins.list[AuditInfo] = []
-        before = 0
-        while len(found) < limit:
-            request = f.ListAuditRequest(page_size=min(limit - len(found), MAX_BATCH), before=before)
-            setattr(request, "lambda", lambda_name)
-            reply = await self._calls.list_audit(request)
-            found += map(AuditInfo.from_proto, reply.entries)
-            before = reply.before
-            if not before:
-                break
-        return found[:limit]
+        return [AuditInfo.from_proto(each) for each in await audit_all(self._calls.list_audit, lambda_name, limit)]
+
+
+async def audit_all(
+    call: Callable[[f.ListAuditRequest], Awaitable[f.ListAuditReply]], lambda_name: str, limit: int
+) -> builtins.list[f.AuditEntry]:
+    """The newest entries of the audit log, page by page: a page of one lambda's may be empty before the log ends."""
+    found: builtins.list[f.AuditEntry] = []
+    before = 0
+    while len(found) < limit:
+        size = (
+            MAX_BATCH if lambda_name else min(limit - len(found), MAX_BATCH)
+        )  # a page looks through a few times its size
+        request = f.ListAuditRequest(page_size=size, before=before)
+        setattr(request, "lambda", lambda_name)
+        reply = await call(request)
+        found += reply.entries
+        before = reply.before
+        if not before:
+            break
+    return found[:limit]
 
 
 async def redrive_all(

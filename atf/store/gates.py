@@ -11,6 +11,8 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from atf.errors import Unavailable
+
 from . import library
 from .calls import by_partition
 from .connection import Arg
@@ -56,6 +58,7 @@ class Gates(Registry):
             None where there is no such lambda.
         """
         said = _Said(gate.who, gate.why, gate.automatic)
+        detail += await self._dropped(gate.lambda_name, gate.labels, [gate.action])
         entry = _Entry("set_gate", gate.lambda_name, dict(gate.labels), gate.who, gate.why, detail)
         until: Arg = "" if gate.until_us is None else gate.until_us
         args: list[Arg] = [HOME, self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
@@ -71,12 +74,29 @@ class Gates(Registry):
         self, name: str, labels: Mapping[str, str], actions: Collection[GateAction], who: str = "", why: str = ""
     ) -> int | None:
         """Lifts the gates of a lambda with these labels and one of these actions. Returns how many; None where there is no such lambda."""
-        detail = " ".join(action.value for action in actions)
+        detail = " ".join(action.value for action in actions) + await self._dropped(name, labels, actions)
         entry = msgspec.json.encode(_Entry("lift_gate", name, dict(labels), who, why, detail))
         args: list[Arg] = [HOME, self.partitions, name, entry, *(_about(action, labels) for action in actions)]
         lifted = int(await self._call("lift_gates", HOME, args))
         await self._deliver_owed()
         return None if lifted < 0 else lifted
+
+    async def _dropped(self, name: str, labels: Mapping[str, str], actions: Collection[GateAction]) -> str:
+        """What the audit log adds of a drop that is lifted or replaced: its count goes with it. Empty where there is none."""
+        if GateAction.DROP not in actions:
+            return ""
+        replies = [await self._call("get_gates", HOME, [name])]
+        number = _number_of(_about(GateAction.DROP, labels), replies[0][4].decode())
+        if number is None:
+            return ""
+        try:
+            replies += [await self._call("get_gates", each, [name]) for each in range(HOME + 1, self.partitions)]
+        except Unavailable:  # which keeps nobody from lifting it
+            return "; tasks dropped: unknown, as a partition was away"
+        here = (zip(reply[5::4], reply[7::4], strict=True) for reply in replies)
+        dropped = sum(int(count) for counts in here for each, count in counts if int(each) == number)
+        so_far = sum(int(reply[3]) for reply in replies)
+        return f"; tasks dropped: {dropped}, by all gates of the lambda so far: {so_far}"
 
     async def set_paused(self, name: str, paused: bool, who: str = "", why: str = "") -> bool:
         """Pauses or resumes a lambda; False where there is none of this name."""
@@ -154,6 +174,15 @@ def _about(action: GateAction, labels: Mapping[str, str]) -> str:
 
 def _amount(gate: NewGate) -> str:
     return f"{gate.amount:.9f}" if gate.action is GateAction.ADMIT else str(int(gate.amount))
+
+
+def _number_of(about: str, text: str) -> int | None:
+    """The number of the gate about this, among the gates as the store's functions keep them."""
+    for line in filter(None, text.split(";")):
+        number, action, _, _, *labels = line.split()
+        if " ".join([action, *labels]) == about:
+            return int(number)
+    return None
 
 
 def _parse(name: str, text: str, now_us: int) -> list[Gate]:

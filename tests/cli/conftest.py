@@ -179,6 +179,8 @@ class FakeFrontend:
         return f.RedriveReply(matched=2, redriven=redriven, looked_at=3, errors={"it rained": 2}, ids=["0-a", "0-b"])
 
     async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
+        if getattr(request, "lambda") and not request.before:
+            return f.ListAuditReply(before=4)  # a page of other lambdas' entries
         entry = f.AuditEntry(number=3, at_us=1, what="set_gate", who="ada", why="it rains", detail="admit 5 %")
         setattr(entry, "lambda", "shop/mail")
         return f.ListAuditReply(entries=[entry])

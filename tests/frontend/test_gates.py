@@ -60,6 +60,28 @@ async def test_a_gate_is_set_listed_explained_and_lifted(bench: Bench) -> None:
     ]
 
 
+async def test_the_log_says_until_when(bench: Bench) -> None:
+    await bench.frontend.set_gate(gate(until_at_us=1_896_076_800 * US))
+    (entry,) = (await bench.frontend.list_audit(f.ListAuditRequest())).entries
+    assert entry.detail == "pause until 2030-01-31T08:00:00Z"
+
+
+async def test_the_log_keeps_what_a_drop_has_dropped(bench: Bench) -> None:
+    await bench.frontend.set_gate(gate(action=f.Gate.DROP))
+    await bench.schedule("a")
+    await bench.schedule("b")
+    await bench.enqueue()
+    await bench.frontend.set_gate(gate(action=f.Gate.DROP, for_us=90 * US))
+    await bench.schedule("c")
+    await bench.enqueue()
+    assert (await bench.frontend.lift_gate(of(f.LiftGateRequest(who="ada"), NAME))).lifted == 1
+    assert [each.detail for each in (await bench.frontend.list_audit(f.ListAuditRequest())).entries] == [
+        "pause drop delay admit; tasks dropped: 1, by all gates of the lambda so far: 3",
+        "drop for 1 min 30 s; tasks dropped: 2, by all gates of the lambda so far: 2",
+        "drop",
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -122,6 +144,8 @@ async def test_the_log_comes_page_by_page_and_of_one_lambda(bench: Bench) -> Non
     assert ([each.why for each in second.entries], second.before) == (["1", "0"], 0)
     mine = await bench.frontend.list_audit(of(f.ListAuditRequest(), NAME))
     assert [each.why for each in mine.entries] == ["3", "1"]
+    with pytest.raises(UnknownLambda, match="Did you mean photos/thumbnail"):
+        await bench.frontend.list_audit(of(f.ListAuditRequest(), "photos/thumbnal"))
     for wrong in ({"page_size": 257}, {"page_size": -1}, {"before": -1}):
         with pytest.raises(InvalidArgument):
             await bench.frontend.list_audit(f.ListAuditRequest(**wrong))

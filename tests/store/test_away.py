@@ -17,7 +17,7 @@ from atf.runtime import SystemRuntime
 from atf.store.calls import by_partition
 from atf.store.fake import fake_link
 from atf.store.store import Store
-from atf.store.types import Beat, LambdaRecord, Outcome, RunResult, Scheduled, Verdict
+from atf.store.types import Beat, GateAction, LambdaRecord, NewGate, Outcome, RunResult, Scheduled, Verdict
 
 from .world import LAMBDA, Clock, World, held
 
@@ -87,6 +87,14 @@ async def test_ids_of_the_others_are_claimed(store: Store, clock: Clock) -> None
     assert ([each.task_id for each in batch.claims], batch.lost) == (["0-a"], ["1-b"])
     with pytest.raises(Unavailable):
         await store.claim("e", "n", ["1-b"], 10_000)
+
+
+async def test_a_drop_is_lifted_though_nobody_can_say_what_it_dropped(store: Store) -> None:
+    await store.register([LambdaRecord(LAMBDA, b"", 5, 5, paused=False)])
+    await store.set_gate(NewGate(LAMBDA, GateAction.DROP, {}))
+    take_away(store, 1)
+    assert await store.lift_gates(LAMBDA, {}, [GateAction.DROP]) == 1
+    assert (await store.audit(None, 1))[0].detail == "drop; tasks dropped: unknown, as a partition was away"
 
 
 async def test_a_single_server_that_is_away_is_asked_once(store: Store, clock: Clock) -> None:

@@ -163,6 +163,7 @@ async def test_a_dropped_task_is_cancelled_and_counted(one: World) -> None:
     await one.check()
     assert [each.retried for each in await one.store.retry(["0-w"])] == [True]
     await one.lift("drop", team="web")
+    assert (await one.store.audit(None, 1))[0].detail == "drop; tasks dropped: 4, by all gates of the lambda so far: 4"
     await one.passes()
     assert await one.statuses(["0-w"]) == ["ENQUEUED"]
 
