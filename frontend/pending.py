@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from atf.errors import TooManyPending
+from atf.errors import TooManyPending, Unavailable
 from atf.runtime import Runtime
 from atf.store.store import Store
-from atf.task import LIVE
 
 from .lambdas import Known
 from .shared import SharedReading
@@ -21,6 +20,8 @@ from .shared import SharedReading
 FRESH_S: Final = 1.0
 NEAR: Final = 0.9
 """Of the bound: from here on every batch of calls is counted anew."""
+KEPT_S: Final = 60.0
+"""For so long what a partition said last counts, while its server is away: nobody can store a task there meanwhile."""
 RETRY_AFTER_S: Final = 1.0
 """When a refused caller may come again, where the lambda has no rate that says it better."""
 _MOST_RETRY_AFTER_S: Final = 60.0
@@ -33,6 +34,7 @@ class _Count:
         self._store, self._runtime, self._name = store, runtime, name
         self._read_at = float("-inf")
         self._found = 0
+        self._parts: dict[int, tuple[int, float]] = {}  # by partition: what was found, and when
         self.stored = 0
         self.under_way = 0
         self._read: SharedReading[None] = SharedReading(self._count)
@@ -49,8 +51,12 @@ class _Count:
 
     async def _count(self) -> None:
         at, self.stored = self._runtime.monotonic(), 0
-        counts = await self._store.counts(self._name)
-        self._found, self._read_at = sum(counts[each] for each in LIVE), at
+        for partition, found in enumerate(await self._store.pending(self._name)):
+            if not isinstance(found, Unavailable):
+                self._parts[partition] = found, at
+            elif at - self._parts.get(partition, (0, float("-inf")))[1] > KEPT_S:
+                raise found
+        self._found, self._read_at = sum(found for found, _ in self._parts.values()), at
 
 
 class Entry:

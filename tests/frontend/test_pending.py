@@ -12,7 +12,8 @@ from google.rpc.error_details_pb2 import RetryInfo
 from grpc_status import rpc_status
 
 import atf
-from atf.errors import TooManyPending
+from atf.errors import TooManyPending, Unavailable
+from atf.frontend.pending import KEPT_S
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import FrontendStub, open_channel
 from atf.rpc.server import Service, serve
@@ -138,3 +139,32 @@ async def test_what_had_been_let_in_before_is_not_asked_again_and_counts(bench: 
     assert await bench.counts() == {"NEW": 6}
     with pytest.raises(TooManyPending):
         await bench.schedule("c")
+
+
+async def test_while_a_partition_is_away_the_others_go_on_with_what_it_said_last(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bounded(bench)
+    names = [f"a{each}" for each in range(20)]
+    here, there = ([each for each in names if bench.store.partition_for(each) == partition] for partition in range(2))
+    await bench.schedule(here[0])
+    await bench.schedule(there[0])
+    bench.clock.advance(1.5)
+    await bench.schedule(here[0])  # counts anew
+    direct = bench.store._call
+
+    async def call(verb: str, partition: int, *args: Any, **more: Any) -> Any:
+        if partition == 1:
+            raise Unavailable("partition 1 is away")
+        return await direct(verb, partition, *args, **more)
+
+    monkeypatch.setattr(bench.store, "_call", call)
+    bench.clock.advance(KEPT_S - 1)
+    await bench.schedule(here[1])
+    with pytest.raises(TooManyPending):  # the one that is away has one
+        await bench.schedule(here[2])
+    bench.clock.advance(2)
+    with pytest.raises(Unavailable, match="partition 1 is away"):
+        await bench.schedule(here[2])
+    with pytest.raises(Unavailable):  # nobody knows what was there
+        await bench.another_frontend().schedule(request(here[2]))
