@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from atf.client.settings import settings_of
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.task import US
@@ -169,38 +170,10 @@ def settings_json(info: f.LambdaInfo) -> dict[str, Any]:
     return {
         "name": info.spec.name,
         "paused": info.paused,
-        "settings": _settings(info.in_force),
+        "settings": settings_of(info.in_force),
         "set": dict(sorted(info.overrides.items())),
-        "code": _settings(info.spec),
+        "code": settings_of(info.spec),
     }
-
-
-def _settings(spec: f.LambdaSpec) -> dict[str, Any]:
-    """By the names of @app.task; None: the default."""
-    return {
-        "owner": spec.owner or None,
-        "runbook": spec.runbook or None,
-        "rate": spec.rate or None,
-        "burst": spec.burst or None,
-        "max_running": spec.max_running or None,
-        "max_pending": spec.max_pending or None,
-        "queue_limit": spec.queue_limit or None,
-        "enqueue_timeout": spec.enqueue_timeout_us / 1e6 or None,
-        "shares": {str(priority): share for priority, share in sorted(spec.shares.items())} or None,
-        "pool": spec.pool or None,
-        "placement": placement_name(spec.placement) if spec.placement else None,
-        "stop_on_fatal": spec.stop_on_fatal or None,
-        "gate_at_fatal": spec.gate_at_fatal or None,
-        "version": spec.version or None,
-    }
-
-
-def placement_name(number: int) -> str:
-    """A placement as @app.task calls it; by its number where a newer frontend has it."""
-    try:
-        return str(f.Placement.Name(number)).lower()
-    except ValueError:
-        return str(number)
 
 
 def queue_json(queue: f.QueueInfo) -> dict[str, Any]:

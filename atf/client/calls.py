@@ -164,6 +164,9 @@ class Calls:
     async def list_keys(self, request: f.ListKeysRequest) -> f.ListKeysReply:
         return await self._repeat(lambda timeout: self._connected().list_keys(request, timeout=timeout))
 
+    async def list_concurrency_keys(self, request: f.ListConcurrencyKeysRequest) -> f.ListConcurrencyKeysReply:
+        return await self._repeat(lambda timeout: self._connected().list_concurrency_keys(request, timeout=timeout))
+
     async def resume_key(self, request: f.ResumeKeyRequest) -> f.ResumeKeyReply:
         return await self._repeat(lambda timeout: self._connected().resume_key(request, timeout=timeout))
 

@@ -76,6 +76,20 @@ class CapacityInfo:
     next_rotation_at: datetime | None
     away: builtins.list[str] = field(default_factory=builtins.list)
     """Lambdas of `reserved` that run in another pool by now, or are not registered: their cores stand idle."""
+    max_retries: int = 0
+    """Hand-overs of one core claim that may fail."""
+    hand_over: float = 0
+    """Seconds until a hand-over has failed."""
+    reserved_timeout: float = 0
+    """Seconds that a turn on a reserved core lasts at most."""
+    multiplexed_timeout: float = 0
+    """And on a shared one."""
+    rotation_interval: float = 0
+    """Seconds between two rotations of the groups."""
+    dropped: int = 0
+    """Core claims so far whose hand-overs failed too often."""
+    timed_out: int = 0
+    """Turns so far whose time was up."""
 
     @classmethod
     def from_proto(cls, capacity: f.Capacity) -> CapacityInfo:
@@ -90,6 +104,13 @@ class CapacityInfo:
             rotation=capacity.rotation,
             next_rotation_at=from_us(capacity.next_rotation_at_us),
             away=list(capacity.away),
+            max_retries=capacity.max_retries,
+            hand_over=capacity.hand_over_us / US,
+            reserved_timeout=capacity.reserved_timeout_us / US,
+            multiplexed_timeout=capacity.multiplexed_timeout_us / US,
+            rotation_interval=capacity.rotation_us / US,
+            dropped=capacity.dropped,
+            timed_out=capacity.timed_out,
         )
 
 

@@ -27,9 +27,10 @@ from .calls import Calls
 from .capacity import CapacityCalls
 from .gates import GateCalls
 from .handle import Handle
-from .info import Explanation, KeyInfo, LambdaInfo, TaskInfo
+from .info import BusyKey, Explanation, KeyInfo, LambdaInfo, TaskInfo
 from .jobs import JobCalls
 from .portal import OwnLoop, Portal
+from .settings import written
 
 R = TypeVar("R")
 
@@ -288,6 +289,22 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
             if not request.page_token:
                 return found
 
+    async def busy_keys(self, lambda_name: str, key: str = "") -> builtins.list[BusyKey]:
+        """The concurrency keys of a lambda for which tasks wait; or one key, as it stands.
+
+        Raises:
+            UnknownLambda: no such lambda is registered.
+        """
+        found: dict[str, BusyKey] = {}  # one that a store consumer looked at meanwhile comes twice
+        request = f.ListConcurrencyKeysRequest(key=key, page_size=MAX_BATCH)
+        setattr(request, "lambda", lambda_name)
+        while True:
+            reply = await self._calls.list_concurrency_keys(request)
+            found |= {each.key: BusyKey.from_proto(each) for each in reply.keys}
+            request.page_token = reply.next_page_token
+            if not request.page_token:
+                return list(found.values())
+
     async def resume_key(self, lambda_name: str, key: str, task_id: str = "") -> None:
         """Lets a stopped ordering key go on with the task that stopped it, which starts afresh.
 
@@ -336,14 +353,15 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
 
         Args:
             lambda_name: "namespace/name".
-            settings: by the names of `@app.task`, such as {"rate": 100}; "none" lifts a bound that the code has.
+            settings: by the names of `@app.task`, and values as it takes them, such as {"rate": 100, "shares": {"low": 0.1}}, or as
+                `atf lambdas set` does; None, or "none", lifts a bound that the code has.
             unset: names of settings that shall be as the code says again; "all": every one.
 
         Raises:
             UnknownLambda: no such lambda is registered.
             InvalidArgument: there is no such setting, or a value breaks its rule.
         """
-        request = f.SetLambdaRequest(set={name: str(value) for name, value in settings.items()}, unset=unset)
+        request = f.SetLambdaRequest(set={name: written(value) for name, value in settings.items()}, unset=unset)
         setattr(request, "lambda", lambda_name)
         return LambdaInfo.from_proto(await self._calls.set_lambda(request))
 

@@ -13,6 +13,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.task import Status
 
+from .settings import settings_of
+
 
 @dataclass(frozen=True)
 class EndedRun:
@@ -107,6 +109,10 @@ class LambdaInfo:
     """Ids waiting, by queue as RQ shows it: "{partition}namespace/name:priority"."""
     overrides: Mapping[str, str] = field(default_factory=dict)
     """What an operator set, before what the code says, by the names of `@app.task`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What holds, owner and runbook among it: by the names of `@app.task`, shares by the number of the priority; None: the default."""
+    code: Mapping[str, Any] = field(default_factory=dict)
+    """What the code says, in the same way."""
 
     @classmethod
     def from_proto(cls, info: f.LambdaInfo) -> LambdaInfo:
@@ -117,6 +123,8 @@ class LambdaInfo:
             counts={status: info.counts.get(status.name, 0) for status in Status},
             queue_depths={queue.name: queue.depth for queue in info.queues},
             overrides=dict(info.overrides),
+            settings=settings_of(info.in_force if info.HasField("in_force") else info.spec),
+            code=settings_of(info.spec),
         )
 
 
@@ -137,6 +145,23 @@ class KeyInfo:
     @classmethod
     def from_proto(cls, info: f.KeyInfo) -> KeyInfo:
         return cls(info.key, from_us(info.stopped_at_us), info.task_id, info.error, info.unfinished)
+
+
+@dataclass(frozen=True)
+class BusyKey:
+    """A concurrency key of a lambda."""
+
+    key: str
+    taken: int
+    """Slots in which tasks of it run."""
+    limit: int
+    """Slots that it has."""
+    waiting: int
+    """Tasks in its line."""
+
+    @classmethod
+    def from_proto(cls, info: f.ConcurrencyKeyInfo) -> BusyKey:
+        return cls(info.key, info.taken, info.limit, info.waiting)
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,22 @@ class FakeFrontend:
 
     async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
         self.calls.append(["set", getattr(request, "lambda"), *sorted(request.unset)])
-        return f.LambdaInfo(spec=f.LambdaSpec(name="photos/thumbnail"), overrides=request.set)
+        spec = f.LambdaSpec(name="photos/thumbnail", owner="web team", shares={2: 0.1})
+        held = f.LambdaSpec(name="photos/thumbnail", owner="web team", shares={2: 0.1}, rate=5, placement=f.STICKY)
+        return f.LambdaInfo(spec=spec, in_force=held, overrides=request.set)
+
+    async def list_concurrency_keys(
+        self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
+    ) -> f.ListConcurrencyKeysReply:
+        anna, bob = (
+            f.ConcurrencyKeyInfo(key="anna", taken=3, limit=3, waiting=7),
+            f.ConcurrencyKeyInfo(key="bob", taken=1),
+        )
+        if request.key:
+            return f.ListConcurrencyKeysReply(keys=[f.ConcurrencyKeyInfo(key=request.key)])
+        if not request.page_token:
+            return f.ListConcurrencyKeysReply(keys=[anna], next_page_token="1")
+        return f.ListConcurrencyKeysReply(keys=[anna, bob])
 
     async def set_capacity(self, request: f.SetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
         self.capacity = request
@@ -139,6 +154,13 @@ class FakeFrontend:
             groups=[f.CoreGroup(executors=["e1"])],
             queue=[f.CoreClaim(**_of("shop/mail"), core=0)],
             rotation=3,
+            max_retries=2,
+            hand_over_us=1_500_000,
+            reserved_timeout_us=60_000_000,
+            multiplexed_timeout_us=1_000_000,
+            rotation_us=10_000_000,
+            dropped=4,
+            timed_out=5,
         )
 
     async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import atf
+from atf.client.info import BusyKey
 from atf.client.jobs import JobInfo
+from atf.frontend.settings import overridden
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from tests.sdk.fakes import ROUND_TRIP, World, faked, world
@@ -216,9 +218,44 @@ async def test_lambdas_pause_resume_and_explain(w: World) -> None:
     assert w.frontend.calls == [["pause", "photos/thumbnail"], ["resume", "photos/thumbnail"]]
     changed = await w.client.set_lambda("photos/thumbnail", {"rate": 5}, unset=["burst"])
     assert changed.overrides == {"rate": "5"}
+    held = {name: value for name, value in changed.settings.items() if value is not None}
+    assert held == {"owner": "web team", "rate": 5, "shares": {"2": 0.1}, "placement": "sticky"}
+    assert (changed.code["owner"], changed.code["rate"], info.settings["rate"]) == ("web team", None, None)
     assert w.frontend.calls[-1] == ["set", "photos/thumbnail", "burst"]
     explained = await w.client.explain("0-1")
     assert (explained.reason, explained.position, explained.until) == ("queued", 0, None)
+
+
+@virtual(world)
+async def test_settings_are_given_as_the_code_gives_them(w: World) -> None:
+    given = {
+        "shares": {"low": 0.1, 0: 1e-5},
+        "stop_on_fatal": True,
+        "enqueue_timeout": timedelta(milliseconds=2_500),
+        "rate": 1e-5,
+        "burst": None,
+        "max_running": 3,
+        "pool": "gpu",
+    }
+    changed = await w.client.set_lambda("photos/thumbnail", given)
+    assert changed.overrides == {
+        "shares": "low:0.1,0:0.00001",
+        "stop_on_fatal": "yes",
+        "enqueue_timeout": "2.5",
+        "rate": "0.00001",
+        "burst": "none",
+        "max_running": "3",
+        "pool": "gpu",
+    }
+    overridden(f.LambdaSpec(name="photos/thumbnail"), "", changed.overrides, [])  # as a frontend takes it
+    odd = await w.client.set_lambda("photos/thumbnail", {"stop_on_fatal": False, "shares": {}, "rate": float("inf")})
+    assert odd.overrides == {"stop_on_fatal": "no", "shares": "none", "rate": "Infinity"}
+
+
+@virtual(world)
+async def test_busy_keys(w: World) -> None:
+    assert await w.client.busy_keys("photos/thumbnail") == [BusyKey("anna", 3, 3, 7), BusyKey("bob", 1, 0, 0)]
+    assert await w.client.busy_keys("photos/thumbnail", "eve") == [BusyKey("eve", 0, 0, 0)]
 
 
 @virtual(world)
@@ -268,7 +305,10 @@ async def test_cores_of_a_pool_are_set_and_seen(w: World) -> None:
         "photos/thumbnail",
         [["e1"]],
     )
-    assert (await w.client.capacity("gpu")).queue == [("shop/mail", 0)]
+    shown = await w.client.capacity("gpu")
+    assert shown.queue == [("shop/mail", 0)]
+    assert (shown.max_retries, shown.hand_over, shown.reserved_timeout, shown.multiplexed_timeout) == (2, 1.5, 60, 1)
+    assert (shown.rotation_interval, shown.dropped, shown.timed_out) == (10, 4, 5)
     assert await w.client.pools_with_cores() == ["", "gpu"]
 
 
