@@ -44,6 +44,7 @@ _COUNTS: Final = {
 _NUMBERS: Final = ("rate", "gate_at_fatal")
 _NONE: Final = ", or leave it out for no bound"
 _OTHERWISE: Final = {
+    "burst": ", or leave it out for a quarter more than the rate",
     "queue_limit": f", or leave it out for the default, {DEFAULT_QUEUE_LIMIT}",
     "version": ", or leave it out where nobody asks for versions",
     "gate_at_fatal": " and at most 1, or leave it out: then failures close no gate",
@@ -151,7 +152,7 @@ def check_isolation(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> No
         raise InvalidArgument(
             f"rate {spec.rate}: tasks a second, from {MIN_RATE} to {MAX_RATE}; pause a lambda that shall start none"
         )
-    _whole("burst", spec.burst, MAX_BURST)
+    _whole("burst", spec.burst, MAX_BURST, "a quarter more than the rate")
     if spec.burst and not spec.rate:
         raise InvalidArgument(
             f"burst {spec.burst}: of no use without a rate; leave the burst out, too (atf lambdas set: burst=none)"
@@ -169,7 +170,7 @@ def check_isolation(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> No
         check_pool(spec.pool[:500])
     if spec.placement not in f.Placement.values():
         raise InvalidArgument(f"placement {spec.placement}: use ANY (0), STICKY (1) or SPREAD (2)")
-    _whole("version", spec.version, MAX_VERSION)
+    _whole("version", spec.version, MAX_VERSION, "none")
     if not 0 <= spec.gate_at_fatal <= 1:
         raise InvalidArgument(f"gate_at_fatal {spec.gate_at_fatal}: a share of the runs, from 0 (never) to 1")
 
@@ -193,6 +194,6 @@ def _check_shares(spec: f.LambdaSpec) -> None:
         raise InvalidArgument(f"shares: they add up to {total:g}; at most 1")
 
 
-def _whole(name: str, value: int, most: int) -> None:
+def _whole(name: str, value: int, most: int, zero: str = "no bound") -> None:
     if not 0 <= value <= most:
-        raise InvalidArgument(f"{name} {value}: from 0 (no bound) to {most}")
+        raise InvalidArgument(f"{name} {value}: from 0 ({zero}) to {most}")

@@ -154,6 +154,12 @@ def _short_of_permits(found: Explanation) -> Answer:
             f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues. It is"
             f" pushed when one of them ends; atf lambdas set {name} max_running=… changes the limit.",
         )
+    if limit == "burst":
+        return Answer(
+            "rate",
+            f"It is due and waits for its turn: no second sees more than {_count(int(number), 'task')} of {name}, since its burst is below its rate."
+            f" atf lambdas set {name} burst=… changes the limit, and burst=none leaves the rate alone.",
+        )
     return Answer(
         "rate",
         f"It is due and waits for its turn: {name} is limited to {number} tasks a second. atf lambdas set {name} rate=… changes the"
@@ -164,9 +170,8 @@ def _short_of_permits(found: Explanation) -> Answer:
 def _enqueued(found: Explanation) -> Answer:
     record = found.record
     if not found.in_queue:
-        if record.next_at_us <= found.now_us and found.waits_for.startswith(
-            "rate="
-        ):  # lost, handed back, or never claimed
+        lost = record.next_at_us <= found.now_us  # or handed back, or never claimed
+        if lost and found.waits_for.startswith(("rate=", "burst=")):
             return _short_of_permits(found)
         return Answer(
             "between",

@@ -163,6 +163,9 @@ class FrontendService:
         found = await self._store.explain(check_stored_id(request.id, self._store.partitions))
         if found is None:
             raise view.no_task(request.id)
+        if found.waits_for.startswith("rate="):
+            held = (await self._known(found.record.lambda_name)).in_force
+            found = found._replace(waits_for=f"burst={held.burst}") if chokes(held) else found
         gates = await self._store.gates(found.record.lambda_name) if found.gate else []
         core = await self._capacity.lacks_core(found) if waits_for_executors(found) else None
         return explain(found, gates, core)

@@ -233,7 +233,11 @@ class GateCalls:
         return await redrive_all(request, self._calls.redrive)
 
     async def audit(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[AuditInfo]:
-        """Who did what to a lambda, or to all, and why; newest first, `limit` entries at most."""
+        """Who did what to a lambda, or to all, and why; newest first, `limit` entries at most.
+
+        Raises:
+            UnknownLambda: no such lambda is registered.
+        """
         return [AuditInfo.from_proto(each) for each in await audit_all(self._calls.list_audit, lambda_name, limit)]
 
 

@@ -82,6 +82,17 @@ async def test_its_lambda_has_used_up_its_rate(bench: Bench) -> None:
     assert "limited to 0.5 tasks a second" in waiting[0].sentence
 
 
+async def test_its_burst_is_below_its_rate(bench: Bench) -> None:
+    await bench.frontend.set_lambda(f.SetLambdaRequest(**{"lambda": "photos/thumbnail"}, set={"rate": "2"}))
+    await bench.register(rate=1, burst=1)
+    ids = [await bench.schedule(name) for name in "abcdefgh"]
+    for _ in range(8):
+        await bench.enqueue()
+    waiting = [answer for answer in [await explain(bench, each) for each in ids] if answer.reason == "rate"]
+    assert "no second sees more than 1 task of photos/thumbnail" in waiting[0].sentence
+    assert "atf lambdas set photos/thumbnail burst=…" in waiting[0].sentence
+
+
 async def test_it_was_lost_and_its_lambda_has_used_up_its_rate(bench: Bench) -> None:
     await bench.register(rate=0.5)
     task_id = await bench.schedule("a")

@@ -80,6 +80,7 @@ def test_numbers_that_mean_nothing_are_refused_by_name(name: str, bad: Any) -> N
             {"gate_at_fatal": 0},
             "gate_at_fatal 0: give a number of more than 0 and at most 1, or leave it out: then failures",
         ),
+        ({"rate": 1, "burst": 0}, "burst 0: .* or leave it out for a quarter more than the rate"),
         ({"max_running": 0}, "max_running 0: .*, or leave it out for no bound"),
         ({"rate": 100_001}, "rate 100001"),
         ({"shares": {"low": 0}}, "shares 0: give a number of more than 0"),
