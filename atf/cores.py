@@ -1,7 +1,7 @@
 """The cores of a pool: which lambda may use which share of its executors, and who comes next. Pure: no I/O, no clock.
 
 A core is an equal share of a pool's executors, that of one group (core_groups.py). Some cores are *reserved*: they belong to one
-lambda. The others are *multiplexed*: lambdas take turns on them, and ask for one by a *core claim*.
+lambda, whose turns there follow one another. The others are *multiplexed*: lambdas take turns on them, and ask for one by a *core claim*.
 
     claim ──▶ queue, dealt to a core in turn ──▶ scheduled ──handed over──▶ occupied ──concluded──▶ free
                  ▲                                   │ hand-over fails: retries + 1    │ times out: counts nothing
@@ -51,6 +51,7 @@ class CoreSettings(msgspec.Struct, frozen=True):
     hand_over_us: int = US
     """How long a group has to take the first task of a lambda whose turn it is."""
     reserved_timeout_us: int = 60 * US
+    """After how long a turn on a reserved core counts as timed out; the next one is its owner's, too."""
     multiplexed_timeout_us: int = US
     """How long a turn lasts at most; what was started in it goes on."""
     rotation_us: int = 10 * US
@@ -222,10 +223,10 @@ class Pool(msgspec.Struct):
         return after._next(core)
 
     def next_up_on_time_out(self, core: int, now_us: int) -> str | None:
-        """The lambda that has a core next, should the present turn time out now."""
+        """The lambda that has a core next, should the present turn time out now; where it is scheduled, its hand-over fails."""
         after, turn = copy.deepcopy(self), self.turns[core]
         if turn is not None:
-            after._end_turn(core, turn.retries, now_us)
+            after._end_turn(core, turn.retries + (not turn.occupied), now_us)
             after._fill(now_us)
         return after._next(core)
 

@@ -156,9 +156,9 @@ def test_a_core_without_executors_is_given_none_while_others_have_some() -> None
 
 def test_what_is_next_is_known_beforehand() -> None:
     chance = random.Random(7)
-    of = pool(4, lookahead=3)
+    of = pool(4, lookahead=3, max_retries=1)
     now, seen = NOW, Counter[str]()
-    for _ in range(2_000):
+    for _ in range(3_000):
         now += chance.randrange(US // 4)
         of.pass_time(now)
         core = chance.randrange(4)
@@ -171,22 +171,34 @@ def test_what_is_next_is_known_beforehand() -> None:
             assert turns(of)[core] == expected
             seen["available"] += expected is not None
         for each, held in enumerate(of.turns):
-            if held is not None and not held.occupied and chance.random() < 0.7:
+            if held is not None and not held.occupied and chance.random() < (0.7 if each else 0.02):
                 of.handed_over(each, held.number, now)
-        if (held := of.turns[core]) is not None and held.occupied:
+        if (held := of.turns[core]) is not None:
             expected, due = of.next_up_on_time_out(core, of.due_us(core) or 0), of.due_us(core)
             alone = all(other is None or other is held or of.due_us(n) > due for n, other in enumerate(of.turns))  # type: ignore[operator]
             if alone and due is not None:
                 now = max(now, due)
                 of.pass_time(due)
                 assert turns(of)[core] == expected
-                seen["time out"] += 1
+                seen["time out" if held.occupied else "failed hand-over"] += 1
         unclaimed = Counter(each.lambda_name for each in (*of.queue, *of.beyond))
         unclaimed.update(each.lambda_name for each in of.turns if each is not None and not each.occupied)
         assert max(unclaimed.values(), default=0) <= 1
         assert max(Counter(each.core for each in of.queue).values(), default=0) <= 3
     assert min(seen.values()) > 50
-    assert len(seen) == 2
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize(("max_retries", "after"), [(0, None), (1, "a")])
+def test_after_a_hand_over_that_fails_for_the_last_time_its_lambda_is_not_next(
+    max_retries: int, after: str | None
+) -> None:
+    of = pool(1, max_retries=max_retries)
+    of.claim("a", NOW)
+    assert of.next_up_on_time_out(0, NOW) == after
+    of.pass_time(NOW + US)
+    assert turns(of) == [after]
+    assert of.dropped == (after is None)
 
 
 def test_one_flooding_of_ten_lambdas_leaves_each_its_turn_within_lookahead() -> None:
