@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from atf.core_groups import core_of, deal
@@ -32,7 +32,8 @@ ATTEND_S: Final = 1.0
 STAY_S: Final = 5.0
 """Seconds that they are members without it."""
 PRESENT_S: Final = 60.0
-"""Seconds since its last call that an executor is here: twice what a call waits."""
+"""Seconds since its last call that an executor is here whose guard is not this controller's: twice what a call waits. One that has no
+room asks for nothing meanwhile; of those that are guarded here it is known when they end."""
 STALE_S: Final = 5.0
 LOOK_S: Final = 0.05
 """Seconds between two looks at whether a turn has come to its end while others wait for it."""
@@ -55,6 +56,7 @@ class Cores:
         runtime: clocks and chance.
         rearrange: called when what executors may run has changed.
         hungry: whether some executor waits for tasks of a lambda and gets none.
+        guarded: ids of the executors whose guards run here.
     """
 
     def __init__(
@@ -65,12 +67,14 @@ class Cores:
         runtime: Runtime,
         rearrange: Callable[[], None],
         hungry: Callable[[str], bool],
+        guarded: Collection[str] = frozenset(),
     ) -> None:
         self._store = store
         self._name = pool
         self._runtime = runtime
         self._rearrange = rearrange
         self._hungry = hungry
+        self._guarded = guarded
         self._pool: Pool | None = None
         self._known = CoresKnown()
         self._now_us = 0
@@ -220,8 +224,10 @@ class Cores:
 
     def _members(self) -> bool:
         now = self._runtime.monotonic()
-        for each in [each for each, seen in self._here.items() if seen + PRESENT_S < now]:
-            self.left(each)
+        silent = [each for each, seen in self._here.items() if seen + PRESENT_S < now]
+        for each in silent:
+            if each not in self._guarded:
+                self.left(each)
         return bool(self._here)
 
     async def _read(self) -> CoresRecord | None:
@@ -351,22 +357,29 @@ class Cores:
             self._survey_at = now + self._store.settings.poll_interval
         self._look_at = now + LOOK_S
         states = await self._waiting(sorted(names))
-        idle = set()
-        for core in ending if not survey else range(pool.settings.first_multiplexed, pool.settings.cores):
-            turn = pool.turns[core]
-            state = states.get(turn.lambda_name) if turn is not None else None
-            if turn is None or state is None or state == Waiting.QUEUED:
-                continue
-            if state == Waiting.NOTHING or (turn.number in self._idle and not turn.occupied):
-                self._over.add((core, turn.number))
-            elif not turn.occupied:  # all that it has is under way: perhaps to this very turn
-                idle.add(turn.number)
-        self._idle = idle
+        self._find_over(pool, range(pool.settings.cores) if survey else ending, states)
         if survey:
             self._unregistered |= {each for each, state in states.items() if state == Waiting.UNKNOWN}
             for each, state in states.items():
                 if state == Waiting.QUEUED:
                     self._want(pool, each)
+
+    def _find_over(self, pool: Pool, cores: Iterable[int], states: Mapping[str, int]) -> None:
+        """Which of the turns on these cores are over, by what the store has of their lambdas."""
+        idle = set()
+        for core in cores:
+            turn = pool.turns[core]
+            state = states.get(turn.lambda_name) if turn is not None else None
+            if turn is None or state is None or state == Waiting.QUEUED:
+                continue
+            if core < pool.settings.first_multiplexed:  # it stays its owner's, whose next turn is scheduled
+                if turn.occupied and state == Waiting.NOTHING:
+                    self._over.add((core, turn.number))
+            elif state == Waiting.NOTHING or (turn.number in self._idle and not turn.occupied):
+                self._over.add((core, turn.number))
+            elif not turn.occupied:  # all that it has is under way: perhaps to this very turn
+                idle.add(turn.number)
+        self._idle = idle
 
     async def _waiting(self, names: Collection[str]) -> dict[str, int]:
         """What the store has of each lambda; one that a partition does not tell of has something."""

@@ -49,6 +49,7 @@ def main(
     async def body(process: Process) -> None:
         opened = await process.open_store(store, timing)
         hsc = open_channel(settings.hsc)
+        guarded: set[str] = set()
         service = ControllerService(
             store=opened,
             hsc=HSCStub(hsc),
@@ -56,6 +57,7 @@ def main(
             timing=timing,
             runtime=process.runtime,
             host=host_name(settings.listen, process.runtime),
+            guarded=guarded,
         )
         server = await serve(settings.listen, [Service(c.DESCRIPTOR.services_by_name["Controller"], service)])
         line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)
@@ -64,6 +66,7 @@ def main(
             size=settings.executors if apps else 0,
             on_death=service.executor_died,
             runtime=process.runtime,
+            guarded=guarded,
         )
         duty = process.runtime.spawn(service.run(), name="controller")
         executors = process.runtime.spawn(pool.run(), name="executors")

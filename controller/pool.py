@@ -55,13 +55,23 @@ class Pool:
         size: how many to keep running.
         on_death: told of every executor that is verifiably dead.
         runtime: clocks, chance, spawning.
+        guarded: where the ids of the executors stand whose guards run.
     """
 
-    def __init__(self, *, start: Start, size: int, on_death: Callable[[Death], None], runtime: Runtime) -> None:
+    def __init__(
+        self,
+        *,
+        start: Start,
+        size: int,
+        on_death: Callable[[Death], None],
+        runtime: Runtime,
+        guarded: set[str] | None = None,
+    ) -> None:
         self._start = start
         self._size = size
         self._on_death = on_death
         self._runtime = runtime
+        self._guarded = guarded if guarded is not None else set()
         self._guards: list[Guard] = []
         self._draining = asyncio.Event()
 
@@ -94,13 +104,17 @@ class Pool:
 
     async def _one_life(self) -> bool:
         """Whether the executor ran tasks when it died."""
+        started: list[str] = []
         told: list[Death] = []
 
         def line(text: str) -> None:
-            death = self._event(text)
-            if death is not None:
-                told.append(death)
-                self._on_death(death)
+            match self._event(text):
+                case str(executor_id):
+                    started.append(executor_id)
+                    self._guarded.add(executor_id)
+                case Death() as death:
+                    told.append(death)
+                    self._on_death(death)
 
         guard = await self._start(line)
         self._guards.append(guard)
@@ -110,6 +124,7 @@ class Pool:
             code = await guard.wait()
         finally:
             self._guards.remove(guard)
+            self._guarded.difference_update(started)
         if code == EXIT_BAD_INPUT:
             _log.error(
                 "executor refused to start; its own lines say why, and it is tried again", guard=guard.pid, code=code
@@ -122,12 +137,14 @@ class Pool:
             _log.warning("executor ended; starting another", guard=guard.pid, code=code, why=told[-1].why)
         return any(each.started for each in told)
 
-    def _event(self, line: str) -> Death | None:
+    def _event(self, line: str) -> str | Death | None:
+        """The executor that has started, or how one has ended; None: neither."""
         try:
             event = json.loads(line)
             match event["event"]:
                 case "started":
                     _log.info("executor started", executor=event["executor"], worker=event["pid"])
+                    return str(event["executor"])
                 case "dead":
                     return parse_death(event)
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError, AtfError) as error:

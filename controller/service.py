@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from atf.config import ControllerSettings, Timing
@@ -55,7 +55,17 @@ _log = get_logger(duty="next_work")
 
 
 class ControllerService:
-    """api.Controller."""
+    """api.Controller.
+
+    Args:
+        store: where the tasks are.
+        hsc: takes claims and what becomes of them.
+        settings: the controller's.
+        timing: how long leases last.
+        runtime: clocks, chance, spawning.
+        host: by what name others know it.
+        guarded: ids of the executors whose guards run here. These are here until they die, however long they ask for nothing.
+    """
 
     def __init__(
         self,
@@ -66,6 +76,7 @@ class ControllerService:
         timing: Timing,
         runtime: Runtime,
         host: str = "",
+        guarded: Collection[str] = frozenset(),
     ) -> None:
         self._timing = timing
         self._runtime = runtime
@@ -98,6 +109,7 @@ class ControllerService:
             runtime=runtime,
             rearrange=self._poller.rearrange,
             hungry=self._poller.waits,
+            guarded=guarded,
         )
 
     async def run(self) -> None:

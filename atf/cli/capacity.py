@@ -47,9 +47,19 @@ def _reserve(_context: click.Context, _parameter: click.Parameter, given: tuple[
 @click.option("--lookahead", type=int, metavar="N", help="Core claims that may wait for one core; default 3.")
 @click.option("--max-retries", type=int, metavar="N", help="Hand-overs of one core claim that may fail; default 3.")
 @click.option("--hand-over", callback=_seconds, metavar="TIME", help="Until a hand-over has failed; default 1s.")
-@click.option("--reserved-timeout", callback=_seconds, metavar="TIME", help="A turn on a reserved core; default 60s.")
+@click.option(
+    "--reserved-timeout",
+    callback=_seconds,
+    metavar="TIME",
+    help="Until a turn on a reserved core counts as timed out; its owner keeps it. Default 60s.",
+)
 @click.option("--multiplexed-timeout", callback=_seconds, metavar="TIME", help="A turn on a shared core; default 1s.")
-@click.option("--rotation", callback=_seconds, metavar="TIME", help="Between two rotations; default 10s.")
+@click.option(
+    "--rotation",
+    callback=_seconds,
+    metavar="TIME",
+    help="Between two rotations: several times the longest task; default 10s.",
+)
 @frontend_flag
 @as_json
 def set_(pool: str, frontend: str | None, as_json: bool, **given: Any) -> None:

@@ -166,9 +166,9 @@ class CapacityCalls:
             lookahead: core claims that may wait for one core.
             max_retries: hand-overs of one core claim that may fail.
             hand_over: seconds until a hand-over has failed.
-            reserved_timeout: seconds that a turn on a reserved core lasts at most.
-            multiplexed_timeout: and on a shared one.
-            rotation: seconds between two rotations of the groups.
+            reserved_timeout: seconds after which a turn on a reserved core counts as timed out; its owner keeps the core.
+            multiplexed_timeout: seconds that a turn on a shared core lasts at most.
+            rotation: seconds between two rotations of the groups: several times the longest task of the pool.
 
         Raises:
             InvalidArgument: a value breaks a rule.

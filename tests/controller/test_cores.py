@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atf.config import FrontendSettings
-from atf.controller.cores import STALE_S, STAY_S
+from atf.controller.cores import PRESENT_S, STALE_S, STAY_S
 from atf.controller.service import ControllerService
 from atf.cores import CoreSettings, Pool
 from atf.errors import Unavailable
@@ -49,6 +49,7 @@ class Executor:
         self.w, self.name, self.seconds, self.of, self.most = w, name, seconds, of, most
         self.given: list[tuple[float, str]] = []
         self.lambdas: Sequence[str] = NAMES
+        self.takes: dict[str, float] = {}  # seconds, of lambdas whose tasks take another time than `seconds`
         self.duty = w.runtime.spawn(self._run(), name=name)
 
     async def _run(self) -> None:
@@ -56,10 +57,9 @@ class Executor:
         while True:
             reply = await self.w.ask(self.name, ack=number, wait=30, lambdas=self.lambdas, most=self.most, of=self.of)
             number = max(number, reply.number)
-            for each in reply.claims:
-                record = await self.w.record(each.task_id)
-                self.given.append((self.w.runtime.monotonic(), record.lambda_name))
-            await asyncio.sleep(self.seconds)
+            names = [(await self.w.record(each.task_id)).lambda_name for each in reply.claims]
+            self.given += [(self.w.runtime.monotonic(), name) for name in names]
+            await asyncio.sleep(max((self.takes.get(name, self.seconds) for name in names), default=self.seconds))
             await finish(self.w, reply, self.name)
 
 
@@ -107,6 +107,32 @@ async def test_a_reserved_core_runs_its_lambda_and_nothing_else(w: World) -> Non
     assert all("shop/a" not in ran[each] for each in groups[1])
     assert set.union(*ran.values()) == set(NAMES)
     assert sum(len(each.given) for each in executors) == 32
+
+
+@virtual(world(partitions=2))
+async def test_a_reserved_core_is_scheduled_again_once_its_lambdas_tasks_have_ended(w: World) -> None:
+    await set_cores(w, 2, reserved={"shop/a": 1}, rotation_us=3600 * US)
+    executors = [Executor(w, f"e{number}", 3.0) for number in range(2)]
+    await asyncio.sleep(1)
+    await w.enqueue(1, "shop/a")
+    await asyncio.sleep(1.5)
+    turn = (await pool_of(w)).turns[0]
+    assert turn is not None
+    assert turn.occupied
+    first = turn.number
+    await asyncio.sleep(4)
+    record = await w.store.cores("")
+    pool = await pool_of(w)
+    turn = pool.turns[0]
+    assert turn is not None
+    assert (turn.lambda_name, turn.number > first, turn.occupied) == ("shop/a", True, False)
+    assert pool.timed_out == 0
+    await asyncio.sleep(10)
+    after = await w.store.cores("")
+    assert record is not None
+    assert after is not None
+    assert after.version == record.version  # nobody writes while it waits
+    await stop(*executors)
 
 
 @virtual(world(partitions=2))
@@ -185,6 +211,64 @@ async def test_a_group_that_does_not_know_the_lambda_hands_the_turn_on(w: World)
 
 
 @virtual(world(partitions=1))
+async def test_a_group_that_does_not_know_the_owner_of_its_core_leaves_it_idle_until_the_next_rotation(
+    w: World,
+) -> None:
+    rotation = 5
+    await set_cores(w, 2, reserved={"shop/a": 1}, rotation_us=rotation * US)
+    one, other = Executor(w, "e0", 0.05), Executor(w, "e1", 0.05)
+    one.lambdas = ["shop/b"]
+    await asyncio.sleep(0.5)
+    for _ in range(20):
+        await w.enqueue(1, "shop/a")
+        await asyncio.sleep(1)
+    await asyncio.sleep(rotation)
+    await stop(one, other)
+    record = await w.store.cores("")
+    assert record is not None
+    assert record.groups is not None
+    group = record.groups.index(["e1"])
+    at = [at for each in (one, other) for at, name in each.given if name == "shop/a"]
+    assert len(at) == 20
+    assert {(group + int(each // rotation)) % 2 for each in at} == {0}  # the pool was made at instant 0
+    assert (await pool_of(w)).dropped == 0
+
+
+async def beside_long_tasks(w: World, rotation: float, longest: float) -> list[tuple[float, float]]:
+    """When each task of the lambda that has a core of its own became due, and how long it waited, beside another's long tasks."""
+    await set_cores(w, 2, reserved={"shop/a": 1}, rotation_us=round(rotation * US))
+    executors = [Executor(w, f"e{number}", 0.01) for number in range(2)]
+    for each in executors:
+        each.takes["shop/b"] = longest
+    await asyncio.sleep(0.5)
+    await w.enqueue(100, "shop/b")
+    due = []
+    for _ in range(90):
+        due.append(w.runtime.monotonic())
+        await w.enqueue(1, "shop/a")
+        await asyncio.sleep(0.5)
+    await asyncio.sleep(2 * longest + 2 * rotation)
+    await stop(*executors)
+    at = sorted(at for each in executors for at, name in each.given if name == "shop/a")
+    return [(one, began - one) for one, began in zip(due, at, strict=True)]
+
+
+@virtual(world(partitions=1))
+async def test_a_reserved_core_is_free_but_for_what_its_group_has_brought_from_a_shared_one(w: World) -> None:
+    rotation, longest = 20.0, 3.0
+    waited = await beside_long_tasks(w, rotation, longest)
+    assert max(seconds for _, seconds in waited) < longest + 0.1
+    assert max(seconds for at, seconds in waited if at % rotation > longest) < 0.1  # the pool was made at instant 0
+    assert max(seconds for at, seconds in waited if at > rotation and at % rotation < 1) > 1
+
+
+@virtual(world(partitions=1))
+async def test_where_groups_rotate_while_one_task_runs_a_reserved_core_is_busy_with_others_tasks(w: World) -> None:
+    waited = await beside_long_tasks(w, 1.0, 3.0)
+    assert sum(seconds > 0.5 for _, seconds in waited) > len(waited) / 3
+
+
+@virtual(world(partitions=1))
 async def test_groups_are_dealt_anew_when_executors_come_leave_and_die(w: World) -> None:
     await set_cores(w, 2)
     second = w.another_controller()
@@ -219,6 +303,29 @@ async def test_a_controller_that_vanishes_is_missed_within_seconds(w: World) -> 
     await asyncio.sleep(STAY_S + 1.5)
     assert (await pool_of(w)).members == 1
     await stop(mine, others)
+
+
+@virtual(world(partitions=1))
+async def test_an_executor_whose_guard_runs_is_a_member_however_long_it_has_no_room(w: World) -> None:
+    await set_cores(w, 1)
+    w.guarded.add("e0")
+    executor, by_hand = Executor(w, "e0", 3 * PRESENT_S), Executor(w, "e1", 3 * PRESENT_S)
+    await asyncio.sleep(1)
+    await w.enqueue(2, "shop/a")
+    await asyncio.sleep(PRESENT_S / 2)
+    record = await w.store.cores("")
+    assert record is not None
+    assert sorted(each for group in record.groups or [] for each in group) == ["e0", "e1"]
+    await asyncio.sleep(PRESENT_S)
+    assert (executor.given, by_hand.given) != ([], [])
+    record = await w.store.cores("")
+    assert record is not None
+    assert record.groups == [["e0"]]  # of the other one it is not known whether it still is
+    assert (await pool_of(w)).members == 1
+    w.guarded.clear()  # its guard has ended without an account
+    await asyncio.sleep(2)
+    assert (await pool_of(w)).members == 0
+    await stop(executor, by_hand)
 
 
 @virtual(world(partitions=1))

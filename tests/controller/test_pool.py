@@ -54,7 +54,8 @@ class World:
         self.started: list[float] = []
         self.guards: list[FakeGuard] = []
         self.deaths: list[Death] = []
-        self.pool = Pool(start=self._start, size=1, on_death=self.deaths.append, runtime=runtime)
+        self.guarded: set[str] = set()
+        self.pool = Pool(start=self._start, size=1, on_death=self.deaths.append, runtime=runtime, guarded=self.guarded)
         self.running = runtime.spawn(self.pool.run(), name="pool")
 
     async def _start(self, say: Callable[[str], None]) -> FakeGuard:
@@ -73,6 +74,17 @@ async def pool(runtime: VirtualRuntime) -> AsyncIterator[World]:
     world = World(runtime)
     yield world
     await end([world.running])
+
+
+@virtual(pool)
+async def test_an_executor_is_guarded_until_its_guard_ends_with_or_without_an_account(w: World) -> None:
+    for w.code in (1, 2):
+        w.life = 100
+        await asyncio.sleep(50)
+        assert w.guarded == {f"e{len(w.guards) - 1}"}
+        await asyncio.sleep(50.05)
+        assert w.guarded == set()
+        await asyncio.sleep(1)
 
 
 @virtual(pool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 import fakeredis
@@ -85,10 +85,17 @@ class World:
         self.broken: set[int] = set()
         self._pop = store.pop
         store.pop = self._counted_pop  # type: ignore[method-assign]
-        self.controller = self.another_controller()
+        self.guarded: set[str] = set()
+        """Executors whose guards are those of `controller`."""
+        self.controller = self.another_controller(guarded=self.guarded)
         self._number = 0
 
-    def another_controller(self, settings: ControllerSettings | None = None, host: str = "host-1") -> ControllerService:
+    def another_controller(
+        self,
+        settings: ControllerSettings | None = None,
+        host: str = "host-1",
+        guarded: Collection[str] = frozenset(),
+    ) -> ControllerService:
         return ControllerService(
             store=self.store,
             hsc=self.hsc,
@@ -96,6 +103,7 @@ class World:
             timing=self.timing,
             runtime=self.runtime,
             host=host,
+            guarded=guarded,
         )
 
     async def _counted_pop(
