@@ -49,6 +49,11 @@ def waits_for_executors(found: Explanation) -> bool:
     return queued and not found.paused and found.served
 
 
+def all_set_aside(found: Explanation) -> bool:
+    """Whether every host of its pool sets its lambda aside."""
+    return bool(found.aside) and len(found.aside) >= found.hosts
+
+
 def _gated(found: Explanation, gates: Sequence[Gate]) -> Answer | None:
     """Kept by a gate that looks at single tasks."""
     if not found.gate or found.record.status not in {Status.NEW, Status.RETRIABLE_FAILURE}:
@@ -184,7 +189,7 @@ def _enqueued(found: Explanation) -> Answer:
         return Answer("paused", f"It is {place}, but {_paused(found)}")
     if not found.served:
         return Answer("no_pool", f"It is {place}, but {_unserved(found)}")
-    if found.aside and len(found.aside) >= found.hosts:
+    if all_set_aside(found):
         return Answer("set_aside", f"It is {place}, but {_set_aside(found)}", min(found.aside.values()))
     return Answer(
         "queued",

@@ -1,15 +1,16 @@
-"""Why a task stands in its queue though executors are there: its lambda has no core of its pool at present."""
+"""Why a task stands in its queue though executors are there: its lambda has no core of its pool at present, or one whose group takes nothing."""
 
 from __future__ import annotations
 
 from atf.cores import Pool
 from atf.store.types import Explanation
+from atf.task import Status
 
-from .explain import Answer, duration
+from .explain import Answer, all_set_aside, duration
 
 
 def no_core(found: Explanation, name: str, pool: Pool, now_us: int) -> Answer | None:
-    """Why none of the pool's executors may run the task's lambda now; None: some may.
+    """Why none of the pool's executors may run the task's lambda now, or those that may do not; None: some may, and nothing speaks against it.
 
     Args:
         found: what surrounds the task, which stands in its queue.
@@ -19,22 +20,46 @@ def no_core(found: Explanation, name: str, pool: Pool, now_us: int) -> Answer | 
     """
     lambda_name = found.record.lambda_name
     has = [core for core, turn in enumerate(pool.turns) if turn is not None and turn.lambda_name == lambda_name]
-    if any(pool.staffed(core, now_us) for core in has):
-        return None
+    staffed = [core for core in has if pool.staffed(core, now_us)]
+    if staffed:
+        return _not_taken(found, staffed, name, pool, now_us)
     show = f"atf capacity show {name or 'default'} shows it."
     start = f"It is due and at position {found.position} of {found.queue_depth} in its queue, and waits for a core: "
     if not pool.members:
         return Answer("no_core", f"{start}{_the_pool(name)} is cut into cores, and no executor is there. {show}")
     if has:
         next_us = pool.rotation.next_us(now_us)
-        cores = " and ".join(str(core) for core in has)
         return Answer(
             "no_core",
-            f"{start}{lambda_name} has core {cores}, whose group has no executor until the next rotation, in"
+            f"{start}{lambda_name} has core {_cores(has)}, whose group has no executor until the next rotation, in"
             f" {duration(next_us - now_us)}: {_the_pool(name)} has fewer executors ({pool.members}) than cores. {show}",
             next_us,
         )
     return _of_claim(start, lambda_name, pool, now_us, show)
+
+
+def _not_taken(found: Explanation, cores: list[int], name: str, pool: Pool, now_us: int) -> Answer | None:
+    """That the groups on its lambda's cores take nothing of it, though they had time to; None: that is not known."""
+    turns = [turn for core in cores if (turn := pool.turns[core]) is not None]
+    if any(turn.occupied for turn in turns) or all_set_aside(found):
+        return None
+    next_us = pool.rotation.next_us(now_us)
+    queued_us = found.record.moved_at_us.get(Status.ENQUEUED, now_us)
+    since_us = max(queued_us, next_us - pool.rotation.every_us, *(turn.since_us for turn in turns))
+    if now_us - since_us <= pool.settings.hand_over_us:
+        return None
+    lambda_name = found.record.lambda_name
+    return Answer(
+        "queued",
+        f"It is due and at position {found.position} of {found.queue_depth} in its queue. {lambda_name} has core {_cores(cores)}, whose group has"
+        f" taken none of its tasks for {duration(now_us - since_us)}: its executors are full, or do not run {lambda_name}. All executors of a"
+        f" pool with cores should run the same apps. The next rotation is in {duration(next_us - now_us)}."
+        f" atf capacity show {name or 'default'} shows the group.",
+    )
+
+
+def _cores(cores: list[int]) -> str:
+    return " and ".join(str(core) for core in cores)
 
 
 def _of_claim(start: str, lambda_name: str, pool: Pool, now_us: int, show: str) -> Answer:
@@ -44,7 +69,10 @@ def _of_claim(start: str, lambda_name: str, pool: Pool, now_us: int, show: str) 
     if claim is not None:
         line = [each.lambda_name for each in pool.queue if each.core == claim.core]
         place, turn, ends_us = line.index(lambda_name), pool.turns[claim.core], pool.due_us(claim.core)
-        sentence = f"{start}. Its core claim is number {place + 1} of {len(line)} for core {claim.core}"
+        failed = (
+            f", and turns in which its core's group took none of its tasks: {claim.retries}" if claim.retries else ""
+        )
+        sentence = f"{start}{failed}. Its core claim is number {place + 1} of {len(line)} for core {claim.core}"
         if turn is None or ends_us is None:
             return Answer("no_core", f"{sentence}, which is free. {show}")
         left = f"another {duration(ends_us - now_us)}" if ends_us > now_us else "no longer"

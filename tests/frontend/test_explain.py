@@ -175,6 +175,49 @@ async def test_its_lambda_has_no_core(
         assert answer.reason == "queued"
 
 
+@pytest.mark.parametrize(
+    ("waited_us", "taken", "says"), [(US // 2, False, False), (2 * US, False, True), (2 * US, True, False)]
+)
+async def test_the_group_on_its_lambdas_core_takes_nothing(
+    bench: Bench, waited_us: int, taken: bool, says: bool
+) -> None:
+    await bench.register("photos/resize", pool="gpu")
+    await bench.store.serve("gpu", 60)
+    await cores(bench, 2)
+    bench.clock.advance(30.5)  # a reserved turn waits for its lambda however long
+    task_id = await bench.schedule("a", name="photos/resize")
+    await bench.enqueue()
+    bench.clock.advance(waited_us / US)
+    if taken:
+        record = await bench.store.cores("gpu")
+        assert record is not None
+        pool = Pool.decode(record.state)
+        pool.handed_over(0, 1, record.now_us)
+        await bench.store.set_cores("gpu", record.version, pool.encode())
+    answer = await explain(bench, task_id)
+    assert answer.reason == "queued"
+    sentence = "photos/resize has core 0, whose group has taken none of its tasks for 2.0 s"
+    assert (sentence in answer.sentence, "should run the same apps" in answer.sentence) == (says, says)
+
+
+async def test_a_core_claim_whose_hand_over_failed_says_so(bench: Bench) -> None:
+    for name in ("photos/thumbnail", "photos/resize"):
+        await bench.register(name, pool="gpu")
+    task_id = await bench.schedule("a")
+    await bench.enqueue()
+    await bench.store.serve("gpu", 60)
+    await cores(bench, 2, "photos/thumbnail", "a/b")
+    bench.clock.advance(1)
+    record = await bench.store.cores("gpu")
+    assert record is not None
+    pool = Pool.decode(record.state)
+    pool.pass_time(record.now_us)
+    await bench.store.set_cores("gpu", record.version, pool.encode())
+    answer = await explain(bench, task_id)
+    assert answer.reason == "no_core"
+    assert "turns in which its core's group took none of its tasks: 1. Its core claim is number 1" in answer.sentence
+
+
 async def test_claimed_then_running_then_asked_to_stop(bench: Bench) -> None:
     task_id = await bench.schedule("a")
     (claim,) = await bench.claim(task_id, owner="executor-9")
