@@ -101,6 +101,8 @@ class Registry(Caller):
             args[3] = base64.b64decode(rest[0])
         if kind == "ask_permits":
             await self._call("ask_permits", record.target, args[2:])
+        elif kind == "retell":
+            await self._call("retell", record.target, [HOME, self.partitions, name])
         elif kind == "grant_permits":
             await self._call("grant_permits", record.target, args[2:])
         elif kind == BATCH_TOLD:

@@ -134,6 +134,12 @@ class GuardProcess:
         def let_go() -> None:
             world.loop.start(worker, _call(self._drain_worker))
 
+        async def asked() -> None:
+            await frame.stopping.wait()
+            self._stir_drain()
+
+        frame.runtime.spawn(asked(), name="asked")
+
         guard = Guard(_Group(), self._table, let_go, settings=SETTINGS, timing=TIMING, runtime=frame.runtime)  # type: ignore[arg-type]
         why = ""
         while not why and worker.alive:

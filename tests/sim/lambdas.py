@@ -33,7 +33,12 @@ class _Run:
         world, ctx = self._world, self._ctx
         world.chronicle.say(f"RUN {ctx.run} begins, claim {ctx.fence}", ctx.task_id)
         began = Began(
-            world.now_us(), ctx.task_id, ctx.fence, self._process.name, world.server.highest_us, *self._together
+            world.now_us(),
+            ctx.task_id,
+            ctx.fence,
+            self._process.name,
+            world.server.shown_us(ctx.task_id),
+            *self._together,
         )
         world.chronicle.event(began)
         return self

@@ -200,6 +200,19 @@ MUTANTS: Final[dict[str, Mutant]] = {
             ),
         ),
     ),
+    "early_by_an_instant_of_before": Mutant(
+        "what was due by a clock that has been set back since is taken for due",
+        (
+            (
+                "  local lease_now = believed > 0 and math.min(now, believed) or now\n",
+                (
+                    "  local lease_now = believed > 0 and math.min(now, believed) or now\n"
+                    "  now = math.max(now, tonumber(redis.call('HGET', P, 'latest') or 0))\n"
+                    "  redis.call('HSET', P, 'latest', fmt(now))\n"
+                ),
+            ),
+        ),
+    ),
     "counter_only_token": Mutant(
         "tokens count up by one, also after a rollback", (("math.max(counter + 1, now)", "counter + 1"),)
     ),

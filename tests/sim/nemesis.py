@@ -20,7 +20,16 @@ _LOOK_S: Final = 0.2
 _ROLES: Final = ("consumer", "controller", "frontend", "hsc")
 KINDS: Final = (
     *(f"{what} {role}" for what in ("kill", "freeze", "SIGTERM") for role in _ROLES),
-    *("kill executor", "kill guard", "kill store", "freeze executor", "freeze guard", "freeze executor and guard"),
+    *(
+        "SIGTERM executor",
+        "kill executor",
+        "kill guard",
+        "guard kills",
+        "kill store",
+        "freeze executor",
+        "freeze guard",
+        "freeze executor and guard",
+    ),
     *("freeze host", "freeze store", "cut off", "answers cut off", "queues wiped", "store full", "roll back store"),
     *(f"{whose} clock goes {where}" for whose in ("store", "host") for where in ("forward", "back")),
 )
@@ -58,6 +67,7 @@ class Nemesis:
             (2, self._wipe_queue),
             (2, self._fill_store),
             (3, self._terminate),
+            (2, self._terminate_worker),
         ]
         if not world.server.durable:
             kinds.append((6, self._roll_back))
@@ -264,6 +274,14 @@ class Nemesis:
         if address is None:
             return False
         self._world.chronicle.fault(f"SIGTERM {self._kind(address)}", address)
+        self._world.terminate(address)
+        return True
+
+    def _terminate_worker(self) -> bool:
+        address = self._living("g")  # who is asked to stop is the guard, as everywhere: it has its worker drain
+        if address is None:
+            return False
+        self._world.chronicle.fault("SIGTERM executor", address)
         self._world.terminate(address)
         return True
 

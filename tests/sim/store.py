@@ -56,7 +56,6 @@ class StoreServer:
     Attributes:
         offset_us: how far its clock stands from the loop's.
         full: whether it refuses what creates something.
-        highest_us: the latest instant that its clock has shown.
         stored: when each task was stored last.
         durable: whether it forgets nothing at a restart.
         ends: of the batch.
@@ -66,7 +65,10 @@ class StoreServer:
         self.offset_us = 0
         self.full = False
         self.durable = durable
-        self.highest_us = 0
+        self._shown: list[
+            tuple[int, int]
+        ] = []  # offset, the loop's clock when its own showed an instant with that last
+        self._waits_since: dict[str, int] = {}  # task -> the loop's clock when its instant was set
         self.stored: dict[str, Stored] = {}
         self._loop = loop
         self._chronicle = chronicle
@@ -82,7 +84,7 @@ class StoreServer:
         self._rung = self._bells.connection._sock.responses
         self._run = 0
         self._ringers: list[Callable[[str, str], None]] = []
-        self._snapshot: tuple[int, Any] = (0, {})
+        self._snapshot: tuple[int, Any, dict[str, int]] = (0, {}, {})
         self._tasks: dict[bytes, State] = {}
         self._parked: set[bytes] = set()
         self.ends = batches.Ends()
@@ -101,6 +103,16 @@ class StoreServer:
         """Its TIME."""
         return EPOCH_US + self._loop.now_us + self.offset_us
 
+    def _show(self) -> None:
+        if self._shown and self._shown[-1][0] == self.offset_us:
+            self._shown.pop()
+        self._shown.append((self.offset_us, self._loop.now_us))
+
+    def shown_us(self, task_id: str) -> int:
+        """The latest instant that its clock has shown since a task was given its own: when it was stored or started afresh."""
+        since = self._waits_since.get(task_id, 0)
+        return EPOCH_US + max(offset + at for offset, at in self._shown if at >= since)
+
     def ring_to(self, ringer: Callable[[str, str], None]) -> None:
         """Everything published goes there: channel, message."""
         self._ringers.append(ringer)
@@ -112,7 +124,7 @@ class StoreServer:
         if self.full and verb in CREATES:
             raise ResourceExhausted("the task store is full (maxmemory); nothing was stored")
         now = args[0] if args[0] != "" else self.now_us()
-        self.highest_us = max(self.highest_us, self.now_us())
+        self._show()
         identity = (self.run_id, "1" if self.durable else "0") if server else ()
         standing = self._standing() if verb == "enqueue" else {}
         cores_before = self._cores() if verb == "set_cores" else {}
@@ -170,13 +182,14 @@ class StoreServer:
 
     def keep(self) -> None:
         """Remembers everything as it is now: what a power loss leaves."""
-        self._snapshot = (self._loop.now_us, copy.deepcopy(self._data))
+        self._snapshot = (self._loop.now_us, copy.deepcopy(self._data), dict(self._waits_since))
 
     def restarted(self, *, forgetting: bool) -> None:
         """Another process serves the same data, or, `forgetting`, those kept last."""
         self._run += 1
         if forgetting:
-            since, data = self._snapshot
+            since, data, waits_since = self._snapshot
+            self._waits_since = dict(waits_since)
             self._data.clear()
             self._data.update(copy.deepcopy(data))
             self._tasks = self._peek()
@@ -330,6 +343,8 @@ class StoreServer:
                 self._chronicle.odd.append(f"{task_id}: {told} is no row of MOVES")
             return
         self._chronicle.moves[name] += 1
+        if name in {"schedule", "retry"}:
+            self._waits_since[task_id] = self._loop.now_us
         if name in {"enqueue", "claim"} and self._paused(task_id):
             self._chronicle.odd.append(f"{task_id}: {told}, past a gate")
         if name == "schedule":

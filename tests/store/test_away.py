@@ -19,7 +19,7 @@ from atf.store.fake import fake_link
 from atf.store.store import Store
 from atf.store.types import Beat, GateAction, LambdaRecord, NewGate, Outcome, RunResult, Scheduled, Verdict
 
-from .world import LAMBDA, Clock, World, held
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held, to
 
 
 @pytest.fixture
@@ -251,6 +251,53 @@ async def test_a_server_that_was_there_for_a_while_is_noted_by_any_call(store: S
     server.run_id = "one"
     with pytest.raises(StoreSettling):
         await store.claim("e", "n", ["0-x"], 1000)
+
+
+def lambda_key(partition: int) -> str:
+    return f"atf:{{{partition}}}:l:{LAMBDA}"
+
+
+async def told_again(world: World, server: Server) -> list[bytes | None]:
+    """The server comes back and has forgotten something; what partition 1 knows of the lambda then, which is what home says."""
+    await server.restarts("two", "0")
+    for partition in (0, 1):
+        await world.passes(partition)
+    await world.deliver()
+    home, told = [
+        await world.store._link.client.hmget(lambda_key(each), "spec", "limit", "paused", "gates") for each in (0, 1)
+    ]
+    assert told == home
+    return list(told)
+
+
+async def test_a_partition_that_forgot_what_it_was_told_of_a_lambda_is_told_again(store: Store, clock: Clock) -> None:
+    world, server, client = World(store, clock), Server(store, clock), store._link.client
+    names = [LAMBDA, *(f"shop/more{number}" for number in range(70))]
+    await store.register([LambdaRecord(each, bytes(range(256)), 5, ENQUEUE_TIMEOUT_US, paused=False) for each in names])
+    await world.deliver()
+    before = await client.hgetall(lambda_key(1))
+    await world.gate("pause")
+    await store.override(LAMBDA, to("limit=7"))
+    await world.deliver()
+    await client.delete(lambda_key(1))
+    await client.hset(lambda_key(1), mapping=before)
+    assert (await told_again(world, server))[:3] == [bytes(range(256)), b"7", b"1"]
+
+
+async def test_what_was_told_of_a_lambda_and_is_forgotten_at_home_holds_no_more(store: Store, clock: Clock) -> None:
+    """A pause that nobody sees could not be lifted."""
+    world, server, client = World(store, clock), Server(store, clock), store._link.client
+    await store.register([LambdaRecord(LAMBDA, b"spec", 5, ENQUEUE_TIMEOUT_US, paused=False)])
+    await world.deliver()
+    record, before = await client.hgetall("atf:{0}"), await client.hgetall(lambda_key(0))
+    await world.gate("pause")
+    await store.override(LAMBDA, to("limit=7"))
+    await world.deliver()
+    for key, known in (("atf:{0}", record), (lambda_key(0), before)):
+        await client.delete(key)
+        await client.hset(key, mapping=known)
+    clock.advance(1)
+    assert await told_again(world, server) == [b"spec", b"5", b"0", None]
 
 
 async def test_nothing_is_popped_that_could_not_be_claimed(store: Store, clock: Clock) -> None:

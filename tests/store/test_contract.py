@@ -133,6 +133,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await world.cores()
     await world.permits()
     await store.override(LAMBDA, to("limit=7 running=6"))
+    await store._link.call("retell", keys.record(0), [clock(), 0, store.partitions, ""])
     await store.override(LAMBDA, to("pool=gpu"))
     await store.override(LAMBDA, to(""))
     await told.end()

@@ -52,13 +52,6 @@ goes_on = function(P, batch, now)
   redis.call('ZADD', P .. ':batches:open', fmt(now + BATCH.CHECK), batch)
 end
 
--- A number that grows, also across a server that lost its last second.
-local function grown(key, field, now)
-  local number = fmt(math.max(tonumber(redis.call('HGET', key, field) or 0) + 1, now))
-  redis.call('HSET', key, field, number)
-  return number
-end
-
 -- How many items a batch is to have, of which so many are there: home gives up on numbers of extensions, if it is time to. Items that come
 -- after that count all the same, in a round of their own where the callbacks have been told of the others.
 local function reckon(key, total, items)

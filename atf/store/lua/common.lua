@@ -99,6 +99,13 @@ local function page_start(set, at, member)
   return redis.call('ZCOUNT', set, '-inf', '(' .. at)  -- it has moved meanwhile
 end
 
+-- A number that grows, also across a server that lost its last second.
+local function grown(key, field, now)
+  local number = fmt(math.max(tonumber(redis.call('HGET', key, field) or 0) + 1, now))
+  redis.call('HSET', key, field, number)
+  return number
+end
+
 -- the server --------------------------------------------------------------------------------------------------------------
 
 -- How long no claims are given, or nil: until `settled`. This server's clock may leap ahead meanwhile, and executors whose claims
@@ -130,6 +137,7 @@ local function note_server(P, server, durable, now, timeout)
     redis.call('HSET', P, 'server', server, 'durable', durable)
     if record[1] and (durable ~= '1' or record[3] ~= '1') then
       settled = pause_claims(P, settled, tonumber(record[7] or nil), now, math.max(timeout, tonumber(record[4] or 0)))
+      redis.call('HSET', P, 'forgot', '1')
     end
   elseif server ~= '' and durable ~= '1' and record[3] == '1' then
     redis.call('HSET', P, 'durable', durable)  -- its settings were changed: what it forgets from now on, it forgets
@@ -489,7 +497,7 @@ local function write_settings(P, name, spec64, code, set, home, partitions, now)
   table.sort(names)
   for i, each in ipairs(names) do door[i] = each .. '=' .. holds_now[each] end
   door = table.concat(door, ' ')
-  local version = fmt(redis.call('HINCRBY', P, 'lambda_version', 1))
+  local version = grown(P, 'lambda_version', now)
   put_settings(P, name, holds_now.limit, holds_now.timeout, door, version, now)
   local strings = {'register', name, spec64, holds_now.limit, holds_now.timeout, door}
   local body = version .. '\n["' .. table.concat(strings, '","') .. '"]'  -- nothing in them needs to be escaped

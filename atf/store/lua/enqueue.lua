@@ -254,6 +254,15 @@ local function note_pass(P, now, lease_now)
   return not over and settled - lease_now or nil
 end
 
+-- This partition, or all of a server, may have forgotten what it was told of lambdas, or heard what their home has forgotten since: home
+-- says it all again (retell.lua).
+local function note_forgot(P, now)
+  local record = redis.call('HMGET', P, 'forgot', 'partitions')
+  if not record[1] then return end
+  redis.call('HDEL', P, 'forgot')
+  if record[2] ~= '1' then owe(P, 0, '0\n["retell",""]', now) end
+end
+
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local lease_now = believed > 0 and math.min(now, believed) or now
@@ -265,6 +274,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     budget = math.min(budget, BUDGET_BESIDE)
     each = math.max(math.floor(budget / math.max(#due, 1)), VISIT_BESIDE)
   end
+  note_forgot(P, now)
   local ask = {}
   local gated, gates_in = due_gates(P, now, math.floor(budget / 2), ask)
   budget = budget - gated

@@ -287,7 +287,7 @@ end
 -- Writes a lambda's gates in its home partition, and owes them to the others. An older role's functions understand of the record
 -- whether the lambda is paused.
 local function write_gates(P, name, text, home, partitions, now)
-  local version = fmt(redis.call('HINCRBY', P, 'lambda_version', 1))
+  local version = grown(P, 'lambda_version', now)
   local paused = put_gates(P, name, text, version, now)
   local body = version .. '\n["gate","' .. name .. '","' .. paused .. '","' .. text .. '"]'  -- nothing in it needs to be escaped
   for target = 0, partitions - 1 do
@@ -305,7 +305,7 @@ local function gate_lines(P, name, now)
       paused = paused or whole_pause(line)
     end
   end
-  if known[2] == '1' and not paused then lines[#lines + 1] = fmt(redis.call('HINCRBY', P, 'lambda_version', 1)) .. ' pause 0 0' end
+  if known[2] == '1' and not paused then lines[#lines + 1] = grown(P, 'lambda_version', now) .. ' pause 0 0' end
   return lines
 end
 

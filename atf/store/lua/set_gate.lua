@@ -22,7 +22,7 @@ register('set_gate', {'allow-oom'}, function(keys, args)
     end
   end
   if #kept >= MAX_GATES then return {0} end
-  local number = fmt(redis.call('HINCRBY', P, 'lambda_version', 1))
+  local number = grown(P, 'lambda_version', now)
   local ends = args[7] ~= '' and args[7] or tonumber(args[8]) > 0 and fmt(now + tonumber(args[8])) or '0'
   local action, labels = string.match(wanted, '^(%l+) ?(.*)$')
   kept[#kept + 1] = number .. ' ' .. action .. ' ' .. ends .. ' ' .. args[6] .. (labels ~= '' and ' ' .. labels or '')

@@ -23,7 +23,7 @@ from tests.sim.net import KINDS as NET_KINDS
 SEEDS: Final = 20_000
 PLAYED: Final = ("tests/sim", "tests/store/world.py")
 """What decides what a seed means, beside the product."""
-_FAULT, _MOVE = "faults: ", "moves: "
+_FAULT, _MOVE, _CALL = "faults: ", "moves: ", "disturbed: "
 _LINE_BYTES: Final = 64 << 20
 
 
@@ -75,7 +75,10 @@ def unbroken(found: Mapping[int, Trial], base: int) -> list[Trial]:
 
 
 def trial_of(made: Mapping[str, Any]) -> Trial:
-    """A seed's trial: what was wrong, and how often each kind of fault and each move occurred, those among them that did not."""
+    """A seed's trial: what was wrong, and how often each kind of fault and each move occurred, those among them that did not.
+
+    And of each call, of a role or of the store, how often a packet was lost, late, slow or doubled.
+    """
     counts = {name: made["tally"].get(name, 0) for name in ("attempted", "acknowledged", "repeated", "forgiven")}
     faults = dict.fromkeys((*KINDS, *NET_KINDS), 0) | made["faults"]
     moves = dict.fromkeys((move.name for move in MOVES), 0) | made["moves"]
@@ -87,6 +90,7 @@ def trial_of(made: Mapping[str, Any]) -> Trial:
         "excused": made["tally"].get("excused", 0),
         **{f"{_FAULT}{name}": count for name, count in faults.items()},
         **{f"{_MOVE}{name}": count for name, count in moves.items()},
+        **{f"{_CALL}{name}": count for name, count in sorted(made["calls"].items())},
     }
 
 
@@ -97,7 +101,7 @@ def too_few(figures: Figures) -> list[str]:
     return [
         f"{name} {count} times: fewer than {FEWEST} mean nothing"
         for name, count in figures.items()
-        if name.startswith((_FAULT, _MOVE)) and count < FEWEST
+        if name.startswith((_FAULT, _MOVE, _CALL)) and count < FEWEST
     ]
 
 

@@ -1,0 +1,41 @@
+-- retell: in the lambdas' home: says again to the other partitions what holds of lambdas. Idempotent.
+-- KEYS[1]  the home partition's record
+-- ARGV     now, number of this partition, number of partitions, name after which to go on ("" = from the first)
+-- RETURNS  how many lambdas were told of; the others follow
+--
+-- After a server lost its last second a partition may not know any more what home has struck off as delivered. Or it may have been
+-- delivered since what home has forgotten, a pause that nobody can see and lift. So each is told under a new version.
+local STEP = 32  -- lambdas of one call
+local ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+
+local function base64(bytes)
+  local parts = {}
+  for i = 1, #bytes, 3 do
+    local a, b, c = string.byte(bytes, i, i + 2)
+    local number = a * 65536 + (b or 0) * 256 + (c or 0)
+    for place = 3, 0, -1 do
+      local at = math.floor(number / 64 ^ place) % 64 + 1
+      parts[#parts + 1] = (place == 1 and not b or place == 0 and not c) and '=' or string.sub(ALPHABET, at, at)
+    end
+  end
+  return table.concat(parts)
+end
+
+register('retell', {'allow-oom'}, function(keys, args)
+  local P, now, home, partitions, after = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3]), args[4]
+  local names, told = redis.call('SMEMBERS', P .. ':lambdas'), 0
+  table.sort(names)
+  for _, name in ipairs(names) do
+    if told == STEP then
+      owe(P, home, '0\n["retell","' .. after .. '"]', now)
+      break
+    end
+    if name > after then
+      local known = redis.call('HMGET', lambda_key(P, name), 'spec', 'code', 'set')
+      if known[1] and known[2] then write_settings(P, name, base64(known[1]), known[2], known[3], home, partitions, now) end
+      write_gates(P, name, table.concat(gate_lines(P, name, now), ';'), home, partitions, now)
+      told, after = told + 1, name
+    end
+  end
+  return told
+end)
