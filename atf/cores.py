@@ -27,7 +27,7 @@ from typing import Final
 import msgspec
 
 from .core_groups import Rotation, core_of, group_on
-from .errors import InvalidArgument
+from .errors import Internal, InvalidArgument
 from .task import US
 
 MAX_CORES: Final = 64
@@ -132,8 +132,15 @@ class Pool(msgspec.Struct):
 
     @classmethod
     def decode(cls, text: bytes) -> Pool:
-        """The pool that `encode` wrote."""
-        return msgspec.json.decode(text, type=cls)
+        """The pool that `encode` wrote.
+
+        Raises:
+            Internal: somebody else has written there.
+        """
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise Internal(f"the cores of a pool, as the store has them, can't be read: {error}") from None
 
     def encode(self) -> bytes:
         """As text, for the store."""

@@ -36,6 +36,7 @@ MAX_ITEMS: Final = 100_000_000
 EXTRA_FIRST: Final = 50_000_000
 """The number of the first item of an extension that came while the batch was still being made: what its maker sends goes before."""
 ITEM_MARK: Final = "."
+_STORED_ID: Final = re.compile(r"([0-9]{1,5})-([^.]*)\.(.*)", re.DOTALL)
 
 _BATCH_ID = re.compile(r"[A-Za-z0-9_-]{1,20}")
 _WORK_ITEM_ID = re.compile(r"[0-9a-f]{32}(?:-[0-9]{1,12})?")
@@ -104,8 +105,5 @@ def stored_id(partition: int, batch_id: str, work_item_id: str) -> str:
 
 def parse(task_id: str) -> ItemId | None:
     """The parts of a stored id; None where the task is no item of a batch."""
-    front, dot, work_item_id = task_id.partition(ITEM_MARK)
-    if not dot:
-        return None
-    partition, _, batch_id = front.partition("-")
-    return ItemId(int(partition), batch_id, work_item_id)
+    found = _STORED_ID.fullmatch(task_id)
+    return ItemId(int(found[1]), found[2], found[3]) if found else None

@@ -120,7 +120,7 @@ def _named(row: Any, parameters: Parameters, line: int) -> dict[str, Any]:
 def _check_names(row: dict[str, Any], parameters: Parameters, line: int) -> None:
     if unknown := sorted(row.keys() - set(parameters.names)):
         raise InvalidArgument(
-            f"line {line}: the lambda has no argument {unknown[0]!r}; it takes {', '.join(parameters.names) or 'none'}"
+            f"line {line}: the lambda has no argument {unknown[0][:80]!r}; it takes {', '.join(parameters.names) or 'none'}"
         )
     if missing := sorted(parameters.required - row.keys()):
         raise InvalidArgument(f"line {line}: argument {missing[0]!r} is missing")

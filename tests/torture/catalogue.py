@@ -386,3 +386,14 @@ STREAMED: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.WatchBatch": {("id",): _BATCH},
 }
 """Of methods that stream; see test_batches.py."""
+WATCHED: Final[dict[str, dict[Path, Rule]]] = {
+    "Scheduler.WatchJobs": {
+        ("initial", "app_id"): _given(OK, "initial.app_id"),
+        ("initial", "namespace"): _given(OK, "initial.namespace"),
+        ("initial", "actor_types"): _ANY,  # one that no actor has matches nothing
+        ("initial", "concurrency_limits", "name"): _ANY,
+        ("initial", "concurrency_limits", "actor", "type"): _ANY,
+    },
+    "Scheduler.WatchHosts": {},
+}
+"""Of Dapr's streams; see test_watch.py."""

@@ -8,20 +8,25 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Self
 
+import aiohttp
 import pytest
 
-from atf.config import LogSettings
+from atf.config import FrontendSettings, LogSettings
 from atf.controller.losses import parse_death, report_death
 from atf.controller.pool import Pool
 from atf.controller.reports import Reports
+from atf.frontend.dapr.http import HttpPort
+from atf.frontend.dapr.runtime import DaprRuntime
+from atf.frontend.service import FrontendService
 from atf.log import get_logger, setup
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 
 from .catalogue import RULES, put
+from .test_watch import initial, watched
 from .texts import acts
-from .world import EXECUTOR, METHODS, World, opened, schedule
+from .world import EXECUTOR, INVALID, METHODS, OK, World, full_batch, opened, schedule
 
 SECRET = "5ecret"
 NONCE = f"{SECRET}-nonce"
@@ -128,6 +133,45 @@ async def test_a_bug_leaves_no_secret_in_a_log(said: Said, monkeypatch: pytest.M
             answer = await world.ask(method, request)
             assert answer.sentence == f"{METHODS[method].name} failed inside the server; its log has the details"
     assert said.text.count("ZeroDivisionError: of ours") == len(calls)
+    assert SECRET not in said.text
+
+
+async def test_a_stream_leaves_no_secret_in_a_log(said: Said) -> None:
+    async with opened() as world:
+        header, items, end = full_batch("b")
+        items.items.items[0].payload = f'{{"path":"{SECRET}"}}'.encode()
+        good = [each.SerializeToString() for each in (header, items, end)]
+        assert (await world.stream(*good)).code is OK
+        items.items.items[0].payload = f'"\x1b{SECRET}'.encode()
+        for bad in (items.SerializeToString(), good[1] + SECRET.encode()):
+            assert (await world.stream(good[0], bad)).code is not OK
+        assert (await watched(world, f"\x08{SECRET}".encode())).code is INVALID
+        assert (await watched(world, initial(), SECRET.encode())).code is INVALID
+    assert SECRET not in said.text
+
+
+async def test_a_call_of_dapr_s_http_leaves_no_secret_in_a_log(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened() as world:
+        frontend = FrontendService(store=world.store, settings=FrontendSettings(), runtime=world.runtime)
+        dapr = DaprRuntime(frontend, FrontendSettings(dapr_app="orders=127.0.0.1:1", dapr_app_id="orders"))
+        port = HttpPort(dapr, grace=1)
+        address = await port.open("127.0.0.1:0")
+        try:
+            async with aiohttp.ClientSession(f"http://{address}") as caller:
+                good = {"schedule": "@every 1h", "data": {"word": SECRET}}
+                codes = [
+                    (await caller.post("/v1.0/jobs/good", json=good)).status,
+                    (await caller.get("/v1.0/jobs/good")).status,
+                    (await caller.post("/v1.0/jobs/bad", json={**good, "schedule": 7})).status,
+                    (await caller.post("/v1.0/jobs/worse", data=f'{{"data":"{SECRET}')).status,
+                ]
+                monkeypatch.setattr(dapr, "schedule_job", lambda *_: 1 / 0)
+                codes.append((await caller.post("/v1.0/jobs/bug", json=good)).status)
+        finally:
+            await port.stop()
+            frontend.drain()
+    assert codes == [204, 200, 400, 400, 500]
+    assert "ZeroDivisionError" in said.text
     assert SECRET not in said.text
 
 

@@ -1,0 +1,287 @@
+"""What the other files of this folder leave over of the functions that read a text or bytes; and the list of them all.
+
+A function of the product that is called parse or decode, or begins so, stands in FUZZED with the test that gives it anything, or in
+LEFT_OUT with the reason why none does.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from atf import work_items
+from atf.cli import batch_rows
+from atf.cores import CoreSettings, Pool
+from atf.errors import ConfigError, InvalidArgument
+from atf.errors import Internal as InternalError
+from atf.frontend import redrive
+from atf.frontend.dapr import http
+from atf.frontend.settings import SETTINGS
+from atf.hosts import AllowedHosts
+from atf.items import OfName
+from atf.programs import AllowedPrograms
+from atf.store import ordering, reading, transfer
+from tests.chaos.frame import PRODUCT
+from tests.schedule import test_fuzz as schedules
+
+from .examples import BROKEN_TEXTS, JSON_VALUES, TEXTS, fuzz, understood_or
+from .texts import BOMBS
+
+ROOT: Final = Path(__file__).parents[2]
+_HERE: Final = "torture/test_parsers.py::"
+_DECODERS: Final = "torture/test_decoders.py::"
+_PAYLOADS: Final = _DECODERS + "test_a_payload_becomes_arguments_or_is_refused"
+_SCHEDULES: Final = _HERE + "test_any_schedule_is_read_or_refused"
+_TOKENS: Final = _HERE + "test_any_page_token_is_ours_or_refused"
+FUZZED: Final = {
+    "atf/signature.py::Codec.decode": _PAYLOADS,
+    "atf/signature.py::Codec.decode_result": _PAYLOADS,
+    "atf/lambdas.py::Lambda.decode": _PAYLOADS,
+    "atf/payload.py::decode_result": _PAYLOADS,
+    "atf/items.py::OfName.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
+    "atf/store/lines.py::decode": "torture/test_files.py::test_any_line_is_read_or_refused",
+    "atf/store/transfer.py::_decode": _HERE + "test_any_line_of_an_export_that_goes_on_is_ours_or_none",
+    "atf/store/address.py::parse": "torture/test_store_address.py::test_an_address_of_a_store_is_understood_or_refused",
+    "atf/store/keys.py::parse_rq_name": _DECODERS + "test_names_and_ids_are_of_their_alphabet_or_refused",
+    "atf/store/ordering.py::parse_token": _TOKENS,
+    "atf/store/reading.py::_parse_cursor": _TOKENS,
+    "atf/store/reading.py::_parse_token": _TOKENS,
+    "frontend/redrive.py::_parse": _TOKENS,
+    "frontend/settings.py::_whole.parse": _HERE + "test_any_setting_of_a_lambda_is_read_or_refused",
+    "frontend/dapr/http.py::_body": _HERE + "test_any_body_of_dapr_s_http_is_a_job_or_refused",
+    "controller/losses.py::parse_death": _DECODERS + "test_any_event_of_a_guard_is_taken_or_passed_over",
+    "atf/hosts.py::AllowedHosts.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
+    "atf/programs.py::AllowedPrograms.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
+    "atf/work_items.py::parse": _HERE + "test_any_id_is_that_of_an_item_or_none",
+    "atf/cores.py::Pool.decode": _HERE + "test_any_state_of_cores_is_read_or_said_to_be_damaged",
+    "atf/cli/batch_rows.py::rows": _HERE + "test_any_file_of_items_is_read_or_refused_by_its_line",
+    "atf/cli/batch_rows.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
+    **{
+        f"atf/schedule/{each}": _SCHEDULES
+        for each in (
+            *("plan.py::Plan.parse", "reading.py::parse_schedule", "reading.py::parse_clocks", "zones.py::parse_zone"),
+            *("cron.py::parse_cron", "fields.py::parse_field", "every.py::parse_every", "every.py::parse_period"),
+            *("durations.py::parse_span", "durations.py::parse_go", "durations.py::parse_iso"),
+            *("instants.py::parse_instant", "instants.py::parse_point"),
+        )
+    },
+}
+"""By the function, as "<file>::<name>", a test of `make fuzz`; beside those of these names others that read what somebody wrote."""
+LEFT_OUT: Final = {
+    "atf/items.py::Elements.decode": "a protocol",
+    "executor/perform.py::Lambda.decode": "a protocol",
+    "atf/items.py::OfProgram.decode": "calls decode_result",
+    "atf/client/batch.py::Batch._decode": "answers a function: decode of the elements",
+    "atf/store/gates.py::_parse": "reads what the store's functions alone write, of labels that were checked and quoted",
+}
+
+
+def functions(tree: ast.AST, within: str = "") -> Iterator[str]:
+    """The names of all functions of a file, with those of what they stand in."""
+    for each in ast.iter_child_nodes(tree):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = f"{within}{each.name}"
+            if not isinstance(each, ast.ClassDef):
+                yield name
+            yield from functions(each, f"{name}.")
+        else:
+            yield from functions(each, within)
+
+
+def test_every_function_that_parses_or_decodes_is_fuzzed_or_left_out_for_a_reason() -> None:
+    files = [path for each in PRODUCT for path in (ROOT / each).rglob("*.py")]
+    known = {
+        f"{path.relative_to(ROOT)}::{name}"
+        for path in files
+        for name in functions(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    named = {each for each in known if re.fullmatch(r"_?(parse|decode)(_\w+)?", re.split(r"::|\.", each)[-1])}
+    assert named - FUZZED.keys() - LEFT_OUT.keys() == set(), "give it a fuzz test, or a reason"
+    assert (FUZZED.keys() | LEFT_OUT.keys()) - known == set(), "they are gone"
+
+
+@pytest.mark.parametrize("test", sorted(set(FUZZED.values())))
+def test_the_tests_of_the_list_are_fuzz_tests(test: str) -> None:
+    file, _, name = test.partition("::")
+    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+    (found,) = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name]
+    assert "fuzz" in {each.id for each in found.decorator_list if isinstance(each, ast.Name)}
+
+
+# --- rows of a file ---------------------------------------------------------------------------------------------------
+
+SIGNATURES = st.one_of(
+    st.sampled_from(["(path: str, *, size: int = 256) -> dict", "()", "(a, /, b='x)', *c, **d)", "(" * 300, ")"]),
+    TEXTS.map(lambda text: f"({text})"),
+    BROKEN_TEXTS,
+)
+ROWS = st.one_of(
+    TEXTS,
+    JSON_VALUES.map(json.dumps),
+    st.sampled_from(sorted(BOMBS)).map(lambda name: BOMBS[name][:20_000].decode("utf-8", "replace")),
+    st.sampled_from(['path,size\n"a",1', '"a"b,c', '"', "a,a", "path\n[1", "\0", "\r", "1e999", "NaN", "\ufeff[1]"]),
+)
+
+
+@fuzz
+@given(signature=SIGNATURES)
+def test_any_signature_is_read_or_not(signature: str) -> None:
+    found = batch_rows.parameters_of(signature)
+    assert found is None or found.required | found.texts <= set(found.names)
+
+
+@fuzz
+@given(
+    lines=st.lists(ROWS, max_size=4),
+    form=st.sampled_from(["jsonl", "csv"]),
+    name=st.sampled_from(["shop/mail", work_items.COMMAND]),
+    signature=st.sampled_from(["(path: str, size: int = 1)", "()", ""]),
+)
+def test_any_file_of_items_is_read_or_refused_by_its_line(
+    lines: list[str], form: str, name: str, signature: str
+) -> None:
+    given_lines = "\n".join(lines).splitlines(keepends=True)
+    parameters = batch_rows.parameters_of(signature) if signature else None
+    try:
+        for number, row in batch_rows.rows(given_lines, form, name, parameters):
+            assert number >= 1
+            json.dumps(row, allow_nan=False)
+    except InvalidArgument as error:
+        said = str(error)
+    else:
+        return
+    assert re.match(r"line \d+[: ]", said), said
+    assert 10 < len(said) < 5_000
+
+
+# --- what stands in the store, or came from it ------------------------------------------------------------------------
+
+POOL: Final[dict[str, Any]] = json.loads(Pool.make(CoreSettings(cores=2), 5).encode())
+
+
+@fuzz
+@given(
+    state=st.one_of(
+        st.binary(max_size=60),
+        st.sampled_from(sorted(BOMBS)).map(BOMBS.__getitem__),
+        st.dictionaries(st.sampled_from(sorted(POOL)), JSON_VALUES, max_size=2).map(
+            lambda fields: json.dumps(POOL | fields).encode("utf-8", "surrogatepass")
+        ),
+    )
+)
+def test_any_state_of_cores_is_read_or_said_to_be_damaged(state: bytes) -> None:
+    with understood_or(InternalError):
+        pool = Pool.decode(state)
+        assert Pool.decode(pool.encode()) == pool
+
+
+@fuzz
+@given(
+    text=st.one_of(
+        BROKEN_TEXTS,
+        st.tuples(st.sampled_from(["0", "65535", "9" * 5_000, "-1", "\u0663", ""]), TEXTS, TEXTS).map(
+            lambda part: f"{part[0]}-{part[1]}.{part[2]}"
+        ),
+    )
+)
+def test_any_id_is_that_of_an_item_or_none(text: str) -> None:
+    found = work_items.parse(text)
+    if found is not None:
+        assert (found.batch_id in text, text.endswith(found.work_item_id), found.partition >= 0) == (True, True, True)
+
+
+PAGE_TOKENS = st.one_of(
+    BROKEN_TEXTS,
+    st.lists(st.sampled_from(["0", "1", "65535", "9" * 30, ".", "/", ":", "a", "\u0663", "\n"]), max_size=9).map(
+        "".join
+    ),
+)
+
+
+@fuzz
+@given(token=PAGE_TOKENS, most=st.integers(1, 16_384))
+def test_any_page_token_is_ours_or_refused(token: str, most: int) -> None:
+    for read in (ordering.parse_token, reading._parse_token):
+        with understood_or(InvalidArgument):
+            assert 0 <= read(token, most)[0] < most
+    with understood_or(InvalidArgument):
+        redrive._parse(token)
+    assert reading._parse_cursor(token)[0] >= 0
+
+
+@fuzz
+@given(line=st.one_of(st.binary(max_size=60), JSON_VALUES.map(lambda value: json.dumps(value).encode() + b"\n")))
+def test_any_line_of_an_export_that_goes_on_is_ours_or_none(line: bytes) -> None:
+    assert transfer._decode(line) is None or line.endswith(b"\n")
+
+
+@fuzz
+@given(
+    result=st.one_of(st.binary(max_size=60), st.sampled_from(sorted(BOMBS)).map(BOMBS.__getitem__)),
+    encoding=st.integers(0, 3),
+)
+def test_any_recorded_result_is_read_or_refused(result: bytes, encoding: int) -> None:
+    with understood_or(InvalidArgument):
+        OfName("shop/mail").decode(result, encoding)
+
+
+# --- what operators and callers write ---------------------------------------------------------------------------------
+
+
+@fuzz
+@given(text=BROKEN_TEXTS)
+def test_any_setting_of_a_lambda_is_read_or_refused(text: str) -> None:
+    for each in SETTINGS.values():
+        with understood_or(InvalidArgument):
+            each.write(each.parse(text))
+
+
+@fuzz
+@given(
+    text=st.one_of(BROKEN_TEXTS, st.tuples(TEXTS, TEXTS).map(lambda pair: f"{pair[0]}=/bin/{pair[1]}, *.{pair[0]}:80"))
+)
+def test_any_list_of_what_is_allowed_is_read_or_refused(text: str) -> None:
+    with understood_or(ConfigError):
+        AllowedHosts.parse(text).allows("example.com", 80)
+    with understood_or(ConfigError):
+        AllowedPrograms.parse(text).path_of("convert")
+
+
+BODIES = st.dictionaries(
+    st.sampled_from(
+        ["schedule", "repeats", "dueTime", "due_time", "ttl", "data", "overwrite", "failurePolicy", "name", "x"]
+    ),
+    st.one_of(JSON_VALUES, st.just({"constant": {"interval": "1s", "maxRetries": 3}}), st.just({"drop": {}})),
+    max_size=4,
+)
+
+
+@fuzz
+@given(
+    sent=st.one_of(
+        st.binary(max_size=60),
+        st.sampled_from(sorted(BOMBS)).map(BOMBS.__getitem__),
+        BODIES.map(lambda body: json.dumps(body).encode()),
+    )
+)
+def test_any_body_of_dapr_s_http_is_a_job_or_refused(sent: bytes) -> None:
+    with understood_or(InvalidArgument):
+        http._body(sent).SerializeToString()
+
+
+@fuzz
+@given(text=schedules.TEXTS, other=schedules.TEXTS, form=st.sampled_from([None, "unix"]), repeats=st.integers())
+def test_any_schedule_is_read_or_refused(text: str, other: str, form: str | None, repeats: int) -> None:
+    schedules.check(schedule=text, format=form)
+    schedules.check(schedule=f"TZ={other} {text}")
+    schedules.check(due_time=text, ttl=other)
+    schedules.check(schedule="@daily", tz=text, repeats=repeats)
+    schedules.check(schedule="@daily", gap=text, fold=other)
