@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import shutil
 import signal
@@ -136,6 +137,13 @@ class Scene:
         """The processes in which runs began after an instant (monotonic, seconds)."""
         self._record.poll()
         return {pid_of(each.process) for each in self._record.begun if each.at_us >= since * 1e6}
+
+    def claimed_after(self, wall_us: int, *hosts: str) -> float:
+        """Seconds from an instant (µs, wall clock) until the first run began on these hosts that was claimed after it; inf: none has."""
+        self._record.poll()
+        there = self.workers(*hosts)
+        found = [each.store_us for each in self._record.begun if each.fence > wall_us and pid_of(each.process) in there]
+        return (min(found) - wall_us) / 1e6 if found else math.inf
 
     def at_work(self) -> set[int]:
         """The processes in which runs have begun and not ended."""

@@ -26,7 +26,10 @@ SHORT_CUT_S: Final = 8.0
 PERIOD_S: Final = 60.0
 """Seconds from one killed master of a Cluster to the next."""
 SCHEDULE_S: Final = 5.0
-"""Seconds that Schedule may be away for by one killed master of a Cluster, or while a site is cut off that has not the master."""
+"""Seconds that Schedule may be away for by one killed master of a Cluster, or while a site is cut off that has not the master; where the master is
+cut off, from the election of another one on: before that there is no store."""
+CLAIMS_S: Final = 5.0 + TIMING.heartbeat_timeout
+"""Seconds from the election until tasks are claimed again."""
 BACK_S: Final = 90.0
 """Seconds after a cut until everybody works again, at most."""
 _PASSING: Final = {"Unavailable", "DeadlineExceeded"}
@@ -153,6 +156,7 @@ async def _cut_off(
         trial["elected_s"] = _rounded(
             await until(lambda: store.master(others) not in {None, master}, "the others elect a master")
         )
+    elected_us = time.time_ns() // 1000
     await asyncio.sleep(max(0.0, began + ALONE_S - time.monotonic()))
     holders = scene.at_work() & scene.workers(*inside)
     trial["at_work_inside"] = len(holders)
@@ -164,6 +168,11 @@ async def _cut_off(
     trial["schedule_away_s"] = _rounded(away := scene.waited(began, *outside))
     if master is None and away > SCHEDULE_S:
         late.append(f"Schedule was away for {away:.1f} s where nothing was cut")
+    if master is not None:
+        since = away - trial["elected_s"]
+        late += [f"Schedule was away for {since:.1f} s after the election"] if since > SCHEDULE_S else []
+        trial["claims_s"] = _rounded(claims := scene.claimed_after(elected_us, *outside))
+        late += [f"no task was claimed for {claims:.1f} s after the election"] if claims > CLAIMS_S else []
     trial["ended_outside"] = len(unharmed - scene.workers(*outside))
     scene.lab.heal()
     healed = time.monotonic()
@@ -243,7 +252,8 @@ ROWS: Final = [
         _split_brain,
         name="split-brain",
         what="Sentinels, durability replicated: the master is parted from its replicas, with roles and clients on both sides",
-        bar=f"{KEPT}; executors that are cut off at work end; the other side goes on",
+        bar=f"{KEPT}; executors that are cut off at work end; on the other side Schedule answers ≤ {SCHEDULE_S:g} s after the election, and tasks are claimed"
+        f" ≤ {CLAIMS_S:g} s (H + 5) after it",
         full=10,
         batch=5,
         verdict=somebody_at_work,
@@ -251,7 +261,7 @@ ROWS: Final = [
     _row(
         _cluster,
         name="cluster-kill",
-        what="Redis Cluster 3 + 3, durability replicated: a master is killed each minute and comes back as a replica",
+        what="Redis Cluster 3 + 3, durability replicated: a master is killed each minute, and started again, as a replica, as soon as its own replica took over",
         bar=f"{KEPT}; Schedule is away for ≤ {SCHEDULE_S:g} s",
         full=15,
         batch=15,
@@ -260,7 +270,7 @@ ROWS: Final = [
         _datacenters,
         name="datacenter-cut",
         what="three sites, each with a store server, a Sentinel, every role and clients: one is cut off whole",
-        bar=f"{KEPT}; executors that are cut off at work end; work goes on in the others",
+        bar=f"{KEPT}; executors that are cut off at work end; work goes on in the others: Schedule ≤ {SCHEDULE_S:g} s after an election, claims ≤ {CLAIMS_S:g} s",
         full=10,
         batch=5,
         verdict=somebody_at_work,
