@@ -113,6 +113,10 @@ class Cores:
             self._attend_at = 0.0
             self._stir.set()
 
+    def lambdas(self) -> Lambdas:
+        """All that the executors here run, also those that have no room."""
+        return frozenset[str]().union(*self._lambdas.values())
+
     def left(self, executor_id: str) -> None:
         """An executor is no more."""
         if self._here.pop(executor_id, None) is not None:

@@ -139,7 +139,7 @@ class ControllerService:
 
     def _serves(self, now: float) -> list[str]:
         self._asked = {each: asked for each, asked in self._asked.items() if asked + ASKED_S > now}
-        return sorted(frozenset[str]().union(*self._asked))
+        return sorted(self._cores.lambdas().union(*self._asked))
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
         """Waits for work for an executor, at most wait_us.

@@ -46,7 +46,7 @@ def explain(found: Explanation, gates: Sequence[Gate] = (), no_core: Answer | No
 def waits_for_executors(found: Explanation) -> bool:
     """Whether it stands in its queue, and nothing keeps it there."""
     queued = found.record.status is Status.ENQUEUED and found.in_queue
-    return queued and not found.paused and found.served
+    return queued and not found.paused and found.served and not found.not_run
 
 
 def all_set_aside(found: Explanation) -> bool:
@@ -126,8 +126,8 @@ def _waiting(found: Explanation) -> Answer:
         )
     if found.paused:
         return Answer("paused", f"It is due, but {_paused(found)}")
-    if not found.served:
-        return Answer("no_pool", f"It is due, but {_unserved(found)}")
+    if nobody := _nobody(found, "It is due"):
+        return nobody
     if found.queue_depth >= found.queue_limit:
         return Answer(
             "queue_full",
@@ -187,8 +187,8 @@ def _enqueued(found: Explanation) -> Answer:
     place = f"at position {found.position} of {found.queue_depth} in its queue (0 is the front)"
     if found.paused:
         return Answer("paused", f"It is {place}, but {_paused(found)}")
-    if not found.served:
-        return Answer("no_pool", f"It is {place}, but {_unserved(found)}")
+    if nobody := _nobody(found, f"It is {place}"):
+        return nobody
     if all_set_aside(found):
         return Answer("set_aside", f"It is {place}, but {_set_aside(found)}", min(found.aside.values()))
     return Answer(
@@ -242,6 +242,15 @@ def _finished(found: Explanation) -> Answer:
     return Answer("finished", sentence)
 
 
+def _nobody(found: Explanation, start: str) -> Answer | None:
+    """That no worker is there which would run it; None: some is, or that is not known."""
+    if not found.served:
+        return Answer("no_pool", f"{start}, but {_unserved(found)}")
+    if found.not_run:
+        return Answer("not_served", f"{start}, but {_not_run(found)}")
+    return None
+
+
 def _unserved(found: Explanation) -> str:
     if not found.unserved:
         return (
@@ -251,6 +260,14 @@ def _unserved(found: Explanation) -> str:
     return (
         f"{found.record.lambda_name} runs in the pool {found.unserved} alone, and no live worker belongs to it: start one with atf"
         f" controller --pool {found.unserved}, or see atf lambdas set {found.record.lambda_name} pool=…"
+    )
+
+
+def _not_run(found: Explanation) -> str:
+    name = found.record.lambda_name
+    return (
+        f"no live worker of the pool that it runs in runs {name}: none of their executors has asked for its tasks lately. Start executors"
+        f" there whose apps have it, or see atf lambdas set {name} pool=…"
     )
 
 

@@ -123,6 +123,11 @@ KEYS: Final = (
     ),
     KeySpec("atf:{p}:c:<pool>:members", "zset", "executor of a pool -> until when it is one unless it is named again"),
     KeySpec("atf:{p}:workers", "zset", "pool, empty for none -> until when workers of it count as alive"),
+    KeySpec(
+        "atf:{p}:served",
+        "zset",
+        "pool and lambda -> until when a worker there counts as running it; pool and *: somebody did not say; pool and =: as in workers",
+    ),
     KeySpec("atf:{p}:hosts", "zset", "worker host, by its controller's name -> until when it counts as alive"),
     KeySpec(
         "atf:{p}:hosts:say",

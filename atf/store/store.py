@@ -254,7 +254,7 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
             seconds: how long that counts.
             host: the host they are on; "": it says nothing of itself.
             aside: the lambdas that it sets aside ("*": all), each with the seconds for which it does (0: it is on trial).
-            lambdas: that it serves: it has its part of those that are spread.
+            lambdas: that it serves: it has its part of those that are spread. None: what its workers run is not known.
         """
         said = list((aside or {}).items())[:MAX_BATCH]
         args: list[Arg] = [pool, round(seconds * US), host, len(said)]

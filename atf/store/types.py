@@ -448,6 +448,7 @@ class Explanation(NamedTuple):
     before: int = -1  # tasks before it that wait for such a slot; -1: it does not wait for one
     hosts: int = 0  # live hosts of the pool that its lambda is given to
     aside: Mapping[str, int] = {}  # those of them that set its lambda aside: until when, µs
+    not_run: bool = False  # live workers of that pool all say which lambdas they run, and this one is not among them
 
 
 class Found(enum.IntEnum):

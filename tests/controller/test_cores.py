@@ -8,7 +8,7 @@ from typing import Any
 
 from atf.config import FrontendSettings
 from atf.controller.cores import PRESENT_S, STALE_S, STAY_S
-from atf.controller.service import ControllerService
+from atf.controller.service import ASKED_S, ControllerService
 from atf.cores import CoreSettings, Pool
 from atf.errors import Unavailable
 from atf.frontend.service import FrontendService
@@ -326,6 +326,20 @@ async def test_an_executor_whose_guard_runs_is_a_member_however_long_it_has_no_r
     await asyncio.sleep(2)
     assert (await pool_of(w)).members == 0
     await stop(executor, by_hand)
+
+
+@virtual(world(partitions=1))
+async def test_a_lambda_counts_as_run_while_the_executors_that_run_it_have_no_room(w: World) -> None:
+    await w.store.register([LambdaRecord(name, b"", 1000, 10 * US, paused=False) for name in NAMES])
+    w.guarded.add("e0")
+    executor = Executor(w, "e0", 1000)
+    executor.lambdas = ["shop/a"]
+    (of_a, _), (of_b,) = [await w.enqueue(count, name) for count, name in ((2, "shop/a"), (1, "shop/b"))]
+    for seconds in (40, 2 * ASKED_S):
+        await asyncio.sleep(seconds)
+        told = [await w.store.explain(each) for each in (of_a, of_b)]
+        assert [each and each.not_run for each in told] == [False, True]
+    await stop(executor)
 
 
 @virtual(world(partitions=1))

@@ -313,6 +313,20 @@ async def test_no_live_worker_runs_without_a_pool(bench: Bench) -> None:
     assert (await explain(bench, task_id)).reason == "queued"
 
 
+async def test_no_live_worker_of_its_pool_runs_it(bench: Bench) -> None:
+    bench.clock.advance(3600)
+    await bench.store.serve("", 30, "one:7403", lambdas=["photos/other"])
+    task_id = await bench.schedule()
+    reply = await explain(bench, task_id)
+    assert reply.reason == "not_served"
+    await bench.enqueue()
+    reply = await explain(bench, task_id)
+    assert reply.reason == "not_served"
+    assert "no live worker of the pool that it runs in runs photos/thumbnail" in reply.sentence
+    await bench.store.serve("", 30, "two:7403", lambdas=["photos/thumbnail"])
+    assert (await explain(bench, task_id)).reason == "queued"
+
+
 async def test_every_host_of_its_pool_sets_its_lambda_aside(bench: Bench) -> None:
     task_id = await bench.schedule()
     await bench.enqueue()

@@ -90,3 +90,67 @@ async def test_pools_are_alive_as_long_as_a_worker_of_theirs_is(world: World) ->
     assert await world.store.live_pools() == ["gpu"]
     world.clock.advance(10)
     assert await world.store.live_pools() == []
+
+
+async def not_run(world: World, task_id: str) -> bool:
+    found = await world.store.explain(task_id)
+    assert found is not None
+    assert found.served
+    return found.not_run
+
+
+async def test_a_lambda_that_no_live_worker_of_its_pool_runs_is_told(world: World) -> None:
+    await named(world, "gpu")
+    (task_id,) = await world.schedule("a")
+    await world.store.serve("gpu", 30, "one", lambdas=["shop/other"])
+    await world.store.serve("", 60, "elsewhere", lambdas=[LAMBDA])
+    assert await not_run(world, task_id)
+    await world.store.serve("gpu", 30, "two", lambdas=[LAMBDA, "shop/other"])
+    assert not await not_run(world, task_id)
+    world.clock.advance(20)
+    await world.store.serve("gpu", 30, "one", lambdas=["shop/other"])
+    assert not await not_run(world, task_id)
+    world.clock.advance(10)  # nothing was heard of the other one
+    assert await not_run(world, task_id)
+
+
+async def test_where_a_live_worker_does_not_say_what_it_runs_nothing_is_told_of_that(world: World) -> None:
+    await named(world, "gpu")
+    (task_id,) = await world.schedule("a")
+    await world.store.serve("gpu", 30, "one")
+    await world.store.serve("gpu", 30, "two", lambdas=["shop/other"])
+    assert not await not_run(world, task_id)
+    world.clock.advance(29)
+    await world.store.serve("gpu", 30, "two", lambdas=["shop/other"])
+    assert not await not_run(world, task_id)
+    world.clock.advance(1)
+    assert await not_run(world, task_id)
+
+
+async def test_beside_a_role_of_a_release_that_does_not_note_what_workers_run_nothing_is_told_of_that(
+    world: World,
+) -> None:
+    await named(world, "gpu")
+    (task_id,) = await world.schedule("a")
+    await world.store.serve("gpu", 30, "new", lambdas=["shop/other"])
+    assert await not_run(world, task_id)
+    world.clock.advance(5)
+    await world.store._link.command(
+        "ZADD", "atf:{0}:workers", world.clock.us + 30 * US, "gpu"
+    )  # the older one's `serve`
+    assert not await not_run(world, task_id)
+    world.clock.advance(5)
+    await world.store.serve("gpu", 30, "new", lambdas=["shop/other"])
+    assert not await not_run(world, task_id)
+    for _ in range(4):
+        world.clock.advance(10)
+        await world.store.serve("gpu", 30, "new", lambdas=["shop/other"])
+    assert await not_run(world, task_id)
+
+
+async def test_what_workers_run_is_forgotten_when_they_are_gone(world: World) -> None:
+    await world.store.serve("gpu", 30, "one", lambdas=[f"shop/l{number}" for number in range(300)])
+    world.clock.advance(30)
+    for _ in range(2):  # some at each call
+        await world.store.serve("", 30, "two", lambdas=["shop/a"])
+    assert await world.store._link.command("ZCARD", "atf:{0}:served") == 2

@@ -1,24 +1,35 @@
--- serve: notes that workers of a pool are alive, and which lambdas their host sets aside, for `explain` and for people
+-- serve: notes that workers of a pool are alive, what they run, and which lambdas their host sets aside, for `explain` and for people
 -- KEYS[1]  the partition's record
 -- ARGV     now, pool ("" = of no name), how long it counts without being said again, the host ("" = of no name),
 --          how many lambdas it sets aside ("*" = all) and per such: name, for how long from now (0 = it is on trial),
 --          then names of lambdas that it serves
 -- RETURNS  1
+--
+-- What workers run stands as "<pool> <lambda>" until when. Two more say whether that is all: "<pool> =", the instant written beside it
+-- among the workers, and "<pool> *", until when somebody did not say what it runs. A role of an older release writes the former alone.
 register('serve', {'allow-oom'}, function(keys, args)
-  local P, now, host = keys[1], instant(args[1]), args[4] or ''
-  for _, gone in ipairs(redis.call('ZRANGE', P .. ':workers', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
-    redis.call('ZREM', P .. ':workers', gone)
+  local P, now, pool, host = keys[1], instant(args[1]), args[2], args[4] or ''
+  local workers, served = P .. ':workers', P .. ':served'
+  local till, last = fmt(now + tonumber(args[3])), 5 + 2 * tonumber(args[5] or 0)
+  for _, set in ipairs({workers, served}) do
+    for _, gone in ipairs(redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
+      redis.call('ZREM', set, gone)
+    end
   end
-  redis.call('ZADD', P .. ':workers', fmt(now + tonumber(args[3])), args[2])
+  local before = redis.call('ZSCORE', workers, pool)
+  local silent = before and before ~= redis.call('ZSCORE', served, pool .. ' =')
+  if silent or #args <= last then redis.call('ZADD', served, till, pool .. ' *') end
+  for i = last + 1, #args do redis.call('ZADD', served, till, pool .. ' ' .. args[i]) end
+  redis.call('ZADD', served, till, pool .. ' =')
+  redis.call('ZADD', workers, till, pool)
   if host == '' then return 1 end
   for _, gone in ipairs(redis.call('ZRANGE', P .. ':hosts', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
     redis.call('ZREM', P .. ':hosts', gone)
     redis.call('HDEL', P .. ':hosts:say', gone)
   end
-  local say = {'pool=' .. args[2]}
-  local last = 5 + 2 * tonumber(args[5])
+  local say = {'pool=' .. pool}
   for i = 6, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
-  redis.call('ZADD', P .. ':hosts', fmt(now + tonumber(args[3])), host)
+  redis.call('ZADD', P .. ':hosts', till, host)
   redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
   for i = last + 1, #args do placement.join_spread(P, args[i], host, now) end
   return 1
