@@ -138,6 +138,11 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
         "executor/test_pipe.py::test_claims_that_arrive_when_their_lease_is_half_over_are_handed_back",
     ),
     _of(
+        "an executor stands still with its host behind its lambda, before the report, beyond its lease",
+        "what it reports when it is thawed is refused; the other run's result is the task's",
+        "faults/test_roles.py::test_an_executor_is_frozen_behind_its_lambda_and_thaws_beyond_its_lease",
+    ),
+    _of(
         "the HSC is restarted",
         "away for less than three heartbeats nobody notices; for longer, executors end themselves in time",
         "faults/test_roles.py::test_the_hsc_is_restarted",
@@ -243,8 +248,9 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
     ),
     _of(
         "the store is slow",
-        "everything is slow",
+        "everything is slow; nothing is lost, and no executor ends itself",
         "faults/test_store_calls.py::test_every_third_call_of_the_store_fails",
+        "faults/test_store_calls.py::test_every_call_of_the_store_is_slow_for_a_while",
     ),
     _of(
         "the store stands still",
@@ -272,6 +278,11 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
         "faults/test_store_calls.py::test_the_store_s_clock_jumps",
         "store_consumer/test_clock.py::test_whatever_the_store_s_clock_does_a_lease_renewed_under_it_outlives_its_length",
         "store/test_clock.py::test_a_clock_that_goes_back_enqueues_nothing_early",
+    ),
+    _of(
+        "a host's wall clock jumps",
+        "roles measure with clocks that nobody sets: everything runs once, and on time by the store's clock",
+        "faults/test_roles.py::test_the_wall_clocks_of_hosts_jump_and_come_back",
     ),
     _of(
         "a queue is wiped",

@@ -41,6 +41,7 @@ class Line:
         plan: the fault by the call's name.
         down: names of calls that all fail, undone, until taken out; "*" is all of them.
         running: calls wait while it is cleared, as for a process that stands still.
+        slow_s: how many seconds later each call is answered than it is done.
         calls: how many there were of each name.
         hits: how many of them suffered a fault.
     """
@@ -50,6 +51,7 @@ class Line:
         self.down: set[str] = set()
         self.running = asyncio.Event()
         self.running.set()
+        self.slow_s = 0.0
         self.calls: Counter[str] = Counter()
         self.hits: Counter[str] = Counter()
         self._runtime = runtime
@@ -62,7 +64,10 @@ class Line:
         self.calls[name] += 1
         fault = self.plan.get(name) if self.calls[name] % 3 == 1 and self.hits[name] < MOST else None
         if fault is None:
-            return await call()
+            answer = await call()
+            if self.slow_s:
+                await asyncio.sleep(self.slow_s)
+            return answer
         self.hits[name] += 1
         match fault:
             case Fault.REFUSED:

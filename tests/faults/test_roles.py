@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from atf.rpc import batch_pb2 as b
+from atf.rpc import hsc_pb2 as h
 from atf.runtime import end
-from atf.task import Status
+from atf.task import US, Status
+from atf.testing.runtime import VirtualRuntime
 
 from .batches import batch_ended, items_of, make_batch, messages_of
-from .line import LATE_S, Fault
-from .world import H, Run, World, of, play, poison, runs
+from .line import LATE_S, Fault, Wire
+from .world import H, Run, World, of, play, poison, runs, step
 
 ENQUEUE_TIMEOUT = 10.0
 HSC_CALLS = {"claim_tasks", "heartbeat", "set_results", "hand_back", "report_loss", "first_time"}
@@ -170,6 +175,98 @@ def test_a_result_that_arrives_after_the_task_was_claimed_anew_changes_nothing()
         assert [run.why for run in after.ended_runs][-1] == "succeeded"
 
     play(story, hosts=1)
+
+
+class _Frozen:
+    """The HSC as an executor reaches it that stands still, and whose clocks do: nothing leaves it, and it misses no answer."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.thawed = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(request: Any, *, timeout: float = 10) -> Any:
+            if name == "heartbeat" and not self.thawed.is_set():
+                return h.HeartbeatReply(verdicts=[h.OK] * len(request.claims))
+            await self.thawed.wait()
+            return await getattr(self._wire, name)(request, timeout=timeout)
+
+        return call
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["while the other run goes on", "when the other run is over"])
+def test_an_executor_is_frozen_behind_its_lambda_and_thaws_beyond_its_lease(early: bool) -> None:
+    """Its host stands still with it. What it then reports is refused: the other run's result is the task's."""
+
+    async def story(world: World) -> None:
+        host = await world.add_host()
+        host.hsc = frozen = _Frozen(host.hsc)  # type: ignore[assignment]
+        frozen.thawed.set()
+        (handle,) = await world.schedule(1, 6.0)
+        await world.until(lambda: len(of(handle)) == 1)
+        await asyncio.sleep(5.8)
+        frozen.thawed.clear()
+        await host.kill_controller()
+        await asyncio.sleep(0.5)
+        (first,) = of(handle)
+        assert (first.ok, (await world.record(handle)).status) == (True, Status.PROCESSING)
+        await world.add_host()
+        await world.until(lambda: len(of(handle)) == 2)
+        assert first.end is not None
+        assert of(handle)[1].start > first.end + H - 3, "its lease has ended; its last heartbeat was a while before"
+        if early:
+            await asyncio.sleep(3)  # it has been said that it runs
+        else:
+            await world.succeed([handle])
+        before, sent = await world.record(handle), world.line.calls["set_results"]
+        frozen.thawed.set()
+        await asyncio.sleep(1)
+        assert world.line.calls["set_results"] > sent, "the stale result has arrived"
+        after = await world.record(handle)
+        assert (after.status, after.fence, after.ended_runs) == (before.status, before.fence, before.ended_runs)
+        await world.succeed([handle])
+        last = await world.record(handle)
+        assert (last.fence, [run.why for run in last.ended_runs][-1]) == (of(handle)[1].fence, "succeeded")
+        assert len(of(handle)) == 2
+
+    play(story, hosts=0)
+
+
+@pytest.mark.parametrize("jump_s", [3600, -3600], ids=["forward", "back"])
+def test_the_wall_clocks_of_hosts_jump_and_come_back(jump_s: int) -> None:
+    """Everything runs once, and is on time by the store's clock, which goes on as before."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(4, 8.0)
+        handles += [each for delay in range(1, 12) for each in await world.schedule(2, 0.1, delay=delay)]
+        failing = await world.schedule(2, 0.1, delay=2, fails=2)
+        await world.client.schedule_job("f/job", step.prepare(0.1), "@every 1s")
+        await asyncio.sleep(1.5)
+        _set_clocks(world, jump_s)
+        handles += await world.schedule(2, 0.1, delay=3)
+        await asyncio.sleep(4)
+        _set_clocks(world, 0)
+        handles += await world.schedule(2, 0.1, delay=3)
+        await world.succeed([*handles, *failing])
+        assert all(len(of(handle)) == 1 for handle in handles)
+        assert all(len(of(handle)) == 3 for handle in failing)
+        assert max(run.store_us - run.due_us for run in _runs(handles)) < US
+        job = await world.client.get_job("f/job")
+        await world.client.delete_job("f/job")
+        began, now = job.created_at, datetime.fromtimestamp(world.store_clock_us() / US, UTC)
+        assert began is not None
+        assert abs(job.ticks - (now - began).total_seconds()) <= 2
+        assert job.skipped == 0
+        assert [host.codes for host in world.hosts] == [[], []]
+
+    play(story)
+
+
+def _set_clocks(world: World, seconds: int) -> None:
+    """All wall clocks but the store's are so far off from now on."""
+    runtime, us = world.runtime, seconds * US
+    runtime.wall_us = lambda: VirtualRuntime.wall_us(runtime) + us  # type: ignore[method-assign]
+    world.skew_us = -us
 
 
 def test_the_hsc_is_restarted() -> None:

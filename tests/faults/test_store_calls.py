@@ -21,7 +21,7 @@ from atf.store.types import ItemTerms, NewItem, RestoredTask
 from atf.store.windows import Window
 from atf.task import US, Status
 
-from .line import Fault
+from .line import SLOW_S, Fault
 from .world import PARTITIONS, TIMING, H, World, app, charge, hopeless, of, one_by_one, play, step
 
 VERBS: Final = sorted(
@@ -265,6 +265,24 @@ def test_a_store_that_stands_still(seconds: float, ends: set[int]) -> None:
         await world.succeed(handles)
         assert {code for host in world.hosts for code in host.codes} == ends
         assert all(len(of(handle)) == (2 if ends else 1) for handle in handles[:4])
+
+    play(story)
+
+
+def test_every_call_of_the_store_is_slow_for_a_while() -> None:
+    """Everything takes longer. Nothing is lost, nothing runs twice, and no executor ends itself."""
+
+    async def story(world: World) -> None:
+        handles = await world.schedule(4, 8.0) + await world.schedule(8, 0.5, delay=2)
+        await world.until(lambda: len(_all(handles)) == 4)
+        world.store_line.slow_s = SLOW_S
+        for _ in range(4):
+            await asyncio.sleep(H)
+            handles += await world.schedule(8, 0.5)
+        world.store_line.slow_s = 0
+        await world.succeed(handles)
+        assert all(len(of(handle)) == 1 for handle in handles)
+        assert [host.codes for host in world.hosts] == [[], []]
 
     play(story)
 
