@@ -280,6 +280,7 @@ def result(row: Row, asked: int, trials: Sequence[Trial], not_run: str = "") -> 
         "figures": figures,
         "failures": failures[:50],
         "excused": [trial["said"] for trial in trials if trial.get("said")],
+        **({"found": found} if (found := [trial["found"] for trial in trials if trial.get("found")]) else {}),
         "seconds": round(sum(each.get("took_s", 0.0) for each in trials), 1),
         **circumstances(*row.also),
     }

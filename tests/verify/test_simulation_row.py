@@ -18,8 +18,11 @@ FAULTS = dict.fromkeys((*KINDS, *NET_KINDS), FEWEST)
 DONE = {move.name: FEWEST for move in MOVES}
 
 
-def figures(faults: dict[str, int], moves: dict[str, int], seeds: int) -> dict[str, Any]:
+def figures(
+    faults: dict[str, int], moves: dict[str, int], seeds: int, calls: dict[str, int] | None = None
+) -> dict[str, Any]:
     made = {"seed": 1, "wrong": [], "tally": Counter[str](), "virtual_s": 120.0, "faults": faults, "moves": moves}
+    made["calls"] = calls or {}
     return {**summarise([trial_of(made)]), "seeds": seeds}
 
 
@@ -42,6 +45,12 @@ def test_all_that_occurred_often_enough_is_no_failure() -> None:
 def test_what_hardly_occurred_fails_a_full_run_only(faults: dict[str, int], moves: dict[str, int], said: str) -> None:
     assert [each.partition(": fewer")[0] for each in too_few(figures(faults, moves, SEEDS))] == [said]
     assert too_few(figures(faults, moves, SEEDS - 1)) == []
+
+
+def test_a_call_that_was_hardly_disturbed_fails_a_full_run_too() -> None:
+    assert too_few(figures(FAULTS, DONE, SEEDS, {"claim": FEWEST, "finish": FEWEST - 1})) == [
+        f"disturbed: finish {FEWEST - 1} times: fewer than {FEWEST} mean nothing"
+    ]
 
 
 def test_a_stop_leaves_no_seed_out() -> None:

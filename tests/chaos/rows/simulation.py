@@ -113,7 +113,11 @@ async def _mutants(n: int, progress: Progress) -> Sequence[Trial]:
             missed = [] if made["seed"] else [f"{made['mutant']} was not caught in 200 seeds"]
             progress.say(f"{made['mutant']}: {made['breach'] or 'NOT CAUGHT'}, seed {made['seed']}")
             trials.append(
-                {"failures": missed, "caught": int(not missed), "mutant": made["mutant"], "breach": made["breach"]}
+                {
+                    "failures": missed,
+                    "caught": int(not missed),
+                    "found": f"{made['mutant']}: {made['breach'] or 'nothing'}, seed {made['seed']}",
+                }
             )
             if progress.stopping:
                 break

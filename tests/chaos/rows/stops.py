@@ -69,7 +69,7 @@ def _used_up(role: str, figures: Figures) -> list[str]:
 ROWS: Final = [
     Row(
         name=f"stop-{role}",
-        what=f"SIGTERM to the {role} under 500 tasks/s",
+        what=f"SIGTERM to the {role} under 500 tasks/s of 1 s at most",
         bar="exits ≤ 10 s, no attempt used up, lost 0",
         full=20,
         batch=20,
