@@ -7,7 +7,21 @@ from datetime import UTC, datetime
 
 from atf.client.capacity import CapacityInfo, CoreInfo
 from tests.chaos import cored
-from tests.chaos.rows.isolation_cores import ROTATION_S, ROTATIONS, Seen, judge_places, judge_rotations
+from tests.chaos.rows.isolation_cores import (
+    BETWEEN,
+    LOOKAHEAD,
+    PAUSE_S,
+    ROTATION_S,
+    ROTATIONS,
+    Began,
+    Seen,
+    judge_claims,
+    judge_owner,
+    judge_places,
+    judge_rotations,
+    judge_turns,
+    turns_of,
+)
 
 _US = 1_000_000
 BEGAN_S = 1_800_000_000
@@ -47,3 +61,51 @@ def test_runs_are_inside_on_the_owners_core_and_just_after_a_rotation() -> None:
     assert judge_places([run(5.15, (0 - 4) % 4)], looks) == (1, 0)  # handed over before the rotation
     assert judge_places([run(5.15, (0 - 7) % 4)], looks) == (0, 1)
     assert judge_places([run(5.9, (0 - 7) % 4)], looks) == (0, 0)  # nobody has looked at that time
+
+
+def test_turns_are_told_apart_by_their_lambdas_and_by_when_they_were_handed_over() -> None:
+    def look(at_s: float, name: str, state: str, since_s: float) -> Seen:
+        since = datetime.fromtimestamp(BEGAN_S + since_s, UTC)
+        own = CoreInfo(0, "occupied", "cored/l0", True, 0, since, None, "", "")
+        shared = CoreInfo(1, state, name, False, 1, since if name else None, None, "", "")
+        return Seen(round((BEGAN_S + at_s) * _US), replace(pool(0), cores=[own, shared]))
+
+    looks = [look(0, "a", "scheduled", 0), look(0.1, "a", "occupied", 0.05), look(0.2, "a", "occupied", 0.05)]
+    looks += [look(0.3, "a", "occupied", 0.25), look(0.4, "", "free", 0), look(0.5, "b", "scheduled", 0.45)]
+    assert [(each.lambda_name, each.at_us - BEGAN_S * _US) for each in turns_of(looks)] == [
+        ("a", 0),
+        ("a", 250_000),
+        ("b", 450_000),
+    ]
+
+
+def test_a_lambda_between_whose_turns_too_many_lie_is_said_and_one_that_has_none() -> None:
+    def begun(names: str) -> list[Began]:
+        return [Began(at, 1, name) for at, name in enumerate(names)]
+
+    others = "b" * BETWEEN
+    assert judge_turns(begun(f"a{others}a"), ["a"]) == ([], [BETWEEN])
+    assert "between two of a" in judge_turns(begun(f"a{others}ba"), ["a"])[0][0]
+    assert "between two of a" in judge_turns(begun(f"a{others}b"), ["a"])[0][0]
+    assert "between two of c" in judge_turns(begun(f"a{others}a"), ["c"])[0][0]
+
+
+def test_a_claim_that_more_turns_than_lookahead_pass_by_is_said() -> None:
+    def look(at_s: int, *queue: tuple[str, int]) -> Seen:
+        return Seen(at_s * _US, replace(pool(0), queue=list(queue)))
+
+    begun = [Began(at_s * _US, 1, "b") for at_s in range(20)]
+    stands = [look(at_s, ("a", 1)) for at_s in range(LOOKAHEAD + 1)]
+    assert judge_claims(stands, begun) == []
+    assert judge_claims([*stands, look(LOOKAHEAD + 1), look(LOOKAHEAD + 2, ("a", 1))], begun) == [], "another claim"
+    assert judge_claims([*stands, look(LOOKAHEAD + 1, ("a", 2))], begun) == []
+    came = sorted([*begun, Began(_US, 2, "a")])
+    assert judge_claims([*stands, look(LOOKAHEAD + 1, ("a", 1))], came) == [], "its turn came"
+    assert "a stood in the line of core 1" in judge_claims([*stands, look(LOOKAHEAD + 1, ("a", 1))], begun)[0]
+
+
+def test_a_pause_of_the_owner_is_said_at_the_ends_too() -> None:
+    pause = round(PAUSE_S * _US)
+    assert judge_owner([0, pause, 2 * pause], 0, 3 * pause) == []
+    assert judge_owner([0, pause - 1, 2 * pause], 0, 3 * pause) != []
+    assert judge_owner([], 0, pause + 1) != []

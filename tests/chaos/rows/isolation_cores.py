@@ -1,5 +1,5 @@
-"""Row: a pool of four executors on four cores. First one of ten lambdas floods and the others come now and then: each has to get its turn
-within `lookahead` turns. Then the groups rotate a hundred times, while cores are added and removed: always exactly group i on core
+"""Row: a pool of four executors on four cores. First ten lambdas have tasks all the time, of one of them a flood: one has a core of its own and
+has to run without a pause, and of each other one a core claim may wait for `lookahead` turns of its core at the most. Then the groups rotate a hundred times, while cores are added and removed: always exactly group i on core
 (i + k) mod n, by what GetCapacity says, and by where the lambda ran that has a core of its own, which the lambdas' own record tells.
 """
 
@@ -10,14 +10,16 @@ import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from atf.cli.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient
-from atf.client.capacity import CapacityInfo
+from atf.client.capacity import CapacityInfo, CoreInfo
 from tests.chaos import cored
 from tests.chaos.bench import environment
 from tests.chaos.frame import Progress, Row, Trial
@@ -29,8 +31,19 @@ LOOKAHEAD: Final = 3
 TURN_S: Final = 1.0
 HAND_OVER_S: Final = 1.0
 TURNS_S: Final = float(os.environ.get("ATF_CORES_SECONDS", "60"))
+OWNER: Final = "cored/l0"
+"""Has a core of its own."""
+FLOOD: Final = 1
+"""Number of the lambda that floods."""
+BETWEEN: Final = (LOOKAHEAD + 1) * (CORES - 1)
+"""Turns of others that may begin between two of a lambda which has tasks all the time: of each shared core one while its own turn
+lasts, after which it claims anew at the latest, and `lookahead` while its claim waits."""
 WITHIN_S: Final = LOOKAHEAD * (TURN_S + HAND_OVER_S) + 1.0
-"""Seconds until a lambda's turn has come at the latest: `lookahead` turns, each with its hand-over, and what scheduling takes."""
+"""Seconds in which each has had its first turn."""
+DRAIN_S: Final = 120.0
+"""Seconds in which what is left at the end has begun."""
+PAUSE_S: Final = 2.0
+"""Seconds for which the owner may begin nothing: what its group brings from a shared core, and what hand-overs take."""
 ROTATIONS: Final = int(os.environ.get("ATF_CORES_ROTATIONS", "100"))
 ROTATION_S: Final = 1.0
 CHANGES: Final = {0.25: 5, 0.5: 3, 0.75: 4}
@@ -41,6 +54,14 @@ OUTSIDE: Final = 0.02
 """Share of runs that may begin on another core than their lambda's: cores are shares, no fence."""
 _LOOK_S: Final = 0.1
 _US: Final = 1_000_000
+
+
+class Began(NamedTuple):
+    """A turn on a shared core."""
+
+    at_us: int  # when it was scheduled or, where that was over before the next look, handed over
+    core: int
+    lambda_name: str
 
 
 class Seen(NamedTuple):
@@ -60,37 +81,148 @@ class Seen(NamedTuple):
 
 
 async def turns(client: AsyncClient, record: Path) -> Trial:
-    """One lambda floods, nine come now and then."""
+    """Nine lambdas take turns, one of which floods, and all have tasks all the time; the tenth has a core of its own."""
     await client.set_capacity(
         cores=CORES,
         lookahead=LOOKAHEAD,
         multiplexed_timeout=TURN_S,
         hand_over=HAND_OVER_S,
         rotation=5,
-        reserve={"cored/l0": 0},
+        reserve={OWNER: 1},
     )
     await asyncio.sleep(2)
-    began_us, until, number = _now_us(), time.monotonic() + TURNS_S, 0
-    rate = round(EXECUTORS * THREADS / cored.WORK_S)  # a second of what there are executors for
-    await client.schedule_many([cored.works[0].prepare(_now_us()) for _ in range(5 * rate)])
-    while time.monotonic() < until:
-        await client.schedule_many([cored.works[0].prepare(_now_us()) for _ in range(rate // 4)])
-        await client.schedule(cored.works[1 + number % 9].prepare(_now_us()))
-        number += 1
-        await asyncio.sleep(0.2)
+    supply = Supply(client, record, _now_us())
+    await supply.fill()
     await asyncio.sleep(WITHIN_S)
-    runs = cored.read(record)
-    ran = [(run, asked_us) for run, asked_us in runs if asked_us >= began_us]
-    flood = sum(run.number == 0 and run.at_us >= began_us for run, _ in runs)  # what was left of the last trial, too
-    waited_s = [(run.at_us - asked_us) / _US for run, asked_us in ran if run.number]
-    failures = [f"{len(waited_s)} of {number} tasks of the nine have run"] if len(waited_s) < number else []
-    late = [f"a turn came after {max(waited_s):.1f} s"] if waited_s and max(waited_s) > WITHIN_S else []
-    return {"failures": failures, "late": late, "turn_s": waited_s, "flood": flood, "others": len(waited_s)}
+    began_us, until, supplied_at = _now_us(), time.monotonic() + TURNS_S, time.monotonic() - 1
+    seen: list[Seen] = []
+    while time.monotonic() < until:
+        seen.append(Seen(_now_us(), await client.capacity()))
+        if time.monotonic() - supplied_at >= 1:
+            supplied_at += 1
+            await supply.fill()
+        await asyncio.sleep(_LOOK_S)
+    ended_us = _now_us()
+    begun = turns_of(seen)
+    failures, between = judge_turns(begun, [f"cored/l{number}" for number in range(1, cored.LAMBDAS)])
+    failures += judge_claims(seen, begun) + await supply.drain()
+    late = judge_owner([run.at_us for run, _ in cored.read(record) if run.number == 0], began_us, ended_us)
+    if any(each.pool.cores[0].lambda_name != OWNER for each in seen):
+        failures.append(f"core 0 was another lambda's than {OWNER}'s")
+    waited_s = [
+        each
+        for name in {turn.lambda_name for turn in begun}
+        for each in _apart([t for t in begun if t.lambda_name == name])
+    ]
+    return {
+        "failures": failures,
+        "late": late,
+        "turn_s": waited_s,
+        "turns": len(begun),
+        "most_between": max(between, default=0),
+    }
+
+
+class Supply:
+    """Sees to it that there are tasks of every lambda, of the one that floods many more."""
+
+    def __init__(self, client: AsyncClient, record: Path, began_us: int) -> None:
+        self._client = client
+        self._record = record
+        self._began_us = began_us
+        self._asked = Counter[int]()
+
+    async def fill(self) -> None:
+        """Schedules what is missing of each lambda's two seconds of a core."""
+        enough, left = round(2 * THREADS / cored.WORK_S), self.left()
+        tasks = []
+        for number, work in enumerate(cored.works):
+            missing = enough * (5 if number == FLOOD else 1) - left[number]
+            tasks += [work.prepare(_now_us()) for _ in range(missing)]
+            self._asked[number] += max(missing, 0)
+        if tasks:
+            await self._client.schedule_many(tasks)
+
+    def left(self) -> Counter[int]:
+        """Tasks by lambda that have not begun yet."""
+        begun = Counter(run.number for run, asked_us in cored.read(self._record) if asked_us >= self._began_us)
+        return self._asked - begun
+
+    async def drain(self) -> list[str]:
+        """Waits until all have begun; what is wrong."""
+        until = time.monotonic() + DRAIN_S
+        while (left := self.left()) and time.monotonic() < until:
+            await asyncio.sleep(0.5)
+        return [f"{left.total()} tasks had not begun {DRAIN_S:g} s after the last was asked for"] if left else []
+
+
+def turns_of(seen: Sequence[Seen]) -> list[Began]:
+    """The turns on shared cores, in the order of their beginnings, as far as looks tell them apart."""
+    found: list[Began] = []
+    last: dict[int, CoreInfo] = {}
+    for each in seen:
+        for core in each.pool.cores:
+            before = last.get(core.number)
+            last[core.number] = core
+            if core.reserved or not core.lambda_name or core.since is None:
+                continue
+            same = (
+                before is not None
+                and before.lambda_name == core.lambda_name
+                and (before.since == core.since or before.state == "scheduled")
+            )
+            if not same:
+                found.append(Began(round(core.since.timestamp() * _US), core.number, core.lambda_name))
+    return sorted(found)
+
+
+def judge_turns(begun: Sequence[Began], names: Sequence[str]) -> tuple[list[str], list[int]]:
+    """What is wrong, and how many turns of others began between two of a lambda, for each two."""
+    failures: list[str] = []
+    counted: list[int] = []
+    for name in names:
+        places = [place for place, each in enumerate(begun) if each.lambda_name == name]
+        between = [after - before - 1 for before, after in pairwise([-1, *places, len(begun)])]
+        if max(between) > BETWEEN:
+            failures.append(f"{max(between)} turns of others came between two of {name}: at most {BETWEEN} may")
+        counted += between[1:-1]
+    return failures, counted
+
+
+def judge_claims(seen: Sequence[Seen], begun: Sequence[Began]) -> list[str]:
+    """What is wrong: claims that stood in a core's line while more than `lookahead` turns of others began there."""
+    failures = []
+    standing: dict[tuple[str, int], int] = {}  # lambda and core -> the instant of the first look
+    for each in seen:
+        stood, standing = standing, {}
+        for claim in each.pool.queue:
+            own_us = [turn.at_us for turn in begun if turn.lambda_name == claim[0] and turn.at_us <= each.at_us]
+            first_us = standing[claim] = max(
+                [stood.get(claim, each.at_us), *own_us[-1:]]
+            )  # after its turn it is another claim
+            passed = [turn for turn in begun if turn.core == claim[1] and first_us < turn.at_us <= each.at_us]
+            if len(passed) > LOOKAHEAD:
+                failures.append(
+                    f"{claim[0]} stood in the line of core {claim[1]} while {len(passed)} turns began there"
+                )
+    return sorted(set(failures))
+
+
+def judge_owner(at_us: Sequence[int], began_us: int, ended_us: int) -> list[str]:
+    """Whether the lambda with a core of its own ran all the time: sentences about when it did not."""
+    instants = [began_us, *(each for each in sorted(at_us) if began_us <= each <= ended_us), ended_us]
+    longest_s = max(after - before for before, after in pairwise(instants)) / _US
+    return [f"no task of the owner began for {longest_s:.1f} s"] if longest_s > PAUSE_S else []
+
+
+def _apart(turns: Sequence[Began]) -> list[float]:
+    """Seconds from each turn to the next."""
+    return [(after.at_us - before.at_us) / _US for before, after in pairwise(turns)]
 
 
 async def rotations(client: AsyncClient, record: Path) -> Trial:
     """A hundred rotations, with cores added and removed, and a lambda that has a core of its own."""
-    await client.set_capacity(cores=CORES, rotation=ROTATION_S, reserve={"cored/l0": 1})
+    await client.set_capacity(cores=CORES, rotation=ROTATION_S, reserve={OWNER: 1})
     await asyncio.sleep(1)
     seen: list[Seen] = []
     changed_us: list[int] = []
@@ -179,12 +311,12 @@ ROWS: Final = [
     Row(
         name="cores",
         what=(
-            f"{CORES} cores, {cored.LAMBDAS} lambdas, one of them flooding, for {TURNS_S:g} s; then {ROTATIONS} rotations with cores added and"
-            " removed and a lambda that has a core of its own"
+            f"{CORES} cores, {cored.LAMBDAS} lambdas that all have tasks all the time, one with a core of its own and one flooding, for"
+            f" {TURNS_S:g} s; then {ROTATIONS} rotations with cores added and removed"
         ),
         bar=(
-            f"each of the nine gets its turn within {LOOKAHEAD} turns ({WITHIN_S:g} s); group i on core (i + k) mod n at every rotation; at most"
-            f" {OUTSIDE:.0%} of the owner's runs elsewhere"
+            f"no core claim waits for more than {LOOKAHEAD} turns; at most {BETWEEN} turns of others between two of a lambda; the owner is never idle for"
+            f" {PAUSE_S:g} s; group i on core (i + k) mod n at every rotation; at most {OUTSIDE:.0%} of the owner's runs elsewhere"
         ),
         full=3,
         batch=3,
