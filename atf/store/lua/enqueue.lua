@@ -244,23 +244,21 @@ end
 
 -- Notes that store consumers which see pauses of claims go by are here, and whether this one has gone by on the clock that this pass
 -- believes (see pause_left). Returns how long that is to come yet, or nil.
+--
+-- What this partition was told of lambdas may be forgotten where claims may be; or it has heard what their home has forgotten since. So
+-- home says it all again (retell.lua).
 local function note_pass(P, now, lease_now)
-  local record = redis.call('HMGET', P, 'settled', 'calm', 'passed')
+  local record = redis.call('HMGET', P, 'settled', 'calm', 'passed', 'forgot', 'partitions')
   local settled, calm, passed = tonumber(record[1] or 0), tonumber(record[2] or 0), tonumber(record[3] or 0)
+  if record[4] then
+    redis.call('HDEL', P, 'forgot')
+    if record[5] ~= '1' then owe(P, 0, '0\n["retell",""]', now) end
+  end
   if math.abs(now - passed) > PASSED_LATELY / 3 then redis.call('HSET', P, 'passed', fmt(now)) end
   if calm == settled then return nil end
   local over = lease_now >= settled
   if over or calm ~= -settled then redis.call('HSET', P, 'calm', over and fmt(settled) or fmt(-settled)) end
   return not over and settled - lease_now or nil
-end
-
--- This partition, or all of a server, may have forgotten what it was told of lambdas, or heard what their home has forgotten since: home
--- says it all again (retell.lua).
-local function note_forgot(P, now)
-  local record = redis.call('HMGET', P, 'forgot', 'partitions')
-  if not record[1] then return end
-  redis.call('HDEL', P, 'forgot')
-  if record[2] ~= '1' then owe(P, 0, '0\n["retell",""]', now) end
 end
 
 register('enqueue', {'allow-oom'}, function(keys, args)
@@ -274,7 +272,6 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     budget = math.min(budget, BUDGET_BESIDE)
     each = math.max(math.floor(budget / math.max(#due, 1)), VISIT_BESIDE)
   end
-  note_forgot(P, now)
   local ask = {}
   local gated, gates_in = due_gates(P, now, math.floor(budget / 2), ask)
   budget = budget - gated
