@@ -45,8 +45,8 @@ test: .venv/.ready ## run all tests: those that need no process, those that star
 	$(SIM) mutants --quick --seeds 40
 	$(SIM) run --seeds 200 --seconds "$(SIM_SECONDS)"
 
-# At least half a minute, three minutes at most; a slow machine plays fewer seeds.
-SIM_SECONDS = $$(left=$$((470 - $$(date +%s) + $$(cat .build/test-began))); echo $$((left < 35 ? 35 : left > 180 ? 180 : left)))
+# At least twenty seconds, three minutes at most; a slow machine plays fewer seeds.
+SIM_SECONDS = $$(left=$$((470 - $$(date +%s) + $$(cat .build/test-began))); echo $$((left < 20 ? 20 : left > 180 ? 180 : left)))
 SIM := PYTHONPATH=. PYTHONHASHSEED=0 .venv/bin/python -P -m tests.sim
 
 .PHONY: sim
