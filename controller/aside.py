@@ -82,9 +82,10 @@ class Aside:
         """Tasks were given to an executor: the queue by the id."""
         executor = self._executors.pop(executor_id, None) or _Executor()
         executor.last = now
+        names = {queue: lambda_of(queue) for queue in set(queues.values())}
         for task_id, queue in queues.items():
             executor.lambdas.pop(task_id, None)
-            executor.lambdas[task_id] = lambda_of(queue)
+            executor.lambdas[task_id] = names[queue]
         for _ in range(len(executor.lambdas) - REMEMBERED):
             del executor.lambdas[next(iter(executor.lambdas))]
         self._executors[executor_id] = executor  # the one that took something last is the last
@@ -111,6 +112,8 @@ class Aside:
 
     def admit(self, queues: Mapping[str, str], now: float) -> tuple[list[str], bool]:
         """Ids that are about to be claimed: which of them must not be, since a single one is tried first; and whether one is now."""
+        if not self._records:
+            return [], False
         refused: list[str] = []
         tried: set[str] = set()
         for task_id, queue in queues.items():

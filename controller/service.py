@@ -283,9 +283,10 @@ class ControllerService:
             if call.dismissed.is_set() or self._draining.is_set():
                 self._reports.hand_back(call.executor_id, refs(grant.claims))
             elif grant.claims:
-                handed = {lambda_of(ids[each.task_id]) for each in grant.claims}
+                all_claimed = len(grant.claims) == len(ids)
+                queues = ids if all_claimed else {each.task_id: ids[each.task_id] for each in grant.claims}
+                handed = {lambda_of(each) for each in set(queues.values())}
                 self._cores.handed_over(call.executor_id, handed, full=len(ids) >= call.room)
-                queues = {each.task_id: ids[each.task_id] for each in grant.claims}
                 self._aside.handed(call.executor_id, queues, self._runtime.monotonic())
                 number = self._answers.answer(call.executor_id, call.lane, grant.claims)
                 _log.info("next_work", executor=call.executor_id, number=number, tasks=len(grant.claims))
