@@ -198,7 +198,10 @@ class Codec:
             given = decoder.decode(payload)
         except FAILS as error:
             raise InvalidArgument(f"{self._name}: the payload does not fit: {_place(reason(error))}") from None
-        return {name: value for name, value in msgspec.structs.asdict(given).items() if value is not _MISSING}
+        values = msgspec.structs.asdict(given)
+        if len(self._required) == len(self._names):
+            return values
+        return {name: value for name, value in values.items() if value is not _MISSING}
 
     def decode_result(self, result: bytes, encoding: int) -> Any:
         """A recorded result, in the type of the handler's return annotation.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 from collections import deque
 from collections.abc import Callable
 
@@ -18,6 +19,8 @@ class Ends:
         self._taken = taken
         self._tasks: deque[HeldTask] = deque()
         self._called = False
+        self._context = contextvars.copy_context()
+        """Not that of the lambda whose end calls."""
 
     def add(self, task: HeldTask) -> None:
         self._tasks.append(task)
@@ -29,7 +32,7 @@ class Ends:
             self._called = True
             # A closed loop: the process ends, and the table says what had started.
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._flush)
+                self._loop.call_soon_threadsafe(self._flush, context=self._context)
 
     def _flush(self) -> None:
         self._called = False  # first: what is added from here on calls again

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import os
+import types
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from atf.exits import EXIT_FORKED
 
@@ -86,20 +86,29 @@ class LoopLane:
                 self._ends.add(task)
                 continue
             body = self._run(task)
+            body.send(None)  # to its first yield
             task.aio = self._loop.create_task(body, name=task.task_id, context=contextvars.Context())
             self._running.add(task.aio)
-            task.aio.add_done_callback(functools.partial(self._end, task))
 
     async def _run(self, task: HeldTask) -> None:
-        outcome = await self._performer.run_async(task)
-        if os.getpid() != self._pid:
-            os._exit(EXIT_FORKED)
-        task.outcome = outcome
-
-    def _end(self, task: HeldTask, done: asyncio.Task[None]) -> None:
-        if task.outcome is None:  # cancelled before its first step, or again while it ended
+        try:
+            await _begun()
+        except (
+            asyncio.CancelledError
+        ):  # before its first step, of which a coroutine that had not begun would not see anything
             task.outcome = timed_out(task) if task.timed_out else Stopped("cancelled")
-        self._running.discard(done)
+        else:
+            task.outcome = await self._performer.run_async(task)
+            if os.getpid() != self._pid:
+                os._exit(EXIT_FORKED)
+        assert task.aio is not None
+        self._running.discard(task.aio)
         self._ends.add(task)
         if self._waiting:
             self._fill()
+
+
+@types.coroutine
+def _begun() -> Generator[None]:
+    """Waits for the first step of the asyncio task."""
+    yield

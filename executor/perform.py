@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from atf.context import Context, InBatch
 from atf.errors import InvalidArgument
@@ -37,12 +37,12 @@ class Lambda(Protocol):
     def encode_result(self, value: Any) -> tuple[bytes, int]: ...
 
 
-class _Call(NamedTuple):
-    """A lambda and what it is called with."""
+class _NotCalledError(Exception):
+    """The lambda is not called; with the outcome."""
 
-    known: Lambda
-    context: tuple[Context, ...]
-    values: dict[str, Any]
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
 
 
 class Performer:
@@ -67,7 +67,15 @@ class Performer:
     def run(self, task: HeldTask) -> Outcome:
         """Runs a `def` to its end, and notes when that was."""
         try:
-            outcome = self._run(task)
+            known, context, values = self._prepare(task)
+            try:
+                value = known.fn(*context, **values)
+            except BaseException as error:  # noqa: BLE001  SystemExit of a lambda ends the run, not the executor
+                outcome = self._raised(task, error)
+            else:
+                outcome = self._returned(task, known, value)
+        except _NotCalledError as error:
+            outcome = error.outcome
         except BaseException as error:  # noqa: BLE001  a lane must go on, even if an exception can't be described
             outcome = Failed(f"the run could not be judged: {type(error).__name__}")
         task.ended_at = self._runtime.monotonic()
@@ -76,46 +84,37 @@ class Performer:
     async def run_async(self, task: HeldTask) -> Outcome:
         """Runs an `async def` likewise. A cancellation that was asked for is an outcome too, and goes no further."""
         try:
-            outcome = await self._run_async(task)
+            known, context, values = self._prepare(task)
+            try:
+                value = await known.fn(*context, **values)
+            except BaseException as error:  # noqa: BLE001  see run
+                outcome = self._raised(task, error)
+            else:
+                outcome = self._returned(task, known, value)
+        except _NotCalledError as error:
+            outcome = error.outcome
         except BaseException as error:  # noqa: BLE001  see run
             outcome = Failed(f"the run could not be judged: {type(error).__name__}")
         task.ended_at = self._runtime.monotonic()
         return outcome
 
-    def _run(self, task: HeldTask) -> Outcome:
-        call = self._prepare(task)
-        if not isinstance(call, _Call):
-            return call
-        try:
-            value = call.known.fn(*call.context, **call.values)
-        except BaseException as error:  # noqa: BLE001  SystemExit of a lambda ends the run, not the executor
-            return self._raised(task, error)
-        return self._returned(task, call.known, value)
-
-    async def _run_async(self, task: HeldTask) -> Outcome:
-        call = self._prepare(task)
-        if not isinstance(call, _Call):
-            return call
-        try:
-            value = await call.known.fn(*call.context, **call.values)
-        except BaseException as error:  # noqa: BLE001  see _run
-            return self._raised(task, error)
-        return self._returned(task, call.known, value)
-
-    def _prepare(self, task: HeldTask) -> _Call | Outcome:
+    def _prepare(self, task: HeldTask) -> tuple[Lambda, tuple[Context, ...], dict[str, Any]]:
+        """The task's lambda, and what it is called with. Raises _NotCalledError where it can't be."""
         known = self._lambdas.get(task.lambda_name)
         if not task.lambda_name:
-            return GaveUp("what the store keeps of this task can't be read")
+            raise _NotCalledError(GaveUp("what the store keeps of this task can't be read"))
         if known is None:
             # It was announced, so this is a rolling deployment or a bug: another executor may know it.
-            return Failed(f"this executor has no lambda {task.lambda_name}")
+            raise _NotCalledError(Failed(f"this executor has no lambda {task.lambda_name}"))
+        spec = task.spec
         try:
-            values = known.decode(task.spec.payload, task.spec.encoding)
+            values = known.decode(spec.payload, spec.encoding)
         except InvalidArgument as error:
-            return GaveUp(str(error))
+            raise _NotCalledError(GaveUp(str(error))) from None
         except Exception as error:  # noqa: BLE001  whatever is wrong with it, it will be wrong again
-            return GaveUp(f"{task.lambda_name}: the payload can't be read: {reason(error)}")
-        return _Call(known, (self._context(task, known),) if known.takes_context else (), values)
+            why = GaveUp(f"{task.lambda_name}: the payload can't be read: {reason(error)}")
+            raise _NotCalledError(why) from None
+        return known, (self._context(task, known),) if known.takes_context else (), values
 
     def _context(self, task: HeldTask, known: Lambda) -> Context:
         left_us = round(task.timeout * US)

@@ -89,6 +89,12 @@ async def soil_async() -> str:
 
 
 @app.task
+async def cancel_the_others() -> None:
+    for each in asyncio.all_tasks() - {asyncio.current_task()}:
+        each.cancel()
+
+
+@app.task
 async def break_the_loop() -> None:
     async def leave() -> None:
         raise SystemExit(3)
@@ -104,6 +110,8 @@ class Bench:
         self.lanes = ThreadLanes(2, 2)
         self.out: dict[str, HeldTask] = {}
         self.bursts = 0
+        self.marks: set[str] = set()
+        """What `mark` was where ends were taken."""
         self._came = asyncio.Event()
         self._number = 0
         runtime = SystemRuntime()
@@ -112,12 +120,16 @@ class Bench:
 
     def _ended(self, tasks: list[HeldTask]) -> None:
         self.bursts += 1
+        self.marks.add(mark.get())
         self.out |= {task.task_id: task for task in tasks}
         self._came.set()
 
     def put(self, name: str, count: int = 1) -> list[HeldTask]:
+        return self.put_all([name] * count)
+
+    def put_all(self, names: list[str]) -> list[HeldTask]:
         tasks = []
-        for _ in range(count):
+        for name in names:
             self._number += 1
             tasks.append(HeldTask(claim(f"0-{self._number}", f"l/{name}", b"{}"), self.runtime.boottime_us(), 0))
         self.ledger.take(tasks)
@@ -214,6 +226,15 @@ async def test_context_variables_do_not_leak_from_one_task_into_the_next(bench: 
     bench.put(name, 6)
     await bench.until(lambda: len(bench.out) == 6)
     assert {task.outcome for task in bench.out.values()} == {Returned(b'"clean"', 0)}
+    assert "soiled" not in bench.marks, "nor into what takes their ends"
+
+
+async def test_a_coroutine_cancelled_before_its_first_step_has_ended(bench: Bench) -> None:
+    _, other = bench.put_all(["cancel_the_others", "linger"])
+    bench.put("where", 3)
+    await bench.until(lambda: len(bench.out) == 5)
+    assert other.outcome == Stopped("cancelled")
+    assert not arrived.acquire(blocking=False)
 
 
 async def test_a_lambda_that_breaks_the_loop_takes_no_other_along(bench: Bench) -> None:
