@@ -37,6 +37,11 @@ class Logger:
         """A logger that adds `fields` to every line."""
         return Logger(**{**self._fields, **fields})
 
+    @staticmethod
+    def says_debug() -> bool:
+        """Whether `debug` says anything, for who would have to count first."""
+        return _out.debug
+
     def debug(self, event: str, **fields: object) -> None:
         """One task, one decision."""
         _out.logger.debug(event, **{**self._fields, **fields})
@@ -75,6 +80,7 @@ def setup(settings: LogSettings, role: str, *, stream: TextIO | None = None) -> 
     console = settings.log_format == "console" or (settings.log_format == "auto" and stream.isatty())
     level = getattr(logging, settings.log_level.upper())
     _out.logger = _build(level, console=console, stream=stream, fields={"role": role, "pid": os.getpid()})
+    _out.debug = level <= logging.DEBUG
 
 
 class _Out:
@@ -82,6 +88,7 @@ class _Out:
 
     def __init__(self) -> None:
         self.logger = _build(logging.WARNING, console=True, stream=None, fields={})
+        self.debug = False
 
 
 def _build(level: int, *, console: bool, stream: TextIO | None, fields: dict[str, Any]) -> FilteringBoundLogger:

@@ -117,7 +117,8 @@ class Scheduling:
         self, tasks: list[tuple[f.ScheduleResult, NewTask]]
     ) -> tuple[dict[str, Entry], list[tuple[f.ScheduleResult, NewTask]]]:
         """Says to those that are too many of their lambda so. Returns the entries by lambda, and the rest."""
-        bound = {task.lambda_name for _, task in tasks if self._lambdas.get(task.lambda_name).in_force.max_pending}
+        names = {task.lambda_name for _, task in tasks}
+        bound = {each for each in names if self._lambdas.get(each).in_force.max_pending}
         if not bound:
             return {}, tasks
         by_lambda: dict[str, list[tuple[f.ScheduleResult, NewTask]]] = defaultdict(list)
@@ -236,7 +237,8 @@ def _is_new(stored: Scheduled | AtfError) -> bool:
 
 def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:
     reply.id = scheduled.id
-    reply.existed = scheduled.existed
+    if scheduled.existed:
+        reply.existed = True
     reply.scheduled_at_us = scheduled.scheduled_at_us
     reply.durability = cast("t.Durability", scheduled.durability)
 

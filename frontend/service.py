@@ -87,8 +87,9 @@ class FrontendService:
     async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
         """Stores many tasks, at most 1000."""
         reply = await self._scheduling.many(request.requests)
-        refused = sum(result.HasField("error") for result in reply.results)
-        _log.debug("schedule_many", tasks=len(reply.results) - refused, refused=refused)
+        if _log.says_debug():
+            refused = sum(result.HasField("error") for result in reply.results)
+            _log.debug("schedule_many", tasks=len(reply.results) - refused, refused=refused)
         return reply
 
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:

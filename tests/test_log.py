@@ -15,9 +15,9 @@ from atf.config import LogSettings
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    before = log._out.logger
+    before = log._out.logger, log._out.debug
     yield
-    log._out.logger = before
+    log._out.logger, log._out.debug = before
 
 
 def lines(stream: io.StringIO) -> list[dict[str, object]]:
@@ -103,6 +103,13 @@ def test_before_the_set_up_only_warnings_are_said(capsys: pytest.CaptureFixture[
     assert captured.out == ""
     assert "loud" in captured.err
     assert "quiet" not in captured.err
+
+
+@pytest.mark.parametrize(("level", "expected"), [("debug", True), ("info", False), ("error", False)])
+def test_who_would_have_to_count_for_a_debug_line_can_ask_first(level: str, expected: bool) -> None:
+    stream = said(level)
+    log.get_logger().debug("counted")
+    assert log.get_logger().says_debug() is bool(lines(stream)) is expected
 
 
 def test_a_line_that_nobody_reads_ends_no_duty() -> None:

@@ -6,6 +6,7 @@ way (lua/common.lua); a test runs a whole life of tasks and holds every key it f
 
 from __future__ import annotations
 
+import functools
 import re
 import zlib
 from typing import Final, NamedTuple
@@ -289,6 +290,7 @@ def record(partition: int) -> str:
     return f"atf:{{{partition}}}"
 
 
+@functools.lru_cache(maxsize=1024)  # most tasks of a call have the same
 def queue(lambda_name: str, priority: int) -> str:
     """A queue's name within its partition."""
     return f"{lambda_name}:{priority}"
