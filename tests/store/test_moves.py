@@ -359,6 +359,18 @@ async def test_the_same_id_twice_in_one_call_is_one_task(world: World) -> None:
     await world.check()
 
 
+async def test_of_one_call_those_tasks_are_stored_that_are_not_there_yet(world: World) -> None:
+    await world.schedule("b")
+    some = await world.store.schedule([world.task(each, spec=each.encode()) for each in "abc"])
+    assert [each.existed for each in some] == [False, True, False]
+    more = await world.store.schedule(
+        [world.task("d"), world.task("e"), world.task("d", digest=b"other", spec=b"other")]
+    )
+    assert [(each.existed, each.conflict) for each in more] == [(False, False), (False, False), (True, True)]
+    assert [(await world.get(f"0-{each}")).spec for each in "abcde"] == [b"a", b"spec", b"c", b"spec", b"spec"]
+    await world.check()
+
+
 async def test_a_claim_repeated_answers_the_same(world: World) -> None:
     await world.schedule("a", "b", spec=b"the spec")
     await world.passes()

@@ -6,6 +6,23 @@
 -- RETURNS  per task {what, at, id}: what is 0 stored, 1 the same request was stored before, 2 another request holds the id; id is
 --          that of the task that stands for it where it was not the first of its window, else ""
 local THROTTLE = '0'
+local MAX_UNPACKED = 1000
+local NOTHING = {}
+
+-- The records of a call's tasks; and whether none of them is there yet, as mostly, which is told by few calls instead of one per task.
+local function records_of(P, args)
+  local records, named, all_new = {}, {}, #args > 12  -- of one task the same call answers all that is asked
+  for i = 2, #args, 11 do
+    local record = task_key(P, args[i])
+    if named[record] then all_new = false end
+    named[record] = true
+    records[#records + 1] = record
+  end
+  for first = 1, all_new and #records or 0, MAX_UNPACKED do
+    if redis.call('EXISTS', unpack(records, first, math.min(first + MAX_UNPACKED - 1, #records))) > 0 then return records, false end
+  end
+  return records, all_new
+end
 
 -- The task of a unique key's window, where that has not ended; its queue, ordering key and whether it can still be put off.
 local function of_window(P, key, now)
@@ -42,11 +59,13 @@ end
 register('schedule', {}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answers, earliest, keyed = {}, {}, {}
+  local records, all_new = records_of(P, args)
   gathering(function(sets)
     for i = 2, #args, 11 do
+      local record = records[(i + 9) / 11]
       local id, queue, spec, digest, limits = args[i], args[i + 1], args[i + 2], args[i + 3], args[i + 6]
       local ordering, concurrency = args[i + 7], args[i + 8]
-      local known = redis.call('HMGET', task_key(P, id), 'd', 'at')
+      local known = all_new and NOTHING or redis.call('HMGET', record, 'd', 'at')
       if known[1] then
         local other = redis.call('HGET', task_key(P, id), 'u') or ''
         answers[#answers + 1] = {known[1] == digest and 1 or 2, known[2] or '0', other}
@@ -80,7 +99,7 @@ register('schedule', {}, function(keys, args)
           end
           if concurrency ~= '' then fields[#fields + 1] = 'kc'; fields[#fields + 1] = concurrency end
           if args[i + 10] ~= '' then fields[#fields + 1] = 'af'; fields[#fields + 1] = args[i + 10] end
-          redis.call('HSET', task_key(P, id), unpack(fields))
+          redis.call('HSET', record, unpack(fields))
           -- at once, where the next request of this call may put it off
           local written = unique and AT_ONCE or sets
           written.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
