@@ -28,7 +28,7 @@ class LoopLane:
     def __init__(self, limit: int) -> None:
         self.capacity = limit
         self._waiting: deque[HeldTask] = deque()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[HeldTask] = set()
         self._loop: asyncio.AbstractEventLoop
         self._called = False
         self._stuck = False
@@ -65,8 +65,8 @@ class LoopLane:
     def close(self) -> None:
         """Cancels what runs; on the loop."""
         self._waiting.clear()
-        for body in list(self._running):
-            body.cancel()
+        for task in list(self._running):
+            self._cancel(task)
 
     def _cancel(self, task: HeldTask) -> None:
         if task.aio is not None:
@@ -85,24 +85,21 @@ class LoopLane:
             if not self._begin(task):
                 self._ends.add(task)
                 continue
+            self._running.add(task)
             body = self._run(task)
             body.send(None)  # to its first yield
             task.aio = self._loop.create_task(body, name=task.task_id, context=contextvars.Context())
-            self._running.add(task.aio)
 
     async def _run(self, task: HeldTask) -> None:
         try:
             await _begun()
-        except (
-            asyncio.CancelledError
-        ):  # before its first step, of which a coroutine that had not begun would not see anything
+        except asyncio.CancelledError:  # before its first step: a coroutine that had not begun would end unseen
             task.outcome = timed_out(task) if task.timed_out else Stopped("cancelled")
         else:
             task.outcome = await self._performer.run_async(task)
             if os.getpid() != self._pid:
                 os._exit(EXIT_FORKED)
-        assert task.aio is not None
-        self._running.discard(task.aio)
+        self._running.discard(task)
         self._ends.add(task)
         if self._waiting:
             self._fill()
