@@ -17,7 +17,7 @@ from atf.errors import AtfError
 from atf.runtime import Runtime, end, happens
 
 from . import keys
-from .connection import Link
+from .connection import Link, lost
 
 _RECONNECT_S: Final = 0.5
 _WAIT_S: Final = 60.0
@@ -99,6 +99,8 @@ async def _hear(link: Link, server: Link, channels: list[str], bell: Bell) -> No
             for each in channels:  # one by one: on a cluster, the channels of one command must share a slot
                 await connection.send_command("SSUBSCRIBE", each)
             await _ring_on(connection, link, server, channels, bell)
+        except RuntimeError as error:
+            raise lost(error) from error
         finally:
             await connection.disconnect(nowait=True)
 

@@ -189,14 +189,16 @@ class ClusterLink(Link):
     async def _revive(self, node: _Node) -> None:
         """Tries a node until it answers, or is no part of the cluster any more."""
         pause, most = _REVIVE_S
-        while node in self._nodes.values():
-            with contextlib.suppress(AtfError):
-                await node.command("PING")
-                break
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, most)
-            await self._refresh(wait=False)
-        node.failing = False
+        try:
+            while node in self._nodes.values():
+                with contextlib.suppress(AtfError):
+                    await node.command("PING")
+                    break
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, most)
+                await self._refresh(wait=False)
+        finally:  # whatever ended this: as long as a node is failing it is not called
+            node.failing = False
 
     async def command(self, *command: Arg, key: str = "") -> Any:
         if not key:

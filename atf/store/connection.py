@@ -5,6 +5,7 @@ Nothing here retries a command: a popped id must not be popped twice. Whoever ca
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self
 
@@ -28,6 +29,8 @@ from .refusals import translate
 Arg = str | bytes | int
 BROKEN: Final = (rx.ConnectionError, rx.TimeoutError, OSError)
 """What the library raises when the connection failed, rather than the server refused. Whether it carried the call out is unknown."""
+_CLOSED: Final = "the handler is closed"
+"""How uvloop ends its RuntimeError of a transport that has been closed."""
 
 
 class Link:
@@ -166,6 +169,8 @@ class Link:
             if facts is not None and demand > Durability.RELAXED:
                 await self._prove(connection, facts, demand, record)
             return reply
+        except RuntimeError as error:
+            raise lost(error) from error
         finally:
             await self._give(connection)
 
@@ -182,6 +187,8 @@ class Link:
         try:
             taken: AbstractConnection = await self.pool.get_connection()
             return taken
+        except RuntimeError as error:
+            raise lost(error) from error
         finally:
             self._waiting -= 1
 
@@ -287,6 +294,8 @@ class Link:
             connection = await self._take()
             try:
                 return await self._send(connection, *command)
+            except RuntimeError as error:
+                raise lost(error) from error
             finally:
                 await self._give(connection)
         except (rx.RedisError, OSError) as error:
@@ -370,10 +379,19 @@ class Link:
         await self.pool.disconnect()
 
 
+def lost(error: RuntimeError) -> rx.ConnectionError:
+    """The library's own error of a connection that was lost, for uvloop's, which the library lets pass. Raises any other."""
+    if not str(error).endswith(_CLOSED):
+        raise error
+    return rx.ConnectionError("the connection was closed")
+
+
 def _closed(connection: AbstractConnection) -> bool:
-    """Whether the server has closed a connection that nobody used, as far as that was heard of."""
+    """Whether a connection that nobody used has ended, as far as that was heard of."""
     reader = connection._reader
-    return reader is None or reader.at_eof()
+    if reader is None or reader.at_eof():
+        return True
+    return isinstance(reader, asyncio.StreamReader) and reader.exception() is not None  # not a fake's
 
 
 def _packed(connection: AbstractConnection, command: tuple[Arg, ...]) -> bytes:

@@ -26,7 +26,7 @@ from atf.errors import Unavailable
 
 from .address import Address, Host
 from .background import Background
-from .connection import Arg, Link
+from .connection import Arg, Link, lost
 from .facts import Facts, text
 from .refusals import translate
 
@@ -131,6 +131,9 @@ class SentinelLink(Link):
                 answer = await connection.read_response() or []
             found = dict(zip(map(text, answer[::2]), map(text, answer[1::2]), strict=True))
             return Said(int(found["config-epoch"]), found["ip"], int(found["port"]))
+        except RuntimeError as error:
+            lost(error)  # raises any other
+            return None
         except (rx.RedisError, OSError, ValueError, KeyError):
             return None
         finally:

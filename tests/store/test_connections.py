@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
+import pytest
+import uvloop
 from redis.asyncio.connection import ConnectionPool
+from redis.exceptions import ConnectionError
 
-from atf.store.connection import Link
+from atf.errors import Unavailable
+from atf.store.connection import Link, lost
 
 
 class Connection:
@@ -16,12 +19,18 @@ class Connection:
 
     def __init__(self) -> None:
         self.is_connected = True
-        self.eof = False
-        self._reader = SimpleNamespace(at_eof=lambda: self.eof)
+        self._reader = asyncio.StreamReader()
         self.sent = 0
+        self.broken: Exception | None = None
+
+    def end(self, reset: Exception | None = None) -> None:
+        """The server closes it."""
+        self._reader.feed_eof() if reset is None else self._reader.set_exception(reset)
 
     async def send_packed_command(self, _words: Any) -> None:
         self.sent += 1
+        if self.broken is not None:
+            raise self.broken
 
     async def read_response(self) -> bytes:
         await asyncio.sleep(0)
@@ -39,11 +48,14 @@ class Pool(ConnectionPool):
         super().__init__()
         self.made: list[Connection] = []
         self.taken = 0
+        self.refusal: Exception | None = None
         self._free: asyncio.Queue[Connection] = asyncio.Queue()
         self._most = most
 
     async def get_connection(self, *_: Any, **__: Any) -> Any:
         self.taken += 1
+        if self.refusal is not None:
+            raise self.refusal
         while not self._free.empty() or len(self.made) == self._most:
             found = await self._free.get()
             if found.is_connected:
@@ -72,12 +84,13 @@ async def test_a_connection_that_works_is_kept_at_hand() -> None:
     assert (pool.taken, pool.made[0].sent) == (1, 3)
 
 
-async def test_one_that_the_server_has_closed_is_not_used_again() -> None:
+@pytest.mark.parametrize("reset", [None, ConnectionResetError()])
+async def test_one_that_the_server_has_closed_is_not_used_again(reset: Exception | None) -> None:
     pool = Pool(2)
     linked = link(pool, keep=1)
     await linked.command("PING")
     (first,) = pool.made
-    first.eof = True
+    first.end(reset)
     await linked.command("PING")
     assert first not in pool.made
     assert first.sent == 1
@@ -109,3 +122,42 @@ async def test_dropped_and_closed_none_is_at_hand() -> None:
     assert not first.is_connected
     await linked.command("PING")
     assert first not in pool.made
+
+
+async def _write_to_what_is_closed() -> None:
+    async def end(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(end, "127.0.0.1")
+    _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.close()
+    await writer.wait_closed()
+    server.close()
+    writer.write(b"PING")
+
+
+def test_a_closed_connection_is_lost_by_uvloops_words_too() -> None:
+    with pytest.raises(RuntimeError) as found:
+        uvloop.run(_write_to_what_is_closed())
+    assert isinstance(lost(found.value), ConnectionError)
+
+
+@pytest.mark.parametrize("opening", [False, True])
+async def test_a_connection_that_is_closed_while_it_is_used_is_unavailable(opening: bool) -> None:
+    pool = Pool(2)
+    linked = link(pool, keep=1)
+    await linked.command("PING")
+    closed = RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+    (first,) = pool.made
+    if opening:
+        first.end()
+        pool.refusal = closed
+    else:
+        first.broken = closed
+    with pytest.raises(Unavailable, match="closed"):
+        await linked.command("PING")
+    pool.refusal = None
+    assert await linked.command("PING") == b"PONG"
+    pool.made[-1].broken = RuntimeError("nobody thought of this")
+    with pytest.raises(RuntimeError, match="nobody"):
+        await linked.command("PING")

@@ -12,6 +12,7 @@ from atf.config import StoreSettings
 from atf.errors import Unavailable
 from atf.store import cluster
 from atf.store.cluster import ClusterLink
+from atf.store.connection import Arg, Link
 from atf.store.modes import open_link
 from atf.store.slots import read, slot_of
 
@@ -193,6 +194,29 @@ async def test_a_node_that_answers_nothing_is_waited_for_once(
                 assert await link.call("pop", "atf:{0}", [""]) == 1
                 break
             await asyncio.sleep(0)
+
+
+async def test_a_node_is_called_again_whatever_ended_the_wait_for_it(
+    nodes: tuple[Node, Node], link: ClusterLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is called on a node that is waited for, so nothing would ever begin another wait."""
+    silent = nodes[1]
+    await link.call("get", "atf:{0}", [""])
+    silent.answers["FCALL"] = lambda: b""
+    odd = asyncio.Event()
+
+    async def command(_node: Link, *_command: Arg, **_key: str) -> None:
+        odd.set()
+        raise RuntimeError("nobody thought of this")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(cluster._Node, "command", command)
+        with pytest.raises(Unavailable):
+            await link.call("get", "atf:{0}", [""])
+        async with asyncio.timeout(30):
+            await odd.wait()
+    silent.answers["FCALL"] = lambda: b":1\r\n"
+    assert await link.call("get", "atf:{0}", [""]) == 1
 
 
 async def test_nobody_to_ask_is_unavailable() -> None:

@@ -1,5 +1,5 @@
-"""Row: many ordering keys whose tasks fail now and then, over four partitions, two store consumers and two controllers, while executors are
-killed; then the same tasks without keys.
+"""Rows: many ordering keys whose tasks fail now and then, over four partitions, two store consumers and two controllers, while executors are
+killed; then the same tasks without keys. On one server, and on a Redis Cluster whose masters are killed too.
 
 ATF_CHAOS_LINES_OF=1000x20 makes it smaller. What ran when is written down by the runs themselves.
 """
@@ -7,24 +7,28 @@ ATF_CHAOS_LINES_OF=1000x20 makes it smaller. What ran when is written down by th
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 import os
 import random
 import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
 from atf.cli.cluster import Cluster, ClusterSettings
 from atf.cli.processes import ExecutorPids
 from atf.client import AsyncClient
+from atf.embedded import find_binary
 from tests.chaos import lines
 from tests.chaos.another import Another
 from tests.chaos.bench import environment
 from tests.chaos.frame import Progress, Row, Trial
+from tests.store.modes import Nodes
 
 LINES: Final = 10_000
 PLACES: Final = 20
@@ -34,6 +38,13 @@ CONTROLLERS: Final = 2
 KILL_EVERY_S: Final = (6.0, 14.0)
 RATE_BAR: Final = 0.5
 """Of the rate without keys, measured in the same trial with executors killed as often."""
+DISK: Final = (
+    ("appendonly", "yes"),
+    ("appendfsync", "always"),
+    ("maxmemory-policy", "noeviction"),
+    ("hash-max-listpack-value", "1024"),
+)
+"""Settings of a cluster's nodes, as `atf up` sets its own server."""
 _STALLED_S: Final = 90.0
 _SAY_S: Final = 15.0
 _UP_S: Final = 60.0
@@ -48,10 +59,12 @@ class Course:
         folder: where runs write.
         count: keys.
         places: tasks of each.
+        nodes: of the cluster, whose masters are killed in turns with executors, and started again at once; None: one server, which lives.
         progress: is told how it goes.
 
     Attributes:
         killed: worker process -> when it was killed, by CLOCK_MONOTONIC.
+        masters: how many were killed.
     """
 
     def __init__(
@@ -61,11 +74,13 @@ class Course:
         folder: Path,
         count: int,
         places: int,
+        nodes: Nodes | None,
         progress: Progress,
     ) -> None:
         self._frontend, self._executors, self._folder, self._progress = frontend, executors, folder, progress
-        self._lines, self._places = count, places
+        self._lines, self._places, self._nodes = count, places, nodes
         self.killed: dict[int, float] = {}
+        self.masters = 0
 
     async def run(self) -> Trial:
         """The tasks with keys, and then without."""
@@ -73,16 +88,20 @@ class Course:
         try:
             ordered = await self._drain(ordered=True)
             runs, kills_of_ordered = lines.read(self._folder, self.killed), len(self.killed)
+            masters_of_ordered = self.masters
             for each in self._folder.iterdir():
                 os.truncate(each, 0)
             unordered = await self._drain(ordered=False)
         finally:
             kills.cancel()
+            await asyncio.gather(
+                kills, return_exceptions=True
+            )  # a master that is being started is up before it is ended
         tasks = self._lines * self._places
         disorder, overlaps = lines.broken_order(runs)
         missing = tasks - len({(run.line, run.place) for run in runs if run.whole})
         self._progress.say(
-            f"{ordered:.0f}/s with keys, {unordered:.0f}/s without; {len(runs)} runs, {len(self.killed)} kills"
+            f"{ordered:.0f}/s with keys, {unordered:.0f}/s without; {len(runs)} runs, {len(self.killed)} kills of executors, {self.masters} of masters"
         )
         bars = {
             f"{disorder} runs out of their order": disorder,
@@ -97,6 +116,7 @@ class Course:
             "runs": len(runs),
             "cut_off": sum(not run.whole for run in runs),
             "kills": kills_of_ordered,
+            **({} if self._nodes is None else {"masters_killed": masters_of_ordered}),
             "disorder": disorder,
             "overlaps": overlaps,
             "missing": missing,
@@ -131,9 +151,15 @@ class Course:
         raise OSError(f"nothing ran for {_STALLED_S:g} s")
 
     async def _kill(self) -> None:
-        """Kills a worker now and then."""
-        while True:
+        """Kills a worker now and then; on a cluster every other time a master."""
+        for master in itertools.cycle((False, self._nodes is not None)):
             await asyncio.sleep(random.uniform(*KILL_EVERY_S))
+            if master and self._nodes is not None:
+                node = random.choice(self._nodes.servers)
+                node.kill()
+                node.start()  # not in a thread: that would go on when this is cancelled
+                self.masters += 1
+                continue
             workers = [each.worker for each in self._executors()]
             if workers:
                 pid = random.choice(workers)
@@ -148,9 +174,13 @@ def _size() -> tuple[int, int]:
 
 
 @asynccontextmanager
-async def _roles(env: Mapping[str, str], folder: Path) -> AsyncIterator[tuple[str, Callable[[], list[ExecutorPids]]]]:
+async def _roles(
+    env: Mapping[str, str], folder: Path, redis_url: str
+) -> AsyncIterator[tuple[str, Callable[[], list[ExecutorPids]]]]:
     """Every role, the store consumer and the controller twice: the frontend's address, and who knows the executors."""
-    settings = ClusterSettings(data_dir=str(folder / "data"), free_ports=True, partitions=PARTITIONS)
+    settings = ClusterSettings(
+        redis_url=redis_url, data_dir=str(folder / "data"), free_ports=True, partitions=PARTITIONS
+    )
     async with AsyncExitStack() as stack:
         log = stack.enter_context((folder / "roles.log").open("w", encoding="utf-8", buffering=1))
 
@@ -177,13 +207,27 @@ async def _roles(env: Mapping[str, str], folder: Path) -> AsyncIterator[tuple[st
         yield cluster.frontend_address, executors
 
 
-async def _once(progress: Progress) -> Trial:
+@contextmanager
+def _cluster(folder: Path) -> Iterator[Nodes]:
+    """Three masters, which write to disk before they answer."""
+    folder.mkdir()
+    nodes = Nodes(str(find_binary().path), folder, replicas=False, settings=DISK)
+    try:
+        nodes.start()
+        yield nodes
+    finally:
+        nodes.kill()
+
+
+async def _once(on_cluster: bool, progress: Progress) -> Trial:
     folder = Path(tempfile.mkdtemp(prefix="atf-lines-"))
     record = folder / "runs"
     record.mkdir()
+    env = environment(folder, **{lines.FOLDER: str(record)})
     try:
-        async with _roles(environment(folder, **{lines.FOLDER: str(record)}), folder) as (frontend, executors):
-            trial = await Course(frontend, executors, record, *_size(), progress).run()
+        with _cluster(folder / "nodes") if on_cluster else nullcontext() as nodes:
+            async with _roles(env, folder, nodes.url if nodes else "") as (frontend, executors):
+                trial = await Course(frontend, executors, record, *_size(), nodes, progress).run()
     except BaseException:
         progress.say(f"what the roles said is in {folder}")
         raise
@@ -194,20 +238,29 @@ async def _once(progress: Progress) -> Trial:
     return trial
 
 
-async def _run(n: int, progress: Progress) -> Sequence[Trial]:
-    return [await _once(progress) async for _ in progress.trials(n)]
+async def _run(on_cluster: bool, n: int, progress: Progress) -> Sequence[Trial]:
+    return [await _once(on_cluster, progress) async for _ in progress.trials(n)]
 
 
-ROWS: Final = [
-    Row(
-        name="ordered",
+def _row(name: str, store: str, *, on_cluster: bool) -> Row:
+    return Row(
+        name=name,
         what=(
-            f"{LINES:,} ordering keys × {PLACES} tasks, 5 % of them fail at first, over {PARTITIONS} partitions, 2 store consumers and"
-            f" {CONTROLLERS} controllers, while executors are killed at random"
+            f"{LINES:,} ordering keys × {PLACES} tasks, 5 % of them fail at first, over {PARTITIONS} partitions{store}, 2 store consumers"
+            f" and {CONTROLLERS} controllers, while executors are killed at random"
         ),
         bar=f"no task out of its key's order, no two of a key at once, all ran, at {RATE_BAR:g} of the rate without keys at least",
         full=1,
         batch=1,
-        run=_run,
+        run=functools.partial(_run, on_cluster),
     )
+
+
+ROWS: Final = [
+    _row("ordered", "", on_cluster=False),
+    _row(
+        "ordered-cluster",
+        " on the 3 masters of a Redis Cluster, which are killed in turns with executors",
+        on_cluster=True,
+    ),
 ]
