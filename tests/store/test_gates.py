@@ -314,7 +314,7 @@ async def test_the_audit_log_says_who_did_what_and_why_newest_first(one: World) 
 async def test_the_audit_log_keeps_the_newest(one: World) -> None:
     for _ in range(3):
         await one.gate("pause")
-    await one.store._link.command("HSET", "atf:{0}", "audited", library.AUDIT_KEPT + 1)
+    await one.store._link.command("HSET", "atf:{0}", "audited", library.AUDIT_KEPT + 1, key="atf:{0}")
     await one.gate("pause")
     assert [each.number for each in await one.store.audit(None, 10)] == [library.AUDIT_KEPT + 2, 3]
 

@@ -204,7 +204,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(lambda_name=LAMBDAS)
     def wipe_queue(self, lambda_name: str) -> None:
-        self.run(self.store._link.command("DEL", f"rq:queue:{{0}}{lambda_name}:1"))
+        self.run(self.store._link.command("DEL", f"rq:queue:{{0}}{lambda_name}:1", key="atf:{0}"))
 
     @precondition(lambda self: self.popped)
     @rule(which=ANY, owner=st.sampled_from(["executor-1", "executor-2"]))

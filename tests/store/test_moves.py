@@ -552,13 +552,13 @@ async def test_a_claim_of_many_bytes_is_several_calls_and_one_answer(
     await world.passes()
     await world.pop()
     calls: list[int] = []
-    attempt = world.store._link.attempt
+    call = world.store._link.call
 
     async def heard(verb: str, record: str, args: Sequence[Any], **options: Any) -> Any:
         calls.append(len(args))
-        return await attempt(verb, record, args, **options)
+        return await call(verb, record, args, **options)
 
-    monkeypatch.setattr(world.store._link, "attempt", heard)
+    monkeypatch.setattr(world.store._link, "call", heard)
     batch = await world.store.claim("executor-1", "n", ids, 2 << 20)
     assert ([each.task_id for each in batch.claims], batch.deferred, batch.lost) == (ids[:3], ids[3:], [])
     assert len(calls) == 3

@@ -163,7 +163,7 @@ async def test_tasks_of_several_priorities_keep_the_order(world: World) -> None:
 async def test_a_record_that_somebody_deleted_holds_up_nobody(world: World) -> None:
     await line_up(world, "a", "b", "c")
     claim = await start(world)
-    await world.store._link.command("DEL", "atf:{0}:t:0-b")
+    await world.store._link.command("DEL", "atf:{0}:t:0-b", key="atf:{0}")
     await world.finish(Outcome.SUCCEEDED, claim)
     await world.passes()
     assert await world.pop() == ["0-c"]
@@ -320,7 +320,7 @@ async def test_a_key_that_an_older_release_filled_keeps_its_order(world: World) 
     await world.finish(Outcome.SUCCEEDED, await start(world))
     await world.finish(Outcome.SUCCEEDED, await start(world))
     await line_up(world, "b")
-    assert (await world.store._link.command("EXISTS", f"atf:{{0}}:o:{LAMBDA}:{KEY}")) == 1
+    assert (await world.store._link.command("EXISTS", f"atf:{{0}}:o:{LAMBDA}:{KEY}", key="atf:{0}")) == 1
     assert await due(world) == ["0-b"]
 
 

@@ -135,9 +135,8 @@ async def test_beside_a_role_of_a_release_that_does_not_note_what_workers_run_no
     await world.store.serve("gpu", 30, "new", lambdas=["shop/other"])
     assert await not_run(world, task_id)
     world.clock.advance(5)
-    await world.store._link.command(
-        "ZADD", "atf:{0}:workers", world.clock.us + 30 * US, "gpu"
-    )  # the older one's `serve`
+    served = ("ZADD", "atf:{0}:workers", world.clock.us + 30 * US, "gpu")  # the older one's `serve`
+    await world.store._link.command(*served, key="atf:{0}")
     assert not await not_run(world, task_id)
     world.clock.advance(5)
     await world.store.serve("gpu", 30, "new", lambdas=["shop/other"])
@@ -153,4 +152,4 @@ async def test_what_workers_run_is_forgotten_when_they_are_gone(world: World) ->
     world.clock.advance(30)
     for _ in range(2):  # some at each call
         await world.store.serve("", 30, "two", lambdas=["shop/a"])
-    assert await world.store._link.command("ZCARD", "atf:{0}:served") == 2
+    assert await world.store._link.command("ZCARD", "atf:{0}:served", key="atf:{0}") == 2

@@ -86,9 +86,8 @@ async def test_the_old_store_knows_what_has_run(world: World, clock: Clock, tmp_
     claims = {each.task_id: each for each in held(await world.claim(ids["done"], ids["dead"], ids["begun"]))}
     await world.finish(Outcome.SUCCEEDED, claims[ids["done"]])
     await world.finish(Outcome.FAILED_FATAL, claims[ids["dead"]])
-    await world.store._link.command(
-        "DEL", f"atf:{{{world.store.partition_for('swept')}}}:t:{world.store.partition_for('swept')}-swept"
-    )
+    record = f"atf:{{{world.store.partition_for('swept')}}}:t:{world.store.partition_for('swept')}-swept"
+    await world.store._link.command("DEL", record, key=record)
     store, done, suspects = await restored(tmp_path / "x", clock, old=world.store)
     assert (done.stored, done.ended, done.may_have_run) == (4, 2, 2)
     assert {name: (each.ran, each.status) for name, each in suspects.items()} == {
