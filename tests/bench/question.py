@@ -140,6 +140,7 @@ class Question:
         rounds: rounds at most, for what takes very long.
         bars: what ATF is to reach.
         budget: µs of CPU per task that each role of ATF may take; compared with the figures "cpu_us".
+        ways: figures of a round, of which `figure` is one: ATF's the first, a peer's the one with the best median over all its rounds.
     """
 
     name: str
@@ -155,6 +156,7 @@ class Question:
     rounds: int = FULL_ROUNDS
     bars: tuple[Bar, ...] = ()
     budget: Mapping[str, float] = field(default_factory=dict)
+    ways: tuple[str, ...] = ()
 
 
 def all_questions() -> dict[str, Question]:

@@ -62,7 +62,7 @@ def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]
     used = sizes.as_json(question.sizes)
     found = {}
     for name in question.systems:
-        mine = [each for each in rounds if each["system"] == name]
+        mine = _by_best_way(question, name, [each for each in rounds if each["system"] == name])
         if mine:
             found[name] = _of_system(name, mine, asked)
     statuses = [each["status"] for each in found.values()]
@@ -114,6 +114,19 @@ def _least_that_counts(question: Question, found: Mapping[str, Any]) -> int:
         if (SYSTEMS[name].ours or name in best) and not each["status"].startswith(NOT_RUN)
     ]
     return min(counts, default=0)
+
+
+def _by_best_way(question: Question, name: str, mine: list[Round]) -> list[Round]:
+    """A system's rounds with the figure of one and the same way: the better draw of each round would be better than any way is."""
+    found = medians([each["figures"] for each in mine if "figures" in each])
+    ways = {way: found[way] for way in question.ways if way in found}
+    if not ways:
+        return mine
+    way = question.ways[0] if SYSTEMS[name].ours else (max if question.more else min)(ways, key=lambda each: ways[each])
+    return [
+        each | {"figures": each["figures"] | {question.figure: each["figures"][way]}} if "figures" in each else each
+        for each in mine
+    ]
 
 
 def _of_system(name: str, mine: Sequence[Round], asked: int) -> dict[str, Any]:

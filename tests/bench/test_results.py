@@ -314,3 +314,20 @@ def test_a_measurement_is_told_on_one_line() -> None:
     figures = {"per_s": 12345.0, "scheduled_per_s": 2.0, "cpu_us": {"store": 1.0}, "never": 0, "twice": 3}
     assert told(asked, figures) == "per_s 12,345, scheduled_per_s 2, twice 3, tasks/s"
     assert told(asked, {}) == "no figure"
+
+
+@pytest.mark.parametrize(("more", "way"), [(True, "many_per_s"), (False, "single_per_s")])
+def test_a_peer_is_judged_by_one_way_in_all_rounds_and_atf_by_the_first(more: bool, way: str) -> None:
+    # In each round the other one of a peer's ways is the faster: the medians decide, once.
+    draws = [(10.0, 30.0), (40.0, 20.0), (10.0, 15.0)]
+    asked = question(more=more, ways=("single_per_s", "many_per_s"))
+    figures = [{"per_s": single, "single_per_s": single, "many_per_s": many} for single, many in draws]
+    found = results.result(asked, SIZES, 3, [one(name, each) for name in ("atf", "saq") for each in figures])
+    assert [each["per_s"] for each in found["systems"]["atf"]["rounds"]] == [10.0, 40.0, 10.0]
+    assert [each["per_s"] for each in found["systems"]["saq"]["rounds"]] == [each[way] for each in figures]
+    assert found["systems"]["saq"]["median"]["per_s"] == found["systems"]["saq"]["median"][way]
+
+
+def test_a_peer_that_failed_has_no_way() -> None:
+    found = results.result(question(ways=("single_per_s",)), SIZES, 1, [one("saq", error="it broke")])
+    assert found["systems"]["saq"]["status"] == "failed: it broke"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from atf.bench.proc import less
+from atf.bench.proc import less, rss_by_role
 from tests.bench.floor import Floor
 from tests.bench.known import AT_LEAST_ONCE, FLOOR, FLOOR_THEN, OURS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
@@ -55,16 +55,24 @@ def _in_units_of_the_store(used: dict[str, float]) -> Figures:
 
 
 async def drain(system: System, sizes: Sizes) -> Figures:
-    """From the first start to the last, of tasks that were all queued before the first worker was started."""
+    """From the first start to the last, of tasks that were all queued before the first worker was started; MiB of each role when all have run.
+
+    A page that several processes of a role share counts in each of them.
+    """
     numbers = range(sizes.tasks)
     async with World(system, sizes.tasks, workers=False) as world:
         able(world, "many")
         await world.client.ask("many", first=0, count=len(numbers))
         await world.roles.start_workers()
         await world.finished(numbers)
+        resident = rss_by_role(world.pids())
         starts = [each for each in world.ledger.starts(numbers) if each]
         seconds = (max(starts) - min(starts)) / _NS if len(starts) > 1 else 0.0
-        return {"per_s": round((len(starts) - 1) / seconds, 1) if seconds else 0.0, **ran(world, numbers)}
+        return {
+            "per_s": round((len(starts) - 1) / seconds, 1) if seconds else 0.0,
+            "rss_mib": resident,
+            **ran(world, numbers),
+        }
 
 
 async def floor(system: System, sizes: Sizes) -> Figures:
@@ -109,7 +117,7 @@ QUESTIONS = [
         more=True,
         measure=drain,
         sizes=_SIZES,
-        also=("twice",),
+        also=("rss_mib", "twice"),
     ),
     Question(
         name="cpu",

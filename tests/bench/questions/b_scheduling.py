@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from atf.errors import AtfError
+import random
+
+from tests.bench.driver import SAME
 from tests.bench.known import PEERS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able
 from tests.bench.stats import percentile
@@ -25,20 +27,22 @@ async def schedule_sync(system: System, sizes: Sizes) -> Figures:
 
 
 async def schedule_async(system: System, sizes: Sizes) -> Figures:
-    """64 callers in one client, a task a call; and the system's fastest way of storing many."""
-    async with World(system, 2 * sizes.tasks + _WARM_CALLS, workers=False) as world:
+    """64 callers in one client, a task a call; and the system's fastest way of storing many: the same tasks by each, in an order of chance.
+
+    Where the fastest way is no other than the single calls, both are one measurement: of two draws of one thing the better would flatter it.
+    """
+    async with World(system, 2 * (sizes.tasks + _WARM_CALLS), workers=False) as world:
         able(world, "many")
-        await world.client.ask("many", first=2 * sizes.tasks, count=_WARM_CALLS)
-        told = await world.client.ask("many", first=0, count=sizes.tasks)
-        found: Figures = {"many_per_s": _per_s(told, sizes.tasks)}
-        try:
-            told = await world.client.ask("concurrent", first=sizes.tasks, count=sizes.tasks)
-            found["single_per_s"] = _per_s(told, sizes.tasks)
-        except AtfError as error:
-            found["why"] = str(error)
-        # ATF is judged by its single calls, a peer by the faster of what it has.
-        best = max(found["many_per_s"], found.get("single_per_s", 0.0))
-        return {"per_s": found.get("single_per_s", 0.0) if system.ours else best, **found}
+        same = world.client.lacks.get("concurrent") == SAME
+        verbs = {"many": "many_per_s"} if same else {"concurrent": "single_per_s", "many": "many_per_s"}
+        for place, verb in enumerate(verbs):
+            await world.client.ask(verb, first=2 * sizes.tasks + place * _WARM_CALLS, count=_WARM_CALLS)
+        found: Figures = {}
+        for place, verb in enumerate(random.sample(list(verbs), len(verbs))):
+            told = await world.client.ask(verb, first=place * sizes.tasks, count=sizes.tasks)
+            found[verbs[verb]] = _per_s(told, sizes.tasks)
+        single = found.setdefault("single_per_s", found["many_per_s"])
+        return {"per_s": single, **found}
 
 
 def _per_s(told: Figures, tasks: int) -> float:
@@ -60,13 +64,14 @@ QUESTIONS = [
     ),
     Question(
         name="schedule-async",
-        what="tasks stored per second by 64 concurrent callers in one client, one task a call; peers: the fastest way they have",
+        what="tasks stored per second by 64 concurrent callers in one client, one task a call; peers: the faster of that and their fastest way",
         figure="per_s",
         unit="tasks/s",
         more=True,
         measure=schedule_async,
         sizes=("tasks",),
         also=("single_per_s", "many_per_s"),
+        ways=("single_per_s", "many_per_s"),
         bars=(Bar(words="3 × the fastest peer, Huey included", figure="per_s", limit=3.0, least=True, against=PEERS),),
     ),
 ]
