@@ -251,11 +251,13 @@ async def test_each_call_while_the_store_is_full_is_counted_and_none_repeated() 
 
 
 def test_schedule_may_be_away_until_a_master_that_stayed_dead_is_back() -> None:
-    assert without_master(4.0, 0.0) == {"late": [], "stayed_dead": 0, "schedule_away_s": 4.0}
-    assert without_master(6.0, 0.0)["late"] == ["Schedule was away for 6.0 s"]
-    assert without_master(34.0, 30.0) == {"late": [], "stayed_dead": 1, "schedule_away_dead_s": 34.0}
-    assert without_master(36.0, 30.0)["late"] == ["Schedule was away for 6.0 s after its return"]
-    assert without_master(4.0, 30.0)["late"] == [], "no task of it was called for meanwhile"
+    soon = without_master(4.0, 6.0, stayed_dead=False)
+    assert soon == {"late": [], "stayed_dead": 0, "whole_s": 6.0, "schedule_away_s": 4.0}
+    assert without_master(6.0, 3.0, stayed_dead=False)["late"] == ["Schedule was away for 6.0 s"]
+    later = without_master(34.0, 30.0, stayed_dead=True)
+    assert later == {"late": [], "stayed_dead": 1, "whole_dead_s": 30.0, "schedule_away_dead_s": 34.0}
+    assert without_master(36.0, 30.0, stayed_dead=True)["late"] == ["Schedule was away for 6.0 s after its return"]
+    assert without_master(4.0, 30.0, stayed_dead=True)["late"] == [], "no task of it was called for meanwhile"
 
 
 def test_a_load_of_class_relaxed_is_known_by_its_name_and_its_tasks_by_their_keys() -> None:

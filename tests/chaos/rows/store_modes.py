@@ -234,7 +234,6 @@ async def _cluster(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
         stays_dead = number % 2 == 1
         await asyncio.sleep(max(0.0, began + DEAD_S - time.monotonic()) if stays_dead else 0)
         await killed.start()
-        back = time.monotonic()
         await store.whole()
         whole = time.monotonic() - began
         for host in scene.roles:
@@ -242,31 +241,32 @@ async def _cluster(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
         await asyncio.sleep(max(0.0, began + PERIOD_S - time.monotonic()))
         ended = len(unharmed - scene.workers(*scene.roles))
         return {
-            **without_master(scene.waited(began), back - began if stays_dead else 0.0),
+            **without_master(scene.waited(began), whole, stayed_dead=stays_dead),
             "failover_s": _rounded(failover),
-            "whole_s": _rounded(whole),
             "ended": ended,
         }
 
     return once
 
 
-def without_master(away: float, dead: float) -> Trial:
-    """Of a killed master: how long Schedule was away, in seconds.
+def without_master(away: float, whole: float, *, stayed_dead: bool) -> Trial:
+    """Of a killed master: how long Schedule was away.
 
-    Its own replica, which is a master without one then, takes no task of class replicated until the killed one is back, as its replica: so
-    the bar counts from there where that stayed away.
+    Its own replica, which is a master without one then, takes no task of class replicated until the killed one is in step with it, as its
+    replica: so the bar counts from there where that one stayed away.
 
     Args:
-        away: the longest Schedule since it was killed.
-        dead: until it was started again; 0: as soon as its replica had taken over.
+        away: seconds of the longest Schedule since it was killed.
+        whole: seconds from then until the cluster was whole again.
+        stayed_dead: whether it was started again only long after its replica had taken over.
     """
-    since = away - dead
-    where = " after its return" if dead else ""
+    since, what = (away - whole, "_dead") if stayed_dead else (away, "")
+    where = " after its return" if stayed_dead else ""
     return {
         "late": [f"Schedule was away for {since:.1f} s{where}"] if since > SCHEDULE_S else [],
-        "stayed_dead": int(dead > 0),
-        f"schedule_away_{'dead_' if dead else ''}s": _rounded(away),
+        "stayed_dead": int(stayed_dead),
+        f"whole{what}_s": _rounded(whole),
+        f"schedule_away{what}_s": _rounded(away),
     }
 
 
@@ -309,7 +309,7 @@ ROWS: Final = [
         _cluster,
         name="cluster-kill",
         what=f"Redis Cluster 3 + 3, durability replicated: a master is killed each minute, and started again, as a replica, as soon as its own replica took over, or {DEAD_S:g} s after the kill, in turns",
-        bar=f"{KEPT}; Schedule is away for ≤ {SCHEDULE_S:g} s, or until ≤ {SCHEDULE_S:g} s after the return of a master that stayed away",
+        bar=f"{KEPT}; Schedule is away for ≤ {SCHEDULE_S:g} s, or until ≤ {SCHEDULE_S:g} s after a master that stayed away is back, as a replica in step",
         full=15,
         batch=15,
     ),
