@@ -1,4 +1,4 @@
-"""What questions ask of a world, and what they make of its answers; the world is a stand-in."""
+"""What questions ask of a world, and what they make of its answers; the world is a stand-in. And when a world is warm."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.bench import driver
 from tests.bench.known import SYSTEMS
 from tests.bench.question import Sizes
 from tests.bench.questions import a_throughput, b_scheduling
+from tests.bench.world import calm
 
 SIZES = Sizes(tasks=10)
 
@@ -89,3 +90,16 @@ async def test_a_drain_tells_the_memory_of_each_role(monkeypatch: pytest.MonkeyP
     assert found["per_s"] == 1.0
     assert found["rss_mib"]["client"] > 1.0
     assert found["rss_mib"]["workers"] == pytest.approx(2 * found["rss_mib"]["client"], rel=0.2)
+
+
+async def test_a_world_is_warm_when_no_process_starts_any_more() -> None:
+    readings = [{"workers": used} for used in (1.0, 3.0, 3.5, 3.5, 4.0)]
+    left = iter(readings)
+    await calm(lambda: next(left), every_s=0.0)
+    assert list(left) == readings[4:], "it looks until two readings are the same"
+
+
+async def test_a_world_that_never_comes_to_rest_is_measured_nevertheless() -> None:
+    looks = iter(range(10_000))
+    await calm(lambda: {"workers": float(next(looks))}, every_s=0.0)
+    assert next(looks) < 10_000
