@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import statistics
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,18 +14,21 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the questions are not installed
 
-from tests.bench import levels, results, svg  # noqa: E402
+from tests.bench import levels, results, svg, trial  # noqa: E402
 from tests.bench.known import AT_LEAST_ONCE, FLOOR, OURS, PEERS, SYSTEMS  # noqa: E402
 from tests.bench.question import FULL_ROUNDS, Question, all_questions, smaller  # noqa: E402
 from tests.bench.run import settings  # noqa: E402
-from tests.bench.stats import figure, inner, ratio, spelled  # noqa: E402
+from tests.bench.stats import figure, inner, of_rounds, ratio, spelled, spread  # noqa: E402
 
 FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
 _NONE: Final = "–"
 _LOSES: Final = "loses what a killed process had taken from the queue"
 _END_TO_END: Final = "end-to-end"
+_DRAIN: Final = "drain"
 _CPU: Final = "cpu"
+FIGURE: Final = re.compile(r"\{(?P<question>[a-z-]+)/(?P<system>[a-z-]+):(?P<path>[\w.-]+)\}")
+"""In the words a median of a recorded result: {batch/atf:submit_cpu_us.store}."""
 
 Result = Mapping[str, Any]
 Pages = dict[str, str]
@@ -60,11 +65,14 @@ def draw(questions: Mapping[str, Question], found: Mapping[str, Result], words: 
     parts = [f"# {words['title']}", words["intro"].strip(), overview(questions, found)]
     pages: Pages = {}
     for name, question in questions.items():
-        parts.append(_section(question, found.get(name), words.get("questions", {}).get(name, {}), machines))
+        why = filled(words.get("questions", {}).get(name, {}).get("why", ""), found)
+        parts.append(_section(questions, question, found, why, machines))
+        if name == _CPU and name in found:
+            parts += _beside_the_trial(question, found)
         if name == _CPU and _END_TO_END in found and (also := _cpu_of_others(question, found)):
             parts.append(also)
-        if name == _END_TO_END and FLOOR in found and (sentence := _floor(found[FLOOR])):
-            parts.append(sentence)
+        if name == _END_TO_END and name in found:
+            parts += _beside_the_store(question, found)
         if name in found and (bars := _bars(question, found[name])):
             pages[f"{name}.svg"] = svg.chart(question.what, question.unit, bars)
     parts += ["## How each system is set", *_settings()]
@@ -81,7 +89,8 @@ def overview(questions: Mapping[str, Question], found: Mapping[str, Result]) -> 
     lines = ["| question | ATF | best peer | ATF to it | to reach | reached |", "|---|---|---|---|---|---|"]
     for name, question in questions.items():
         result = found.get(name)
-        bars = "; ".join(each.words for each in question.bars) or _NONE
+        judged = _judged(questions, question, found)
+        bars = "; ".join(words for words, _ in judged) or _NONE
         if result is None:
             lines.append(
                 f"| [{name}](#{name}) | not run: no result is recorded | {_NONE} | {_NONE} | {bars} | {_NONE} |"
@@ -92,11 +101,11 @@ def overview(questions: Mapping[str, Question], found: Mapping[str, Result]) -> 
         best = _best(question, result)
         cells = [
             f"[{name}](#{name})",
-            _shown(own, question.unit) if own is not None else _status(result, OURS),
-            f"{SYSTEMS[best[0]].title}, {_shown(best[1], question.unit)}" if best else _NONE,
+            _shown(own, question.unit) + _few(result, OURS) if own is not None else _status(result, OURS),
+            f"{SYSTEMS[best[0]].title}, {_shown(best[1], question.unit)}{_few(result, best[0])}" if best else _NONE,
             _times(_ratio(question, result, OURS, best[0])) if best else _NONE,
             bars,
-            _reached(question, result),
+            "; ".join(reached for _, reached in judged) or _NONE,
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -133,9 +142,29 @@ def _best(question: Question, result: Result) -> tuple[str, float] | None:
     return name, others[name]
 
 
-def _reached(question: Question, result: Result) -> str:
+def _few(result: Result, name: str) -> str:
+    """How many rounds of a system there are, where they are fewer than a full measurement has."""
+    count = len(result["systems"][name]["rounds"])
+    return "" if count >= FULL_ROUNDS else f" ({of_rounds(count, FULL_ROUNDS)} rounds)"
+
+
+def _judged(
+    questions: Mapping[str, Question], question: Question, found: Mapping[str, Result]
+) -> list[tuple[str, str]]:
+    """The words of each bar, those of other questions that belong to this one included, and whether it was reached."""
+    judged = _reached(question, found.get(question.name))
+    for name in question.also_judged:
+        if name in questions:
+            also = _reached(questions[name], found.get(name))
+            judged += [(f"{words} ([{name}](#{name}))", reached) for words, reached in also]
+    return judged
+
+
+def _reached(question: Question, result: Result | None) -> list[tuple[str, str]]:
     """Of each bar whether it was reached; not known as long as a peer is missing that it compares with."""
-    said = []
+    said: list[str] = []
+    if result is None:
+        return [(bar.words, "not known") for bar in question.bars]
     for bar in question.bars:
         reached = bar.reached(result["systems"])
         missing = [name for name in bar.against if name not in result["systems"] or _failed(result, name)]
@@ -143,9 +172,10 @@ def _reached(question: Question, result: Result) -> str:
             said.append("not known")
             continue
         value, enough = reached
-        small = "" if result["full"] else "at small sizes " if smaller(result["sizes"]) else "in few rounds "
+        few = of_rounds(results.rounds_that_count(question, result["systems"]), FULL_ROUNDS)
+        small = "" if result["full"] else "at small sizes " if smaller(result["sizes"]) else f"in {few} rounds "
         said.append(f"{small}{'yes' if enough else '**no**'}, {svg.number(value)}{' ×' if bar.against else ''}")
-    return "; ".join(said) or _NONE
+    return [(bar.words, each) for bar, each in zip(question.bars, said, strict=True)]
 
 
 def _failed(result: Result, name: str) -> bool:
@@ -159,13 +189,18 @@ def _shown(value: float, unit: str) -> str:
 # --- one question -----------------------------------------------------------------------------------------------------
 
 
-def _section(question: Question, result: Result | None, words: Mapping[str, str], machines: list[str]) -> str:
+def _section(
+    questions: Mapping[str, Question], question: Question, found: Mapping[str, Result], why: str, machines: list[str]
+) -> str:
     parts = [f"## {question.name}", f"{question.what[0].upper()}{question.what[1:]}."]
+    result = found.get(question.name)
     if result is None:
         return "\n\n".join([*parts, "Not run: no result is recorded."])
     if _bars(question, result):
         parts.append(f"![{question.what}]({question.name}.svg)")
     parts.append(_table(question, result))
+    if judged := _judged(questions, question, found):
+        parts.append("\n".join(f"* to reach: {words}; reached: {reached}" for words, reached in judged))
     if question.by_level and (table := levels.table(question, result)):
         parts.append(table)
     if question.budget and (table := _budget(question, result)):
@@ -178,9 +213,25 @@ def _section(question: Question, result: Result | None, words: Mapping[str, str]
         parts.append(_not_full(question, result))
     if ahead := _ahead(question, result):
         parts.append(ahead)
-    if why := words.get("why"):
-        parts.append(why.strip())
+    if why:
+        parts.append(why)
     return "\n\n".join(parts)
+
+
+def filled(words: str, found: Mapping[str, Result]) -> str:
+    """Words with the figures that they name, each as FIGURE has it; a figure that is not recorded is a dash."""
+
+    def shown(match: re.Match[str]) -> str:
+        value = recorded(match, found)
+        return _NONE if value is None else svg.number(value)
+
+    return FIGURE.sub(shown, words).strip()
+
+
+def recorded(match: re.Match[str], found: Mapping[str, Result]) -> float | None:
+    """The figure that words name; None: it is not recorded."""
+    result = found.get(match["question"])
+    return figure(_medians(result).get(match["system"], {}), match["path"]) if result else None
 
 
 def _not_full(question: Question, result: Result) -> str:
@@ -193,10 +244,10 @@ def _not_full(question: Question, result: Result) -> str:
         return (
             f"These sizes are smaller than those of a full measurement ({sizes}): their figures are a first indication."
         )
-    wanted = min(FULL_ROUNDS, question.rounds)
+    count = results.rounds_that_count(question, result["systems"])
     return (
-        f"The sizes are those of a full measurement, which has {wanted} rounds; not all here have so many:"
-        " what differs by less than the rounds of one system do says nothing."
+        f"{of_rounds(count, FULL_ROUNDS)} rounds: the sizes are those of a full measurement, which has {FULL_ROUNDS} rounds of ATF and of those"
+        " that decide what was reached. What differs by less than the rounds of one system do says nothing."
     )
 
 
@@ -224,23 +275,67 @@ def _budget(question: Question, result: Result) -> str:
     measured = inner(_medians(result).get(OURS, {}), "cpu_us")
     if not measured:
         return ""
-    lines = ["| role of ATF | budget (µs) | measured (µs) | over by (µs) |", "|---|---|---|---|"]
-    over = {role: measured.get(role, 0.0) - may for role, may in question.budget.items()}
-    for role, may in question.budget.items():
-        lines.append(
-            f"| {role} | {svg.number(may)} | {svg.number(measured.get(role, 0.0))} | {svg.number(over[role])} |"
-        )
-    together = sum(question.budget.values()), sum(measured.values())
-    lines.append(
-        f"| sum of these | {svg.number(together[0])} | {svg.number(together[1])} | {svg.number(together[1] - together[0])} |"
+    lines = ["| role of ATF | budget (µs) | measured (µs) | over by (µs) | of its budget |", "|---|---|---|---|---|"]
+    taken = {role: (may, measured[role]) for role, may in question.budget.items() if role in measured}
+    over = {role: took - may for role, (may, took) in taken.items()}
+    together = sum(may for may, _ in taken.values()), sum(took for _, took in taken.values())
+    for role, (may, took) in {**taken, "sum of these": together}.items():
+        cells = [role, svg.number(may), svg.number(took), svg.number(took - may), _times(took / may if may else None)]
+        lines.append("| " + " | ".join(cells) + " |")
+    order = sorted((role for role in over if over[role] > 0), key=lambda role: -over[role])
+    said = ", ".join(f"{role} {svg.number(over[role])} µs" for role in order)
+    return "\n".join(lines) + (f"\n\nOver it, the largest first: {said}." if said else "\n\nNone is over it.")
+
+
+def _beside_the_trial(question: Question, found: Mapping[str, Result]) -> list[str]:
+    """How much of what is over the budget the machine explains: by the peers, which were measured on that of the trial, too."""
+    kept = {
+        name: here / then
+        for name, then in trial.END_TO_END_PER_S.items()
+        if (here := _rate_here(found, _END_TO_END, name))
+    }
+    measured = inner(_medians(found[question.name]).get(OURS, {}), "cpu_us")
+    if not kept or not measured or not question.budget:
+        return []
+    most, middle = max(kept.values()), statistics.median(kept.values())
+    # A machine that made all faster explains nothing of what is over.
+    machine = sorted(max(1 / each, 1.0) for each in (most, middle))
+    over = sum(measured.values()) / sum(question.budget.values())
+    rest = sorted(over / each for each in machine)
+    best = next(name for name, each in kept.items() if each == most)
+    said = (
+        f"While tasks are being scheduled the peers do here {svg.number(min(kept.values()))} to {svg.number(most)} × what they did in the trial,"
+        f" {svg.number(middle)} × at the median. ATF takes {svg.number(over)} × its budget. Of that the machine explains a factor of {svg.number(machine[0])}"
+        f" by {SYSTEMS[best].title}, which kept most of its rate, and of {svg.number(machine[1])} if all is put down to it that the median peer lost,"
+        " which other versions, other settings and a busier machine may have cost as well."
+        f" The rest, a factor of {svg.number(rest[0])} to {svg.number(rest[1])}, is ATF's own; the roles over their budgets stand above, the largest first."
     )
-    worst = max(over, key=lambda role: over[role])
-    largest = (
-        f"The largest excess is that of: {worst}, {svg.number(over[worst])} µs."
-        if over[worst] > 0
-        else "None is over it."
-    )
-    return "\n".join(lines) + f"\n\n{largest}"
+    return [_rates_beside_the_trial(found), said]
+
+
+def _rates_beside_the_trial(found: Mapping[str, Result]) -> str:
+    lines = [
+        "| peer | end-to-end, trial (tasks/s) | here | of the trial's | drain, trial (tasks/s) | here | of the trial's |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in trial.END_TO_END_PER_S:
+        cells = [SYSTEMS[name].title]
+        for asked, then in ((_END_TO_END, trial.END_TO_END_PER_S[name]), (_DRAIN, trial.DRAIN_PER_S[name])):
+            here = _rate_here(found, asked, name)
+            cells += (
+                [svg.number(then), _NONE, _NONE]
+                if here is None
+                else [svg.number(then), svg.number(here), svg.number(here / then)]
+            )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _rate_here(found: Mapping[str, Result], asked: str, name: str) -> float | None:
+    result = found.get(asked)
+    if result is None or _failed(result, name):
+        return None
+    return figure(_medians(result).get(name, {}), "per_s")
 
 
 def _cpu_of_others(question: Question, found: Mapping[str, Result]) -> str:
@@ -250,16 +345,29 @@ def _cpu_of_others(question: Question, found: Mapping[str, Result]) -> str:
     return f"The rounds of [{_END_TO_END}](#{_END_TO_END}) measure it, too:\n\n{_table(question, found[_END_TO_END])}"
 
 
-def _floor(result: Result) -> str:
-    """How far ATF is from the limit of its design, both measured in turns."""
-    systems = result["systems"]
-    if FLOOR not in systems or OURS not in systems:
-        return ""
-    limit = figure(systems[FLOOR]["median"], "per_s")
-    part = ratio(systems[OURS]["rounds"], systems[FLOOR]["rounds"], "per_s")
-    if limit is None or part is None:
-        return ""
-    return f"The store's functions alone, called in batches by one client, do {svg.number(limit)} tasks/s ([floor](#floor)); ATF's rate beside it is {100 * part:.0f} % of that."
+def _beside_the_store(question: Question, found: Mapping[str, Result]) -> list[str]:
+    """What the store has of a task's CPU, and how the rate that is to be reached compares with what its functions do alone."""
+    result, said = found[question.name], []
+    own = _medians(result).get(OURS, {})
+    total, store = figure(own, "cpu_us_total"), figure(own, "cpu_us.store")
+    if total and store:
+        said.append(
+            f"Of the {svg.number(total)} µs of CPU that a task takes with ATF here the store has {svg.number(store)}, {100 * store / total:.0f} %."
+        )
+    floor = found.get(FLOOR, {}).get("systems", {})
+    limit = figure(floor.get(FLOOR, {}).get("median", {}), "per_s")
+    part = ratio(floor[OURS]["rounds"], floor[FLOOR]["rounds"], "per_s") if {OURS, FLOOR} <= floor.keys() else None
+    if limit and part:
+        said.append(
+            f"The store's functions of a task's life alone, called in batches by one client, do {svg.number(limit)} tasks/s in a run of their own ([floor](#floor));"
+            f" ATF's rate beside them is {100 * part:.0f} % of that."
+        )
+        said += [
+            f"{bar.limit:g} × {SYSTEMS[peer].title}'s median are {svg.number(bar.limit * rate)} tasks/s, {svg.number(bar.limit * rate / limit)} × what these functions do."
+            for bar in question.bars
+            if (peer := bar.best(result["systems"])) and (rate := figure(_medians(result)[peer], bar.figure))
+        ]
+    return [" ".join(said)] if said else []
 
 
 def _not_run(result: Result) -> list[str]:
@@ -313,7 +421,7 @@ def _table(question: Question, result: Result) -> str:
         cells = [
             f"{SYSTEMS[name].title}{f' ({versions})' if versions else ''}",
             svg.number(value) if value is not None else _NONE,
-            f"{len(rounds)}: {svg.number(min(rounds))} to {svg.number(max(rounds))}" if rounds else _NONE,
+            spread(rounds, FULL_ROUNDS, svg.number) or _NONE,
             _times(_ratio(question, result, name, OURS)),
             *(_also(each["median"], path) for path in question.also),
             str(each["status"]) + (f"; {_LOSES}" if SYSTEMS[name].loses else ""),
@@ -355,8 +463,14 @@ def _size(value: Any) -> str:
 
 
 def _status(result: Result, name: str) -> str:
+    """In place of a figure: why there is none."""
     found = result["systems"].get(name)
-    return str(found["status"]) if found else "not run"
+    if not found:
+        return "not run"
+    status = str(found["status"])
+    return (
+        status if status.startswith((results.NOT_RUN, results.FAILED)) else "not known: its rounds have no such figure"
+    )
 
 
 def _settings() -> Iterator[str]:

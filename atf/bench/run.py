@@ -1,7 +1,8 @@
 """The course of `atf bench`: roles of its own on a store, then one measurement after the other.
 
-Every figure is taken as a user of the SDK would: rates from the first call until the store says that nothing is left to do, lateness
-from the records of the tasks themselves, which hold the store's instants. CPU is what /proc says of each process.
+Every figure is taken as a user of the SDK would: rates from the first call until the last task's end, and lateness, from the records of
+the tasks themselves, which hold the store's instants: asking the store all the time whether it is done would disturb what is measured.
+CPU is what /proc says of each process; of a store that was not started here, what the store says.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from atf.cli.cluster import Cluster, ClusterSettings
 from atf.cli.progress import View
 from atf.cli.workplace import workplace
 from atf.client import AsyncClient, Client, Handle, TaskInfo
-from atf.config import StoreSettings
+from atf.config import StoreSettings, load
 from atf.errors import Internal, Unavailable
 from atf.lambdas import Prepared, named
 from atf.runtime import SystemRuntime, new_id
-from atf.store.modes import open_link
-from atf.store.server import used_bytes
 from atf.task import Status
 from atf.verify.outcome import percentile
 from atf.verify.stored import Stored
 
 from . import proc
 from .lambdas import NAMESPACE, RETENTION_S
+from .store import Found, TaskStore
+from .versions import commit, versions
 
 APP: Final = "atf.bench.lambdas:app"
 BATCH: Final = 1_000
@@ -55,7 +56,15 @@ IDLE_S: Final = 5.0
 _CALL_S: Final = 60.0
 _WARM_UP_S: Final = 60.0
 _STALLED_S: Final = 120.0
+_TICK_S: Final = 0.02
+"""Seconds between two calls of a steady stream."""
 _LOOK_S: Final = 0.02
+"""Seconds until the first look at what is left to do."""
+_LOOK_MOST_S: Final = 0.25
+"""Seconds between two such looks at most: each later one comes half as long again after the one before. A look costs the store about as
+much as some tasks, times its lambdas and partitions."""
+PRIVATE_DURABILITY: Final = "relaxed"
+"""Of the store that is started here, unless it is given: everysec, as the benchmarks of the repository have."""
 _STOP_S: Final = 10.0
 
 
@@ -102,12 +111,21 @@ class Report:
     store: str
     namespace: str
     measured: list[Measured]
+    durability: str
+    found: Found
+    versions: Mapping[str, str]
+    commit: str
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
         return {
             "measured": {each.name: each.figures for each in self.measured},
             "store": self.store,
+            "appendonly": self.found.appendonly,
+            "appendfsync": self.found.appendfsync,
+            "durability": self.durability,
+            "versions": dict(self.versions),
+            "commit": self.commit,
             "namespace": self.namespace,
             "executors": self.plan.executors,
             "tasks": self.plan.tasks,
@@ -134,16 +152,23 @@ async def _measure(
     plan: Plan, directory: Path, view: View, env: Mapping[str, str], say: Callable[[str, str], None]
 ) -> Report:
     namespace = f"bench-{new_id(SystemRuntime().random, 32)}"
-    more: dict[str, Any] = {"data_dir": str(directory / "store"), "free_ports": True, **plan.settings}
-    settings = ClusterSettings(redis_url=plan.redis_url, executors=plan.executors, **more)
+    settings = cluster_settings(plan, directory)
     ours = {"ATF_LOG_FORMAT": "console", **env, NAMESPACE: namespace}
     view.say("starting the roles")
     async with Cluster(settings, [APP], env=ours, say=say) as cluster:
         view.say(f"task store: {cluster.store}; namespace {namespace}")
-        async with AsyncClient(cluster.frontend_address, timeout=_CALL_S) as client:
-            course = Course(plan, namespace, cluster, client)
+        async with (
+            contextlib.aclosing(TaskStore(cluster.redis_url)) as store,
+            AsyncClient(cluster.frontend_address, timeout=_CALL_S) as client,
+        ):
+            found = await store.found()
+            durability = settings.durability or load(StoreSettings, env=ours).durability
+            whose = "taken as it is" if plan.redis_url else "started for this"
+            view.say(f"{found.in_words()}, {whose}; the roles' durability is {durability}")
+            course = Course(plan, namespace, cluster, client, store)
+            measured = [await course.before()]  # what others have in it: before it holds anything of ours
+            view.say(in_words(measured[0]))
             await course.warm_up()
-            measured = []
             for question in (
                 course.idle,
                 course.drain,  # before the others leave records, whose expiry would be missing from its bytes
@@ -162,13 +187,42 @@ async def _measure(
             f"in the store stay the records of the finished tasks of {namespace}, for {RETENTION_S / 60:.0f} minutes, and the names of"
             " its two lambdas"
         )
-    return Report(plan, cluster.store, namespace, measured)
+    return Report(
+        plan,
+        cluster.store,
+        namespace,
+        measured,
+        durability,
+        found,
+        versions(found.server),
+        await asyncio.to_thread(commit),
+    )
+
+
+def cluster_settings(plan: Plan, directory: Path) -> ClusterSettings:
+    """Of the roles; and of the store, where that is started here.
+
+    Args:
+        plan: what was asked for.
+        directory: for that store's files.
+    """
+    more: dict[str, Any] = {"data_dir": str(directory / "store"), "free_ports": True, **plan.settings}
+    if not plan.redis_url:
+        more["durability"] = more.get("durability") or PRIVATE_DURABILITY
+    return ClusterSettings(redis_url=plan.redis_url, executors=plan.executors, **more)
 
 
 def in_words(measured: Measured) -> str:
     """A measurement as a line."""
     figures = ", ".join(f"{name.replace('_', ' ')} {value:,.10g}" for name, value in measured.figures.items())
     return f"{measured.what}: {figures}"
+
+
+class Ends(NamedTuple):
+    """Of some tasks: when the last one ended (seconds since 1970, by the store's clock), and how many ran more than once."""
+
+    last_s: float
+    ran_again: int
 
 
 class Course:
@@ -179,10 +233,14 @@ class Course:
         namespace: of the lambdas.
         cluster: the roles.
         client: of their frontend.
+        store: theirs.
     """
 
-    def __init__(self, plan: Plan, namespace: str, cluster: Cluster, client: AsyncClient) -> None:
+    def __init__(self, plan: Plan, namespace: str, cluster: Cluster, client: AsyncClient, store: TaskStore) -> None:
         self._plan, self._namespace, self._cluster, self._client = plan, namespace, cluster, client
+        self._store = store
+        self._pending = 0
+        """Of others, when it began."""
         self._stored = Stored(client, [f"{namespace}/{name}" for name in KINDS])
         self._random = SystemRuntime().random
 
@@ -197,11 +255,19 @@ class Course:
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 
+    async def before(self) -> Measured:
+        """What the store holds already, of all lambdas: the figures are those of a store with so much in it."""
+        lambdas = await self._client.lambdas()
+        counts = {status: sum(each.counts[status] for each in lambdas) for status in Status}
+        self._pending = sum(count for status, count in counts.items() if not status.finished)
+        figures = {"pending": self._pending, "finished": sum(counts.values()) - self._pending}
+        return Measured("before", "in the store before, tasks", {name: float(count) for name, count in figures.items()})
+
     async def idle(self) -> Measured:
         """CPU while there is nothing to do."""
-        before = self._cpu()
+        before = await self._cpu()
         await asyncio.sleep(IDLE_S)
-        used = proc.less(self._cpu(), before)
+        used = proc.less(await self._cpu(), before)
         figures = {role: round(100 * seconds / IDLE_S, 2) for role, seconds in used.items() if role != "client"}
         return Measured("idle", "idle, % of a core", figures)
 
@@ -210,7 +276,8 @@ class Course:
         rounds = [await self._through(self._plan.tasks) for _ in range(self._plan.rounds)]
         figures = {name: round(statistics.median(each[name] for each in rounds), 1) for name in rounds[0]}
         figures["ran_again"] = sum(each["ran_again"] for each in rounds)
-        return Measured("end_to_end", "end to end, tasks a second; CPU per task, µs", figures)
+        beside = f" beside {self._pending:,} pending tasks" if self._pending else ""
+        return Measured("end_to_end", f"end to end{beside}, tasks a second; CPU per task, µs", figures)
 
     async def kinds(self) -> Measured:
         """The same for `def` alone and for `async def` alone: CPU of the executors."""
@@ -228,16 +295,17 @@ class Course:
 
     async def drain(self) -> Measured:
         """Tasks that all wait for their paused lambda; from its resumption on. What one of them takes in the store meanwhile."""
-        before = await self._used_bytes()
+        before = await self._store.used_bytes()
         async with self._paused():
             handles = await self._schedule(self._plan.tasks)
-            used = await self._used_bytes()
-            began = time.monotonic()
+            used = await self._store.used_bytes()
+            began = await self._store.now_s()
         await self._drained()
-        figures = {"per_s": round(self._plan.tasks / (time.monotonic() - began), 1)}
+        ended = await self._ends(handles)
+        figures = {"per_s": round(self._plan.tasks / (ended.last_s - began), 1)}
         if before is not None and used is not None:
             figures["bytes_per_waiting_task"] = round((used - before) / self._plan.tasks, 1)
-        figures["ran_again"] = await self._ran_again(handles)
+        figures["ran_again"] = ended.ran_again
         return Measured("drain", f"{self._plan.tasks:,} tasks that wait already, tasks a second", figures)
 
     async def one_caller(self) -> Measured:
@@ -287,7 +355,7 @@ class Course:
         handles: list[Handle[Any]] = []
         began, count = time.monotonic(), int(self._plan.rate * self._plan.seconds)
         while len(handles) < count:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_TICK_S)
             wanted = min(count, math.ceil((time.monotonic() - began) * self._plan.rate)) - len(handles)
             now = dt.datetime.now(dt.UTC)
             due = [now + dt.timedelta(seconds=self._random.uniform(*AHEAD_S)) for _ in range(wanted)]
@@ -317,22 +385,22 @@ class Course:
         return list(handles)
 
     async def _through(self, tasks: int, names: Sequence[str] = tuple(KINDS)) -> dict[str, float]:
-        before, began = self._cpu(), time.monotonic()
+        before, began_s, began = await self._cpu(), await self._store.now_s(), time.monotonic()
         handles = await self._schedule(tasks, names)
         accepted = time.monotonic() - began
         await self._drained()
-        seconds = time.monotonic() - began
-        used = proc.less(self._cpu(), before)
+        used = proc.less(await self._cpu(), before)
+        ended = await self._ends(handles)
         return {
-            "per_s": tasks / seconds,
+            "per_s": tasks / (ended.last_s - began_s),
             "scheduled_per_s": tasks / accepted,
             "cpu_us": sum(used.values()) * 1e6 / tasks,
             **{f"cpu_us_{role}": each * 1e6 / tasks for role, each in used.items()},
-            "ran_again": await self._ran_again(handles),
+            "ran_again": ended.ran_again,
         }
 
-    async def _ran_again(self, handles: Sequence[Handle[Any]]) -> int:
-        """How many of these tasks, which have all ended, ran more than once.
+    async def _ends(self, handles: Sequence[Handle[Any]]) -> Ends:
+        """When the last of these tasks ended, which have all ended, and how many ran more than once.
 
         Raises:
             Internal: one of them did not end well.
@@ -340,14 +408,8 @@ class Course:
         infos = await self._ended(handles)
         if bad := [each for each in infos if each.status is not Status.SUCCESS]:
             raise Internal(f"{len(bad)} of {len(infos)} tasks failed; the first: {bad[0].id}: {bad[0].error}")
-        return sum(each.runs != 1 for each in infos)
-
-    async def _used_bytes(self) -> int | None:
-        link = open_link(StoreSettings(redis_url=self._cluster.redis_url))
-        try:
-            return await used_bytes(link)
-        finally:
-            await link.close()
+        last_s = max(each.finished_at.timestamp() for each in infos if each.finished_at is not None)
+        return Ends(last_s, sum(each.runs != 1 for each in infos))
 
     @contextlib.asynccontextmanager
     async def _paused(self) -> AsyncIterator[None]:
@@ -378,16 +440,26 @@ class Course:
         return infos
 
     async def _drained(self) -> None:
-        left, moved = 0, time.monotonic()
+        """Until nothing is left to do, seen up to _LOOK_MOST_S later.
+
+        Raises:
+            Internal: none ends any more.
+        """
+        left, moved, look = 0, time.monotonic(), _LOOK_S
         while now := await self._stored.left():
             if now != left:
                 left, moved = now, time.monotonic()
             if time.monotonic() - moved > _STALLED_S:
                 raise Internal(f"{now} tasks are left to do, and none has ended for {_STALLED_S:g} s")
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(look)
+            look = min(1.5 * look, _LOOK_MOST_S)
 
-    def _cpu(self) -> dict[str, float]:
-        return {"client": time.process_time(), **proc.cpu_by_role(self._pids())}
+    async def _cpu(self) -> dict[str, float]:
+        pids = self._pids()
+        used = {"client": time.process_time(), **proc.cpu_by_role(pids)}
+        if "store" not in pids and (seconds := await self._store.cpu_s()) is not None:
+            used["store"] = seconds
+        return used
 
     def _pids(self) -> dict[str, list[int]]:
         roles = {name: [pid] for name in self._cluster.names if (pid := self._cluster.pid(name))}

@@ -41,13 +41,14 @@ _NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmem
 def bench(tasks: int, rounds: int, executors: int, as_json: bool, **flags: Any) -> int:
     """Measure on your own store how many tasks a second go through, how late they start, and what they cost.
 
-    Starts roles of its own and runs lambdas that do nothing, in a namespace of its own: throughput while tasks are being scheduled,
+    Starts roles of its own and runs lambdas that do nothing, in a namespace of its own: what waits in the store already, throughput while tasks are being scheduled,
     CPU per task and process, for `def` and `async def` apart, the drain of a backlog, bytes of the store per waiting task,
     memory of each process, single calls by one caller and by 64, lateness of 1,500 tasks due at one instant and of 500 a second
     scheduled 1 to 10 s ahead, CPU while idle, and whether each task ran once. Roles of yours on the same store are left alone; what they do meanwhile is in
     the figures.
 
-    The store is the one at --redis-url, else an embedded one as of `atf up`, in a temporary directory.
+    The store is the one at --redis-url, taken as it is, else an embedded one in a temporary directory, which syncs once a second
+    (appendfsync everysec) unless --durability disk is given. The output says which, and how the store is set.
 
     \b
     atf bench

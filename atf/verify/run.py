@@ -227,7 +227,7 @@ async def _on_bench(
 
 
 async def _under_load(bench: Bench, course: Course, targets: Sequence[str], view: View) -> tuple[int, Outcome]:
-    strikes = plan(course.seed, course.strikes, course.seconds, targets)
+    strikes = plan(course.seed, course.strikes, course.seconds, targets, bench.timing.heartbeat_timeout)
     bench.start()
     struck, _ = await asyncio.gather(carry_out(bench, strikes, view.say), asyncio.sleep(course.seconds))
     view.say("no more tasks; waiting for the ends of all")

@@ -16,6 +16,8 @@ STORE: Final = "store"
 """It is struck only if it is the bench's own."""
 _FREEZE_S: Final = (0.5, 5.0)
 """Seconds that a frozen process stands still."""
+LONG: Final = 1.25
+"""Leases that one of them does: what it holds is given to others meanwhile."""
 _LIVES_S: Final = 15.0
 """Seconds that a strike waits for a process to strike: the one before may have ended it."""
 
@@ -43,14 +45,16 @@ class PlannedStrike(NamedTuple):
         return f"{self.what} {self.role}{held}"
 
 
-def plan(seed: int, count: int, seconds: float, roles: Sequence[str]) -> list[PlannedStrike]:
-    """Strikes spread over the load, each role in its turn, the order by chance; the same ones for a seed.
+def plan(seed: int, count: int, seconds: float, roles: Sequence[str], lease: float) -> list[PlannedStrike]:
+    """Strikes spread over the load, each role in its turn, the order by chance; the same ones for a seed. One of them is a freeze for longer than a
+    lease: an executor's, if one is frozen.
 
     Args:
         seed: of chance.
         count: how many.
         seconds: that the load lasts; the last tenth is left in peace.
         roles: which.
+        lease: seconds that a lease lasts.
     """
     chance = random.Random(f"strikes {seed}")
     order: list[str] = []
@@ -62,6 +66,10 @@ def plan(seed: int, count: int, seconds: float, roles: Sequence[str]) -> list[Pl
         what = chance.choice(("kill", "kill", "freeze"))
         at_s = round((number + chance.uniform(0.2, 0.8)) * step, 3)
         strikes.append(PlannedStrike(at_s, what, role, round(chance.uniform(*_FREEZE_S), 3)))
+    if strikes:
+        freezes = [place for place, each in enumerate(strikes) if each.what == "freeze"] or [len(strikes) - 1]
+        long = min(freezes, key=lambda place: strikes[place].role != "executor")
+        strikes[long] = strikes[long]._replace(what="freeze", hold_s=round(LONG * lease, 3))
     return strikes
 
 

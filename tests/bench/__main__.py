@@ -12,7 +12,7 @@ from tests.chaos import frame
 
 from . import results
 from .known import PEERS
-from .question import FULL_ROUNDS, Question, Sizes, all_questions
+from .question import FULL_ROUNDS, Question, Sizes, all_questions, smaller
 from .roles import BenchError
 from .run import Run, run_all
 
@@ -24,7 +24,11 @@ def main() -> int:
     parser.add_argument(
         "--peers", default="", help="peers beside ATF, separated by commas; none: ATF alone; default: all"
     )
-    parser.add_argument("--rounds", type=int, default=FULL_ROUNDS, help=f"of each system; {FULL_ROUNDS} by default")
+    parser.add_argument(
+        "--rounds",
+        type=_at_least_one,
+        help=f"of each system; a full measurement has {FULL_ROUNDS}. Default: {FULL_ROUNDS}, fewer of questions that take very long",
+    )
     parser.add_argument("--tasks", type=int, default=sizes.tasks, help="of a measurement of throughput or cost")
     parser.add_argument(
         "--seconds", type=float, default=sizes.seconds, help="of a measurement that watches for a while"
@@ -53,6 +57,10 @@ def main() -> int:
             print(f"{each.name:<16} {each.what}")
         return 0
     asked, peers = _words(given.ask), _words(given.peers)
+    if given.results == results.RESULTS and results.origin()["commit"] == results.UNKNOWN:
+        return _refuse(
+            "git can't say of which commit these results would be: run it in a git clone that git may read, or keep them elsewhere with --results"
+        )
     if unknown := [each for each in asked if each not in questions]:
         return _refuse(f"no question is called {', '.join(unknown)}; there are {', '.join(questions)}")
     if unknown := [each for each in peers if each not in {*PEERS, "none"}]:
@@ -78,7 +86,7 @@ def main() -> int:
 
     run = Run(sizes, given.rounds, peers or None, say, results.rounds_folder(), given.results)
     wanted = [questions[name] for name in asked] or [
-        each for each in questions.values() if not _is_done(each, given.results)
+        each for each in questions.values() if not _is_done(each, given.results, given.rounds or each.rounds)
     ]
     try:
         found = asyncio.run(run_all(run, wanted))
@@ -95,16 +103,25 @@ def _words(text: str) -> list[str]:
     return [each for each in text.split(",") if each]
 
 
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is no number of rounds: 1 is the least")
+    return int(text)
+
+
 def _refuse(sentence: str) -> int:
     print(sentence, file=sys.stderr)
     return 2
 
 
-def _is_done(question: Question, folder: Path) -> bool:
-    """Whether there is a full result of the code as it is now, of every system."""
-    newest = results.latest(folder).get(question.name)
+def _is_done(question: Question, folder: Path, rounds: int) -> bool:
+    """Whether there is a result of the code as it is now at full sizes, of every system, with so many rounds of those that count."""
+    newest = results.latest(folder, frame.code()).get(question.name)
     return bool(
-        newest and newest["full"] and newest["code"] == frame.code() and set(question.systems) <= set(newest["systems"])
+        newest
+        and not smaller(newest["sizes"])
+        and results.rounds_that_count(question, newest["systems"]) >= rounds
+        and set(question.systems) <= set(newest["systems"])
     )
 
 

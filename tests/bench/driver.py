@@ -1,6 +1,6 @@
 """The client process of a measurement: one per system, in that system's own environment, steered over stdin and stdout.
 
-A system's module (systems/<name>.py) has a Client and a list of worker commands, and ends with `run(Client, ...)`. Then
+A system's module (systems/<name>.py) has a Client and a list of commands, the two workers first, and ends with `run(Client, ...)`. Then
 
     python -P -m tests.bench.systems.saq client      reads commands and answers them, a line of JSON each
     python -P -m tests.bench.systems.saq worker 0    becomes the first worker
@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
@@ -29,6 +30,8 @@ CALLERS: Final = 64
 """Concurrent callers in one client."""
 STORE: Final = "ATF_BENCH_STORE"
 """The variable with the store's socket."""
+SAME: Final = "its `many` are its single calls"
+"""Why a client lacks `concurrent`: its `many` does the same."""
 _SAMPLE: Final = 2_000
 """Results between two looks at the memory."""
 T = TypeVar("T")
@@ -56,7 +59,11 @@ class Client:
 
     def concurrent(self, numbers: Sequence[int]) -> None:
         """Schedules tasks one per call, from 64 concurrent callers in this one client."""
-        with_threads(self.one, numbers)
+        with_threads(self.caller, numbers)
+
+    def caller(self) -> AbstractContextManager[Callable[[int], None]]:
+        """What one of several threads calls for each of its tasks, with what it keeps meanwhile."""
+        return nullcontext(self.one)
 
     def at(self, number: int, due: float) -> None:
         """Schedules one task for an instant, in seconds of the wall clock."""
@@ -136,21 +143,25 @@ class Loop:
         await asyncio.gather(*(caller() for _ in range(CALLERS)))
 
 
-def with_threads(call: Callable[[int], None], numbers: Iterable[int]) -> None:
-    """Calls once per number, from CALLERS threads."""
+def with_threads(make: Callable[[], AbstractContextManager[Callable[[int], None]]], numbers: Iterable[int]) -> None:
+    """Calls once per number, from CALLERS threads, each of which makes its own caller."""
     left, lock = iter(numbers), threading.Lock()
     raised: list[Exception] = []
 
-    def caller() -> None:
-        while True:
-            with lock:
-                number = next(left, None)
-            if number is None or raised:
-                return
-            try:
+    def calls() -> None:
+        with make() as call:
+            while not raised:
+                with lock:
+                    number = next(left, None)
+                if number is None:
+                    return
                 call(number)
-            except Exception as error:  # noqa: BLE001  handed to the caller of with_threads
-                raised.append(error)
+
+    def caller() -> None:
+        try:
+            calls()
+        except Exception as error:  # noqa: BLE001  handed to the caller of with_threads
+            raised.append(error)
 
     threads = [threading.Thread(target=caller) for _ in range(CALLERS)]
     for each in threads:
@@ -283,7 +294,8 @@ def run(
 
     Args:
         client: makes the client.
-        workers: the command line of each worker after `python -P -m`.
+        workers: the command line of each worker after `python -P -m`: two that are alike, one for each of two executors of ATF,
+            so that the kill of one is the same event for all; then those of what runs no tasks. All questions have the same.
         distributions: whose versions matter.
         env: more variables of the workers.
     """

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .known import OURS
-from .question import Question
-from .stats import figure, inner, spelled
+from .question import FULL_ROUNDS, Question
+from .stats import figure, inner, spelled, spread
 from .svg import Bar, number
 
 NONE = "–"
@@ -28,8 +28,8 @@ def table(question: Question, result: Mapping[str, Any]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for level, each in levels.items():
         rounds = _rounds(result, level, first)
-        spread = f"{len(rounds)}: {number(min(rounds))} to {number(max(rounds))}" if rounds else NONE
-        cells = [level, _shown(each, first), spread, *(_shown(each, path) for path in columns.values())]
+        said = spread(rounds, FULL_ROUNDS, number) or NONE
+        cells = [level, _shown(each, first), said, *(_shown(each, path) for path in columns.values())]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) if levels else ""
 

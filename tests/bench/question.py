@@ -137,9 +137,11 @@ class Question:
         also: paths of further figures that the page shows.
         by_level: paths of figures within each of the mapping "levels", for a table with a line per level; the picture then has a bar for
             the first of them per level, in place of one per system.
-        rounds: rounds at most, for what takes very long.
+        rounds: rounds where nobody says how many; fewer than a full measurement has for what takes very long.
         bars: what ATF is to reach.
+        also_judged: questions whose bars belong to this one, too: the page shows them in both places.
         budget: µs of CPU per task that each role of ATF may take; compared with the figures "cpu_us".
+        ways: figures of a round, of which `figure` is one: ATF's the first, a peer's the one with the best median over all its rounds.
     """
 
     name: str
@@ -154,7 +156,9 @@ class Question:
     by_level: tuple[str, ...] = ()
     rounds: int = FULL_ROUNDS
     bars: tuple[Bar, ...] = ()
+    also_judged: tuple[str, ...] = ()
     budget: Mapping[str, float] = field(default_factory=dict)
+    ways: tuple[str, ...] = ()
 
 
 def all_questions() -> dict[str, Question]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,8 +26,13 @@ RESULTS: Final = ROOT / "benchmarks"
 ROUNDS: Final = ROOT / ".build" / "bench"
 NOT_RUN: Final = "not run: "
 FAILED: Final = "failed: "
+UNKNOWN: Final = "unknown"
+"""The commit where git can't say it."""
 
 _MEASURES: Final = ("driver.py", "floor.py", "ledger.py", "ours.py", "roles.py", "stats.py", "stores.py", "world.py")
+
+_DECIDES: Final = (*frame.PRODUCT, "tests", "requirements", "tools")
+"""What decides what a result means: the product, and what measures it."""
 
 Round = dict[str, Any]
 
@@ -62,7 +68,7 @@ def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]
     used = sizes.as_json(question.sizes)
     found = {}
     for name in question.systems:
-        mine = [each for each in rounds if each["system"] == name]
+        mine = _by_best_way(question, name, [each for each in rounds if each["system"] == name])
         if mine:
             found[name] = _of_system(name, mine, asked)
     statuses = [each["status"] for each in found.values()]
@@ -82,17 +88,36 @@ def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]
         "unit": question.unit,
         "more_is_better": question.more,
         "sizes": used,
-        "full": not smaller(used) and _least_that_counts(question, found) >= min(FULL_ROUNDS, question.rounds),
+        "full": not smaller(used) and rounds_that_count(question, found) >= FULL_ROUNDS,
         "done": sum(len(each["rounds"]) for each in found.values()),
         "runs": len({each["run"] for each in rounds}),
         "systems": found,
         "missing": missing,
         **frame.circumstances(),
+        **origin(),
         "cpu": proc.cpu_model(),
     }
 
 
-def _least_that_counts(question: Question, found: Mapping[str, Any]) -> int:
+def origin(root: Path = ROOT) -> dict[str, Any]:
+    """The commit that is measured, and whether files that decide what the result means have been changed since.
+
+    Where git can't say it, the commit is "unknown", and dirty None: nothing is known of changes.
+    """
+    commit = _git(root, "rev-parse", "--short=12", "HEAD")
+    changed = _git(root, "status", "--porcelain", "--", *_DECIDES)
+    return {"commit": commit or UNKNOWN, "dirty": None if changed is None else bool(changed)}
+
+
+def _git(root: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def rounds_that_count(question: Question, found: Mapping[str, Any]) -> int:
     """The rounds of ATF, of the best peer, and of those that bars judge and compare with, whichever has fewest; none as long as one that is
     judged was not asked. Slower peers may have fewer still: a ratio to them decides nothing.
     """
@@ -114,6 +139,19 @@ def _least_that_counts(question: Question, found: Mapping[str, Any]) -> int:
         if (SYSTEMS[name].ours or name in best) and not each["status"].startswith(NOT_RUN)
     ]
     return min(counts, default=0)
+
+
+def _by_best_way(question: Question, name: str, mine: list[Round]) -> list[Round]:
+    """A system's rounds with the figure of one and the same way: the better draw of each round would be better than any way is."""
+    found = medians([each["figures"] for each in mine if "figures" in each])
+    ways = {way: found[way] for way in question.ways if way in found}
+    if not ways:
+        return mine
+    way = question.ways[0] if SYSTEMS[name].ours else (max if question.more else min)(ways, key=lambda each: ways[each])
+    return [
+        each | {"figures": each["figures"] | {question.figure: each["figures"][way]}} if "figures" in each else each
+        for each in mine
+    ]
 
 
 def _of_system(name: str, mine: Sequence[Round], asked: int) -> dict[str, Any]:
@@ -163,10 +201,17 @@ def _weight(found: Mapping[str, Any]) -> tuple[bool, float, int]:
     return found["full"], sum(sizes), found["done"]
 
 
-def latest(folder: Path) -> dict[str, dict[str, Any]]:
-    """Of each question that has results the newest full one, else the newest."""
+def latest(folder: Path, code: str = "") -> dict[str, dict[str, Any]]:
+    """Of each question that has results the newest full one, else the newest; if so asked, of one code alone."""
     found: dict[str, dict[str, Any]] = {}
-    read = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
+    read = [_as_counted_now(json.loads(path.read_text(encoding="utf-8"))) for path in folder.glob("*.json")]
     for each in sorted(read, key=lambda each: (each["full"], each["at"])):
-        found[each["question"]] = each
+        if code in {"", each["code"]}:
+            found[each["question"]] = each
     return found
+
+
+def _as_counted_now(result: dict[str, Any]) -> dict[str, Any]:
+    """A result that was called full when some questions needed fewer rounds for that is not full if ATF has too few of them."""
+    ours = [len(each["rounds"]) for name, each in result["systems"].items() if SYSTEMS[name].ours and each["rounds"]]
+    return result | {"full": result["full"] and min(ours, default=FULL_ROUNDS) >= FULL_ROUNDS}

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from atf.errors import AtfError
 from tests.chaos import frame
 
-from . import results
+from . import installed, results
 from .known import PEERS, ROOT, SYSTEMS, System, prepare
 from .question import Question, Sizes
 from .roles import BenchError
@@ -30,7 +31,7 @@ class Run:
 
     Attributes:
         sizes: of its measurements.
-        rounds: of each system.
+        rounds: of each system; None: as many as each question has where nobody says how many.
         peers: who takes part beside ATF; None: all.
         say: takes lines.
         rounds_folder: where rounds are kept.
@@ -39,7 +40,7 @@ class Run:
     """
 
     sizes: Sizes
-    rounds: int
+    rounds: int | None
     peers: Sequence[str] | None
     say: Say
     rounds_folder: Path
@@ -53,7 +54,7 @@ class Run:
 
     async def ask(self, question: Question) -> dict[str, Any]:
         """Asks until every system has its rounds, those of earlier runs included; the result."""
-        wanted = min(self.rounds, question.rounds)
+        wanted = self.rounds or question.rounds
         systems = [
             SYSTEMS[name] for name in question.systems if self.peers is None or name not in PEERS or name in self.peers
         ]
@@ -119,16 +120,32 @@ _versions: dict[str, dict[str, str]] = {}
 
 
 async def versions(system: System) -> dict[str, str]:
-    """What a system's environment holds of what matters; asked once."""
-    if not system.module:
-        return {}
+    """What a system's environment holds of what matters: its own packages, and what its environment has of the libraries below; asked once.
+
+    What is no process that takes tasks runs in ours.
+    """
     if system.name not in _versions:
-        asked = await asyncio.create_subprocess_exec(
-            *system.entry, "versions", stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
-        )
-        said, _ = await asked.communicate()
-        _versions[system.name] = dict(line.split(" ", 1) for line in said.decode().splitlines())
+        ours = system.ours or not system.module
+        names = installed.OF_OURS if ours else installed.OF_ALL
+        own = await _lines(*system.entry, "versions") if system.module else {}
+        python = sys.executable if ours else system.python
+        _versions[system.name] = own | await _lines(python, "-P", "-m", installed.__name__, *names)
     return _versions[system.name]
+
+
+async def _lines(*command: str) -> dict[str, str]:
+    """What a command says, by the first word of each line.
+
+    Raises:
+        BenchError: it failed.
+    """
+    asked = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    said, _ = await asked.communicate()
+    if asked.returncode:
+        raise BenchError(f"{' '.join(command)} does not say its versions: it ended with {asked.returncode}")
+    return dict(line.split(" ", 1) for line in said.decode().splitlines())
 
 
 @functools.cache

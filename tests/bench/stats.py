@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -60,6 +60,24 @@ def ratio(rounds: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any
 def spelled(path: str) -> str:
     """A path for people."""
     return path.replace("_", " ").replace(".", " ")
+
+
+def spread(values: Sequence[float], wanted: int, shown: Callable[[float], str]) -> str:
+    """How many rounds there are, of how many where these are too few, and the least and largest of their figures.
+
+    Args:
+        values: a figure of each round.
+        wanted: rounds of a full measurement.
+        shown: a figure for people.
+    """
+    if not values:
+        return ""
+    return f"{of_rounds(len(values), wanted)}: {shown(min(values))} to {shown(max(values))}"
+
+
+def of_rounds(count: int, wanted: int) -> str:
+    """ "3 of 5", or "5" where there are enough."""
+    return str(count) if count >= wanted else f"{count} of {wanted}"
 
 
 def lateness(due_ns: Sequence[float], starts_ns: Sequence[int], slack_ns: int = 0) -> dict[str, float]:

@@ -6,7 +6,8 @@ import tomllib
 import xml.etree.ElementTree as ET
 from typing import Any
 
-from tests.bench import results, svg
+from tests.bench import results, svg, trial
+from tests.bench.known import SYSTEMS
 from tests.bench.question import Bar, Figures, Question, Sizes, all_questions
 from tests.bench.test_results import SIZES, circumstances, one, question
 from tools import draw_benchmarks
@@ -34,10 +35,10 @@ def test_ratios_and_the_best_peer_that_loses_nothing() -> None:
     rounds = [one("atf", {"per_s": 9000.0}), one("saq", {"per_s": 1500.0}), one("huey", {"per_s": 4000.0})]
     pages = drawn(question(bars=bars), rounds)
     assert (
-        "| [speed](#speed) | 9,000 tasks/s | SAQ, 1,500 tasks/s | 6.00 × | 5 × | at small sizes yes, 6.00 × |"
+        "| [speed](#speed) | 9,000 tasks/s (1 of 5 rounds) | SAQ, 1,500 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | at small sizes yes, 6.00 × |"
         in pages["index.md"]
     )
-    assert "| Huey (x 1) | 4,000 | 1: 4,000 to 4,000 | 0.44 × |" in pages["index.md"]
+    assert "| Huey (x 1) | 4,000 | 1 of 5: 4,000 to 4,000 | 0.44 × |" in pages["index.md"]
     assert "It does less." in pages["index.md"]
     assert "Ahead of ATF" not in pages["index.md"]
     assert "smaller than those of a full measurement (tasks 10 in place of 50,000)" in pages["index.md"]
@@ -50,9 +51,9 @@ def test_ratios_are_medians_over_rounds_of_one_number() -> None:
     rounds += [one("saq", {"per_s": each}) for each in (5.0, 50.0, 50.0)]  # medians: 100 and 50; in pairs 2, 2, 4
     rounds += [one("huey", {"per_s": each}, round=number) for number, each in ((7, 1.0), (8, 1.0))]
     page = drawn(question(), rounds)["index.md"]
-    assert "| SAQ, 50.0 tasks/s | 2.00 × |" in page
-    assert "| SAQ (x 1) | 50.0 | 3: 5.00 to 50.0 | 0.50 × |" in page
-    assert "| Huey (x 1) | 1.00 | 2: 1.00 to 1.00 | – |" in page, "no round in common, no ratio"
+    assert "| SAQ, 50.0 tasks/s (3 of 5 rounds) | 2.00 × |" in page
+    assert "| SAQ (x 1) | 50.0 | 3 of 5: 5.00 to 50.0 | 0.50 × |" in page
+    assert "| Huey (x 1) | 1.00 | 2 of 5: 1.00 to 1.00 | – |" in page, "no round in common, no ratio"
 
 
 def test_who_is_ahead_follows_from_the_figures_and_a_loser_is_marked() -> None:
@@ -82,8 +83,12 @@ def test_full_sizes_in_few_rounds_are_not_called_small() -> None:
     rounds = [one("atf", {"per_s": 9.0}, sizes=full), one("saq", {"per_s": 1.5}, sizes=full)]
     found = results.result(asked, Sizes(), 1, rounds)
     page = draw_benchmarks.draw({"speed": asked}, {"speed": found}, WORDS)["index.md"]
-    assert "| in few rounds yes, 6.00 × |" in page
-    assert "sizes are those of a full measurement, which has 5 rounds" in page
+    assert (
+        "| 9.00 tasks/s (1 of 5 rounds) | SAQ, 1.50 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | in 1 of 5 rounds yes, 6.00 × |"
+        in page
+    )
+    assert "| SAQ (x 1) | 1.50 | 1 of 5: 1.50 to 1.50 |" in page
+    assert "1 of 5 rounds: the sizes are those of a full measurement, which has 5 rounds" in page
     assert "smaller than" not in page
 
 
@@ -91,10 +96,82 @@ def test_the_budget_stands_beside_what_roles_take() -> None:
     asked = question(budget={"client": 8.0, "store": 28.0})
     page = drawn(asked, [one("atf", {"per_s": 1.0, "cpu_us": {"client": 7.0, "store": 40.5}})])["index.md"]
     assert (
-        "| client | 8.00 | 7.00 | -1.00 |\n| store | 28.0 | 40.5 | 12.5 |\n| sum of these | 36.0 | 47.5 | 11.5 |"
+        "| client | 8.00 | 7.00 | -1.00 | 0.88 × |\n| store | 28.0 | 40.5 | 12.5 | 1.45 × |\n"
+        "| sum of these | 36.0 | 47.5 | 11.5 | 1.32 × |" in page
+    )
+    assert "Over it, the largest first: store 12.5 µs." in page
+
+
+def test_a_role_without_a_figure_has_no_line_in_the_budget() -> None:
+    asked = question(budget={"client": 8.0, "store": 28.0})
+    page = drawn(asked, [one("atf", {"per_s": 1.0, "cpu_us": {"store": 20.0}})])["index.md"]
+    assert "| store | 28.0 | 20.0 | -8.00 | 0.71 × |\n| sum of these | 28.0 | 20.0 | -8.00 | 0.71 × |" in page
+    assert "| client |" not in page
+    assert "None is over it." in page
+
+
+def test_what_the_machine_explains_of_the_excess_follows_from_the_peers() -> None:
+    fast, cpu = question(name="end-to-end"), question(name="cpu", figure="cpu_us_total", budget={"store": 20.0})
+    rates = {name: 0.5 * rate for name, rate in trial.END_TO_END_PER_S.items()} | {"huey": 0.8 * 4_840}
+    ours = {"cpu_us_total": 80.0, "cpu_us": {"store": 80.0}}
+
+    def page(rates: dict[str, float]) -> str:
+        peers = [one(name, {"per_s": rate}) for name, rate in rates.items()]
+        systems = ("atf", *rates)
+        found = {
+            "end-to-end": results.result(question(systems=systems), SIZES, 1, peers),
+            "cpu": results.result(cpu, SIZES, 1, [one("atf", ours)]),
+        }
+        return draw_benchmarks.draw({"end-to-end": fast, "cpu": cpu}, found, WORDS)["index.md"]
+
+    said = page(rates)
+    assert "| Huey | 4,840 | 3,872 | 0.80 | 5,690 | – | – |" in said
+    assert "the peers do here 0.50 to 0.80 × what they did in the trial, 0.50 × at the median. ATF takes 4.00 ×" in said
+    assert "a factor of 1.25 by Huey, which kept most of its rate, and of 2.00 if all is put down to it" in said
+    assert "The rest, a factor of 2.00 to 3.20, is ATF's own" in said
+    said = page({name: 2 * rate for name, rate in trial.END_TO_END_PER_S.items()})
+    assert "a factor of 1.00 by " in said, "a machine that is faster explains nothing"
+    assert "what they did in the trial" not in page({})
+
+
+def test_bars_of_another_question_are_shown_where_a_reader_looks_for_them() -> None:
+    mine = Bar(words="the ratio at most 3", figure="ratio", limit=3.0, least=False)
+    other = Bar(words="no dearer", figure="us", limit=1.05, least=False, against=("floor-then",), of="floor")
+    cpu = question(name="cpu", bars=(mine,), also_judged=("floor",), systems=("atf",))
+    floor = question(name="floor", bars=(other,), systems=("floor", "floor-then"))
+    rounds = [one("floor", {"us": 2.0}), one("floor-then", {"us": 1.0})]
+    found = {
+        "cpu": results.result(cpu, SIZES, 1, [one("atf", {"per_s": 1.0, "ratio": 1.5})]),
+        "floor": results.result(floor, SIZES, 1, rounds),
+    }
+    page = draw_benchmarks.draw({"cpu": cpu, "floor": floor}, found, WORDS)["index.md"]
+    assert (
+        "| the ratio at most 3; no dearer ([floor](#floor)) | at small sizes yes, 1.50; at small sizes **no**, 2.00 × |"
         in page
     )
-    assert "The largest excess is that of: store, 12.5 µs." in page
+    section = page.partition("## cpu")[2].partition("## floor")[0]
+    assert "* to reach: the ratio at most 3; reached: at small sizes yes, 1.50\n" in section
+    assert "* to reach: no dearer ([floor](#floor)); reached: at small sizes **no**, 2.00 ×" in section
+    page = draw_benchmarks.draw({"cpu": cpu, "floor": floor}, {"cpu": found["cpu"]}, WORDS)["index.md"]
+    assert "* to reach: no dearer ([floor](#floor)); reached: not known" in page
+
+
+def test_figures_in_words_are_those_that_are_recorded() -> None:
+    found = {"speed": results.result(question(), SIZES, 1, [one("atf", {"per_s": 1234.0, "ms": {"p99": 0.5}})])}
+    words = "It is {speed/atf:per_s}, p99 {speed/atf:ms.p99}; {speed/saq:per_s} and {other/atf:per_s}."
+    assert draw_benchmarks.filled(words, found) == "It is 1,234, p99 0.50; – and –."
+
+
+def test_every_figure_that_the_words_name_is_one_of_its_question() -> None:
+    words = tomllib.loads(draw_benchmarks.WORDS.read_text(encoding="utf-8"))["questions"]
+    found, asked = results.latest(results.RESULTS), all_questions()
+    named = [match for each in words.values() for match in draw_benchmarks.FIGURE.finditer(each["why"])]
+    assert named
+    assert [match[0] for match in named if match["question"] not in asked or match["system"] not in SYSTEMS] == []
+    recorded = [match for match in named if match["question"] in found]
+    assert [match[0] for match in recorded if draw_benchmarks.recorded(match, found) is None] == []
+    drawn = [draw_benchmarks.filled(each["why"], found) for each in words.values()]
+    assert [each for each in drawn if "{" in each or "}" in each] == []
 
 
 def test_a_system_that_became_part_of_a_question_later_is_not_run() -> None:
@@ -112,8 +189,8 @@ def test_levels_are_lines_of_a_table_and_bars_of_the_picture() -> None:
     pages = drawn(asked, rounds)
     page = pages["index.md"]
     assert "| level | median (tasks/s) | rounds | cpu us hsc | cpu us the store |" in page
-    assert "| small | 9.00 | 3: 9.00 to 9.00 | – | – |" in page
-    assert "| large | 20.0 | 3: 10.0 to 30.0 | 20.0 | 2.50 |" in page
+    assert "| small | 9.00 | 3 of 5: 9.00 to 9.00 | – | – |" in page
+    assert "| large | 20.0 | 3 of 5: 10.0 to 30.0 | 20.0 | 2.50 |" in page
     picture = pages["speed.svg"]
     assert picture.index(">small<") < picture.index(">large<"), "in their order, not by size"
     assert ">ATF<" not in picture
@@ -137,6 +214,11 @@ def test_what_did_not_run_has_no_figure_but_a_reason() -> None:
     assert "| SAQ | – | – | – | not run: it has no such call |" in pages["index.md"]
     assert "| Huey | – | – | – | not run |" in pages["index.md"]
     assert "not run: it has no such call" in pages["speed.svg"]
+
+
+def test_rounds_without_the_figure_that_is_asked_for_now_are_not_called_ok() -> None:
+    page = drawn(question(), [one("atf", {"another": 1.0})])["index.md"]
+    assert "| [speed](#speed) | not known: its rounds have no such figure |" in page
 
 
 def test_an_own_failure_is_shown_in_place_of_a_figure() -> None:
@@ -171,18 +253,23 @@ def test_a_bar_is_not_known_while_a_peer_is_missing_or_has_failed() -> None:
     ours, saq = one("atf", {"per_s": 9000.0}), one("saq", {"per_s": 1500.0})
     for other in ([], [one("huey", {"per_s": 1.0, "never": 3})]):
         page = drawn(question(bars=bars), [ours, saq, *other])["index.md"]
-        assert "| SAQ, 1,500 tasks/s | 6.00 × | 5 × | not known |" in page
+        assert "| SAQ, 1,500 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | not known |" in page
 
 
 def test_the_floor_stands_beside_our_rate() -> None:
-    asked = question(name="end-to-end", systems=("atf",))
+    bars = (Bar(words="5 ×", figure="per_s", limit=5.0, least=True, against=("saq",)),)
+    asked = question(name="end-to-end", systems=("atf", "saq"), bars=bars)
     floor = question(name="floor", systems=("floor", "atf"))
+    ours = {"per_s": 50.0, "cpu_us_total": 300.0, "cpu_us": {"store": 120.0}}
     found = {
-        "end-to-end": results.result(asked, SIZES, 1, [one("atf", {"per_s": 50.0})]),
+        "end-to-end": results.result(asked, SIZES, 1, [one("atf", ours), one("saq", {"per_s": 40.0})]),
         "floor": results.result(floor, SIZES, 1, [one("atf", {"per_s": 40.0}), one("floor", {"per_s": 160.0})]),
     }
     pages = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)
-    assert "do 160 tasks/s ([floor](#floor)); ATF's rate beside it is 25 % of that." in pages["index.md"]
+    page = pages["index.md"]
+    assert "Of the 300 µs of CPU that a task takes with ATF here the store has 120, 40 %." in page
+    assert "do 160 tasks/s in a run of their own ([floor](#floor)); ATF's rate beside them is 25 % of that." in page
+    assert "5 × SAQ's median are 200 tasks/s, 1.25 × what these functions do." in page
 
 
 def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
@@ -193,6 +280,6 @@ def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
     ours = results.result(cpu, SIZES, 1, [one("atf", took)])
     page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": ours}, WORDS)["index.md"]
     assert page.count("The rounds of [end-to-end](#end-to-end) measure it, too:") == 1
-    assert "| SAQ (x 1) | 9.00 | 1: 9.00 to 9.00 | 1.00 × | client 2.00, workers 7.00 | ok |" in page
+    assert "| SAQ (x 1) | 9.00 | 1 of 5: 9.00 to 9.00 | 1.00 × | client 2.00, workers 7.00 | ok |" in page
     page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": {**others, "question": "cpu"}}, WORDS)["index.md"]
     assert "measure it, too" not in page

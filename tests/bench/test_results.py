@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from atf.errors import Unavailable
-from tests.bench import known, results
+from tests.bench import __main__ as bench
+from tests.bench import installed, known, results, run
 from tests.bench.__main__ import _is_done as is_done
 from tests.bench.question import Bar, Figures, Question, Sizes
+from tests.bench.results import origin as results_origin
+from tests.bench.roles import BenchError
 from tests.bench.run import Run, told
 from tests.bench.world import NotAsked
 from tests.chaos import frame
 
 SIZES = Sizes(tasks=10)
 CIRCUMSTANCES = frame.circumstances()
+ORIGIN = results.origin()
 
 
 async def unmeasured(_system: known.System, _sizes: Sizes) -> Figures:
@@ -124,8 +130,35 @@ def test_a_question_that_asks_another_system_since_is_not_done(tmp_path: Path) -
     sizes = Sizes()
     rounds = [one("atf", {"per_s": 1.0}, sizes={"tasks": sizes.tasks})] * 5
     results.write(results.result(question(systems=("atf",)), sizes, 5, rounds), tmp_path)
-    assert is_done(question(systems=("atf",)), tmp_path)
-    assert not is_done(question(systems=("atf", "saq")), tmp_path)
+    assert is_done(question(systems=("atf",)), tmp_path, 5)
+    assert not is_done(question(systems=("atf", "saq")), tmp_path, 5)
+
+
+def test_a_question_that_takes_very_long_is_done_with_few_rounds_and_not_where_more_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    sizes = Sizes()
+    rounds = [one("atf", {"per_s": 1.0}, sizes={"tasks": sizes.tasks})]
+    long = question(systems=("atf",), rounds=1)
+    found = results.result(long, sizes, 1, rounds)
+    assert found["full"] is False, "medians want five rounds"
+    older = results.result(long, sizes, 5, rounds * 5) | {"code": "before", "at": "2000"}
+    results.write(older, tmp_path)
+    assert not is_done(long, tmp_path, 1)
+    results.write(found, tmp_path)
+    assert is_done(long, tmp_path, long.rounds)
+    assert not is_done(long, tmp_path, 5)
+    assert results.latest(tmp_path)["speed"]["code"] == "before", "a full one goes before a newer one that is not"
+
+
+def test_what_was_called_full_with_few_rounds_is_not_full(tmp_path: Path) -> None:
+    sizes = Sizes()
+    rounds = [one("atf", {"per_s": 1.0}, sizes={"tasks": sizes.tasks})]
+    before = results.result(question(systems=("atf",)), sizes, 1, rounds) | {"full": True, "at": "2000", "code": "a"}
+    newer = results.result(question(systems=("atf",)), sizes, 2, rounds * 2) | {"at": "2001", "code": "b"}
+    for each in (before, newer):
+        results.write(each, tmp_path)
+    assert results.latest(tmp_path)["speed"]["code"] == "b"
 
 
 @pytest.mark.parametrize(
@@ -176,9 +209,10 @@ def no_environments(monkeypatch: pytest.MonkeyPatch) -> None:
 def circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked for once: git and the server's program answer slowly."""
     monkeypatch.setattr(frame, "circumstances", lambda: CIRCUMSTANCES)
+    monkeypatch.setattr(results, "origin", lambda: ORIGIN)
 
 
-def run_in(folder: Path, rounds: int = 2, peers: tuple[str, ...] | None = None) -> Run:
+def run_in(folder: Path, rounds: int | None = 2, peers: tuple[str, ...] | None = None) -> Run:
     return Run(SIZES, rounds, peers, lambda _line: None, folder / "rounds", folder / "results")
 
 
@@ -190,6 +224,16 @@ async def test_systems_take_turns_and_each_round_begins_with_another(tmp_path: P
     assert found["status"] == "ok"
     assert json.loads(next((tmp_path / "results").iterdir()).read_text())["systems"] == found["systems"]
     assert [each["round"] for each in found["systems"]["atf"]["rounds"]] == [1, 2]
+
+
+@pytest.mark.usefixtures("no_environments")
+async def test_a_question_has_its_own_number_of_rounds_and_as_many_as_are_asked_for(tmp_path: Path) -> None:
+    first, more = Played(), Played()
+    once = await run_in(tmp_path, rounds=None).ask(question(measure=first, systems=("atf",), rounds=1))
+    assert (first.asked, once["status"]) == (["atf"], "ok")
+    found = await run_in(tmp_path, rounds=3).ask(question(measure=more, systems=("atf",), rounds=1))
+    assert (more.asked, found["status"]) == (["atf", "atf"], "ok"), "it goes on after the round that was done"
+    assert [each["round"] for each in found["systems"]["atf"]["rounds"]] == [1, 2, 3]
 
 
 @pytest.mark.usefixtures("no_environments")
@@ -236,6 +280,78 @@ async def test_it_can_be_asked_in_pieces(tmp_path: Path) -> None:
     assert (part["status"], part["missing"]) == ("in part", ["saq"])
     whole = await run_in(tmp_path, peers=("saq",)).ask(asked)
     assert (whole["status"], whole["missing"]) == ("ok", [])
+
+
+# --- where a result comes from ---
+
+
+def test_a_result_says_of_which_commit_it_is_and_whether_something_was_changed(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
+        return subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    git("init", "--quiet")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "one.py").write_text("1")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "m")
+    commit = git("rev-parse", "HEAD").strip()[:12]
+    assert results_origin(tmp_path) == {"commit": commit, "dirty": False}
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "new.json").write_text("{}")
+    assert results_origin(tmp_path)["dirty"] is False, "what a measurement writes changes nothing of what it means"
+    (tmp_path / "tests" / "one.py").write_text("2")
+    assert results_origin(tmp_path) == {"commit": commit, "dirty": True}
+
+
+def test_where_git_cannot_say_it_nothing_is_made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert results_origin(tmp_path) == {"commit": "unknown", "dirty": None}
+    monkeypatch.setenv("PATH", "")
+    assert results_origin(tmp_path) == {"commit": "unknown", "dirty": None}
+
+
+def test_a_result_without_a_commit_is_not_written_among_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(results, "origin", lambda: {"commit": "unknown", "dirty": None})
+    monkeypatch.setattr("sys.argv", ["bench", "--ask", "floor"])
+    assert bench.main() == 2
+    assert "git can't say of which commit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rounds", ["0", "-1", "few"])
+def test_a_number_of_rounds_is_at_least_one(
+    rounds: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["bench", f"--rounds={rounds}"])
+    with pytest.raises(SystemExit):
+        bench.main()
+    assert f"{rounds} is no number of rounds: 1 is the least" in capsys.readouterr().err
+
+
+async def test_versions_are_those_of_the_environment_that_a_system_runs_in() -> None:
+    """Of ATF and of what calls the store's functions alone, which runs in the same."""
+    floor = await run.versions(known.SYSTEMS[known.FLOOR])
+    ours = await run.versions(known.SYSTEMS[known.OURS])
+    libraries = ["python", "redis", "hiredis", "protobuf", "grpcio", "uvloop", "msgspec"]
+    assert list(floor) == libraries
+    assert set(ours) == {"atf-tasks", *libraries}
+    assert all(each[0].isdigit() for each in floor.values()), floor
+    assert floor.items() <= ours.items()
+
+
+def test_a_package_that_an_environment_lacks_is_said_to_be_missing() -> None:
+    assert installed.installed(["redis", "no-such-package"])["no-such-package"] == "not installed"
+    assert "hiredis" in installed.OF_ALL, "of peers, too"
+
+
+async def test_a_system_that_does_not_say_its_versions_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_versions", {})
+    broken = known.System("broken", "Broken", "no_such_module")
+    monkeypatch.setattr(known.System, "python", property(lambda _self: sys.executable))
+    with pytest.raises(BenchError, match="does not say its versions"):
+        await run.versions(broken)
 
 
 # --- bars ---
@@ -314,3 +430,20 @@ def test_a_measurement_is_told_on_one_line() -> None:
     figures = {"per_s": 12345.0, "scheduled_per_s": 2.0, "cpu_us": {"store": 1.0}, "never": 0, "twice": 3}
     assert told(asked, figures) == "per_s 12,345, scheduled_per_s 2, twice 3, tasks/s"
     assert told(asked, {}) == "no figure"
+
+
+@pytest.mark.parametrize(("more", "way"), [(True, "many_per_s"), (False, "single_per_s")])
+def test_a_peer_is_judged_by_one_way_in_all_rounds_and_atf_by_the_first(more: bool, way: str) -> None:
+    # In each round the other one of a peer's ways is the faster: the medians decide, once.
+    draws = [(10.0, 30.0), (40.0, 20.0), (10.0, 15.0)]
+    asked = question(more=more, ways=("single_per_s", "many_per_s"))
+    figures = [{"per_s": single, "single_per_s": single, "many_per_s": many} for single, many in draws]
+    found = results.result(asked, SIZES, 3, [one(name, each) for name in ("atf", "saq") for each in figures])
+    assert [each["per_s"] for each in found["systems"]["atf"]["rounds"]] == [10.0, 40.0, 10.0]
+    assert [each["per_s"] for each in found["systems"]["saq"]["rounds"]] == [each[way] for each in figures]
+    assert found["systems"]["saq"]["median"]["per_s"] == found["systems"]["saq"]["median"][way]
+
+
+def test_a_peer_that_failed_has_no_way() -> None:
+    found = results.result(question(ways=("single_per_s",)), SIZES, 1, [one("saq", error="it broke")])
+    assert found["systems"]["saq"]["status"] == "failed: it broke"

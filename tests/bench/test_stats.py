@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.questions.d_cost import available_bytes, growth, no_room
-from tests.bench.stats import figure, lateness, medians, percentile, ratio
+from tests.bench.questions.d_cost import available_bytes, by_name, grown, growth, no_room
+from tests.bench.stats import figure, lateness, medians, percentile, ratio, spread
 
 MS = 1_000_000
 
@@ -73,3 +73,19 @@ def test_a_ratio_is_the_median_over_rounds_of_one_number() -> None:
     assert ratio(mine, theirs, "per_s") == 2.0
     assert ratio(mine, [], "per_s") is None
     assert ratio(mine, [{"per_s": 1.0, "round": 9}], "per_s") is None
+
+
+def test_memory_is_judged_by_the_process_that_grew_most_not_by_the_sum_of_its_role() -> None:
+    names = by_name({"client": [9], "controller": [4], "executors": [7, 8], "store": [1]})
+    assert names == {"client": 9, "controller": 4, "executors 1": 7, "executors 2": 8, "store": 1}
+    first = {"client": 10.0, "controller": 10.0, "executors 1": 10.0, "executors 2": 90.0, "store": 10.0}
+    last = {"client": 30.0, "controller": 10.5, "executors 1": 20.0, "executors 2": 81.0, "store": 90.0}
+    worst, ratios = grown(first, last)
+    assert worst == 2.0, "the sum of both executors grew by 1 % only; client and store are no roles"
+    assert ratios == {"client": 3.0, "controller": 1.05, "executors 1": 2.0, "executors 2": 0.9, "store": 9.0}
+
+
+def test_a_spread_says_of_how_many_rounds_it_is_where_these_are_few() -> None:
+    assert spread([2.0, 1.0], 5, str) == "2 of 5: 1.0 to 2.0"
+    assert spread([1.0] * 5, 5, str) == "5: 1.0 to 1.0"
+    assert spread([], 5, str) == ""

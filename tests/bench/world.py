@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -38,6 +39,8 @@ STALLED_S: Final = 60.0
 """Seconds without a single start after which a measurement is given up."""
 _LOOK_S: Final = 0.02
 _SETTLE_S: Final = 0.5
+_CALM: Final = 0.2
+"""Cores that all processes together may take when nothing is to do: those that poll do so, and one that starts takes more."""
 
 
 class NotAsked(Exception):
@@ -143,7 +146,7 @@ class World:
         return {"begun": min(each["begun"] for each in told), "ended": max(each["ended"] for each in told)}
 
     async def warm_up(self) -> None:
-        """Two rounds of tasks: after them every worker is connected and has run some."""
+        """Two rounds of tasks, and a wait for the worker that has run none of them since the other one was up before."""
         for _ in range(2 - self._warm):
             numbers = range(self.tasks + self._warm * WARM, self.tasks + (self._warm + 1) * WARM)
             self._warm += 1
@@ -151,6 +154,7 @@ class World:
             if await self.finished(numbers, stalled=UP_S / 2):
                 raise BenchError(f"{self.system.name} runs no tasks")
             await asyncio.sleep(_SETTLE_S)
+        await calm(self.cpu)
 
     async def finished(self, numbers: range, *, within: float = 0.0, stalled: float = STALLED_S) -> int:
         """Waits until all these tasks have run; how many have not when it gave up.
@@ -197,6 +201,21 @@ class World:
     def _say(self, name: str, line: str) -> None:
         with contextlib.suppress(ValueError):  # the last words of one that was killed
             print(f"{name:<14} | {line}", file=self._log)
+
+
+async def calm(cpu: Callable[[], Mapping[str, float]], every_s: float = _SETTLE_S) -> None:
+    """Returns when processes take next to no CPU: one that still imports its libraries takes it from what is measured. It gives up after a minute.
+
+    Args:
+        cpu: seconds that each has used.
+        every_s: seconds between two looks.
+    """
+    used = sum(cpu().values())
+    for _ in range(int(UP_S / _SETTLE_S)):
+        await asyncio.sleep(every_s)
+        before, used = used, sum(cpu().values())
+        if used - before <= _CALM * every_s:
+            return
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -23,14 +23,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from atf.config import Timing
 from atf.embedded.child import Child
 from atf.errors import Unavailable
-from atf.verify.history import Accepted, Began, Called, Event, Found, Gone, Recorded
+from atf.verify.history import Accepted, Began, Called, Ended, Event, Forgot, Found, Gone, Recorded
 from atf.verify.lambdas import NAMESPACE
 from atf.verify.load import Load, PlannedTask
 from atf.verify.outcome import Ending, Outcome, judge
@@ -46,6 +46,8 @@ from .roles import Roles
 APP: Final = "atf.verify.lambdas:app"
 LOAD: Final = Load(rate=20, short_s=0.8, long_s=20, long_share=0.03, delayed_share=0.1)
 """Of each host with roles. Some tasks run for so long that they outlast a lease that nobody renews."""
+RELAXED: Final = "-relaxed"
+"""Ends the names of loads of class relaxed, and with them the prefix of their tasks' keys."""
 _LOOK_S: Final = 0.05
 _STOP_S: Final = 60.0
 
@@ -67,6 +69,11 @@ class _Load:
     said: list[str]
 
 
+def is_relaxed(name: str) -> bool:
+    """Whether a load, or a task by its key, is of class relaxed."""
+    return name.rstrip("0123456789").removesuffix("-").endswith(RELAXED)
+
+
 class Scene:
     """A lab, and what runs in it; all of it ends with the scene.
 
@@ -82,6 +89,8 @@ class Scene:
         self.lab = Lab()
         self.keep = False
         """Whether the logs of everybody are kept; set where a trial fails."""
+        self.forgot: list[Forgot] = []
+        """What the store may have lost of class relaxed, as guarantees.md has it; rows add to it."""
         self._progress = progress
         self._record = Record(self.folder / "record")
         self._record.directory.mkdir()
@@ -90,27 +99,43 @@ class Scene:
         self._looking: asyncio.Task[None] | None = None
 
     async def begin(
-        self, store: Store, hosts: Sequence[Host], *, durability: str, executors: int = 2, load: Load = LOAD
+        self,
+        store: Store,
+        hosts: Sequence[Host],
+        *,
+        durability: str,
+        executors: int = 2,
+        load: Load = LOAD,
+        relaxed: Load | None = None,
     ) -> None:
         """Starts the store, then every role and a load on each of these hosts; returns when all executors have run tasks.
 
         Args:
             store: the task store.
             hosts: where roles and loads are.
-            durability: of every task and every claim.
+            durability: of every task and every claim; with `relaxed` of the tasks of `load` alone.
             executors: on each host.
             load: of each host.
+            relaxed: a second load of each host, of class relaxed, whose losses are judged apart.
         """
         self._looking = asyncio.get_running_loop().create_task(self._look())
         await store.start()
         timing = {f"ATF_{each.name.upper()}": str(getattr(self.timing, each.name)) for each in fields(Timing)}
-        ours = {DIRECTORY: str(self._record.directory), NAMESPACE: "lab", "ATF_DURABILITY": durability}
+        ours = {
+            DIRECTORY: str(self._record.directory),
+            NAMESPACE: "lab",
+            "ATF_DURABILITY": "relaxed" if relaxed else durability,
+        }
         env = environment(self.folder, **timing, **ours)
         for host in hosts:
             roles = Roles(host, store.url, [APP], env, ["--executors", str(executors)])
             self.roles[host.name] = roles
             await roles.start()
-            self._start_load(host, load, env)
+            if relaxed is None:
+                self._start_load(host, host.name, load, env)
+            else:
+                self._start_load(host, host.name, replace(load, options={"durability": durability}), env)
+                self._start_load(host, f"{host.name}{RELAXED}", relaxed, env)
         for host in hosts:
             await self.works(host.name, executors)
 
@@ -166,8 +191,8 @@ class Scene:
 
     # --- the end ---
 
-    async def judge(self) -> Outcome:
-        """Ends the loads, lets all tasks finish, and judges the history.
+    async def judge(self) -> tuple[Outcome, Outcome | None]:
+        """Ends the loads, lets all tasks finish, and judges the history: of all tasks but those of class relaxed, and of these, if there are any.
 
         Raises:
             Unavailable: a load did not come to its end.
@@ -183,22 +208,27 @@ class Scene:
                 raise Unavailable(f"the load on {host} did not conclude ({code}): {' / '.join(each.said[-5:])}")
         self._progress.say("all tasks have had their time; the roles are told to end")
         await asyncio.gather(*(each.stop(_STOP_S) for each in self.roles.values()))
-        return self._judged()
-
-    def _judged(self) -> Outcome:
         self._record.poll()
+        relaxed = self._judged(relaxed=True) if any(map(is_relaxed, self._loads)) else None
+        return self._judged(relaxed=False), relaxed
+
+    def _judged(self, *, relaxed: bool) -> Outcome:
         end = now_us()
-        gone = [Gone(at_us, name) for name, at_us in self._deaths.all.items()]
-        history: list[Event] = [*events(self._record), *gone]
+        history: list[Event] = [Gone(at_us, name) for name, at_us in self._deaths.all.items()]
+        runs = (each for each in events(self._record) if isinstance(each, Began | Ended))
+        history += (each for each in runs if is_relaxed(each.task_id) == relaxed)
+        history += self.forgot if relaxed else []
         endings: dict[str, Ending] = {}
         plans: dict[str, PlannedTask] = {}
         refused: Counter[str] = Counter()
-        for host, each in self._loads.items():
+        for name, each in self._loads.items():
+            if is_relaxed(name) != relaxed:
+                continue
             each.heard.poll()
             history += [Called(at_us, key) for key, at_us in each.heard.called.items()]
             history += [Accepted(at_us, key, due_us) for key, (at_us, due_us) in each.heard.accepted.items()]
             endings |= each.heard.endings
-            plans |= {plan.key: plan for plan in each.heard.plans(each.what, each.seed, host)}
+            plans |= {plan.key: plan for plan in each.heard.plans(each.what, each.seed, name)}
             refused.update(each.heard.refused)
         history += [
             Recorded(end, key, int(each.result)) for key, each in endings.items() if each.status == "SUCCESS"
@@ -225,13 +255,13 @@ class Scene:
             (self.folder / f"{name}.log").write_text("\n".join(lines), "utf-8")
         self._progress.say(f"all logs are in {self.folder}")
 
-    def _start_load(self, host: Host, load: Load, env: dict[str, str]) -> None:
-        path, seed, said = self.folder / f"{host.name}-load.jsonl", random.getrandbits(32), list[str]()
+    def _start_load(self, host: Host, name: str, load: Load, env: dict[str, str]) -> None:
+        path, seed, said = self.folder / f"{name}-load.jsonl", random.getrandbits(32), list[str]()
         path.touch()
-        words: list[Any] = [path, host.name, seed, json.dumps(asdict(load))]
+        words: list[Any] = [path, name, seed, json.dumps(asdict(load))]
         with host.inside():
             command = [sys.executable, "-P", "-m", "tests.chaos.load", *map(str, words)]
-            self._loads[host.name] = _Load(Child(command, env=env, on_line=said.append), Heard(path), load, seed, said)
+            self._loads[name] = _Load(Child(command, env=env, on_line=said.append), Heard(path), load, seed, said)
 
     async def _look(self) -> None:
         """Puts every process that runs tasks under watch."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 
-from atf.bench import run
-from atf.bench.run import Course, Plan
+import atf
+from atf.bench import run, versions
+from atf.bench.run import Course, Plan, Report, cluster_settings
+from atf.bench.store import Found, TaskStore
 from atf.cli.progress import Lines
 from atf.errors import Internal
+from atf.store.findings import ok, warn
 from atf.store.server import used_bytes
 from atf.task import Status
 
@@ -29,25 +35,48 @@ class Client:
         return list(self.known[: len(handles)])
 
 
-def info(runs: int = 1, status: Status = Status.SUCCESS) -> Any:
-    return SimpleNamespace(id="0-a", runs=runs, status=status, error="no")
+def info(runs: int = 1, status: Status = Status.SUCCESS, ended_s: float = 0.0) -> Any:
+    finished_at = dt.datetime.fromtimestamp(ended_s, dt.UTC)
+    return SimpleNamespace(id="0-a", runs=runs, status=status, error="no", finished_at=finished_at)
+
+
+class Store:
+    """Its clock is `clock`; it grows by 100 bytes whenever it is asked."""
+
+    def __init__(self, clock: list[float] | None = None) -> None:
+        self.clock, self.bytes = clock or [0.0], 0
+
+    async def now_s(self) -> float:
+        return self.clock[0]
+
+    async def used_bytes(self) -> int:
+        self.bytes += 100
+        return self.bytes
+
+    async def cpu_s(self) -> float | None:
+        return 3.0
+
+    async def found(self) -> Found:
+        return Found("Valkey 8.1.1", "yes", "everysec")
+
+    async def aclose(self) -> None: ...
 
 
 def course(*known: Any) -> Any:
     plan = Plan(rate=1000, seconds=0.005, settings={})
-    return Course(plan, "b", SimpleNamespace(), Client(*known))  # type: ignore[arg-type]
+    return Course(plan, "b", SimpleNamespace(), Client(*known), Store())  # type: ignore[arg-type]
 
 
 async def test_a_stream_of_which_some_did_not_end_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_LOOK_S", 0)
+    monkeypatch.setattr(run, "_TICK_S", 0)
     with pytest.raises(Internal, match="2 of 5 tasks have not finished"):
         await course(info(), info(), info()).ahead()
 
 
 async def test_tasks_that_ran_more_than_once_are_counted_and_failed_ones_are_refused() -> None:
-    assert await course(info(), info(runs=2), info(runs=3))._ran_again([1, 2, 3]) == 2
+    assert (await course(info(), info(runs=2), info(runs=3))._ends([1, 2, 3])).ran_again == 2
     with pytest.raises(Internal, match="1 of 2 tasks failed; the first: 0-a: no"):
-        await course(info(), info(status=Status.FATAL_FAILURE))._ran_again([1, 2])
+        await course(info(), info(status=Status.FATAL_FAILURE))._ends([1, 2])
 
 
 class Pausable(Client):
@@ -63,25 +92,75 @@ class Pausable(Client):
         self.clock[0] += 1.0
 
 
-async def test_the_drain_lasts_from_the_first_resumption_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    plan = Plan(tasks=20, settings={})
-    measured: Any = Course(plan, "b", SimpleNamespace(), Pausable(clock, *[info()] * 20))  # type: ignore[arg-type]
+async def test_the_drain_lasts_from_the_first_resumption_until_the_last_end_whenever_that_is_seen() -> None:
+    clock = [100.0]
+    client: Any = Pausable(clock, *[info(ended_s=102.0)] * 9, info(ended_s=104.0), *[info(ended_s=103.0)] * 10)
+    measured: Any = Course(Plan(tasks=20, settings={}), "b", SimpleNamespace(), client, Store(clock))  # type: ignore[arg-type]
 
-    async def bytes_and_left() -> int:
-        clock[0] += 1.0
+    async def left() -> int:
+        clock[0] += 50.0
         return 0
 
-    measured._used_bytes = bytes_and_left
-    measured._stored.left = bytes_and_left
-    assert (await measured.drain()).figures["per_s"] == 6.7, "20 tasks within 3 s, 2 of which were resumptions"
+    measured._stored.left = left
+    figures = (await measured.drain()).figures
+    assert figures == {"per_s": 5.0, "bytes_per_waiting_task": 5.0, "ran_again": 0}, "20 tasks within 4 s"
+
+
+async def test_throughput_ends_with_the_last_task_by_the_stores_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]  # the store's is another one than this machine's
+    client: Any = Client(*[info(ended_s=1004.0)] * 20)
+    cluster: Any = SimpleNamespace(names=[], executors=list)
+    measured: Any = Course(Plan(tasks=20, settings={}), "b", cluster, client, Store(clock))  # type: ignore[arg-type]
+    measured._stored.left = _nothing
+    through = await measured._through(20)
+    assert through["per_s"] == 5.0
+    assert through["cpu_us_store"] == 0.0, "of a store elsewhere by its own word"
+
+
+async def _nothing() -> int:
+    return 0
+
+
+async def test_it_looks_ever_more_seldom_while_it_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: Iterator[int] = iter(range(40, -1, -1))
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def left() -> int:
+        return next(looks)
+
+    monkeypatch.setattr(run, "asyncio", SimpleNamespace(sleep=sleep))
+    measured = course()
+    measured._stored.left = left
+    await measured._drained()
+    assert slept == sorted(slept)
+    assert slept[0] == 0.02
+    assert set(slept[8:]) == {0.25}
+
+
+async def test_what_others_have_in_the_store_stands_beside_the_figures() -> None:
+    class Lambdas(Client):
+        async def lambdas(self) -> list[Any]:
+            none = dict.fromkeys(Status, 0)
+            one = none | {Status.NEW: 4_000_000, Status.PROCESSING: 2, Status.SUCCESS: 5}
+            return [SimpleNamespace(counts=one), SimpleNamespace(counts=none | {Status.FATAL_FAILURE: 1})]
+
+    measured: Any = Course(Plan(rounds=1, settings={}), "b", SimpleNamespace(), Lambdas(), Store())  # type: ignore[arg-type]
+    assert (await measured.before()).figures == {"pending": 4_000_002, "finished": 6}
+
+    async def through(_tasks: int) -> dict[str, float]:
+        return {"per_s": 1.0, "ran_again": 0}
+
+    measured._through = through
+    assert "beside 4,000,002 pending tasks" in (await measured.end_to_end()).what
 
 
 class Started:
     """Roles, and a client of theirs, that take no time to start."""
 
-    store = frontend_address = ""
+    store = frontend_address = redis_url = ""
 
     async def __aenter__(self) -> Self:
         return self
@@ -106,9 +185,48 @@ async def test_the_bytes_of_waiting_tasks_are_measured_before_others_leave_recor
     monkeypatch.setattr(run, "Cluster", lambda *_, **__: Started())
     monkeypatch.setattr(run, "AsyncClient", lambda *_, **__: Started())
     monkeypatch.setattr(run, "Course", lambda *_: Asked())
+    monkeypatch.setattr(run, "TaskStore", lambda _: Store())
     said: list[str] = []
     report = await run._measure(Plan(settings={}), tmp_path, Lines(said.append), {}, lambda *_: None)
-    assert [each.name for each in report.measured][:2] == ["idle", "drain"]
+    assert [each.name for each in report.measured][:3] == ["before", "idle", "drain"]
+    assert (
+        "Valkey 8.1.1, appendonly yes, appendfsync everysec, started for this; the roles' durability is relaxed" in said
+    )
+    assert_told(report)
+
+
+def assert_told(report: Report) -> None:
+    found = report.as_json()
+    assert (found["appendonly"], found["appendfsync"], found["durability"]) == ("yes", "everysec", "relaxed")
+    assert list(found["versions"]) == ["python", "atf", "redis-py", "hiredis", "grpcio", "protobuf", "server"]
+    assert found["versions"]["server"] == "Valkey 8.1.1"
+    assert found["versions"]["atf"] == atf.__version__
+    assert re.fullmatch(r"([0-9a-f]{12,}(-dirty)?)?", found["commit"])
+
+
+# --- the store --------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_of_its_own_syncs_once_a_second_unless_told_otherwise(tmp_path: Path) -> None:
+    assert cluster_settings(Plan(settings={"durability": ""}), tmp_path).durability == "relaxed"
+    assert cluster_settings(Plan(settings={"durability": "disk"}), tmp_path).durability == "disk"
+    assert cluster_settings(Plan(settings={}, redis_url="redis://x"), tmp_path).durability == "", "as roles are set"
+
+
+def test_what_a_store_is_comes_from_its_checks() -> None:
+    def server(fsync: str) -> list[Any]:
+        return [ok("version", "Redis 7.4.1", ""), warn("appendonly", "yes", "", ""), ok("appendfsync", fsync, "")]
+
+    assert Found.of([*server("always"), *server("always")]) == ("Redis 7.4.1", "yes", "always")
+    assert Found.of([*server("always"), *server("no")]).appendfsync == "always, no"
+    assert Found.of([]) == ("hidden", "hidden", "hidden")
+
+
+def test_a_commit_is_known_in_a_checkout_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(versions, "atf", SimpleNamespace(__file__=str(tmp_path / "atf" / "__init__.py")))
+    assert versions.commit() == ""
+    (tmp_path / ".git").mkdir()
+    assert versions.commit() == "", "git does not take it for one"
 
 
 class Server:
@@ -126,3 +244,14 @@ async def test_the_bytes_of_a_store_are_those_of_all_servers_or_unknown() -> Non
     says = b"# Memory\r\nused_memory:1000\r\nused_memory_human:1K\r\n"
     assert await used_bytes(Server(says, says)) == 2000  # type: ignore[arg-type]
     assert await used_bytes(Server(says, None)) is None  # type: ignore[arg-type]
+
+
+async def test_the_cpu_of_a_store_is_that_of_all_servers_or_unknown() -> None:
+    async def cpu(*answers: bytes | None) -> float | None:
+        store: Any = object.__new__(TaskStore)
+        store._link = Server(*answers)
+        return await TaskStore.cpu_s(store)
+
+    says = b"# CPU\r\nused_cpu_sys:1.5\r\nused_cpu_user:2.25\r\nused_cpu_sys_children:7\r\n"
+    assert await cpu(says, says) == 7.5
+    assert await cpu(says, None) is None

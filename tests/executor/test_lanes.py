@@ -103,11 +103,11 @@ async def break_the_loop() -> None:
 
 
 class Bench:
-    """Lanes of two threads and two coroutines, and the tasks that came out of them."""
+    """Lanes of threads and two coroutines, and the tasks that came out of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 2) -> None:
         self.ledger = Ledger(Table.in_memory(2000))
-        self.lanes = ThreadLanes(2, 2)
+        self.lanes = ThreadLanes(threads, 2)
         self.out: dict[str, HeldTask] = {}
         self.bursts = 0
         self.marks: set[str] = set()
@@ -193,6 +193,22 @@ async def test_one_blocked_thread_does_not_hold_up_what_waits(bench: Bench) -> N
     await bench.until(lambda: len(bench.out) == 20)
     gate.set()
     await bench.until(lambda: len(bench.out) == 21)
+
+
+async def test_slow_bodies_on_all_threads_but_one_hold_up_no_fast_one() -> None:
+    gate.clear()
+    bench = Bench(threads=4)
+    try:
+        slow = bench.put("block", 3)
+        await reach(3)
+        fast = bench.put("quick", 500)
+        await bench.until(lambda: len(bench.out) == len(fast))
+        assert bench.out.keys() == {each.task_id for each in fast}, "every fast one ended while all slow ones ran"
+        gate.set()
+        await bench.until(lambda: len(bench.out) == len(fast) + len(slow))
+    finally:
+        gate.set()
+        bench.lanes.close()
 
 
 async def test_withdraw_takes_back_what_has_not_started(bench: Bench) -> None:

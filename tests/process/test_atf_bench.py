@@ -28,7 +28,11 @@ def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     report: Report = asyncio.run(bench(plan, Lines(said.append), os.environ))
     found = report.as_json()
     measured = found["measured"]
+    assert measured["before"] == {"pending": 0, "finished": 0}
+    assert (found["appendonly"], found["appendfsync"], found["durability"]) == ("yes", "everysec", "relaxed")
+    assert all(found["versions"].values()), found["versions"]
     assert list(measured) == [
+        "before",
         "idle",
         "drain",
         "end_to_end",

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from atf.config import Timing
+from atf.errors import ResourceExhausted, Unavailable
+from atf.exits import EXIT_NO_HEARTBEAT
+from atf.verify.history import Accepted, Called
 from atf.verify.load import Load
 from atf.verify.outcome import Outcome, Recovery, Strike, judge
 from tests.chaos import bench
@@ -19,8 +22,10 @@ from tests.chaos.bench import DRAIN_S, RECOVERY_S, back, judged, settled
 from tests.chaos.frame import Progress, summarise
 from tests.chaos.rows import store_modes
 from tests.chaos.rows.freezes import survival
-from tests.chaos.rows.partitions import strike_at
-from tests.chaos.rows.store_modes import somebody_at_work
+from tests.chaos.rows.partitions import cut_off, strike_at, told_code
+from tests.chaos.rows.store_full import EXHAUSTED, Once
+from tests.chaos.rows.store_modes import ALONE_S, LAG_S, forgotten, of_relaxed, somebody_at_work, without_master
+from tests.chaos.scene import Scene, is_relaxed
 
 STRIKE = Strike("kill", "hsc", 7, 0)
 QUIET = Progress(lambda _line: None)
@@ -195,3 +200,113 @@ def test_executors_without_work_prove_nothing_by_ending() -> None:
         "split-brain",
         "datacenter-cut",
     }
+
+
+# --- an executor that is cut off from the HSC -------------------------------------------------------------------------
+
+
+def test_an_executor_that_is_cut_off_ends_by_itself_within_its_lease() -> None:
+    good = cut_off(EXIT_NO_HEARTBEAT, 5.0, 16.0, guarded=True)
+    assert (good["failures"], good["late"], good["of_a_controller"]) == ([], [], 1)
+    assert cut_off(EXIT_NO_HEARTBEAT, 16.0, 16.0, guarded=False)["late"] == [
+        "it ended after 16.0 s, a lease lasts 16 s"
+    ]
+    assert cut_off(0, 5.0, 16.0, guarded=False)["failures"]
+
+
+def test_a_controllers_log_tells_how_an_executor_ended() -> None:
+    lines = [
+        "Traceback, which is no JSON",
+        '{"message": "executor started", "executor": "e", "worker": 8}',
+        '{"message": "executor ended; starting another", "guard": 6, "code": 1, "why": "x"}',
+    ]
+    assert told_code(lines, 7) is None
+    assert told_code([*lines, '{"message": "executor ended; starting another", "guard": 7, "code": 81}'], 7) == 81
+
+
+# --- a store that is full ---------------------------------------------------------------------------------------------
+
+
+async def test_each_call_while_the_store_is_full_is_counted_and_none_repeated() -> None:
+    answers: list[Any] = [ResourceExhausted("full"), SimpleNamespace(id="0-p1"), Unavailable("away")]
+
+    async def schedule(_task: Any) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    client: Any = SimpleNamespace(schedule=schedule)
+    once = Once(client, "n", "p")
+    for _ in range(3):
+        await once.call()
+    assert (once.called, once.accepted, once.turned_away) == (["p0", "p1", "p2"], {"p1": "0-p1"}, {"p0"})
+    assert once.refused == {EXHAUSTED: 1, "Unavailable": 1}
+    assert once.failures == ["schedule while the store was full: away"]
+    assert [type(each) for each in once.events] == [Called, Called, Accepted, Called]
+    assert once.late == []
+
+
+# --- a master that is killed, or cut off ------------------------------------------------------------------------------
+
+
+def test_schedule_may_be_away_until_a_master_that_stayed_dead_is_back() -> None:
+    soon = without_master(4.0, 6.0, stayed_dead=False)
+    assert soon == {"late": [], "stayed_dead": 0, "whole_s": 6.0, "schedule_away_s": 4.0}
+    assert without_master(6.0, 3.0, stayed_dead=False)["late"] == ["Schedule was away for 6.0 s"]
+    later = without_master(34.0, 30.0, stayed_dead=True)
+    assert later == {"late": [], "stayed_dead": 1, "whole_dead_s": 30.0, "schedule_away_dead_s": 34.0}
+    assert without_master(36.0, 30.0, stayed_dead=True)["late"] == ["Schedule was away for 6.0 s after its return"]
+    assert without_master(4.0, 30.0, stayed_dead=True)["late"] == [], "no task of it was called for meanwhile"
+
+
+def test_a_load_of_class_relaxed_is_known_by_its_name_and_its_tasks_by_their_keys() -> None:
+    assert [is_relaxed(each) for each in ("r1", "r1-12", "s-3-4", "relaxed-1")] == [False] * 4
+    assert [is_relaxed(each) for each in ("r1-relaxed", "r1-relaxed-12")] == [True] * 2
+
+
+class Heard:
+    """What two tasks of a load have come to: the one accepted at the given second, the other at 0.1 s; the store knows neither."""
+
+    def __init__(self, prefix: str, accepted_s: float) -> None:
+        self.endings: dict[str, Any] = {}
+        self.refused = {"Unavailable": 1}
+        at = {f"{prefix}-0": round(accepted_s * 1e6), f"{prefix}-1": 100_000}
+        self.called = dict.fromkeys(at, 1)
+        self.accepted = {key: (at_us, 1) for key, at_us in at.items()}
+
+    def poll(self) -> None: ...
+
+    def plans(self, *_: Any) -> list[Any]:
+        return []
+
+
+def judged_scene(accepted_s: float, cut_s: float, *runs: Any) -> tuple[Outcome, Outcome]:
+    scene: Any = object.__new__(Scene)
+    scene._deaths = SimpleNamespace(all={})
+    scene._record = SimpleNamespace(begun=runs, ends=[])
+    names = ("r1", "r1-relaxed")
+    scene._loads = {name: SimpleNamespace(heard=Heard(name, accepted_s), what=None, seed=1) for name in names}
+    scene.forgot = [forgotten(cut_s)]
+    return scene._judged(relaxed=False), scene._judged(relaxed=True)
+
+
+@pytest.mark.parametrize(("accepted_s", "gone"), [(98.5, True), (104.5, True), (97.5, False), (105.5, False)])
+def test_a_failover_may_lose_of_class_relaxed_what_was_accepted_about_then_and_of_others_nothing(
+    accepted_s: float, gone: bool
+) -> None:
+    assert (LAG_S, ALONE_S) == (2, 5)
+    others, relaxed = judged_scene(accepted_s, 100.0)
+    assert (others.breaches["lost"], others.forgiven) == (2, 0)
+    assert (relaxed.breaches["lost"], relaxed.forgiven) == ((1, 1) if gone else (2, 0))
+    assert of_relaxed(relaxed)["relaxed_forgiven"] == int(gone)
+    assert others.refused == relaxed.refused == {"Unavailable": 1}
+
+
+def test_two_runs_at_once_of_a_relaxed_task_are_no_less_wrong() -> None:
+    def run(process: str, fence: int) -> Any:
+        return SimpleNamespace(at_us=200_000 + fence, task_id="r1-relaxed-1", fence=fence, process=process, store_us=0)
+
+    others, relaxed = judged_scene(99.0, 100.0, run("1", 1), run("2", 2))
+    assert others.figures()["concurrent"] == 0
+    assert relaxed.figures()["concurrent"] == of_relaxed(relaxed)["relaxed_concurrent"] == 1

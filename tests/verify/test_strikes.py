@@ -22,12 +22,12 @@ from atf.verify.strikes import ROLES, STORE, PlannedStrike, carry_out, plan
 
 
 def test_a_seed_makes_the_same_plan() -> None:
-    assert plan(7, 40, 60, ROLES) == plan(7, 40, 60, ROLES)
-    assert plan(7, 40, 60, ROLES) != plan(8, 40, 60, ROLES)
+    assert plan(7, 40, 60, ROLES, 16) == plan(7, 40, 60, ROLES, 16)
+    assert plan(7, 40, 60, ROLES, 16) != plan(8, 40, 60, ROLES, 16)
 
 
 def test_strikes_come_in_order_within_the_load_and_at_every_role() -> None:
-    found = plan(1, 100, 60, ROLES)
+    found = plan(1, 100, 60, ROLES, 16)
     assert [each.at_s for each in found] == sorted(each.at_s for each in found)
     assert found[0].at_s > 0
     assert found[-1].at_s < 0.9 * 60
@@ -35,7 +35,17 @@ def test_strikes_come_in_order_within_the_load_and_at_every_role() -> None:
     assert {each.what for each in found} == {"kill", "freeze"}
     turns = [tuple(each.role for each in found[start : start + len(ROLES)]) for start in range(0, 100, len(ROLES))]
     assert len(set(turns)) > 10, "the order is by chance"
-    assert plan(1, 0, 60, ROLES) == []
+    assert plan(1, 0, 60, ROLES, 16) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("count", [1, 8, 40])
+def test_one_freeze_lasts_longer_than_a_lease_and_of_an_executor_if_one_is_frozen(seed: int, count: int) -> None:
+    found = plan(seed, count, 30, [*ROLES, STORE], 16)
+    (long,) = [each for each in found if each.what == "freeze" and each.hold_s > 16]
+    assert long.hold_s == 20
+    frozen = {each.role for each in found if each.what == "freeze"}
+    assert long.role == "executor" or "executor" not in frozen
 
 
 def course(**more: Any) -> Course:

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from atf.bench.proc import less
+from atf.bench.proc import less, rss_by_role
 from tests.bench.floor import Floor
 from tests.bench.known import AT_LEAST_ONCE, FLOOR, FLOOR_THEN, OURS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
+from tests.bench.trial import BUDGET_US
 from tests.bench.world import World
 
-BUDGET_US = {
-    "client": 8.0,
-    "frontend": 10.0,
-    "store-consumer": 3.0,
-    "controller": 8.0,
-    "hsc": 14.0,
-    "guards": 0.0,
-    "executors": 26.0,
-    "store": 28.0,
-}
-"""CPU per task that each may take: together 97 µs, with which two cores do 5 × the fastest safe peer of the trial that the design began
-with. The store had 28 of them there; they are µs of that trial's machine.
-"""
 _NS = 1e9
 
 
@@ -55,16 +43,24 @@ def _in_units_of_the_store(used: dict[str, float]) -> Figures:
 
 
 async def drain(system: System, sizes: Sizes) -> Figures:
-    """From the first start to the last, of tasks that were all queued before the first worker was started."""
+    """From the first start to the last, of tasks that were all queued before the first worker was started; MiB of each role when all have run.
+
+    A page that several processes of a role share counts in each of them.
+    """
     numbers = range(sizes.tasks)
     async with World(system, sizes.tasks, workers=False) as world:
         able(world, "many")
         await world.client.ask("many", first=0, count=len(numbers))
         await world.roles.start_workers()
         await world.finished(numbers)
+        resident = rss_by_role(world.pids())
         starts = [each for each in world.ledger.starts(numbers) if each]
         seconds = (max(starts) - min(starts)) / _NS if len(starts) > 1 else 0.0
-        return {"per_s": round((len(starts) - 1) / seconds, 1) if seconds else 0.0, **ran(world, numbers)}
+        return {
+            **({"per_s": round((len(starts) - 1) / seconds, 1)} if seconds else {}),
+            "rss_mib": resident,
+            **ran(world, numbers),
+        }
 
 
 async def floor(system: System, sizes: Sizes) -> Figures:
@@ -74,8 +70,8 @@ async def floor(system: System, sizes: Sizes) -> Figures:
     return {
         "per_s": round(lived.ended / lived.seconds, 1),
         "cpu_us": {"store": round(lived.store_cpu_s * 1e6 / sizes.tasks, 2)},
-        "never": sizes.tasks - lived.ended,
-        "twice": 0,
+        "never": sizes.tasks
+        - lived.ended,  # whether one ran twice can't be seen: nothing runs, and no ledger is written
     }
 
 
@@ -109,7 +105,7 @@ QUESTIONS = [
         more=True,
         measure=drain,
         sizes=_SIZES,
-        also=("twice",),
+        also=("rss_mib", "twice"),
     ),
     Question(
         name="cpu",
@@ -121,6 +117,7 @@ QUESTIONS = [
         sizes=_SIZES,
         also=("cpu_us", "cpu_per_store_cpu"),
         budget=BUDGET_US,
+        also_judged=("floor",),
         bars=(
             Bar(
                 words="client and roles together at most 3 × what the store takes",

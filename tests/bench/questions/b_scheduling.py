@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from atf.errors import AtfError
+import random
+
+from atf.bench.proc import less
+from tests.bench.driver import SAME
 from tests.bench.known import PEERS, System
-from tests.bench.question import Bar, Figures, Question, Sizes, able
+from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us
 from tests.bench.stats import percentile
 from tests.bench.world import World
 
 _WARM_CALLS = 64
+_CPU_US = {"concurrent": "cpu_us", "many": "many_cpu_us"}
 
 
 async def schedule_sync(system: System, sizes: Sizes) -> Figures:
@@ -25,20 +29,26 @@ async def schedule_sync(system: System, sizes: Sizes) -> Figures:
 
 
 async def schedule_async(system: System, sizes: Sizes) -> Figures:
-    """64 callers in one client, a task a call; and the system's fastest way of storing many."""
-    async with World(system, 2 * sizes.tasks + _WARM_CALLS, workers=False) as world:
+    """64 callers in one client, a task a call; and the system's fastest way of storing many: the same tasks by each, in an order of chance.
+
+    Where the fastest way is no other than the single calls, both are one measurement: of two draws of one thing the better would flatter it.
+    `cpu_us` is what a task takes of each process by single calls, `many_cpu_us` by the fastest way.
+    """
+    async with World(system, 2 * (sizes.tasks + _WARM_CALLS), workers=False) as world:
         able(world, "many")
-        await world.client.ask("many", first=2 * sizes.tasks, count=_WARM_CALLS)
-        told = await world.client.ask("many", first=0, count=sizes.tasks)
-        found: Figures = {"many_per_s": _per_s(told, sizes.tasks)}
-        try:
-            told = await world.client.ask("concurrent", first=sizes.tasks, count=sizes.tasks)
-            found["single_per_s"] = _per_s(told, sizes.tasks)
-        except AtfError as error:
-            found["why"] = str(error)
-        # ATF is judged by its single calls, a peer by the faster of what it has.
-        best = max(found["many_per_s"], found.get("single_per_s", 0.0))
-        return {"per_s": found.get("single_per_s", 0.0) if system.ours else best, **found}
+        same = world.client.lacks.get("concurrent") == SAME
+        verbs = {"many": "many_per_s"} if same else {"concurrent": "single_per_s", "many": "many_per_s"}
+        for place, verb in enumerate(verbs):
+            await world.client.ask(verb, first=2 * sizes.tasks + place * _WARM_CALLS, count=_WARM_CALLS)
+        found: Figures = {}
+        for place, verb in enumerate(random.sample(list(verbs), len(verbs))):
+            before = world.cpu()
+            told = await world.client.ask(verb, first=place * sizes.tasks, count=sizes.tasks)
+            found[_CPU_US[verb]] = per_task_us(less(world.cpu(), before), sizes.tasks)
+            found[verbs[verb]] = _per_s(told, sizes.tasks)
+        found.setdefault("cpu_us", found["many_cpu_us"])
+        single = found.setdefault("single_per_s", found["many_per_s"])
+        return {"per_s": single, **found}
 
 
 def _per_s(told: Figures, tasks: int) -> float:
@@ -60,13 +70,14 @@ QUESTIONS = [
     ),
     Question(
         name="schedule-async",
-        what="tasks stored per second by 64 concurrent callers in one client, one task a call; peers: the fastest way they have",
+        what="tasks stored per second by 64 concurrent callers in one client, one task a call; peers: the faster of that and their fastest way",
         figure="per_s",
         unit="tasks/s",
         more=True,
         measure=schedule_async,
         sizes=("tasks",),
-        also=("single_per_s", "many_per_s"),
+        also=("single_per_s", "many_per_s", "cpu_us", "many_cpu_us"),
+        ways=("single_per_s", "many_per_s"),
         bars=(Bar(words="3 × the fastest peer, Huey included", figure="per_s", limit=3.0, least=True, against=PEERS),),
     ),
 ]

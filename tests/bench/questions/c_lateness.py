@@ -7,8 +7,9 @@ import math
 import random
 import time
 
+from atf.bench.proc import less
 from tests.bench.known import NO_WAKEUPS, OURS, PEERS, System
-from tests.bench.question import Bar, Figures, Question, Sizes, able, ran, wall_minus_monotonic_ns
+from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran, wall_minus_monotonic_ns
 from tests.bench.roles import BenchError
 from tests.bench.stats import lateness
 from tests.bench.world import World
@@ -45,15 +46,22 @@ async def ahead(system: System, sizes: Sizes) -> Figures:
     numbers, (least, most) = range(count), _AHEAD_S
     async with World(system, count) as world:
         able(world, "at")
-        seed = random.getrandbits(32)
+        seed, before = random.getrandbits(32), world.cpu()
         told = await world.client.ask(
             "ahead", first=0, count=count, per_s=sizes.per_s, least=least, most=most, seed=seed
         )
         await world.finished(numbers, within=most + _WITHIN_S)
+        cpu_us = per_task_us(less(world.cpu(), before), count)
         offset = wall_minus_monotonic_ns()
         due = [each * _NS - offset for each in told["due"]]
         late = lateness(due, world.ledger.starts(numbers), _SLACK_NS)
-        return {"lateness_ms": late, "scheduled_per_s": round(told["per_s"], 1), **ran(world, numbers)}
+        return {
+            "lateness_ms": late,
+            "scheduled_per_s": round(told["per_s"], 1),
+            "cpu_us_total": round(sum(cpu_us.values()), 2),
+            "cpu_us": cpu_us,
+            **ran(world, numbers),
+        }
 
 
 async def wakeups(system: System, sizes: Sizes) -> Figures:
@@ -97,7 +105,7 @@ QUESTIONS = [
         more=False,
         measure=ahead,
         sizes=("per_s", "seconds"),
-        also=("lateness_ms.p50", "lateness_ms.early"),
+        also=("lateness_ms.p50", "lateness_ms.early", "cpu_us_total", "cpu_us"),
         bars=(
             Bar(words="p50 at most 10 ms", figure="lateness_ms.p50", limit=10.0, least=False),
             Bar(words="p99 at most 50 ms", figure="lateness_ms.p99", limit=50.0, least=False),

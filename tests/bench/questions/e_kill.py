@@ -1,4 +1,8 @@
-"""Whether every task runs although a worker is killed in the middle, with the settings that all other questions use."""
+"""Whether every task runs although a worker is killed in the middle, with the settings that all other questions use.
+
+The event is the same for all: every system has two workers, each with processes of its own (ATF's are an executor's guard and worker),
+and the busier one of them dies while the other lives on. Nothing of the redelivery is set for this question alone.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ _LOOK_S = 0.02
 
 
 async def kill(system: System, sizes: Sizes) -> Figures:
-    """SIGKILL to one worker with all its processes when half of the tasks have run; it is started again at once.
+    """SIGKILL to one of two workers with all its processes when half of the tasks have run; it is started again at once.
 
     All tasks are queued before the workers start, so that each has taken as many as it ever holds when it is killed.
     """
@@ -61,7 +65,7 @@ async def _all_ran(world: World, numbers: range, killed_ns: int, within_s: float
 QUESTIONS = [
     Question(
         name="kill",
-        what="tasks that never ran within 15 minutes of a SIGKILL to one worker in the middle",
+        what="tasks that never ran within 15 minutes of a SIGKILL to one of two workers in the middle, with the settings of all other questions",
         figure="never",
         unit="tasks",
         more=False,

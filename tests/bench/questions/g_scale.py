@@ -104,7 +104,7 @@ class Running:
             "scheduled_per_s": round(tasks / self._scheduling, 1),
             "cpu_us_total": round(sum(by_role.values()), 2),
             "cpu_us": {role: round(us, 2) for role, us in by_role.items()},
-            "busiest_server": round(max(used["store"]) / (by_role["store"] or 1.0), 3),
+            **({"busiest_server": round(max(used["store"]) / by_role["store"], 3)} if by_role["store"] else {}),
             "cpu_us_by_process": {role: [round(us, 2) for us in each] for role, each in used.items()},
             "store_bytes": {name: round(each / tasks, 1) for name, each in self._bytes._asdict().items()},
             **ran(self._world, numbers),

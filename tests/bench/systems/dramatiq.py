@@ -1,6 +1,6 @@
-"""Dramatiq: one command with two processes of eight threads, no results.
+"""Dramatiq: two commands of one process with eight threads each, no results.
 
-* `--processes 2 --threads 8`: one process per core, the default number of threads.
+* Two commands with `--processes 1 --threads 8`: one process per core, the default number of threads.
 * `dramatiq_queue_prefetch` 512 (default 2 per thread): more messages a fetch, per process ("Environment Variables" of the
   reference; pull request 674 of its repository says that it counts per process).
 * Retries is the only middleware: the others of the default bound the age and run time of messages, which a no-op needs not
@@ -24,7 +24,10 @@ from dramatiq.middleware import Retries
 from tests.bench import driver, ledger
 
 broker = RedisBroker(
-    client=redis.Redis(unix_socket_path=driver.store_socket()), middleware=[Retries()], maintenance_chance=10_000
+    client=redis.Redis(unix_socket_path=driver.store_socket()),
+    middleware=[Retries()],
+    heartbeat_timeout=60_000,
+    maintenance_chance=10_000,
 )
 dramatiq.set_broker(broker)
 
@@ -51,7 +54,7 @@ class Client(driver.Client):
         noop.send_with_options(args=(ledger.payload(number),), delay=delay)
 
 
-WORKERS = ["dramatiq --processes 2 --threads 8 tests.bench.systems.dramatiq"]
+WORKERS = ["dramatiq --processes 1 --threads 8 tests.bench.systems.dramatiq"] * 2
 
 if __name__ == "__main__":
     driver.run(Client, WORKERS, ["dramatiq", "redis"], {"dramatiq_queue_prefetch": "512"})

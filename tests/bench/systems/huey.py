@@ -1,8 +1,9 @@
-"""Huey: one command with two worker processes, no results. It loses what a killed worker had taken: a pop is the only delivery.
+"""Huey: two commands of one worker process each, no results. It loses what a killed worker had taken: a pop is the only delivery.
 
-* `-k process -w 2`: one process per core; blocking pops, the default of RedisHuey.
+* Two commands with `--worker-type process --workers 1`: one process per core; blocking pops, the default of RedisHuey.
 * `results=False`: nothing is stored of a task that has ended ("Huey" in the API documentation).
-* `--no-periodic`, `-C`: no periodic tasks, no health check of workers. `-s 1`: the scheduler looks once a second, its least.
+* `--no-periodic`, `--disable-health-check`: no periodic tasks, no health check of workers. `--scheduler-interval 1`: the scheduler
+  looks once a second, its least.
 * Many are scheduled one by one: there is no call for several. An instant is `schedule(eta=)`.
 """
 
@@ -40,10 +41,10 @@ class Client(driver.Client):
 
 WORKERS = [
     (
-        "huey.bin.huey_consumer tests.bench.systems.huey.huey --workers 2 --worker-type process --scheduler-interval 1"
+        "huey.bin.huey_consumer tests.bench.systems.huey.huey --worker-type process --workers 1 --scheduler-interval 1"
         " --no-periodic --disable-health-check --quiet"
     )
-]
+] * 2
 
 if __name__ == "__main__":
     # Huey names a task after its module, which has to be the one that the workers import.

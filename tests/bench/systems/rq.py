@@ -55,10 +55,12 @@ class Client(driver.Client):
         self._queue.enqueue_at(when, _NAME, ledger.payload(number), retry=Retry(max=3), **_OPTIONS)
 
 
-_COMMAND = (
-    "rq.cli worker --worker-class rq.worker.SimpleWorker --with-scheduler --quiet --disable-job-desc-logging"
-    " --maintenance-interval 30 --url unix://{} bench"
-)
+WORKERS = [
+    (
+        "rq.cli worker --worker-class rq.worker.SimpleWorker --with-scheduler --quiet --disable-job-desc-logging"
+        f" --maintenance-interval 30 --url unix://{driver.store_socket()} bench"
+    )
+] * 2
 
 if __name__ == "__main__":
-    driver.run(Client, [_COMMAND.format(driver.store_socket())] * 2, ["rq", "redis"])
+    driver.run(Client, WORKERS, ["rq", "redis"])

@@ -1,7 +1,7 @@
-"""taskiq with taskiq-redis's stream broker: one command with two worker processes of 100 concurrent tasks, no results.
+"""taskiq with taskiq-redis's stream broker: two worker commands of 100 concurrent tasks, no results.
 
-* `--workers 2 --max-async-tasks 100`, on uvloop, which taskiq takes when it is installed; `--no-parse`: arguments are passed as
-  they came (options of `taskiq worker`).
+* Two commands, one per core, with `--workers 1 --max-async-tasks 100`, on uvloop, which taskiq takes when it is installed;
+  `--no-parse`: arguments are passed as they came (options of `taskiq worker`).
 * RedisStreamBroker is the one of its brokers that acknowledges. `xread_count` 200 (default 100): more messages a read.
 * `idle_timeout` 60 s (default 10 min): after it, messages of a dead worker are taken over, whenever a live one has read something
   new. `unacknowledged_lock_timeout` 10 s (default none): a worker that dies within the take-over does not block it for ever.
@@ -47,7 +47,7 @@ async def noop(text: str) -> None:
 class Client(driver.Client):
     """One broker, on a loop of its own."""
 
-    lacks: ClassVar[dict[str, str]] = {"one": "taskiq has no synchronous client"}
+    lacks: ClassVar[dict[str, str]] = {"one": "taskiq has no synchronous client", "concurrent": driver.SAME}
 
     def open(self) -> None:
         self._loop = driver.Loop(uvloop.new_event_loop)
@@ -59,9 +59,6 @@ class Client(driver.Client):
             await noop.kiq(ledger.payload(number))
 
         self._loop.run(self._loop.callers(call, numbers))
-
-    def concurrent(self, numbers: Sequence[int]) -> None:
-        self.many(numbers)
 
     def at(self, number: int, due: float) -> None:
         self._loop.run(self._at(number, due))
@@ -80,11 +77,13 @@ class Client(driver.Client):
 
 
 _HERE = "tests.bench.systems.taskiq"
+_WORKER = (
+    f"taskiq worker {_HERE}:broker --workers 1 --max-async-tasks 100 --no-parse --ack-type when_executed"
+    " --log-level WARNING"
+)
 WORKERS = [
-    (
-        f"taskiq worker {_HERE}:broker --workers 2 --max-async-tasks 100 --no-parse --ack-type when_executed"
-        " --log-level WARNING"
-    ),
+    _WORKER,
+    _WORKER,
     f"taskiq scheduler {_HERE}:scheduler --update-interval 1 --loop-interval 1 --log-level WARNING",
 ]
 

@@ -1,15 +1,19 @@
-"""Row: an executor can't reach the HSC, while everybody else can. It ends itself before anybody else may run what it ran."""
+"""Row: an executor can't reach the HSC, while everybody else can. It ends itself before anybody else may run what it ran.
+
+By turns it was started by hand, or by a controller, which is cut off with it, as a host is, and starts another one as soon as it has ended.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
-from atf.cli.processes import executors_of
+from atf.cli.processes import ExecutorPids, executors_of
 from atf.embedded.child import Child
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.task import US
@@ -22,6 +26,21 @@ from tests.chaos.proxy import Proxy
 
 BUSY_S: Final = 60.0
 """Seconds that the executor gets until it runs something."""
+STOP_S: Final = 40.0
+"""Seconds that its controller gets to end: its executors finish what they have."""
+_LOOK_S: Final = 0.05
+
+
+class Executor(NamedTuple):
+    """An executor that reaches the HSC through the proxy, and runs tasks.
+
+    Attributes:
+        worker: its process.
+        code: waits for its end; its exit code, as its guard gave it on.
+    """
+
+    worker: int
+    code: Callable[[], Awaitable[int]]
 
 
 async def _run(n: int, progress: Progress) -> Sequence[Trial]:
@@ -29,18 +48,40 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
     async with bench(progress, executors=1) as world, Proxy(world.cluster.addresses["hsc"]) as proxy:
         lease = world.timing.heartbeat_timeout
         async for number in progress.trials(n):
-            async with _executor(world, proxy) as (child, worker):
+            guarded = number // 2 % 2 == 1  # held, refused, and both again with a controller
+            async with (_guarded if guarded else _by_hand)(world, proxy) as executor:
                 await settled(world)
-                strike = strike_at(world, worker, proxy.hold if number % 2 == 0 else proxy.refuse)
+                strike = strike_at(world, executor.worker, proxy.hold if number % 2 == 0 else proxy.refuse)
                 async with asyncio.timeout(3 * lease):
-                    code = await child.wait()
-                took = round((now_us() - strike.at_us) / US, 3)
+                    code = await executor.code()
+                took = round((_died_us(world, executor.worker) - strike.at_us) / US, 3)
                 await back(world, strike, progress)
                 proxy.heal()
-            failures = [f"it ended with exit code {code}, not {EXIT_NO_HEARTBEAT}"] if code != EXIT_NO_HEARTBEAT else []
-            late = [f"it ended after {took} s, a lease lasts {lease:g} s"] if took >= lease else []
-            more.append({"failures": failures, "late": late, "ended_s": took})
+            more.append(cut_off(code, took, lease, guarded=guarded))
         return judged(world, await world.drain(), progress, more)
+
+
+def cut_off(code: int, took: float, lease: float, *, guarded: bool) -> Trial:
+    """One trial.
+
+    Args:
+        code: that the executor ended with.
+        took: seconds from the cut until its end.
+        lease: seconds that a lease lasts.
+        guarded: whether a controller had started it.
+    """
+    return {
+        "failures": [f"it ended with exit code {code}, not {EXIT_NO_HEARTBEAT}"] if code != EXIT_NO_HEARTBEAT else [],
+        "late": [f"it ended after {took} s, a lease lasts {lease:g} s"] if took >= lease else [],
+        "ended_s": took,
+        "of_a_controller": int(guarded),
+    }
+
+
+def _died_us(world: Bench, worker: int) -> int:
+    """When a process that has ended died, as the kernel told; now, if nothing was told."""
+    told = [world.deaths.died_us(each) for each in world.record.processes if pid_of(each) == worker]
+    return max(told, default=0) or now_us()
 
 
 def strike_at(world: Bench, worker: int, cut: Callable[[], None]) -> Strike:
@@ -54,29 +95,66 @@ def strike_at(world: Bench, worker: int, cut: Callable[[], None]) -> Strike:
 
 
 @asynccontextmanager
-async def _executor(world: Bench, proxy: Proxy) -> AsyncIterator[tuple[Child, int]]:
-    """An executor that reaches the HSC through the proxy, and runs tasks: its guard, and its worker's pid."""
+async def _by_hand(world: Bench, proxy: Proxy) -> AsyncIterator[Executor]:
+    """`atf executor`: the process that it starts is its guard."""
     addresses = world.cluster.addresses
     flags = ["--hsc", proxy.address, "--controller", addresses["controller"], "--frontend", addresses["frontend"]]
     child = Child([sys.executable, "-P", "-m", "atf.cli", "executor", APP, *flags], env=world.env)
     try:
-        async with asyncio.timeout(BUSY_S):
-            while True:
-                world.poll()
-                workers = [each.worker for each in executors_of(os.getpid()) if each.guard == child.pid]
-                busy = [each for each in world.record.processes if pid_of(each) in workers]
-                if busy and world.record.running[busy[0]]:
-                    break
-                await asyncio.sleep(0.05)
-        yield child, workers[0]
+        _, worker = await _busy(world, lambda: [each for each in executors_of(os.getpid()) if each.guard == child.pid])
+        yield Executor(worker, child.wait)
     finally:
         await child.stop(10)
+
+
+@asynccontextmanager
+async def _guarded(world: Bench, proxy: Proxy) -> AsyncIterator[Executor]:
+    """The one executor of a controller of its own."""
+    cluster, lines = world.cluster, list[str]()
+    flags = ["--listen", "127.0.0.1:0", "--partitions", str(cluster.partitions or 1), "--executors", "1"]
+    flags += ["--hsc", proxy.address, "--frontend", cluster.addresses["frontend"]]
+    env = {**world.env, "ATF_REDIS_URL": cluster.redis_url, "ATF_LOG_FORMAT": "json"}
+    child = Child([sys.executable, "-P", "-m", "atf.cli", "controller", *flags, APP], env=env, on_line=lines.append)
+
+    async def code() -> int:
+        while (found := told_code(lines, guard)) is None:
+            await asyncio.sleep(_LOOK_S)
+        return found
+
+    try:
+        guard, worker = await _busy(world, lambda: executors_of(child.pid))
+        yield Executor(worker, code)
+    finally:
+        await child.stop(STOP_S)
+
+
+def told_code(lines: Sequence[str], guard: int) -> int | None:
+    """The exit code of an executor by its controller's log; None: the log does not say that it has ended."""
+    for line in lines:
+        if line.startswith("{") and (said := json.loads(line)).get("guard") == guard and "code" in said:
+            return int(said["code"])
+    return None
+
+
+async def _busy(world: Bench, executors: Callable[[], Sequence[ExecutorPids]]) -> ExecutorPids:
+    """Waits until one of these runs something.
+
+    Raises:
+        TimeoutError: none does.
+    """
+    async with asyncio.timeout(BUSY_S):
+        while True:
+            world.poll()
+            at_work = {pid_of(process) for process, runs in world.record.running.items() if runs}
+            if found := [each for each in executors() if each.worker in at_work]:
+                return found[0]
+            await asyncio.sleep(_LOOK_S)
 
 
 ROWS: Final = [
     Row(
         name="partition-executor-hsc",
-        what="a TCP proxy between an executor and the HSC is cut: held or refused by turns",
+        what="a TCP proxy between an executor and the HSC is cut: held or refused by turns; of two such turns the second with an executor of a controller, cut off with it",
         bar="the executor ends itself after 3 failed heartbeats, before its leases end; 0 overlaps, lost 0",
         full=20,
         batch=10,

@@ -14,11 +14,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
-from atf.errors import AtfError
+from atf.client import AsyncClient
+from atf.errors import AtfError, ResourceExhausted
+from atf.lambdas import named
 from atf.verify.bench import Bench
-from atf.verify.history import Event, Found, Gone, check
+from atf.verify.history import Accepted, Called, Event, Found, Gone, check
 from atf.verify.load import Load, PlannedTask, Stream
-from atf.verify.record import events, now_us
+from atf.verify.record import events, now_us, wall_us
 from tests.chaos.bench import bench
 from tests.chaos.frame import Progress, Row, Trial
 
@@ -32,8 +34,65 @@ LONG_TASKS, EARLY_TASKS, AFTER_TASKS = 20, 200, 200
 CALL_BAR_S: Final = 2.0
 """Seconds that any other call may take while the store is full."""
 DRAIN_S: Final = 300.0
+EXHAUSTED: Final = "ResourceExhausted"
 _BATCH, _AT_ONCE = 256, 4
 _BRIEF_S: Final = 0.005
+RATE: Final = 20
+"""Calls of Schedule a second while the store is full, of a task each, from somebody who does not know."""
+
+
+class Once:
+    """Calls of Schedule of a task each, none of which is repeated; to the judge it is as a Stream.
+
+    Args:
+        client: of the frontend.
+        namespace: of the lambdas.
+        prefix: of the tasks' keys.
+
+    Attributes:
+        called: keys of all tasks, in their order.
+        accepted: the stored ids by key.
+        turned_away: keys of those that were refused since the store was full.
+        refused: calls that failed, by kind.
+        events: for the judge.
+        waiting: calls that will be repeated: none.
+        failures: calls that failed otherwise.
+        late: calls that took too long.
+    """
+
+    waiting: Final = 0
+
+    def __init__(self, client: AsyncClient, namespace: str, prefix: str) -> None:
+        self.called: list[str] = []
+        self.accepted: dict[str, str] = {}
+        self.turned_away: set[str] = set()
+        self.refused: Counter[str] = Counter()
+        self.events: list[Event] = []
+        self.failures: list[str] = []
+        self.late: list[str] = []
+        self._client, self._name, self._prefix = client, f"{namespace}/work_async", prefix
+
+    async def call(self) -> None:
+        """Schedules one more, due now."""
+        key = f"{self._prefix}{len(self.called)}"
+        self.called.append(key)
+        wall, began = wall_us(), now_us()
+        self.events.append(Called(began, key))
+        try:
+            handle = await self._client.schedule(
+                named(self._name, {"seconds": _BRIEF_S}, {"key": key, "retention": RETENTION_S})
+            )
+        except ResourceExhausted:
+            self.refused[EXHAUSTED] += 1
+            self.turned_away.add(key)
+        except AtfError as error:
+            self.refused[type(error).__name__] += 1
+            self.failures.append(f"schedule while the store was full: {error}")
+        else:
+            self.accepted[key] = handle.id
+            self.events.append(Accepted(now_us(), key, wall))
+        if (took := (now_us() - began) / 1e6) > CALL_BAR_S:
+            self.late.append(f"schedule took {took:.1f} s while the store was full")
 
 
 class Full:
@@ -56,7 +115,8 @@ class Full:
         short = Load(options={"retention": RETENTION_S})
         self.early = self._stream(FILL_S + self.hold_s / 3, _BRIEF_S, short)
         self.fill = self._stream(FILL_S + self.hold_s, _BRIEF_S, short)
-        self.streams = [world.stream, self.long, self.early, self.fill]
+        self.load = Once(world.client, world.namespace, f"{world.namespace[7:]}-l")
+        self.streams: list[Stream | Once] = [world.stream, self.long, self.early, self.fill, self.load]
 
     def _stream(self, due: float, seconds: float, load: Load) -> Stream:
         """A stream of tasks that are due so many seconds after the beginning."""
@@ -72,7 +132,7 @@ class Full:
         self.world.poll()
         return self.long.plans.keys() <= {each.task_id for each in self.world.record.begun}
 
-    def returned(self, *streams: Stream) -> bool:
+    def returned(self, *streams: Stream | Once) -> bool:
         """Whether every accepted task of these streams has run, but for those that were cancelled."""
         self.world.poll()
         done = {each.task_id for each in self.world.record.ends if each.succeeded}
@@ -96,7 +156,7 @@ class Full:
         self.long.send(LONG_TASKS)
         self.early.send(EARLY_TASKS)
         await self.until(self._all_begun, "all long tasks run", 30)
-        while not self.fill.refused["ResourceExhausted"]:
+        while not self.fill.refused[EXHAUSTED]:
             if time.monotonic() - self._began > FILL_S:
                 raise TimeoutError(f"{len(self.fill.accepted)} tasks in {FILL_S:g} s did not fill the store")
             if self.fill.waiting < _AT_ONCE:
@@ -105,12 +165,28 @@ class Full:
         return time.monotonic() - self._began
 
     async def hold(self) -> None:
-        """Keeps it full until the tasks that fill it are due, and makes every other call meanwhile."""
+        """Keeps it full until the tasks that fill it are due, goes on scheduling, and makes every other call meanwhile."""
         end = self._began + FILL_S + self.hold_s - 1
+        await asyncio.gather(self._others(end), self._load(end))
+        self.failures += self.load.failures
+        self.late += self.load.late
+        if not self.load.refused[EXHAUSTED]:
+            self.failures.append("no new call was refused while the store was full")
+        if not self.returned(self.early):
+            self.failures.append("what became due while the store was full did not run")
+
+    async def _load(self, end: float) -> None:
+        """Goes on scheduling, whatever the answers are."""
+        while time.monotonic() < end:
+            await self.load.call()
+            await asyncio.sleep(1 / RATE)
+
+    async def _others(self, end: float) -> None:
+        """Every other call, once a second."""
         ids = list(self.fill.accepted.items())
         victims = iter(ids)
         while time.monotonic() < end:
-            before = self.fill.refused["ResourceExhausted"]
+            before = self.fill.refused[EXHAUSTED]
             key, task_id = next(victims)
             await self.call("cancel", self.world.client.cancel(task_id))
             self.cancelled.add(key)
@@ -120,10 +196,8 @@ class Full:
             await self.call("pause", self.world.client.pause(f"{self.world.namespace}/work"))
             await self.call("resume", self.world.client.resume(f"{self.world.namespace}/work"))
             await asyncio.sleep(1)
-            if self.fill.refused["ResourceExhausted"] == before:
+            if self.fill.refused[EXHAUSTED] == before:
                 self.failures.append("the store was not full for a while")
-        if not self.returned(self.early):
-            self.failures.append("what became due while the store was full did not run")
 
     async def call(self, what: str, call: Awaitable[object]) -> None:
         """One other call; a failure, or a slow one, counts against the row."""
@@ -169,14 +243,18 @@ class Full:
                     f"{each.at_us / 1e6:.3f} in {each.process}" for each in world.record.begun if each.task_id == key
                 ]
                 self.failures.append(f"{key} ran {count} times: {', '.join(began)}")
+        if odd := self.load.turned_away & runs.keys():
+            self.failures.append(f"{len(odd)} tasks ran although their calls were refused")
         if self.cancelled & done:
             self.failures.append(f"{len(self.cancelled & done)} cancelled tasks ran")
-        refused = sum(each.refused["ResourceExhausted"] for each in self.streams)
+        refused = sum(each.refused[EXHAUSTED] for each in self.streams)
         return {
             "attempted": verdict.attempted,
             "acknowledged": verdict.acknowledged,
             "repeated": verdict.repeated,
             "refused": refused,
+            "load_called": len(self.load.called),
+            "load_refused": self.load.refused[EXHAUSTED],
         }
 
     def _done(self) -> set[str]:
@@ -209,8 +287,8 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
 ROWS: Final = [
     Row(
         name="store-full",
-        what=f"a store of {MAXMEMORY_MIB} MiB full for 1.5 leases while tasks run, then drained",
-        bar="Schedule answers RESOURCE_EXHAUSTED; no lease expires, every other call works, due tasks run; it drains by itself; lost 0",
+        what=f"a store of {MAXMEMORY_MIB} MiB full for 1.5 leases while tasks run and {RATE} new calls a second go on, then drained",
+        bar="Schedule answers RESOURCE_EXHAUSTED each time, or accepts; no lease expires, every other call works, due tasks run; it drains by itself; lost 0",
         full=3,
         batch=1,
         run=_run,

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from atf.config import Timing
+from atf.task import US
+from atf.verify.history import Forgot
+from atf.verify.load import Load
+from atf.verify.outcome import Outcome
 from tests.chaos.frame import Figures, Progress, Row, Trial
 from tests.chaos.lab import available
 from tests.chaos.scene import Scene
@@ -35,6 +40,12 @@ BACK_S: Final = 90.0
 _PASSING: Final = {"Unavailable", "DeadlineExceeded"}
 """Errors that say: try again."""
 _RECENT_S: Final = 10.0
+LAG_S: Final = 2.0
+"""Seconds by which a replica may be behind its master while that takes writes (min-replicas-max-lag)."""
+RELAXED: Final = Load(rate=5, short_s=0.8, long_s=20, long_share=0.05, delayed_share=0.1)
+"""Of each host, of class relaxed, beside its other load."""
+DEAD_S: Final = 30.0
+"""Seconds for which every second killed master of a Cluster stays away: longer than the failover, and than a lease."""
 
 Try = Callable[[Scene], Awaitable[Callable[[int], Awaitable[Trial]]]]
 """Begins a scene, and answers what does one trial in it."""
@@ -50,17 +61,25 @@ async def _run(begin: Try, timing: Timing, n: int, progress: Progress) -> Sequen
             progress.say(f"{shown}{''.join(f'; BROKEN: {each}' for each in _said(found[-1]))}")
         if not found:  # stopped before the first trial
             return []
-        outcome = await scene.judge()
-        for each in outcome.findings:
+        outcome, relaxed = await scene.judge()
+        for each in [*outcome.findings, *(relaxed.findings if relaxed else [])]:
             progress.say(f"  {each}")
-        found[0] |= outcome.figures()
-        odd = {kind: count for kind, count in outcome.refused.items() if kind not in _PASSING}
+        found[0] |= outcome.figures() | (of_relaxed(relaxed) if relaxed else {})
+        refused = Counter(outcome.refused) + Counter(relaxed.refused if relaxed else {})
+        odd = {kind: count for kind, count in refused.items() if kind not in _PASSING}
         found[0]["failures"] = [
             *outcome.failures,
+            *(f"of class relaxed: {each}" for each in (relaxed.failures if relaxed else [])),
             *(f"Schedule failed with {kind}, {n} times" for kind, n in odd.items()),
         ]
         scene.keep = any(_said(each) for each in found)
         return found
+
+
+def of_relaxed(outcome: Outcome) -> Figures:
+    """The figures of the tasks of class relaxed; `forgiven` went with what a failover may lose of it, `lost` otherwise."""
+    names = ("attempted", "acknowledged", "lost", "stuck", "early", "concurrent", "forgiven", "duplicated")
+    return {f"relaxed_{name}": value for name, value in outcome.figures().items() if name in names}
 
 
 def _said(trial: Trial) -> list[str]:
@@ -95,7 +114,7 @@ async def _single(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
 async def _split_brain(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
     store = SentinelStore([scene.lab.host(name) for name in ("s1", "s2", "s3")], scene.folder)
     roles = ["r1", "r2"]
-    await scene.begin(store, [scene.lab.host(name) for name in roles], durability=REPLICATED)
+    await scene.begin(store, [scene.lab.host(name) for name in roles], durability=REPLICATED, relaxed=RELAXED)
 
     async def once(number: int) -> Trial:
         await store.whole()
@@ -152,6 +171,8 @@ async def _cut_off(
     cut()
     began = time.monotonic()
     if master is not None:
+        scene.forgot.append(forgotten(began))
+    if master is not None:
         others = [each.host for each in store.servers if each is not master]
         trial["elected_s"] = _rounded(
             await until(lambda: store.master(others) not in {None, master}, "the others elect a master")
@@ -184,6 +205,11 @@ async def _cut_off(
     return trial
 
 
+def forgotten(cut_s: float) -> Forgot:
+    """What a master that was cut off then (monotonic, seconds) may take with it, of tasks of class relaxed: what no replica had, and what it took alone."""
+    return Forgot(round((cut_s + ALONE_S) * US), round((cut_s - LAG_S) * US))
+
+
 def _known(master: Server | None) -> Server:
     if master is None:
         raise TimeoutError("the Sentinels do not agree on a master")
@@ -205,22 +231,43 @@ async def _cluster(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
         await killed.kill()
         began = time.monotonic()
         failover = await until(lambda: any(each.address in heirs for each in store.masters()), "a replica takes over")
+        stays_dead = number % 2 == 1
+        await asyncio.sleep(max(0.0, began + DEAD_S - time.monotonic()) if stays_dead else 0)
         await killed.start()
         await store.whole()
         whole = time.monotonic() - began
         for host in scene.roles:
             await scene.works(host, seconds=BACK_S)
         await asyncio.sleep(max(0.0, began + PERIOD_S - time.monotonic()))
-        away = scene.waited(began)
+        ended = len(unharmed - scene.workers(*scene.roles))
         return {
-            "late": [f"Schedule was away for {away:.1f} s"] if away > SCHEDULE_S else [],
+            **without_master(scene.waited(began), whole, stayed_dead=stays_dead),
             "failover_s": _rounded(failover),
-            "whole_s": _rounded(whole),
-            "schedule_away_s": _rounded(away),
-            "ended": len(unharmed - scene.workers(*scene.roles)),
+            "ended": ended,
         }
 
     return once
+
+
+def without_master(away: float, whole: float, *, stayed_dead: bool) -> Trial:
+    """Of a killed master: how long Schedule was away.
+
+    Its own replica, which is a master without one then, takes no task of class replicated until the killed one is in step with it, as its
+    replica: so the bar counts from there where that one stayed away.
+
+    Args:
+        away: seconds of the longest Schedule since it was killed.
+        whole: seconds from then until the cluster was whole again.
+        stayed_dead: whether it was started again only long after its replica had taken over.
+    """
+    since, what = (away - whole, "_dead") if stayed_dead else (away, "")
+    where = " after its return" if stayed_dead else ""
+    return {
+        "late": [f"Schedule was away for {since:.1f} s{where}"] if since > SCHEDULE_S else [],
+        "stayed_dead": int(stayed_dead),
+        f"whole{what}_s": _rounded(whole),
+        f"schedule_away{what}_s": _rounded(away),
+    }
 
 
 def somebody_at_work(figures: Figures) -> list[str]:
@@ -251,8 +298,8 @@ ROWS: Final = [
     _row(
         _split_brain,
         name="split-brain",
-        what="Sentinels, durability replicated: the master is parted from its replicas, with roles and clients on both sides",
-        bar=f"{KEPT}; executors that are cut off at work end; on the other side Schedule answers ≤ {SCHEDULE_S:g} s after the election, and tasks are claimed"
+        what="Sentinels, tasks of class replicated, and some relaxed: the master is parted from its replicas, with roles and clients on both sides",
+        bar=f"{KEPT}; of class relaxed concurrent 0, early 0, and lost only what was accepted from {LAG_S:g} s before to {ALONE_S:g} s after the cut; executors that are cut off at work end; on the other side Schedule answers ≤ {SCHEDULE_S:g} s after the election, and tasks are claimed"
         f" ≤ {CLAIMS_S:g} s (H + 5) after it",
         full=10,
         batch=5,
@@ -261,8 +308,8 @@ ROWS: Final = [
     _row(
         _cluster,
         name="cluster-kill",
-        what="Redis Cluster 3 + 3, durability replicated: a master is killed each minute, and started again, as a replica, as soon as its own replica took over",
-        bar=f"{KEPT}; Schedule is away for ≤ {SCHEDULE_S:g} s",
+        what=f"Redis Cluster 3 + 3, durability replicated: a master is killed each minute, and started again, as a replica, as soon as its own replica took over, or {DEAD_S:g} s after the kill, in turns",
+        bar=f"{KEPT}; Schedule is away for ≤ {SCHEDULE_S:g} s, or until ≤ {SCHEDULE_S:g} s after a master that stayed away is back, as a replica in step",
         full=15,
         batch=15,
     ),

@@ -1,0 +1,105 @@
+"""What questions ask of a world, and what they make of its answers; the world is a stand-in. And when a world is warm."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Self
+
+import pytest
+
+from tests.bench import driver
+from tests.bench.known import SYSTEMS
+from tests.bench.question import Sizes
+from tests.bench.questions import a_throughput, b_scheduling
+from tests.bench.world import calm
+
+SIZES = Sizes(tasks=10)
+
+
+class FakeWorld:
+    """A world in which a call takes a second per task, and each task starts 1 s after the one before.
+
+    Args:
+        lacks: of its client.
+    """
+
+    def __init__(self, lacks: dict[str, str]) -> None:
+        self.lacks = lacks
+        self.client = self.ledger = self.roles = self
+        self.asked: list[tuple[str, range]] = []
+
+    def __call__(self, *_: Any, **__: Any) -> Self:
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def ask(self, verb: str, *, first: int, count: int) -> dict[str, Any]:
+        self.asked.append((verb, range(first, first + count)))
+        return {"begun": 0, "ended": count * 10**9}
+
+    async def start_workers(self) -> None:
+        return None
+
+    async def finished(self, _: range) -> int:
+        return 0
+
+    def starts(self, numbers: range) -> Sequence[int]:
+        return [(number + 1) * 10**9 for number in numbers]
+
+    def never(self, _: range) -> int:
+        return 0
+
+    def twice(self, _: range) -> int:
+        return 0
+
+    def cpu(self) -> dict[str, float]:
+        return {"client": float(len(self.asked))}
+
+    def pids(self) -> dict[str, list[int]]:
+        return {"client": [os.getpid()], "workers": [os.getpid(), os.getpid()]}
+
+
+async def test_each_way_of_scheduling_stores_as_many_tasks_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = FakeWorld({})
+    monkeypatch.setattr(b_scheduling, "World", world)
+    found = await b_scheduling.schedule_async(SYSTEMS["rq"], SIZES)
+    assert {found[name] for name in ("per_s", "single_per_s", "many_per_s")} == {1.0}
+    measured = [each for each in world.asked if each[1].start < 2 * SIZES.tasks]
+    assert {verb: len(numbers) for verb, numbers in measured} == {"many": 10, "concurrent": 10}
+    assert len({number for _, numbers in world.asked for number in numbers}) == sum(
+        len(each) for _, each in world.asked
+    )
+
+
+async def test_ways_that_are_the_same_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = FakeWorld({"concurrent": driver.SAME})
+    monkeypatch.setattr(b_scheduling, "World", world)
+    found = await b_scheduling.schedule_async(SYSTEMS["saq"], SIZES)
+    assert {found[name] for name in ("per_s", "single_per_s", "many_per_s")} == {1.0}
+    assert [verb for verb, numbers in world.asked if len(numbers) == SIZES.tasks] == ["many"]
+
+
+async def test_a_drain_tells_the_memory_of_each_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(a_throughput, "World", FakeWorld({}))
+    found = await a_throughput.drain(SYSTEMS["rq"], SIZES)
+    assert found["per_s"] == 1.0
+    assert found["rss_mib"]["client"] > 1.0
+    assert found["rss_mib"]["workers"] == pytest.approx(2 * found["rss_mib"]["client"], rel=0.2)
+
+
+async def test_a_world_is_warm_when_no_process_starts_any_more() -> None:
+    readings = [{"workers": used} for used in (1.0, 3.0, 3.5, 3.5, 4.0)]
+    left = iter(readings)
+    await calm(lambda: next(left), every_s=0.0)
+    assert list(left) == readings[4:], "it looks until two readings are the same"
+
+
+async def test_a_world_that_never_comes_to_rest_is_measured_nevertheless() -> None:
+    looks = iter(range(10_000))
+    await calm(lambda: {"workers": float(next(looks))}, every_s=0.0)
+    assert next(looks) < 10_000

@@ -1,0 +1,168 @@
+"""The adapters of the systems: what the driver asks of each, and that what they say of their settings is what they set.
+
+Most peers are not installed here, only in environments of their own: what of them an adapter imports is a stand-in.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib.util
+import inspect
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from tests.bench import driver
+from tests.bench.known import AT_LEAST_ONCE, OURS, PEERS, ROOT, SYSTEMS
+
+SYSTEM_FILES = Path(__file__).parent / "systems"
+PINS = ROOT / "requirements" / "peers"
+_DURATIONS = {"s": 1, "min": 60, "h": 3600}
+
+
+def source(name: str) -> ast.Module:
+    return ast.parse((SYSTEM_FILES / f"{name}.py").read_text(encoding="utf-8"))
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The modules of others that an adapter imports, and the packages that they are in."""
+    names = [each.module or "" for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
+    names += [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
+    parts = [name.split(".") for name in names]
+    others = [each for each in parts if each[0] not in {*sys.stdlib_module_names, "atf", "tests"}]
+    return {".".join(each[: length + 1]) for each in others for length in range(len(each))}
+
+
+@pytest.fixture
+def adapter(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> ModuleType:
+    """The module of the system of the test's parameter."""
+    name: str = request.param
+    monkeypatch.setattr(asyncio, "set_event_loop_policy", lambda _: None)
+    for each in imported(source(name)):
+        monkeypatch.setitem(sys.modules, each, MagicMock(name=each))
+    spec = importlib.util.spec_from_file_location(f"adapter_{name}", SYSTEM_FILES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+peers = pytest.mark.parametrize("adapter", PEERS, indirect=True)
+
+
+def test_every_adapter_is_of_a_system_and_every_system_has_one() -> None:
+    modules = {each.module for each in SYSTEMS.values() if each.module}
+    assert modules == {OURS, *PEERS} == {each.stem for each in SYSTEM_FILES.glob("*.py") if each.stem != "__init__"}
+    assert all(SYSTEMS[name].module == name for name in PEERS)
+    assert {each.stem for each in PINS.glob("*.in")} == {each.stem for each in PINS.glob("*.txt")} == set(PEERS)
+
+
+def test_who_loses_tasks_by_a_kill_is_not_called_at_least_once() -> None:
+    assert set(AT_LEAST_ONCE) == {name for name in PEERS if not SYSTEMS[name].loses}
+    for name in PEERS:
+        says = ast.get_docstring(source(name)) or ""
+        assert ("It loses what a killed worker had taken" in says) == SYSTEMS[name].loses, name
+
+
+@pytest.mark.parametrize("adapter", [OURS, *PEERS], indirect=True)
+def test_a_client_has_the_verbs_of_the_driver_or_says_why_not(adapter: ModuleType) -> None:
+    own, base = adapter.Client, driver.Client
+    assert issubclass(own, base)
+    for name, method in inspect.getmembers(own, inspect.isfunction):
+        if name.startswith("_") and not hasattr(base, name):
+            continue
+        assert hasattr(base, name), f"the driver never calls {name}()"
+        wanted = inspect.signature(getattr(base, name)).parameters
+        assert list(inspect.signature(method).parameters) == list(wanted), name
+    for verb in ("one", "many", "at"):
+        assert (getattr(own, verb) is not getattr(base, verb)) != (verb in own.lacks), verb
+    assert own.lacks.keys() <= driver.VERBS.keys()
+
+
+@peers
+def test_single_calls_are_measured_of_every_peer(adapter: ModuleType) -> None:
+    assert ("one" in adapter.Client.lacks) == (adapter.Client.lacks.get("concurrent") == driver.SAME)
+
+
+@peers
+def test_a_peer_has_two_workers_that_are_alike_so_that_a_kill_takes_one_of_two(adapter: ModuleType) -> None:
+    first, second, *others = adapter.WORKERS
+    assert re.sub(r" --hostname \S+", "", first) == re.sub(r" --hostname \S+", "", second)
+    assert first not in others
+    for number in re.findall(r"--(?:workers|processes) (\d+)", first):
+        assert number == "1", "a process more would be killed with it"
+
+
+@peers
+def test_versions_that_are_told_are_of_what_is_pinned(adapter: ModuleType) -> None:
+    name = adapter.__name__.removeprefix("adapter_")
+    pinned = set(re.findall(r"^([a-z0-9-]+)==", (PINS / f"{name}.txt").read_text(encoding="utf-8"), re.MULTILINE))
+    (call,) = [each for each in ast.walk(source(name)) if isinstance(each, ast.Call) and _is_run(each)]
+    told = ast.literal_eval(call.args[2])
+    assert set(told) <= pinned
+    assert {name, "redis"} <= set(told)
+    assert ("uvloop" in imported(source(name))) == ("uvloop" in told)
+
+
+def _is_run(call: ast.Call) -> bool:
+    return ast.unparse(call.func) == "driver.run"
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_settings_that_the_page_names_are_in_the_code(name: str) -> None:
+    tree = source(name)
+    page = ast.get_docstring(tree) or ""
+    code = ast.unparse(ast.Module([each for each in tree.body if each.lineno > tree.body[0].lineno], []))
+    named = set(re.findall(r"`([^`]+)`", page))
+    assert named
+    words = {word for each in named for word in re.findall(r"--[a-z-]+|[A-Za-z_]\w+", each)}
+    assert [word for word in sorted(words) if word not in code] == []
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_values_that_the_page_names_are_those_of_the_code(name: str) -> None:
+    tree = source(name)
+    page = ast.get_docstring(tree) or ""
+    code = ast.unparse(ast.Module(tree.body[1:], []))
+    for setting, number, unit in re.findall(r"`([a-z_]+)` ([\d.,]*\d)(?: (s|min|h)\b)?", page):
+        value = float(number.replace(",", ""))
+        found = re.search(rf"\b{setting}\W{{1,5}}([\d_.]+)", code)
+        if found is None:
+            continue  # of a name: driver.CALLERS
+        seconds = value * _DURATIONS.get(unit, 1)
+        assert float(found[1].replace("_", "")) in {value, seconds, seconds * 1000}, setting
+
+
+def test_threads_share_the_numbers_and_each_keeps_its_own() -> None:
+    done: list[int] = []
+    kept: set[int] = set()
+    left: list[int] = []
+
+    @contextmanager
+    def caller() -> Iterator[Any]:
+        kept.add(threading.get_ident())
+        yield done.append
+        left.append(1)
+
+    driver.with_threads(caller, range(500))
+    assert sorted(done) == list(range(500))
+    assert len(left) == driver.CALLERS
+
+
+def test_what_a_thread_raises_is_raised() -> None:
+    @contextmanager
+    def caller() -> Iterator[Any]:
+        yield {7: 1}.__delitem__
+
+    with pytest.raises(KeyError):
+        driver.with_threads(caller, range(500))
