@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -87,6 +86,7 @@ class Nemesis:
         world.net.weather = Weather()
         world.net.cut.clear()
         world.net.deaf.clear()
+        world.net.unheard.clear()
         world.server.full = False
         world.freezer.thaw_all()
         world.boot_all()
@@ -166,13 +166,15 @@ class Nemesis:
         return address is not None and self._freeze("freeze executor", (address, self._seconds()))
 
     def _freeze_beginner(self) -> bool:
-        """The next worker that begins to hold something, before it can have renewed any lease."""
-        world = self._world
+        """The next worker of a host that begins to hold something, before it can have renewed any lease. Mostly its claim is older than it looks."""
+        world, host = self._world, self._chance.choice(self._world.hosts).name
         idle = [
             address
             for address, process in world.processes.items()
-            if process.alive and re.match(r"h\d-e", address) and not world.freezer.holds(process)
+            if process.alive and address.startswith(f"{host}-e") and not world.freezer.holds(process)
         ]
+        if idle and self._chance.random() < 0.75:
+            world.net.unheard.add(host)
         until = min(world.loop.time() + _BEGINS_S, HORIZON_S - _LOOK_S)
 
         def look() -> None:

@@ -47,12 +47,14 @@ class Net:
         weather: of now.
         cut: pairs of hosts or addresses between which nothing passes.
         deaf: hosts that no answer reaches from elsewhere; what they ask for is done.
+        unheard: hosts whose next claim is done, and its answer lost: it is repeated, and so known late.
     """
 
     def __init__(self, loop: SimLoop, chance: random.Random, chronicle: Chronicle) -> None:
         self.weather = Weather()
         self.cut: set[frozenset[str]] = set()
         self.deaf: set[str] = set()
+        self.unheard: set[str] = set()
         self._loop = loop
         self._chance = chance
         self._chronicle = chronicle
@@ -190,6 +192,10 @@ class Net:
                 return
             if caller.host in self.deaf and server.host != caller.host:
                 self._chronicle.faults[f"{kind} answer cut off"] += 1
+                return
+            if name == "claim_tasks" and caller.host in self.unheard:
+                self.unheard.discard(caller.host)
+                self._disturb(f"{kind} answer", "lost", name, name, *tasks)
                 return
             delay = self._delay(f"{kind} answer", name, tasks)
             if delay is not None:
