@@ -111,10 +111,10 @@ async def _single(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
 # --- Sentinels --------------------------------------------------------------------------------------------------------
 
 
-async def _split_brain(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
+async def _split_brain(scene: Scene, relaxed: Load | None = None) -> Callable[[int], Awaitable[Trial]]:
     store = SentinelStore([scene.lab.host(name) for name in ("s1", "s2", "s3")], scene.folder)
     roles = ["r1", "r2"]
-    await scene.begin(store, [scene.lab.host(name) for name in roles], durability=REPLICATED, relaxed=RELAXED)
+    await scene.begin(store, [scene.lab.host(name) for name in roles], durability=REPLICATED, relaxed=relaxed)
 
     async def once(number: int) -> Trial:
         await store.whole()
@@ -284,6 +284,10 @@ def _row(begin: Try, timing: Timing = TIMING, **words: Any) -> Row:
 
 
 KEPT: Final = "acknowledged tasks lost 0, concurrent 0, early 0"
+_SIDES: Final = (
+    f"executors that are cut off at work end; on the other side Schedule answers ≤ {SCHEDULE_S:g} s after the election, and tasks are claimed"
+    f" ≤ {CLAIMS_S:g} s (H + 5) after it"
+)
 
 ROWS: Final = [
     _row(
@@ -298,9 +302,17 @@ ROWS: Final = [
     _row(
         _split_brain,
         name="split-brain",
-        what="Sentinels, tasks of class replicated, and some relaxed: the master is parted from its replicas, with roles and clients on both sides",
-        bar=f"{KEPT}; of class relaxed concurrent 0, early 0, and lost only what was accepted from {LAG_S:g} s before to {ALONE_S:g} s after the cut; executors that are cut off at work end; on the other side Schedule answers ≤ {SCHEDULE_S:g} s after the election, and tasks are claimed"
-        f" ≤ {CLAIMS_S:g} s (H + 5) after it",
+        what="Sentinels, durability replicated: the master is parted from its replicas, with roles and clients on both sides",
+        bar=f"{KEPT}; {_SIDES}",
+        full=10,
+        batch=5,
+        verdict=somebody_at_work,
+    ),
+    _row(
+        functools.partial(_split_brain, relaxed=RELAXED),
+        name="split-brain-relaxed",
+        what="the same, with claims of class relaxed, and some tasks of it beside those of class replicated",
+        bar=f"{KEPT}; of class relaxed concurrent 0, early 0, and lost only what was accepted from {LAG_S:g} s before to {ALONE_S:g} s after the cut; {_SIDES}",
         full=10,
         batch=5,
         verdict=somebody_at_work,
