@@ -22,7 +22,7 @@ from .known import OURS, SYSTEMS
 from .ledger import payload
 from .world import World
 
-_BATCH: Final = 256
+BATCH: Final = 256
 _AT_ONCE: Final = 4
 _NAME: Final = "bench/noop"
 _QUEUE: Final = f"{_NAME}:1"
@@ -66,19 +66,24 @@ class Floor:
             finally:
                 await store.close()
 
-    async def lives(self, tasks: int) -> Lived:
-        """Batches of tasks pass through all their moves, some batches at once."""
+    async def lives(self, tasks: int, batch: int = BATCH) -> Lived:
+        """Batches of tasks pass through all their moves, some batches at once.
+
+        Args:
+            tasks: how many.
+            batch: tasks of each call, at most.
+        """
         begun, before = time.monotonic(), self._world.cpu()["store"]
-        batches = iter([range(start, min(start + _BATCH, tasks)) for start in range(0, tasks, _BATCH)])
-        ended = sum(await asyncio.gather(*(self._pipeline(batches) for _ in range(_AT_ONCE))))
+        batches = iter([range(start, min(start + batch, tasks)) for start in range(0, tasks, batch)])
+        ended = sum(await asyncio.gather(*(self._pipeline(batches, batch) for _ in range(_AT_ONCE))))
         return Lived(ended, time.monotonic() - begun, self._world.cpu()["store"] - before)
 
-    async def _pipeline(self, batches: Iterator[range]) -> int:
+    async def _pipeline(self, batches: Iterator[range], most: int) -> int:
         store, ended = self._store, 0
         for numbers in batches:
             await store.schedule([_new(number, new_id(self._runtime.random)) for number in numbers])
             await store.enqueue(0, 0)
-            while popped := await store.pop(0, [[_QUEUE]], _BATCH):
+            while popped := await store.pop(0, [[_QUEUE]], most):
                 ids = [each for _, found in popped for each in found]
                 claims = (await store.claim("floor", new_id(self._runtime.random), ids, 4 << 20)).claims
                 await store.finish("floor", [_succeeded(each) for each in claims])
