@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -91,7 +91,7 @@ async def turns(client: AsyncClient, record: Path) -> Trial:
         reserve={OWNER: 1},
     )
     await asyncio.sleep(2)
-    supply = Supply(client, record, _now_us())
+    supply = Supply(client, record, {number: 5 if number == FLOOD else 1 for number in range(cored.LAMBDAS)})
     await supply.fill()
     await asyncio.sleep(WITHIN_S)
     began_us, until, supplied_at = _now_us(), time.monotonic() + TURNS_S, time.monotonic() - 1
@@ -124,21 +124,28 @@ async def turns(client: AsyncClient, record: Path) -> Trial:
 
 
 class Supply:
-    """Sees to it that there are tasks of every lambda, of the one that floods many more."""
+    """Sees to it that there are tasks of some lambdas, but no more than are soon done: whoever comes next begins with empty queues.
 
-    def __init__(self, client: AsyncClient, record: Path, began_us: int) -> None:
+    Args:
+        client: of the cluster.
+        record: of the runs.
+        shares: for how many times two seconds of a core a lambda has tasks, by its number.
+    """
+
+    def __init__(self, client: AsyncClient, record: Path, shares: Mapping[int, int]) -> None:
         self._client = client
         self._record = record
-        self._began_us = began_us
+        self._shares = shares
+        self._began_us = _now_us()
         self._asked = Counter[int]()
 
     async def fill(self) -> None:
-        """Schedules what is missing of each lambda's two seconds of a core."""
+        """Schedules what is missing."""
         enough, left = round(2 * THREADS / cored.WORK_S), self.left()
         tasks = []
-        for number, work in enumerate(cored.works):
-            missing = enough * (5 if number == FLOOD else 1) - left[number]
-            tasks += [work.prepare(_now_us()) for _ in range(missing)]
+        for number, share in self._shares.items():
+            missing = enough * share - left[number]
+            tasks += [cored.works[number].prepare(_now_us()) for _ in range(missing)]
             self._asked[number] += max(missing, 0)
         if tasks:
             await self._client.schedule_many(tasks)
@@ -224,20 +231,21 @@ async def rotations(client: AsyncClient, record: Path) -> Trial:
     """A hundred rotations, with cores added and removed, and a lambda that has a core of its own."""
     await client.set_capacity(cores=CORES, rotation=ROTATION_S, reserve={OWNER: 1})
     await asyncio.sleep(1)
+    supply = Supply(client, record, {0: 1})
     seen: list[Seen] = []
     changed_us: list[int] = []
     first = (await client.capacity()).rotation
     changes = dict(CHANGES)
     while not seen or seen[-1].pool.rotation < first + ROTATIONS:
         if len(seen) % 5 == 0:
-            await client.schedule_many([cored.works[0].prepare(_now_us()) for _ in range(100)])
+            await supply.fill()
         seen.append(Seen(_now_us(), await client.capacity()))
         done = (seen[-1].pool.rotation - first) / ROTATIONS
         for share in [share for share in changes if share <= done]:
             await client.set_capacity(cores=changes.pop(share))
             changed_us.append(_now_us())
         await asyncio.sleep(_LOOK_S)
-    failures = judge_rotations([each.pool for each in seen], first)
+    failures = judge_rotations([each.pool for each in seen], first) + await supply.drain()
     calm = [each for each in seen if all(not 0 <= each.at_us - at < 3 * SLACK_S * _US for at in changed_us)]
     runs = [run for run, asked_us in cored.read(record) if run.number == 0]
     inside, outside = judge_places(runs, calm)
