@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +14,35 @@ import pytest
 import redis
 
 from atf.cli import main
+from atf.cli.remote import connect
 from atf.embedded import DataDir
+from atf.rpc import frontend_pb2 as f
 
 from .test_up import results, running, schedule
 
 pytestmark = pytest.mark.timeout(120)
 
 APP = """
-import time
+import os, time
 import atf
 
 app = atf.App("shop")
 
 @app.task()
-def note(ctx: atf.Context, name: str, path: str, seconds: float = 0) -> str:
-    until = time.monotonic() + seconds
+def note(ctx: atf.Context, name: str, path: str, until: str = "") -> str:
     with open(path, "ab", buffering=0) as file:
         while True:
             file.write(f"{name} {ctx.fence} {time.monotonic_ns()}\\n".encode())
-            if time.monotonic() >= until:
+            if not until or os.path.exists(until):
                 return name
             time.sleep(0.01)
 """
 TIMES = {
     "ATF_HEARTBEAT_INTERVAL": "0.2",
-    "ATF_RPC_DEADLINE": "0.5",
+    "ATF_RPC_DEADLINE": "1",
     "ATF_KILL_TIME": "0.5",
     "ATF_PAUSE": "0.5",
-    "ATF_HEARTBEAT_TIMEOUT": "4",
+    "ATF_HEARTBEAT_TIMEOUT": "5.5",
 }
 
 
@@ -56,6 +58,12 @@ async def until(path: Path, wanted: set[str]) -> None:
             await asyncio.sleep(0.02)
 
 
+async def losses(address: str, ids: dict[str, str]) -> dict[str, int]:
+    """How often each task lost its executor, by the names of the tasks."""
+    async with connect(address) as stub:
+        return {name: (await stub.get_task(f.GetTaskRequest(id=each))).losses for name, each in ids.items()}
+
+
 async def test_every_due_task_runs_and_what_may_have_run_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,8 +72,8 @@ async def test_every_due_task_runs_and_what_may_have_run_is_listed(
     for name, value in {"ATF_FREE_PORTS": "true", "ATF_CONFIG": str(tmp_path / "atf.toml"), **TIMES}.items():
         monkeypatch.setenv(name, value)
 
-    async def plan(address: str, *names: str, seconds: float = 0, delay: float = 0) -> dict[str, str]:
-        payloads: list[dict[str, Any]] = [{"name": name, "path": str(runs), "seconds": seconds} for name in names]
+    async def plan(address: str, *names: str, until: str = "", delay: float = 0) -> dict[str, str]:
+        payloads: list[dict[str, Any]] = [{"name": name, "path": str(runs), "until": until} for name in names]
         return {each["name"]: await schedule(address, "shop/note", each, delay) for each in payloads}
 
     async def atf(*arguments: str) -> dict[str, int]:
@@ -81,10 +89,12 @@ async def test_every_due_task_runs_and_what_may_have_run_is_listed(
         url = announced["redis_url"]
         done = await plan(address, *(f"done{number}" for number in range(5)))
         await results(address, list(done.values()), 20)
-        running_then = await plan(address, "long", seconds=4)
-        soon = await plan(address, *(f"soon{number}" for number in range(5)), delay=1.5)
-        later = await plan(address, *(f"later{number}" for number in range(5)), delay=11)
+        running_then = await plan(address, "long", until=str(tmp_path / "enough"))
         await until(runs, {"long"})
+        # This also loads what an export needs, which takes seconds on a busy machine: not while what is due soon waits.
+        assert (await atf("export", str(tmp_path / "earlier"), "--redis-url", url, "--partitions", "1"))["tasks"] == 1
+        soon = await plan(address, *(f"soon{number}" for number in range(5)), delay=4)
+        later = await plan(address, *(f"later{number}" for number in range(5)), delay=14)
 
         assert (await atf("export", str(tmp_path / "backup"), "--redis-url", url, "--partitions", "1"))["tasks"] == 11
         await plan(address, "lost", delay=60)  # accepted after the backup
@@ -94,6 +104,7 @@ async def test_every_due_task_runs_and_what_may_have_run_is_listed(
             client.flushall()
             client.function_flush()
         deleted_ns = time.monotonic_ns()
+        earlier = {(name, fence) for name, fence, _ in notes(runs)}
         said = await atf(
             "import", str(tmp_path / "backup"), "--redis-url", url, "--partitions", "1", "--ran", str(tmp_path / "ran")
         )
@@ -105,7 +116,13 @@ async def test_every_due_task_runs_and_what_may_have_run_is_listed(
             running_then["long"]: "held",
         }
         expected = {**running_then, **soon, **later}
+        before = await losses(address, expected)
+        async with asyncio.timeout(20):
+            while not any(name == "long" and (name, fence) not in earlier for name, fence, _ in notes(runs)):
+                await asyncio.sleep(0.02)
+        (tmp_path / "enough").touch()
         assert sorted(await results(address, list(expected.values()), 40)) == sorted(expected)
+        lost = await losses(address, expected)
 
     fences: dict[str, list[int]] = {}
     for name, fence, _ in notes(runs):
@@ -114,4 +131,7 @@ async def test_every_due_task_runs_and_what_may_have_run_is_listed(
         "two runs of a task at the same time, or a token again"
     )
     began = {(name, fence): at for name, fence, at in reversed(notes(runs))}
-    assert sorted(name for (name, _), at in began.items() if at > deleted_ns) == sorted(expected)  # each once
+    since = Counter(name for (name, _), at in began.items() if at > deleted_ns)
+    assert set(since) == set(expected)
+    # Each once; but a slow machine may cost an executor three heartbeats, which ends it, and its task runs again.
+    assert all(since[name] <= 1 + lost[name] - before[name] for name in expected), (since, before, lost)
