@@ -64,6 +64,9 @@ class PlayedWorld:
     def cpu(self) -> dict[str, float]:
         return dict(self._cpu)
 
+    def cpu_since(self, before: dict[str, float]) -> dict[str, float]:
+        return {role: used - before[role] for role, used in self._cpu.items()}
+
     def pids(self) -> dict[str, list[int]]:
         return self.processes
 

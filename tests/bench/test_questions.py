@@ -12,7 +12,8 @@ from tests.bench import driver
 from tests.bench.known import SYSTEMS
 from tests.bench.question import Sizes
 from tests.bench.questions import a_throughput, b_scheduling
-from tests.bench.world import calm
+from tests.bench.roles import BenchError
+from tests.bench.world import World, calm
 
 SIZES = Sizes(tasks=10)
 
@@ -60,6 +61,9 @@ class FakeWorld:
     def cpu(self) -> dict[str, float]:
         return {"client": float(len(self.asked))}
 
+    def cpu_since(self, before: dict[str, float]) -> dict[str, float]:
+        return {role: used - before[role] for role, used in self.cpu().items()}
+
     def pids(self) -> dict[str, list[int]]:
         return {"client": [os.getpid()], "workers": [os.getpid(), os.getpid()]}
 
@@ -103,3 +107,25 @@ async def test_a_world_that_never_comes_to_rest_is_measured_nevertheless() -> No
     looks = iter(range(10_000))
     await calm(lambda: {"workers": float(next(looks))}, every_s=0.0)
     assert next(looks) < 10_000
+
+
+class Ending(World):
+    """A world that never starts: the processes of a role are those that it is told."""
+
+    def __init__(self, *workers: int) -> None:
+        self.system = SYSTEMS["rq"]
+        self.workers = list(workers)
+
+    def pids(self) -> dict[str, list[int]]:
+        return {"client": [os.getpid()], "workers": self.workers}
+
+
+def test_the_cost_of_a_process_that_ended_is_not_made_up() -> None:
+    world = Ending(os.getppid())
+    before = world.cpu()
+    assert world.cpu_since(before).keys() == {"client", "workers"}
+    world.workers.append(1)  # a new one counts
+    assert world.cpu_since(before)["workers"] >= 0
+    del world.workers[0]
+    with pytest.raises(BenchError, match="1 of the processes of rq ended while they were measured"):
+        world.cpu_since(before)

@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -183,9 +183,27 @@ class World:
         """The store's servers."""
         return self.store.pids if isinstance(self.store, LoopbackStore) else [self.store.pid]
 
-    def cpu(self) -> dict[str, float]:
+    def cpu(self) -> Cpu:
         """Seconds of CPU by role since each began."""
-        return proc.cpu_by_role(self.pids())
+        return Cpu(self.pids())
+
+    def cpu_since(self, before: Cpu) -> dict[str, float]:
+        """Seconds of CPU by role.
+
+        Raises:
+            BenchError: a process has ended since, and what it used is not known.
+        """
+        now = self.cpu()
+        self.must_live(before.pids)
+        return proc.less(now, before)
+
+    def must_live(self, pids: Iterable[int]) -> None:
+        """Raises BenchError unless all of these are still among its processes."""
+        if ended := set(pids).difference(*self.pids().values()):
+            raise BenchError(
+                f"{len(ended)} of the processes of {self.system.name} ended while they were measured, and what they had used is not known:"
+                " without heartbeats for long an executor ends itself. Measure again when the machine has less other work"
+            )
 
     async def used_bytes(self) -> int:
         """Bytes that the store says it uses for its data."""
@@ -201,6 +219,18 @@ class World:
     def _say(self, name: str, line: str) -> None:
         with contextlib.suppress(ValueError):  # the last words of one that was killed
             print(f"{name:<14} | {line}", file=self._log)
+
+
+class Cpu(dict[str, float]):
+    """Seconds of CPU by role.
+
+    Attributes:
+        pids: of whom.
+    """
+
+    def __init__(self, roles: Mapping[str, Sequence[int]]) -> None:
+        super().__init__(proc.cpu_by_role(roles))
+        self.pids = frozenset(pid for each in roles.values() for pid in each)
 
 
 async def calm(cpu: Callable[[], Mapping[str, float]], every_s: float = _SETTLE_S) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from atf.bench.proc import less, rss_by_role
+from atf.bench.proc import rss_by_role
 from tests.bench.floor import BATCH, Floor
 from tests.bench.known import AT_LEAST_ONCE, FLOOR, FLOOR_THEN, OURS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
@@ -29,7 +29,7 @@ async def end_to_end(system: System, sizes: Sizes) -> Figures:
         told = await world.client.ask("many", first=0, count=len(numbers))
         await world.finished(numbers)
         await asyncio.sleep(0.5)  # what is reported and swept after the last start belongs to the cost
-        used = less(world.cpu(), before)
+        used = world.cpu_since(before)
         last = max(world.ledger.starts(numbers))
         return {
             "per_s": round(len(numbers) / ((last - told["begun"]) / _NS), 1),

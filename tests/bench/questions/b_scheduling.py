@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-from atf.bench.proc import less
 from tests.bench.driver import SAME
 from tests.bench.known import PEERS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us
@@ -44,7 +43,7 @@ async def schedule_async(system: System, sizes: Sizes) -> Figures:
         for place, verb in enumerate(random.sample(list(verbs), len(verbs))):
             before = world.cpu()
             told = await world.client.ask(verb, first=place * sizes.tasks, count=sizes.tasks)
-            found[_CPU_US[verb]] = per_task_us(less(world.cpu(), before), sizes.tasks)
+            found[_CPU_US[verb]] = per_task_us(world.cpu_since(before), sizes.tasks)
             found[verbs[verb]] = _per_s(told, sizes.tasks)
         found.setdefault("cpu_us", found["many_cpu_us"])
         single = found.setdefault("single_per_s", found["many_per_s"])

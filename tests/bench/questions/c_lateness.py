@@ -7,7 +7,6 @@ import math
 import random
 import time
 
-from atf.bench.proc import less
 from tests.bench.known import NO_WAKEUPS, OURS, PEERS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran, wall_minus_monotonic_ns
 from tests.bench.roles import BenchError
@@ -51,7 +50,7 @@ async def ahead(system: System, sizes: Sizes) -> Figures:
             "ahead", first=0, count=count, per_s=sizes.per_s, least=least, most=most, seed=seed
         )
         await world.finished(numbers, within=most + _WITHIN_S)
-        cpu_us = per_task_us(less(world.cpu(), before), count)
+        cpu_us = per_task_us(world.cpu_since(before), count)
         offset = wall_minus_monotonic_ns()
         due = [each * _NS - offset for each in told["due"]]
         late = lateness(due, world.ledger.starts(numbers), _SLACK_NS)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from atf.bench.proc import less, rss_mib
+from atf.bench.proc import rss_mib
 from tests.bench.floor import Floor
 from tests.bench.known import OURS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
@@ -34,7 +34,7 @@ async def idle(system: System, sizes: Sizes) -> Figures:
         begun, before = time.monotonic(), world.cpu()
         await asyncio.sleep(sizes.seconds)
         seconds = time.monotonic() - begun
-        percent = {role: round(100 * used / seconds, 2) for role, used in less(world.cpu(), before).items()}
+        percent = {role: round(100 * used / seconds, 2) for role, used in world.cpu_since(before).items()}
         roles = sum(value for role, value in percent.items() if role not in {"client", "store"})
         return {"percent": round(roles, 2), "percent_by_role": percent}
 
@@ -106,7 +106,7 @@ async def _with_pending(world: World, numbers: range) -> Figures:
                 raise BenchError(f"{world.ledger.never(part)} of {count} tasks did not run")
             rates.append(count / ((max(world.ledger.starts(part)) - told["begun"]) / 1e9))
             await asyncio.sleep(0.5)
-            costs.append(per_task_us(less(world.cpu(), before), count))
+            costs.append(per_task_us(world.cpu_since(before), count))
     totals = [round(sum(each.values()), 2) for each in costs]
     return {
         "cpu_us": statistics.median(totals),

@@ -85,6 +85,7 @@ class Running:
         told = await self._world.many(numbers)
         await self._world.finished(numbers)
         await asyncio.sleep(_REPORTED_S)
+        self._world.must_live(before)
         self._cpu_s.update({pid: used - before[pid] for pid, used in self._used().items()})
         now = await self._store.said()
         self._bytes = Said(*(sum_ + after - had for sum_, after, had in zip(self._bytes, now, said, strict=True)))

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import atf
-from atf.bench.proc import less
 from atf.client.batch import Batch
 from tests.bench.known import OURS, System
 from tests.bench.ours import Layout
@@ -50,7 +49,7 @@ async def _submitted(system: System, numbers: range) -> Figures:
     async with World(system, len(numbers), workers=False) as world:
         before = world.cpu()
         told = await world.client.ask("batch", first=0, count=len(numbers), batch=_BATCH)
-        cpu_us = per_task_us(less(world.cpu(), before), len(numbers))
+        cpu_us = per_task_us(world.cpu_since(before), len(numbers))
         return {"submitted_per_s": _rate(told, len(numbers)), "submit_cpu_us": cpu_us}
 
 
