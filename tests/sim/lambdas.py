@@ -113,6 +113,18 @@ async def summed(ctx: atf.Context, batch: dict[str, Any]) -> int:
 
 
 @app.task
+async def ticked(ctx: atf.Context, seconds: float, fails: int) -> None:
+    """What a job's ticks run. Two of them share a key of first_time."""
+    with _Run(ctx) as run:
+        key = f"pair {(ctx.tick + 1) // 2}"
+        here[-1].server.firsts[key, ctx.task_id].append(await ctx.first_time_async(key))
+        await asyncio.sleep(seconds)
+        if ctx.attempt <= fails:
+            raise RuntimeError(f"attempt {ctx.attempt} fails")
+        run.ok = True
+
+
+@app.task
 async def poison(ctx: atf.Context) -> None:
     """Ends its process each time."""
     with _Run(ctx):

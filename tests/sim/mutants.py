@@ -315,6 +315,22 @@ MUTANTS: Final[dict[str, Mutant]] = {
             ),
         ),
     ),
+    "tick_twice": Mutant(
+        "whoever finds a tick due makes its task, although somebody else has done it",
+        (("or job[2] ~= args[i + 2] or job[3] then", "or job[3] then"),),
+    ),
+    "tick_at_once": Mutant(
+        "a tick does not wait for the one before it",
+        (("local waits = running ~= '' and (job[4]", "local waits = running == '#' and (job[4]"),),
+    ),
+    "tick_forgotten": Mutant(
+        "whoever has taken a due tick and was killed takes it along",
+        (("fmt(now + (waits and JOB_WAIT or JOB_RETRY))", "fmt(now + (waits and JOB_WAIT or 1e15))"),),
+    ),
+    "first_for_everybody": Mutant(
+        "a key of first_time belongs to whoever asks",
+        (("redis.call('HGET', firsts, args[i]) == args[i + 1] and 1 or 0", "1"),),
+    ),
     "short_lease": Mutant("the store's leases are shorter than executors believe", patches=_short_lease),
     "host_clock": Mutant("the caller's clock decides, not the store's", patches=_host_clock),
     "late_claim_accepted": Mutant("a claim is run however old its lease is", patches=_late_claim),

@@ -15,7 +15,7 @@ from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Finding, Found, check
 from tests.store.world import read, violations
 
-from . import batches, lambdas, mutants
+from . import batches, jobs, lambdas, mutants
 from .chronicle import Logs
 from .loop import Livelock
 from .nemesis import Nemesis
@@ -125,6 +125,8 @@ def _judge(world: World, result: Result) -> None:
     if batches.has_batch(world):
         found = batches.judge(read(world.server.client), world.server.ends)
         result.wrong += [("BATCH", "", each) for each in found]
+    if jobs.has_job(world):
+        result.wrong += [("JOB", "", each) for each in jobs.judge(world)]
     result.tally = {
         name: getattr(judgement, name)
         for name in ("attempted", "acknowledged", "recovered", "duplicated", "repeated", "forgiven", "excused")

@@ -14,7 +14,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import US
 from atf.verify.history import Accepted, Called, Keyed
 
-from . import batches, cores
+from . import batches, cores, jobs
 from .lambdas import affinity_of, hopeless, poison, specs_of, steps_of, stubborn
 from .loop import Process
 from .net import LATEST_S
@@ -62,6 +62,8 @@ class Service:
             work.append(frame.runtime.spawn(self._cores(client), name="cores"))
         if batches.has_batch(world):
             work.append(frame.runtime.spawn(batches.life(world, client), name="batch"))
+        if jobs.has_job(world):
+            work.append(frame.runtime.spawn(jobs.life(world, client), name="job"))
         for number in range(TASKS):
             await asyncio.sleep(chance.expovariate(TASKS / SPREAD_S))
             work.append(frame.runtime.spawn(self._life(client, number), name=f"task {number}"))

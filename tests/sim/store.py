@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -23,18 +24,20 @@ from atf.store.connection import Link
 from atf.store.refusals import translate
 from atf.task import FINISHED, MOVES, US, Status
 from atf.testing.runtime import EPOCH_US
-from atf.verify.history import Accepted, Called, Forgot, Recorded, Rescheduled
+from atf.verify.history import Accepted, Called, Forgot, Keyed, Recorded, Rescheduled
 from atf.work_items import ITEM_MARK
 from tests.store.world import read
 
-from . import batches, cores, shortcut
+from . import batches, cores, jobs, shortcut
 from .chronicle import Chronicle
 from .loop import PROCESS, Process, SimLoop
 from .net import Net
 
-CREATES: Final = frozenset({"open_batch", "reserve_items", "schedule", "schedule_items", "register"})
+CREATES: Final = frozenset(
+    {"open_batch", "reserve_items", "schedule", "schedule_items", "schedule_jobs", "register", "tick"}
+)
 """What a full store refuses."""
-_READS: Final = frozenset({"count_items", "get_batch", "list_items", "pop", "lambdas", "open", "owed"})
+_READS: Final = frozenset({"count_items", "get_batch", "get_jobs", "list_items", "pop", "lambdas", "open", "owed"})
 """What changes no task's record."""
 REPEATED_US: Final = 20_000
 """A pop that follows a failed one so soon is a repetition; the roles pause first."""
@@ -59,10 +62,14 @@ class StoreServer:
         stored: when each task was stored last.
         durable: whether it forgets nothing at a restart.
         ends: of the batch.
+        ticks: what was accepted of the job's ticks, in that order.
+        tick_numbers: of the job's tasks, by their ids.
+        firsts: what first_time answered to each run, by key and task.
     """
 
-    def __init__(self, loop: SimLoop, chronicle: Chronicle, *, durable: bool, source: str = "") -> None:
+    def __init__(self, loop: SimLoop, chronicle: Chronicle, seed: int, *, durable: bool, source: str = "") -> None:
         self.offset_us = 0
+        self._seed = seed
         self.full = False
         self.durable = durable
         self._shown: list[
@@ -88,6 +95,9 @@ class StoreServer:
         self._tasks: dict[bytes, State] = {}
         self._parked: set[bytes] = set()
         self.ends = batches.Ends()
+        self.ticks: list[jobs.Told] = []
+        self.tick_numbers: dict[str, int] = {}
+        self.firsts: dict[tuple[str, str], list[bool]] = defaultdict(list)
         self._batch: tuple[bytes | None, ...] = ()
 
     @property
@@ -305,7 +315,7 @@ class StoreServer:
         )
 
     def _watch(self, verb: str, now_us: int, args: Sequence[Any], reply: Any) -> None:
-        if verb in _READS or (verb == "enqueue" and not any((*reply[2:5], reply[8]))):
+        if verb in _READS or (verb == "enqueue" and not self._touched and not any((*reply[2:5], reply[8]))):
             return
         before, after = self._tasks, self._looked()
         self._tasks = after
@@ -330,6 +340,8 @@ class StoreServer:
         elif verb == "hand_back":
             claims = int(args[1])
             self._chronicle.moves["return"] += sum(each == 1 for each in reply[claims:])
+        elif verb == "tick":
+            self.ticks += jobs.told(args, reply, now_us)
         elif verb == "finish":
             self._finished(before, after, args, reply, now_us)
 
@@ -349,6 +361,8 @@ class StoreServer:
             self._chronicle.odd.append(f"{task_id}: {told}, past a gate")
         if name == "schedule":
             self.stored[task_id] = Stored(self._loop.now_us, now_us)
+            if verb == "tick":
+                self._ticked(task_id)
             if ITEM_MARK in task_id or (self.field(task_id, "q") or "").startswith(
                 batches.CALLBACK
             ):  # the batch asked for it
@@ -358,6 +372,16 @@ class StoreServer:
             self.ends.by_hand += 1
         if name == "retry":
             self._chronicle.event(Rescheduled(self._loop.now_us, task_id, now_us))
+
+    def _ticked(self, task_id: str) -> None:
+        """The job has made a task."""
+        tick = TaskSpec.FromString((self.field(task_id, "spec") or "").encode("latin-1")).tick
+        self.tick_numbers[task_id] = tick.number
+        now = self._loop.now_us
+        self._chronicle.event(Called(now, task_id))
+        self._chronicle.event(Accepted(now, task_id, int(self.field(task_id, "at") or 0), now))
+        if jobs.alone(self._seed):
+            self._chronicle.event(Keyed(now, task_id, jobs.JOB, 1, ordered=False))
 
     def _paused(self, task_id: str) -> bool:
         """Whether a gate of the task's lambda pauses it, by what its partition has been told of them."""
@@ -403,6 +427,7 @@ def _row(verb: str, source: Status | None, target: Status, *, flagged: bool) -> 
         ("cancel", Status.CANCELLED): "cancel",
         ("retry", Status.NEW): "retry",
         ("schedule_items", Status.NEW): "schedule",
+        ("tick", Status.NEW): "schedule",
         ("tell_batch", Status.CANCELLED): "cancel",
         ("command_batch", Status.CANCELLED): "cancel",
         ("tell_batch", Status.NEW): "retry",

@@ -71,7 +71,7 @@ class World:
         self.loop = SimLoop(random.Random(self.chance.getrandbits(64)))
         self.chronicle = Chronicle(lambda: self.loop.now_us)
         self.net = Net(self.loop, random.Random(self.chance.getrandbits(64)), self.chronicle)
-        self.server = StoreServer(self.loop, self.chronicle, durable=self.chance.random() < 0.5, source=source)
+        self.server = StoreServer(self.loop, self.chronicle, seed, durable=self.chance.random() < 0.5, source=source)
         self.bells = Bells(self.server, self.net)
         self.roles: dict[str, Any] = {}
         self.processes: dict[str, Process] = {}

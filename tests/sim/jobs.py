@@ -1,0 +1,166 @@
+"""A recurring job in some seeds: what the service does with it, and what must hold of its ticks.
+
+Judged is what the store accepts of each tick: the instants of the schedule follow one another without a gap, each as one task or as
+passed over for a reason that the job's policies know. Its tasks are judged like all others; where ticks wait for one another, also for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from atf.client import AsyncClient
+from atf.errors import AlreadyExists, AtfError, NotFound
+from atf.task import US
+
+from .lambdas import ticked
+from .net import LATEST_S
+
+if TYPE_CHECKING:
+    from .world import World
+
+JOB: Final = "sim/ticks"
+PARTITIONS: Final = 2
+EVERY_S: Final = 4
+REPEATS: Final = 12
+LONG_S: Final = 600.0
+"""Several times what all that needs, faults included."""
+LATE_US: Final = 5 * US
+"""A tick that is dealt with within this must not be passed over for being late."""
+_FIELDS: Final = 13
+"""Arguments of each tick in a call of the store's function."""
+
+
+class Told(NamedTuple):
+    """What the store accepted of one tick."""
+
+    now_us: int
+    due_us: int
+    next_us: int | None
+    passed_over: int
+    why: str
+    tick_us: int | None
+    """Of the task that was made; None: none was."""
+    task_id: str
+
+
+def has_job(world: World) -> bool:
+    """Whether a seed has one. A server that forgets may forget a tick, and the job tells it again."""
+    return world.seed % 5 == 3 and world.server.durable
+
+
+def options_of(seed: int) -> dict[str, Any]:
+    """The policies of a seed's job."""
+    number = seed // 5
+    return {
+        "overlap": ("queue", "allow", "skip", "cancel_running")[number % 4],
+        "misfire": ("all", "latest", "skip")[number % 3],
+        "jitter": (0, 0, 2)[number // 4 % 3],
+        "repeats": REPEATS,
+    }
+
+
+def alone(seed: int) -> bool:
+    """Whether the tasks of a seed's job never run side by side."""
+    return bool(options_of(seed)["overlap"] != "allow")
+
+
+async def life(world: World, client: AsyncClient) -> None:
+    """Makes the job, whatever it takes, perhaps pauses it for a while, and waits until it has ended by itself, or deletes it when it has ticked."""
+    chance = world.chance
+    await asyncio.sleep(chance.uniform(0, 30))
+    task = ticked.prepare(chance.choice((0.02, 1.0, 6.0)), chance.choice((0, 0, 1)))
+    options = options_of(world.seed)
+    if deletes := chance.random() < 0.3:
+        del options["repeats"]
+    await _until_done(world, "job", lambda: client.schedule_job(JOB, task, f"@every {EVERY_S}s", **options))
+    made_us = world.now_us()
+    if chance.random() < 0.4:
+        await asyncio.sleep(chance.uniform(5, 20))
+        await _until_done(world, "pause job", lambda: client.pause_job(JOB))
+        paused = world.now_us()
+        await asyncio.sleep(chance.uniform(1, 20))
+        await _until_done(world, "resume job", lambda: client.resume_job(JOB))
+        await _outlive(world, paused)  # a copy of the call to pause
+        await _until_done(world, "resume job", lambda: client.resume_job(JOB))
+    until = world.loop.time() + LONG_S
+    while (made := sum(each.tick_us is not None for each in world.server.ticks)) < REPEATS:
+        if world.loop.time() > until:
+            world.chronicle.odd.append(f"the job ticks no more: {made} tasks of {REPEATS} in {LONG_S:g} s")
+            return
+        await asyncio.sleep(2)
+    if deletes:
+        await _outlive(world, made_us)  # a copy of the call that made it would make it anew
+        await _until_done(world, "delete job", lambda: client.delete_job(JOB))
+
+
+async def _outlive(world: World, since_us: int) -> None:
+    """Waits until no copy of a call can be under way any more: neither of the client's nor of the one to the store that it leads to."""
+    await asyncio.sleep(max(0.0, 2 * LATEST_S - (world.now_us() - since_us) / US))
+
+
+async def _until_done(world: World, what: str, call: Any) -> None:
+    while True:
+        try:
+            answer = await call()
+        except (AlreadyExists, NotFound) as error:  # made by a call whose answer was lost; ended meanwhile
+            answer = error
+        except AtfError as error:
+            world.chronicle.say(f"{what} failed: {error}")
+            await asyncio.sleep(1)
+            continue
+        world.chronicle.say(f"{what} answered {answer}")
+        return
+
+
+def told(args: Sequence[Any], reply: Sequence[Any], now_us: int) -> Iterator[Told]:
+    """The ticks that a call of `tick` dealt with."""
+    for place, done in enumerate(reply):
+        _, _, due, following, passed, why, _, tick, _, task_id, *_ = args[1 + _FIELDS * place :][:_FIELDS]
+        if done == 1:
+            next_us = int(following) if following != "" else None
+            yield Told(now_us, int(due), next_us, int(passed), why, int(tick) if task_id else None, task_id)
+
+
+def judge(world: World) -> Iterator[str]:
+    """What is wrong with the ticks of a seed's job."""
+    ticks, options, every_us = world.server.ticks, options_of(world.seed), EVERY_S * US
+    for before, each in zip([None, *ticks], ticks, strict=False):
+        if before is not None and each.due_us != before.next_us:
+            yield f"the tick of {each.due_us} follows one after which that of {before.next_us} was to come"
+        if each.tick_us is not None and each.tick_us != each.due_us + each.passed_over * every_us:
+            yield f"the tick of {each.due_us} became a task of {each.tick_us}, and {each.passed_over} were passed over"
+        dealt_with = each.passed_over + (each.tick_us is not None)
+        if each.next_us is not None and each.next_us != each.due_us + dealt_with * every_us:
+            yield f"behind the tick of {each.due_us} comes {each.next_us}, and {dealt_with} were dealt with"
+        if each.due_us > each.now_us or (each.tick_us or 0) > each.now_us:
+            yield f"the tick of {each.due_us} was dealt with at {each.now_us}, before its time"
+        if each.passed_over and options["overlap"] != "skip":
+            if options["misfire"] == "all":
+                yield f"the tick of {each.due_us} was passed over ({each.why}), and the job wants all"
+            elif each.now_us - each.due_us <= LATE_US:
+                yield f"the tick of {each.due_us} was passed over ({each.why}) at {each.now_us}: it was not late"
+    made = [each for each in ticks if each.tick_us is not None]
+    if ticks and ticks[-1].next_us is None and len(made) != REPEATS:
+        yield f"the job has ended with {len(made)} tasks of {REPEATS}"
+    home = f"{zlib.crc32(JOB.encode()) % PARTITIONS}-"
+    numbers = sorted(world.server.tick_numbers.items())
+    if strays := [task_id for task_id, _ in numbers if not task_id.startswith(home)]:
+        yield f"tasks of the job lie in another partition: {strays}"
+    if sorted(number for _, number in numbers) != list(range(1, len(made) + 1)):
+        yield f"the job made {len(made)} tasks, and their ticks are {numbers}"
+    yield from _judge_firsts(world.server.firsts)
+
+
+def _judge_firsts(firsts: Mapping[tuple[str, str], Sequence[bool]]) -> Iterator[str]:
+    """A key belongs to one task, whose runs all hear so, and no run of another task does."""
+    owners = Counter(key for (key, _), answers in firsts.items() if any(answers))
+    if several := [key for key, tasks in owners.items() if tasks > 1]:
+        yield f"more than one task was the first of {several}"
+    if both := [task_id for (_, task_id), answers in firsts.items() if len(set(answers)) > 1]:
+        yield f"runs of one task were told different things: {both}"
+    if firsts and not owners:
+        yield "nobody was the first of any key"
