@@ -30,6 +30,8 @@ CALLERS: Final = 64
 """Concurrent callers in one client."""
 STORE: Final = "ATF_BENCH_STORE"
 """The variable with the store's socket."""
+LATER: Final = "ATF_BENCH_LATER"
+"""The variable that says, if set, that tasks are scheduled for later: a system may have other workers then."""
 SAME: Final = "its `many` are its single calls"
 """Why a client lacks `concurrent`: its `many` does the same."""
 _SAMPLE: Final = 2_000
@@ -316,6 +318,11 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "of this checkout"
+
+
+def for_later() -> bool:
+    """Whether what is measured is how late tasks start that were scheduled for later."""
+    return LATER in os.environ
 
 
 def store_socket() -> str:

@@ -6,7 +6,9 @@ import asyncio
 import math
 import random
 import time
+from dataclasses import replace
 
+from tests.bench.driver import LATER
 from tests.bench.known import NO_WAKEUPS, OURS, PEERS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us, ran, wall_minus_monotonic_ns
 from tests.bench.roles import BenchError
@@ -23,10 +25,14 @@ _WITHIN_S = 120.0
 _NS = 1e9
 
 
+def _for_later(system: System) -> System:
+    return replace(system, env={**system.env, LATER: "1"})
+
+
 async def burst(system: System, sizes: Sizes) -> Figures:
     """Tasks due at one instant, a whole second, scheduled some seconds before."""
     numbers, lead = range(sizes.burst), _LEAD_S
-    async with World(system, sizes.burst) as world:
+    async with World(_for_later(system), sizes.burst) as world:
         able(world, "at")
         due = float(math.ceil(time.time() + lead))
         await world.client.ask("burst", first=0, count=sizes.burst, due=due)
@@ -43,7 +49,7 @@ async def ahead(system: System, sizes: Sizes) -> Figures:
     """A steady stream of tasks, each due 1 to 10 seconds after its call."""
     count = int(sizes.per_s * sizes.seconds)
     numbers, (least, most) = range(count), _AHEAD_S
-    async with World(system, count) as world:
+    async with World(_for_later(system), count) as world:
         able(world, "at")
         seed, before = random.getrandbits(32), world.cpu()
         told = await world.client.ask(
