@@ -65,7 +65,7 @@ async def _all_ran(world: World, numbers: range, killed_ns: int, within_s: float
 QUESTIONS = [
     Question(
         name="kill",
-        what="tasks that never ran within 15 minutes of a SIGKILL to one of two workers in the middle, with the settings of all other questions",
+        what="tasks that never ran within 15 minutes of a SIGKILL to one of two workers in the middle, with the settings of the questions about throughput",
         figure="never",
         unit="tasks",
         more=False,
