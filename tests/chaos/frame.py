@@ -8,7 +8,8 @@ A row is tried in batches: `run(n, progress)` does n trials on real processes an
     names that end in _s: seconds (in _per_s: a rate), a number or a list of them; the result has their p50, p99, max
     other numbers: counts; the result has their sums. Text is left out.
 
-Trials are appended to .build/chaos/<proof>/<row>.jsonl, so that a row which was interrupted goes on where it was. <proof> is a digest of
+Trials are appended to .build/chaos/<proof>/<row>.jsonl, so that a row which was interrupted goes on where it was; one whose figures are
+sums goes on from what reliability/ has of it, too. <proof> is a digest of
 the product's files and of those that try it: after a change everything starts afresh. A batch that breaks down is a failure that stays,
 too: what could not be judged did not hold. When all n are done, the result goes to reliability/<date>-<row>-<proof>.json.
 """
@@ -121,6 +122,8 @@ class Row:
         available: "" or why it can't run here; asked first.
         also: files and folders beside the product and this folder that decide what its trials mean.
         timed: whether one of its bars is a time, which says nothing where the host takes the processors away.
+        sums: whether all its figures are sums: then a run goes on from a recorded result, too, so that what takes many hours can be done on
+            several days and machines.
         verdict: what of the bar the figures of all trials break; for bars that a single trial can't tell.
     """
 
@@ -134,6 +137,7 @@ class Row:
     verdict: Callable[[Figures], Sequence[str]] = lambda _figures: ()
     also: tuple[str, ...] = ()
     timed: bool = True
+    sums: bool = False
 
 
 def all_rows() -> dict[str, Row]:
@@ -166,6 +170,8 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
         say(f"not run: {why}")
         return write(result(row, count, [], not_run=why), results)
     path = trials / f"{row.name}.jsonl"
+    if row.sums and not path.exists():
+        append(path, recorded(row, results))
     before = read_trials(path)
     done, broken = whole(before), [each for each in before if each.get("broke_down")]
     if before:
@@ -244,6 +250,17 @@ def read_trials(path: Path) -> list[Trial]:
     except FileNotFoundError:
         return []
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def recorded(row: Row, results: Path) -> list[Trial]:
+    """The trials that the largest recorded result of this proof stands for: the first has all its sums and failures, the others nothing."""
+    found = [each for each in _of_this_proof(row, results) if each["done"]]
+    if not found:
+        return []
+    largest = max(found, key=lambda each: each["done"])
+    sums = {name: value for name, value in largest["figures"].items() if isinstance(value, int | float)}
+    each = {"failures": [], "took_s": round(largest["seconds"] / largest["done"], 3)}
+    return [{**each, **sums, "failures": largest["failures"]}, *([each] * (largest["done"] - 1))]
 
 
 def append(path: Path, trials: Iterable[Trial]) -> None:
@@ -392,9 +409,13 @@ def latest(results: Path) -> dict[str, dict[str, Any]]:
 
 def is_done(row: Row, count: int, results: Path) -> bool:
     """Whether a row has a result of everything as it is now, with so many trials."""
-    this = proof(*row.also)
-    read = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob(f"*-{row.name}-{this}.json")]
-    return any(each["done"] >= count for each in read if each["row"] == row.name)
+    return any(each["done"] >= count for each in _of_this_proof(row, results))
+
+
+def _of_this_proof(row: Row, results: Path) -> list[dict[str, Any]]:
+    paths = results.glob(f"*-{row.name}-{proof(*row.also)}.json")
+    read = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    return [each for each in read if each["row"] == row.name]
 
 
 def _server() -> str:

@@ -136,6 +136,36 @@ def test_a_row_that_was_interrupted_goes_on_where_it_was(go: Callable[..., dict[
     assert found["figures"]["number"] == 21 + 6
 
 
+def test_a_row_of_sums_goes_on_from_a_recorded_result(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    go(World(), 4, sums=True)
+    (tmp_path / "results" / "2030-01-02-r-c.json").rename(tmp_path / "results" / "2030-01-01-r-p.json")
+    (tmp_path / "t" / "r.jsonl").unlink()  # as in a fresh clone
+    again = World()
+    found = go(again, 9, sums=True)
+    assert again.asked == [4, 1]
+    assert (found["status"], found["done"]) == ("ok", 9)
+    assert found["figures"]["number"] == (1 + 2 + 3 + 4) + (1 + 2 + 3 + 4 + 5)
+
+
+def test_a_recorded_failure_is_not_forgotten(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    broken = World()
+    broken.failures = ["lost 1"]
+    go(broken, 1, sums=True)
+    (tmp_path / "results" / "2030-01-02-r-c.json").rename(tmp_path / "results" / "2030-01-01-r-p.json")
+    (tmp_path / "t" / "r.jsonl").unlink()
+    found = go(World(), 2, sums=True)
+    assert (found["status"], found["done"]) == ("failed", 2)
+
+
+def test_other_rows_begin_anew_in_a_fresh_clone(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    go(World(), 4)
+    (tmp_path / "results" / "2030-01-02-r-c.json").rename(tmp_path / "results" / "2030-01-01-r-p.json")
+    (tmp_path / "t" / "r.jsonl").unlink()
+    again = World()
+    go(again, 4)
+    assert again.asked == [4]
+
+
 def test_a_half_line_of_a_run_that_was_killed_is_no_trial(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     go(World(stop_at=4), 9)
     with (tmp_path / "t" / "r.jsonl").open("a") as file:

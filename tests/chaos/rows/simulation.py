@@ -135,6 +135,7 @@ ROWS: Final = [
         available=_available,
         verdict=too_few,
         also=PLAYED,
+        sums=True,
     ),
     Row(
         name="mutants",
