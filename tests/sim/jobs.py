@@ -32,12 +32,15 @@ LATE_US: Final = 5 * US
 """A tick that is dealt with within this must not be passed over for being late."""
 _FIELDS: Final = 13
 """Arguments of each tick in a call of the store's function."""
+_DUE_FIELDS: Final = 7
+"""Words of each job that a pass of a store consumer finds due."""
 
 
 class Told(NamedTuple):
     """What the store accepted of one tick."""
 
     now_us: int
+    """When, on the store's clock; or, where that has been set back since, when a store consumer was told that it is due."""
     due_us: int
     next_us: int | None
     passed_over: int
@@ -116,13 +119,19 @@ async def _until_done(world: World, what: str, call: Any) -> None:
         return
 
 
-def told(args: Sequence[Any], reply: Sequence[Any], now_us: int) -> Iterator[Told]:
-    """The ticks that a call of `tick` dealt with."""
+def due(found: Sequence[Any]) -> Iterator[int]:
+    """The ticks that a pass found due, by the jobs it answered with."""
+    return map(int, found[2::_DUE_FIELDS])
+
+
+def told(args: Sequence[Any], reply: Sequence[Any], now_us: int, found_us: Mapping[int, int]) -> Iterator[Told]:
+    """The ticks that a call of `tick` dealt with; `found_us`: of each tick the latest instant at which a pass found it due."""
     for place, done in enumerate(reply):
-        _, _, due, following, passed, why, _, tick, _, task_id, *_ = args[1 + _FIELDS * place :][:_FIELDS]
+        _, _, at, following, passed, why, _, tick, _, task_id, *_ = args[1 + _FIELDS * place :][:_FIELDS]
         if done == 1:
             next_us = int(following) if following != "" else None
-            yield Told(now_us, int(due), next_us, int(passed), why, int(tick) if task_id else None, task_id)
+            decided_us = max(now_us, found_us.get(int(at), 0))
+            yield Told(decided_us, int(at), next_us, int(passed), why, int(tick) if task_id else None, task_id)
 
 
 def judge(world: World) -> Iterator[str]:

@@ -96,6 +96,7 @@ class StoreServer:
         self._parked: set[bytes] = set()
         self.ends = batches.Ends()
         self.ticks: list[jobs.Told] = []
+        self._ticks_found: dict[int, int] = {}
         self.tick_numbers: dict[str, int] = {}
         self.firsts: dict[tuple[str, str], list[bool]] = defaultdict(list)
         self._batch: tuple[bytes | None, ...] = ()
@@ -315,6 +316,9 @@ class StoreServer:
         )
 
     def _watch(self, verb: str, now_us: int, args: Sequence[Any], reply: Any) -> None:
+        if verb == "enqueue":
+            for tick in jobs.due(reply[7]):
+                self._ticks_found[tick] = max(now_us, self._ticks_found.get(tick, 0))
         if verb in _READS or (verb == "enqueue" and not self._touched and not any((*reply[2:5], reply[8]))):
             return
         before, after = self._tasks, self._looked()
@@ -341,7 +345,7 @@ class StoreServer:
             claims = int(args[1])
             self._chronicle.moves["return"] += sum(each == 1 for each in reply[claims:])
         elif verb == "tick":
-            self.ticks += jobs.told(args, reply, now_us)
+            self.ticks += jobs.told(args, reply, now_us, self._ticks_found)
         elif verb == "finish":
             self._finished(before, after, args, reply, now_us)
 

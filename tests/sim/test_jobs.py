@@ -71,6 +71,16 @@ def test_a_tick_that_is_not_as_it_must_be_is_told(ticks: list[Told], words: str)
     assert words in said(ticks)
 
 
+def test_a_tick_that_was_found_due_before_the_clock_was_set_back_is_not_early() -> None:
+    due_us = tick(1).due_us
+    args = ["", jobs.JOB, "1", str(due_us), "", "0", "", "0", str(due_us), str(due_us), "1-j1", "q", "spec", ""]
+    (found,) = jobs.due([jobs.JOB, "1", str(due_us), "0", "", "", "spec"])
+    (before,) = jobs.told(args, [1], due_us - 1, {found: due_us})
+    assert "before its time" not in said([before])
+    (early,) = jobs.told(args, [1], due_us - 1, {})
+    assert "before its time" in said([early])
+
+
 def test_each_tick_becomes_one_task_with_the_next_number() -> None:
     ticks = [tick(1), tick(2)]
     assert "and their ticks are" in said(ticks, tick_numbers={"1-j1": 1, "1-j2": 3})
