@@ -120,8 +120,9 @@ class Row:
         run: tries so often (`progress.trials(n)` counts), and returns a Trial each. What it raises ends the row, and has failed; what was
             appended before stays.
         available: "" or why it can't run here; asked first.
-        also: files and folders beside the product and this folder that decide what its trials mean.
+        also: files and folders beside the product and `harness` that decide what its trials mean.
         timed: whether one of its bars is a time, which says nothing where the host takes the processors away.
+        harness: the file or folder that tries and judges it.
         sums: whether all its figures are sums: then a run goes on from a recorded result, too, so that what takes many hours can be done on
             several days and machines.
         verdict: what of the bar the figures of all trials break; for bars that a single trial can't tell.
@@ -137,7 +138,12 @@ class Row:
     verdict: Callable[[Figures], Sequence[str]] = lambda _figures: ()
     also: tuple[str, ...] = ()
     timed: bool = True
+    harness: str = HARNESS
     sums: bool = False
+
+    def proof(self) -> str:
+        """See `proof`, of this row."""
+        return proof(*self.also, harness=self.harness)
 
 
 def all_rows() -> dict[str, Row]:
@@ -176,7 +182,7 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
     done, broken = whole(before), [each for each in before if each.get("broke_down")]
     if before:
         say(f"{len(done)} trials were done before; {len(broken)} batches broke down")
-    this = proof(*row.also)
+    this = row.proof()
     starved = [each for each in before if each.get("starved")]
     while len(done) < count:
         if len(starved) > count + SPARE:
@@ -199,7 +205,7 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
             broken.append({"failures": [failure], "broke_down": 1, "took_s": round(time.monotonic() - began, 3)})
             append(path, broken[-1:])
             break
-        if proof(*row.also) != this:
+        if row.proof() != this:
             failed = [said for each in new for said in (*each.get("failures", []), *each.get("late", []))]
             say(f"{CHANGED}: the last {len(new)} trials are not kept; they said: {'; '.join(failed) or 'ok'}")
             return result(row, count, [*done, *broken], not_run=CHANGED)
@@ -299,7 +305,7 @@ def result(row: Row, asked: int, trials: Sequence[Trial], not_run: str = "") -> 
         "excused": [trial["said"] for trial in trials if trial.get("said")],
         **({"found": found} if (found := [trial["found"] for trial in trials if trial.get("found")]) else {}),
         "seconds": round(sum(each.get("took_s", 0.0) for each in trials), 1),
-        **circumstances(*row.also),
+        **circumstances(*row.also, harness=row.harness),
     }
 
 
@@ -338,19 +344,20 @@ def _at(ordered: Sequence[float], percent: int) -> float:
     return ordered[max(-(-len(ordered) * percent // 100) - 1, 0)]
 
 
-def circumstances(*also: str) -> dict[str, Any]:
+def circumstances(*also: str, harness: str = HARNESS) -> dict[str, Any]:
     """When, of which code, tried by which, and where.
 
     Args:
         also: see `proof`.
+        harness: see `proof`.
     """
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "code": code(),
-        "proof": proof(*also),
+        "proof": proof(*also, harness=harness),
         "commit": _said("git", "rev-parse", "--short=12", "HEAD"),
-        "dirty": bool(_said("git", "status", "--porcelain", "--", *PRODUCT, HARNESS, *also)),
+        "dirty": bool(_said("git", "status", "--porcelain", "--", *PRODUCT, harness, *also)),
         "cores": len(os.sched_getaffinity(0)),
         "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
         "kernel": f"{platform.system()} {platform.release()}",
@@ -365,13 +372,14 @@ def code() -> str:
     return _digest("", files)
 
 
-def proof(*also: str) -> str:
+def proof(*also: str, harness: str = HARNESS) -> str:
     """A digest of the product's files, and of those that try and judge it: trials of one proof can be put together.
 
     Args:
-        also: files and folders beside this one that take part in that.
+        also: files and folders beside `harness` that take part in that.
+        harness: the file or folder that tries and judges.
     """
-    return _digest(code(), [path for each in (HARNESS, *also) for path in _files(each)])
+    return _digest(code(), [path for each in (harness, *also) for path in _files(each)])
 
 
 def _files(where: str) -> list[Path]:
@@ -413,7 +421,7 @@ def is_done(row: Row, count: int, results: Path) -> bool:
 
 
 def _of_this_proof(row: Row, results: Path) -> list[dict[str, Any]]:
-    paths = results.glob(f"*-{row.name}-{proof(*row.also)}.json")
+    paths = results.glob(f"*-{row.name}-{row.proof()}.json")
     read = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     return [each for each in read if each["row"] == row.name]
 
@@ -450,7 +458,7 @@ def run(names: Sequence[str], count: int, say: Callable[[str, str], None]) -> li
         row = known[name]
         progress = Progress(functools.partial(say, name))
         progress.say(f"{row.what}; {count or row.full} trials")
-        one = asyncio.run(_stoppable(row, count or row.full, progress, TRIALS / proof(*row.also)))
+        one = asyncio.run(_stoppable(row, count or row.full, progress, TRIALS / row.proof()))
         if one:
             progress.say(one["status"])
         if progress.stopping or not one:

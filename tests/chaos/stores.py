@@ -48,6 +48,7 @@ DURABLE: Final = {
 REPLICATING: Final = {
     "repl-diskless-sync": "yes",
     "repl-diskless-sync-delay": "0",
+    "repl-diskless-load": "swapdb",  # by way of a file Valkey 9.1 sees up to a second later that all of it is there
     "repl-ping-replica-period": "1",
     "repl-timeout": "10",
     "repl-backlog-size": "64mb",

@@ -73,10 +73,10 @@ class World:
 @pytest.fixture
 def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     monkeypatch.setattr(
-        frame, "circumstances", lambda *_also: {"date": "2030-01-02", "at": "2030-01-02T03", "proof": "c"}
+        frame, "circumstances", lambda *_also, **_more: {"date": "2030-01-02", "at": "2030-01-02T03", "proof": "c"}
     )
 
-    monkeypatch.setattr(frame, "proof", lambda *_also: "p")
+    monkeypatch.setattr(frame, "proof", lambda *_also, **_more: "p")
     monkeypatch.setattr(frame, "_LOOK_S", 0)
 
     def tried(world: World, count: int, host: Host | None = None, **more: Any) -> dict[str, Any]:
@@ -333,7 +333,7 @@ def test_trials_of_what_was_changed_meanwhile_are_not_kept(
 ) -> None:
     digests = iter(["old", "old", "new"])
     with monkeypatch.context() as changed:
-        changed.setattr(frame, "proof", lambda *_also: next(digests))
+        changed.setattr(frame, "proof", lambda *_also, **_more: next(digests))
         found = go(World(), 9)
     assert (found["status"], found["done"]) == (f"not run: {frame.CHANGED}", 4)
     assert len(frame.read_trials(tmp_path / "t" / "r.jsonl")) == 4
@@ -394,10 +394,10 @@ def test_a_full_result_counts_for_more_than_a_newer_short_one(tmp_path: Path) ->
 
 def test_what_is_done_for_this_proof_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame.write({"row": "r", "date": "1", "at": "1", "proof": "this", "done": 9, "full": 9}, tmp_path)
-    monkeypatch.setattr(frame, "proof", lambda *_also: "this")
+    monkeypatch.setattr(frame, "proof", lambda *_also, **_more: "this")
     assert frame.is_done(row(None), 9, tmp_path)
     assert not frame.is_done(row(None), 10, tmp_path)
-    monkeypatch.setattr(frame, "proof", lambda *_also: "other")
+    monkeypatch.setattr(frame, "proof", lambda *_also, **_more: "other")
     assert not frame.is_done(row(None), 9, tmp_path)
 
 

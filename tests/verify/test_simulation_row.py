@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from atf.task import MOVES
-from tests.chaos.frame import Trial, summarise
-from tests.chaos.rows.simulation import SEEDS, too_few, trial_of, unbroken
+from tests.chaos import frame
+from tests.chaos.frame import ROOT, Trial, summarise
+from tests.chaos.rows.simulation import ROWS, SEEDS, too_few, trial_of, unbroken
 from tests.sim.__main__ import FEWEST
 from tests.sim.nemesis import KINDS
 from tests.sim.net import KINDS as NET_KINDS
@@ -51,6 +52,13 @@ def test_a_call_that_was_hardly_disturbed_fails_a_full_run_too() -> None:
     assert too_few(figures(FAULTS, DONE, SEEDS, {"claim": FEWEST, "finish": FEWEST - 1})) == [
         f"disturbed: finish {FEWEST - 1} times: fewer than {FEWEST} mean nothing"
     ]
+
+
+def test_how_real_processes_are_tried_has_no_part_in_what_a_seed_means() -> None:
+    for each in ROWS:
+        assert each.harness == "tests/chaos/rows/simulation.py"
+        assert (ROOT / each.harness).is_file()
+        assert each.proof() != frame.proof(*each.also)
 
 
 def test_a_stop_leaves_no_seed_out() -> None:
