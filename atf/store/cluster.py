@@ -148,6 +148,9 @@ class ClusterLink(Link):
             if isinstance(error, rx.AskError | rx.ClusterDownError | rx.MasterDownError | rx.ReadOnlyError):
                 await self._refresh(wait=False)
             raise translate(error, node.where) from error
+        except Unavailable:  # not as safe as demanded: it may have no replica since it is one, and then was not asked, so never said MOVED
+            await self._refresh(wait=False)
+            raise
         if self.link_for(partition_record) is not node:
             raise Unavailable(
                 f"{node.where} does not serve slot {slot_of(partition_record)} of the task store any more; what it"

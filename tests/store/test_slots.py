@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from atf.config import StoreSettings
+from atf.durability import Durability
 from atf.errors import Unavailable
-from atf.store import cluster
+from atf.store import cluster, facts
 from atf.store.cluster import ClusterLink
 from atf.store.connection import Arg, Link
 from atf.store.modes import open_link
@@ -146,6 +147,28 @@ async def test_moved_is_sent_once_more_to_the_node_that_was_named(nodes: tuple[N
     before = wrong.heard.count("FCALL")
     assert await link.call("pop", "atf:{0}", [""]) == 1
     assert wrong.heard.count("FCALL") == before, "the map was not mended"
+
+
+async def test_a_master_that_is_a_replica_now_is_not_asked_for_replicas_for_ever(
+    nodes: tuple[Node, Node], link: ClusterLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "SPACED_S", 0)
+    monkeypatch.setattr(facts, "FRESH_S", 0)
+    heir, replaced = nodes
+    for node in nodes:
+        node.answers["INFO"] = lambda: bulk(INFO.replace("connected_slaves:0", "connected_slaves:1"))
+        node.answers["WAIT"] = lambda: b":1\r\n"
+    assert await link.call("schedule", "atf:{0}", [""], demand=Durability.REPLICATED) == 1
+    assert heir.heard.count("FCALL") == 0
+    replaced.answers["INFO"] = lambda: bulk(INFO.replace("role:master", "role:slave"))
+    for node in nodes:
+        node.answers["CLUSTER"] = lambda: bulk(f"a 127.0.0.1:{heir.port}@1 master - 0 0 3 connected 0-16383\n")
+    with pytest.raises(Unavailable, match="has no replica now"):
+        await link.call("schedule", "atf:{0}", [""], demand=Durability.REPLICATED)
+    assert link._reading is not None
+    await asyncio.wait({link._reading})
+    assert await link.call("schedule", "atf:{0}", [""], demand=Durability.REPLICATED) == 1
+    assert heir.heard.count("FCALL") > 0
 
 
 async def test_a_slot_that_moves_in_a_circle_is_away(nodes: tuple[Node, Node], link: ClusterLink) -> None:
