@@ -217,6 +217,7 @@ class ClusterStore:
                 "cluster-node-timeout": str(NODE_TIMEOUT_MS),
                 "cluster-replica-validity-factor": "0",
                 "cluster-require-full-coverage": "no",
+                "auto-aof-rewrite-min-size": "4mb",  # a master whose only replica was killed waits until that has read its file again
             }
         )
         self.servers = [Server(host, folder / f"store-{host.name}", _lines(settings), binary=binary) for host in hosts]
