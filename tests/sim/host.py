@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ from atf.executor.worker import Executor
 from atf.process import Process as Frame
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import end, happens
-from atf.verify.history import Excused
+from atf.verify.history import FOREVER, Excused
 
 from . import lambdas
 from .loop import Process
@@ -213,13 +214,14 @@ async def _call(what: Callable[[], object]) -> None:
 class Freezer:
     """Freezes processes, and says which overlaps that excuses.
 
-    A run that goes on after its lease's end is excused where worker and guard were both frozen when the lease ended, and until one
-    tick of the guard after the worker's thaw.
+    A run that goes on after its lease's end is excused where worker and guard were both frozen when the lease ended, or when the guard had to
+    begin to kill, which takes its time; and until one tick of the guard after the worker's thaw.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._pairs: dict[Process, tuple[Process, Table]] = {}  # worker -> guard, table
+        self._frozen: defaultdict[Process, list[tuple[int, int]]] = defaultdict(list)  # from, until
 
     def watch(self, worker: Process, guard: Process, table: Table) -> None:
         """A worker has been started."""
@@ -236,6 +238,8 @@ class Freezer:
         if process is None or not process.alive:
             return
         self._world.chronicle.say(f"{process.name} freezes for {seconds:.1f} s")
+        if not process.frozen:
+            self._frozen[process].append((self._world.now_us(), FOREVER))
         process.frozen += 1
         self._check_later(process)
         self._world.loop.later(seconds, lambda: self._thaw(process))
@@ -250,10 +254,13 @@ class Freezer:
         if not process.alive or not process.frozen:
             return
         self._world.loop.thaw(process)
+        if not process.frozen:
+            since, _ = self._frozen[process].pop()
+            self._frozen[process].append((since, self._world.now_us()))
         self._world.chronicle.say(f"{process.name} goes on")
 
     def _check_later(self, process: Process) -> None:
-        """At the end of the oldest lease: is the worker frozen, and its guard too?"""
+        """At the end of the oldest lease: is the worker frozen, and its guard too? Or were they, when the kill had to begin?"""
         from .world import TIMING
 
         for worker, (guard, table) in list(self._pairs.items()):
@@ -263,9 +270,15 @@ class Freezer:
                 wait = max(ends_us - self._world.now_us(), 0) / 1e6
                 self._world.loop.later(wait, lambda worker=worker, guard=guard: self._at_end(worker, guard))  # type: ignore[misc]
 
+    def _were_frozen(self, at_us: int, *processes: Process) -> bool:
+        return all(any(since <= at_us < until for since, until in self._frozen[each]) for each in processes)
+
     def _at_end(self, worker: Process, guard: Process) -> None:
-        if worker.alive and worker.frozen and guard.alive and guard.frozen:
-            since = self._world.now_us()
+        from .world import TIMING
+
+        since = self._world.now_us()
+        kill_us = since - round(TIMING.kill_time * 1e6)
+        if worker.alive and guard.alive and any(self._were_frozen(at_us, worker, guard) for at_us in (kill_us, since)):
 
             def look() -> None:
                 if worker.alive and worker.frozen:
