@@ -126,6 +126,7 @@ class StoreConsumer:
             enqueued=made.enqueued,
             enqueued_again=made.enqueued_again,
             lost=made.lost,
+            standing=made.standing,
             owed=len(made.outbox),
         )
         return made
@@ -191,5 +192,8 @@ class StoreConsumer:
 
 
 def worked(made: EnqueuePass) -> bool:
-    """Whether a pass changed anything."""
-    return bool(made.enqueued or made.enqueued_again or made.lost or made.outbox or made.jobs or made.gated)
+    """Whether a pass got on: what it looked at is not due again at once, and others may be due behind it.
+
+    Also where tasks only stood in a queue that nobody empties.
+    """
+    return any((made.enqueued, made.enqueued_again, made.lost, made.outbox, made.jobs, made.gated, made.standing))

@@ -233,11 +233,10 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
             OutboxRecord(partition, int(number), int(target), body)
             for number, target, body in zip(owed[::3], owed[1::3], owed[2::3], strict=True)
         ]
-        gated, failing = (
-            (more[0], [each.decode() for each in more[1]]) if more else (0, [])
-        )  # an older role's say neither
+        gated, failing, standing = more or (0, [], 0)  # an older role's say none of these
+        failing = [each.decode() for each in failing]
         next_in = None if int(wait) < 0 else int(wait)
-        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), gated, failing)
+        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), gated, failing, standing)
 
     async def serve(
         self,

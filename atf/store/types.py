@@ -81,6 +81,7 @@ class EnqueuePass(NamedTuple):
     jobs: list[DueJob]
     gated: int = 0  # tasks that gates have kept, dropped or let pass, or that were cancelled for their concurrency key
     failing: Sequence[str] = ()  # lambdas whose automatic gates may have to close
+    standing: int = 0  # were ENQUEUED, expired, and still in their queue: looked at again later
 
 
 class DueJob(NamedTuple):

@@ -18,7 +18,7 @@ from atf.store.store import Store
 from atf.store.types import Beat, EnqueuePass, Held, NewTask, OutboxRecord, Outcome, RunResult, TaskRecord
 from atf.store_consumer.consumer import StoreConsumer
 from atf.store_consumer.sweeper import Sweeper
-from atf.task import US, Status
+from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US, Status
 from atf.testing.runtime import VirtualRuntime
 from tests.virtual import virtual
 
@@ -134,6 +134,18 @@ async def test_a_task_scheduled_for_now_is_enqueued_at_that_moment(w: World) -> 
     (task_id,) = await w.schedule(partition=2)
     await asyncio.sleep(0.001)
     assert await w.pop(2) == [task_id]
+
+
+@virtual(world())
+async def test_a_queue_that_nobody_empties_keeps_no_other_waiting(w: World) -> None:
+    """What stands in it is looked at again from time to time, in many passes; none of them is a reason to sleep."""
+    await w.schedule(1000)
+    w.start()
+    await asyncio.sleep(DEFAULT_ENQUEUE_TIMEOUT_US / US + 0.001)
+    made = await w.store.enqueue(0, 0, 0)
+    assert made.standing == 0
+    assert made.next_in_us is not None
+    assert made.next_in_us > 9 * US
 
 
 @virtual(world())

@@ -40,7 +40,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   local pushed = tonumber(state[1] or 0)
   local door = (config[4] or state[2] or config[5]) and settings_of(config[4]) or nil
   if door then door.gates = config[5] or nil end
-  local count = {enqueued = 0, again = 0, lost = 0, looked = 0, gated = 0}
+  local count = {enqueued = 0, again = 0, lost = 0, looked = 0, gated = 0, standing = 0}
 
   for _, status in ipairs({'CLAIMED', 'PROCESSING'}) do
     for _, id in ipairs(due_ids(P, queue, status, lease_now, budget_again - count.looked)) do
@@ -68,6 +68,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)
     elseif entry and entry > pushed - length then
       redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(expires), id)
+      count.standing = count.standing + 1
     elseif length + #front >= limit then
       stuck = true
     elseif #front >= most_again then
@@ -264,7 +265,7 @@ end
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local lease_now = believed > 0 and math.min(now, believed) or now
-  local enqueued, again, lost, pushed, owed, jobs = 0, 0, 0, {}, {}, {}
+  local enqueued, again, lost, standing, pushed, owed, jobs = 0, 0, 0, 0, {}, {}, {}
   -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
   -- And each that is due has its turn in the pass: the noisy one was looked at last, and so it would always be the first.
   local due, each = redis.call('ZRANGE', P .. ':due', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS), budget
@@ -296,6 +297,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
         local count = visit(P, claim.queue, config, now, lease_now, math.min(places, each), places, kept)
         places, budget = places - count.looked, budget - count.looked
         enqueued, again, lost, gated = enqueued + count.enqueued, again + count.again, lost + count.lost, gated + count.gated
+        standing = standing + count.standing
         if count.enqueued + count.again > 0 then
           pushed[#pushed + 1] = claim.queue
           redis.call('SPUBLISH', P .. ':bell:ready', claim.queue)
@@ -319,5 +321,5 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     local first = redis.call('ZRANGE', P .. index, 0, 0, 'WITHSCORES')
     until_then(first[2] and math.max(tonumber(first[2]) - now, 0))
   end
-  return {fmt(now), fmt(wait), enqueued, again, lost, pushed, owed, jobs, gated, ask}
+  return {fmt(now), fmt(wait), enqueued, again, lost, pushed, owed, jobs, gated, ask, standing}
 end)
