@@ -137,7 +137,12 @@ async def over(world: Struck, strike: Strike) -> None:
 
 
 def judged(
-    world: Struck, outcome: Outcome, progress: Progress, more: Sequence[Trial] = (), *, worst_s: float = math.inf
+    world: Struck,
+    outcome: Outcome,
+    progress: Progress,
+    more: Sequence[Trial] = (),
+    *,
+    worst_s: float | Sequence[float] = math.inf,
 ) -> list[Trial]:
     """One trial per strike, with its times; the counts of the whole batch, and what was broken, stand in the first.
 
@@ -146,9 +151,14 @@ def judged(
         outcome: of it.
         progress: is told what was broken.
         more: what the row knows of each strike; what it says comes after the others.
-        worst_s: bar for the seconds until every task that waited or was cut off has started.
+        worst_s: bar for the seconds until every task that waited or was cut off has started, of all strikes or of each.
     """
-    parts = [[_trial(each, worst_s) for each in outcome.recoveries], world.told, *([more] if more else [])]
+    worst = [worst_s] * len(outcome.recoveries) if isinstance(worst_s, int | float) else worst_s
+    parts = [
+        [_trial(each, bar) for each, bar in zip(outcome.recoveries, worst, strict=True)],
+        world.told,
+        *([more] if more else []),
+    ]
     found = [_merged(*each) for each in zip(*parts, strict=True)]
     if not found and not outcome.failures:  # stopped before the first strike
         return []

@@ -206,12 +206,23 @@ class SentinelStore:
 
 
 class ClusterStore:
-    """A Redis Cluster: half of the servers are masters, the other half their replicas."""
+    """A Redis Cluster: the first servers are masters, the others their replicas, as many of each.
 
-    def __init__(self, hosts: Sequence[Host], folder: Path, *, binary: str = "") -> None:
+    Where a master has two, it takes writes only with one of them in step.
+
+    Args:
+        hosts: of the servers.
+        folder: what they keep.
+        masters: how many are masters; the number of hosts is a multiple of it.
+        binary: see Server.
+    """
+
+    def __init__(self, hosts: Sequence[Host], folder: Path, *, masters: int = 3, binary: str = "") -> None:
+        self._masters, self._replicas = masters, len(hosts) // masters - 1
         settings = (
             DURABLE
             | REPLICATING
+            | (GUARDED if self._replicas > 1 else {})
             | {
                 "cluster-enabled": "yes",
                 "cluster-node-timeout": str(NODE_TIMEOUT_MS),
@@ -227,8 +238,8 @@ class ClusterStore:
         return f"redis+cluster://{','.join(each.address for each in self.servers)}"
 
     async def start(self) -> None:
-        """Returns when every slot is served and every master has its replica."""
-        half, nodes = len(self.servers) // 2, str(len(self.servers))
+        """Returns when every slot is served and every master has its replicas."""
+        masters, nodes = self._masters, str(len(self.servers))
         for each in self.servers:
             await each.start()
             each.ask("CLUSTER", "SET-CONFIG-EPOCH", len(self.servers) - self.servers.index(each))
@@ -238,11 +249,11 @@ class ClusterStore:
             lambda: all(_cluster_info(each).get("cluster_known_nodes") == nodes for each in self.servers),
             "all nodes have met",
         )
-        bounds = [SLOTS * number // half for number in range(half + 1)]
-        for number, each in enumerate(self.servers[:half]):
+        bounds = [SLOTS * number // masters for number in range(masters + 1)]
+        for number, each in enumerate(self.servers[:masters]):
             each.ask("CLUSTER", "ADDSLOTSRANGE", bounds[number], bounds[number + 1] - 1)
-        for number, each in enumerate(self.servers[half:]):
-            each.ask("CLUSTER", "REPLICATE", self.servers[number].ask("CLUSTER", "MYID"))
+        for number, each in enumerate(self.servers[masters:]):
+            each.ask("CLUSTER", "REPLICATE", self.servers[number % masters].ask("CLUSTER", "MYID"))
         await self.whole()
 
     def masters(self) -> list[Server]:
@@ -250,13 +261,13 @@ class ClusterStore:
         return [each for each in self.servers if each.pid and each.replication().get("role") == "master"]
 
     async def whole(self) -> None:
-        """Returns when every server is there, all agree that all slots are served, and every master has a replica."""
+        """Returns when every server is there, all agree that all slots are served, and every master has its replicas."""
 
         def is_whole() -> bool:
             masters = self.masters()
             return (
-                len(masters) * 2 == len(self.servers)
-                and all(len(followers(each)) == 1 for each in masters)
+                len(masters) == self._masters
+                and all(len(followers(each)) == self._replicas for each in masters)
                 and all(_serves(each) for each in self.servers)
             )
 

@@ -1,13 +1,13 @@
 """What a store server shows from outside: when it is back after its death, and when each role works with it again.
 
-It looks into the store itself, by keys alone, and asks no role.
+It looks into the store itself, by keys alone, and asks no role. Of executors there are several: the slowest of them counts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final
+from typing import Any, Final
 
 import redis.asyncio as redis
 from redis.asyncio.retry import Retry
@@ -15,9 +15,10 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from atf.store import keys
+from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US
 from atf.verify.bench import Bench
 from atf.verify.history import Accepted
-from atf.verify.record import now_us, wall_us
+from atf.verify.record import key_of, now_us, pid_of, wall_us
 
 _LOOK_S: Final = 0.01
 _TIMEOUT_S: Final = 5.0
@@ -31,9 +32,13 @@ ROLES: Final = {
     "start": "executor",
 }
 """What is measured, and whose work it is."""
+OF_WORKERS: Final = ("claim", "heartbeat", "start")
+"""What is measured of each executor's worker."""
 ALWAYS, EVERYSEC = "disk", "relaxed"
 RESUMES_S: Final = 5.0
 """Seconds from the store's return until each role works with it again."""
+ENQUEUE_TIMEOUT_S: Final = DEFAULT_ENQUEUE_TIMEOUT_US / US
+"""Seconds until an id is pushed again that nobody has claimed; the load's lambdas declare no other."""
 
 
 def connect(url: str) -> redis.Redis:
@@ -59,7 +64,7 @@ async def back(bench: Bench, since: float) -> float:
 
 
 class Resumption:
-    """Watches for the first successes after a return of the store, which is the moment it is made.
+    """Watches for the first successes after a return of the store, which is the moment it is made; of what executors do, for the first of each.
 
     Args:
         bench: with a store of one partition.
@@ -70,50 +75,74 @@ class Resumption:
         self._began_us, self._wall_us = now_us(), wall_us()
         self._events, self._begun = len(bench.stream.events), len(bench.record.begun)
         self._pushed: int | None = None
-        self.took_s: dict[str, float] = {}
+        self._took_us: dict[str, int] = {}
+        self._of_workers: dict[str, dict[int, int]] = {what: {} for what in OF_WORKERS}
+        self._workers = {run.task_id: pid_of(run.process) for run in bench.record.begun}
 
     async def watch(self, within: float) -> dict[str, float]:
-        """Waits until there is a first success of each kind; the seconds that each took. What did not come in time is missing."""
+        """Waits until there is a first success of each kind, by every executor that lives; the seconds that each took.
+
+        What did not come in time, or not from every executor, is missing.
+        """
         until = time.monotonic() + within
         async with connect(self._bench.cluster.redis_url) as client:
-            while time.monotonic() < until and len(self.took_s) < len(ROLES):
-                self._from_the_load()
-                await self._from_the_store(client)
+            while time.monotonic() < until and not (self._may_be_all() and len(self.took_s()) == len(ROLES)):
+                await self.look(client)
                 await asyncio.sleep(_LOOK_S)
-        return dict(self.took_s)
+        return self.took_s()
+
+    async def look(self, client: redis.Redis) -> None:
+        """Takes note of what has happened since."""
+        self._from_the_load()
+        await self._from_the_store(client)
+
+    def took_s(self) -> dict[str, float]:
+        """What is known so far; an executor that has died counts no more, and one that was started since does."""
+        found = dict(self._took_us)
+        living = {each.worker for each in self._bench.cluster.executors()}
+        for what, took in self._of_workers.items():
+            if len(living) >= self._bench.executors and living <= took.keys():
+                found[what] = max(took[each] for each in living)
+        return {what: round(found[what] / 1e6, 3) for what in ROLES if what in found}
+
+    def _may_be_all(self) -> bool:
+        """Whether it is worth to ask the kernel who lives."""
+        found = len(self._took_us) + len(self._of_workers)
+        return found == len(ROLES) and all(len(took) >= self._bench.executors for took in self._of_workers.values())
 
     def _from_the_load(self) -> None:
         events = self._bench.stream.events
         for each in events[self._events :]:
             if isinstance(each, Accepted) and each.at_us > self._began_us:
-                self._note("schedule", each.at_us - self._began_us)
+                self._took_us.setdefault("schedule", each.at_us - self._began_us)
         self._events = len(events)
         begun = self._bench.record.begun
         for run in begun[self._begun :]:
+            worker = self._workers[run.task_id] = pid_of(run.process)
             if run.fence > self._wall_us:  # a claim's number is the store's clock when it was made
-                self._note("claim", run.fence - self._wall_us)
-                self._note("start", run.at_us - self._began_us)
+                self._of_workers["claim"].setdefault(worker, run.fence - self._wall_us)
+                self._of_workers["start"].setdefault(worker, run.at_us - self._began_us)
         self._begun = len(begun)
 
     async def _from_the_store(self, client: redis.Redis) -> None:
         names = [f"{self._bench.namespace}/{name}:1" for name in ("work", "work_async")]
-        record = keys.record(0)
+        record, lease_us = keys.record(0), self._bench.timing.heartbeat_timeout_us
+        first_us = self._wall_us + lease_us + 1
         try:
             pushed = sum([int(await client.hget(f"{record}:q:{each}", "pushed") or 0) for each in names])
-            held = [await client.zrange(f"{record}:s:{each}:PROCESSING", -1, -1, withscores=True) for each in names]
+            held: list[Any] = [
+                await client.zrangebyscore(f"{record}:s:{each}:PROCESSING", first_us, "+inf", withscores=True)
+                for each in names
+            ]
         except (RedisError, OSError):
             return
         if self._pushed is not None and pushed > self._pushed:
-            self._note("enqueue", now_us() - self._began_us)
+            self._took_us.setdefault("enqueue", now_us() - self._began_us)
         self._pushed = pushed if self._pushed is None else self._pushed
-        lease_us = self._bench.timing.heartbeat_timeout_us
-        for each in held:
-            renewed_us = round(float(each[0][1])) - lease_us if each else 0
-            if renewed_us > self._wall_us:
-                self._note("heartbeat", renewed_us - self._wall_us)
-
-    def _note(self, what: str, took_us: int) -> None:
-        self.took_s.setdefault(what, round(took_us / 1e6, 3))
+        for task_id, lease_end_us in (pair for pairs in held for pair in pairs):
+            if worker := self._workers.get(key_of(task_id)):
+                took_us = round(float(lease_end_us)) - lease_us - self._wall_us
+                self._of_workers["heartbeat"].setdefault(worker, took_us)
 
 
 def bars(bench: Bench, durability: str) -> dict[str, float]:
@@ -123,3 +152,13 @@ def bars(bench: Bench, durability: str) -> dict[str, float]:
     """
     more = bench.timing.heartbeat_timeout if durability == EVERYSEC else 0.0
     return {what: RESUMES_S + (more if what in {"claim", "start", "heartbeat"} else 0.0) for what in ROLES}
+
+
+def worst_s(bench: Bench, durability: str) -> float:
+    """Seconds from the store's return until every task has started that waited or was cut off.
+
+    The store may have answered a pop that nobody heard: such an id is pushed again after `enqueue_timeout`, or waits with all others where
+    claims are made only after one heartbeat_timeout.
+    """
+    pause = bench.timing.heartbeat_timeout if durability == EVERYSEC else 0.0
+    return RESUMES_S + max(pause, ENQUEUE_TIMEOUT_S)

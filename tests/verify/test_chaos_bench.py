@@ -24,7 +24,7 @@ from tests.chaos.rows import store_modes
 from tests.chaos.rows.freezes import survival
 from tests.chaos.rows.partitions import cut_off, strike_at, told_code
 from tests.chaos.rows.store_full import EXHAUSTED, Once
-from tests.chaos.rows.store_modes import ALONE_S, LAG_S, forgotten, of_relaxed, somebody_at_work, without_master
+from tests.chaos.rows.store_modes import ALONE_S, LAG_S, forgotten, of_relaxed, somebody_at_work, too_long
 from tests.chaos.scene import Scene, is_relaxed
 
 STRIKE = Strike("kill", "hsc", 7, 0)
@@ -251,14 +251,12 @@ async def test_each_call_while_the_store_is_full_is_counted_and_none_repeated() 
 # --- a master that is killed, or cut off ------------------------------------------------------------------------------
 
 
-def test_schedule_may_be_away_until_a_master_that_stayed_dead_is_back() -> None:
-    soon = without_master(4.0, 6.0, stayed_dead=False)
-    assert soon == {"late": [], "stayed_dead": 0, "whole_s": 6.0, "schedule_away_s": 4.0}
-    assert without_master(6.0, 3.0, stayed_dead=False)["late"] == ["Schedule was away for 6.0 s"]
-    later = without_master(34.0, 30.0, stayed_dead=True)
-    assert later == {"late": [], "stayed_dead": 1, "whole_dead_s": 30.0, "schedule_away_dead_s": 34.0}
-    assert without_master(36.0, 30.0, stayed_dead=True)["late"] == ["Schedule was away for 6.0 s after its return"]
-    assert without_master(4.0, 30.0, stayed_dead=True)["late"] == [], "no task of it was called for meanwhile"
+def test_schedule_is_too_late_five_seconds_after_a_kill_or_after_a_return_that_it_waits_for() -> None:
+    assert too_long("Schedule", 5.0) == []
+    assert too_long("Schedule", 6.0) == ["Schedule was away for 6.0 s"]
+    assert too_long("Schedule", 34.0, 30.0) == []
+    assert too_long("Schedule", 36.0, 30.0) == ["Schedule was away for 6.0 s after its master's return"]
+    assert too_long("Schedule", 4.0, 30.0) == [], "no task of it was called for meanwhile"
 
 
 def test_a_load_of_class_relaxed_is_known_by_its_name_and_its_tasks_by_their_keys() -> None:

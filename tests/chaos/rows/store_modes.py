@@ -16,6 +16,7 @@ from atf.verify.load import Load
 from atf.verify.outcome import Outcome
 from tests.chaos.frame import Figures, Progress, Row, Trial
 from tests.chaos.lab import available
+from tests.chaos.scene import RELAXED as RELAXED_LOAD
 from tests.chaos.scene import Scene
 from tests.chaos.stores import ClusterStore, SentinelStore, Server, Single, followers, until
 
@@ -45,7 +46,7 @@ LAG_S: Final = 2.0
 RELAXED: Final = Load(rate=5, short_s=0.8, long_s=20, long_share=0.01, delayed_share=0.1)
 """Of each host, of class relaxed, beside its other load: few long tasks, since those of a whole cut come at once and take all threads for their time."""
 DEAD_S: Final = 30.0
-"""Seconds for which every second killed master of a Cluster stays away: longer than the failover, and than a lease."""
+"""Seconds for which a killed master of a Cluster stays away where it is not started at once: longer than the failover, and than a lease."""
 
 Try = Callable[[Scene], Awaitable[Callable[[int], Awaitable[Trial]]]]
 """Begins a scene, and answers what does one trial in it."""
@@ -219,55 +220,82 @@ def _known(master: Server | None) -> Server:
 # --- a Redis Cluster --------------------------------------------------------------------------------------------------
 
 
-async def _cluster(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
-    store = ClusterStore([scene.lab.host(f"s{number}") for number in range(1, 7)], scene.folder)
+def _cluster(scene: Scene, replicas: int = 1) -> ClusterStore:
+    """Three masters with so many replicas each."""
+    return ClusterStore([scene.lab.host(f"s{number}") for number in range(1, 4 + 3 * replicas)], scene.folder)
+
+
+async def _cluster_kill(scene: Scene) -> Callable[[int], Awaitable[Trial]]:
+    store = _cluster(scene)
     await scene.begin(store, [scene.lab.host(name) for name in ("r1", "r2")], durability=REPLICATED)
 
     async def once(number: int) -> Trial:
-        await store.whole()
-        killed = store.masters()[number % 3]
-        heirs = followers(killed)
-        unharmed = scene.workers(*scene.roles)
-        await killed.kill()
-        began = time.monotonic()
-        failover = await until(lambda: any(each.address in heirs for each in store.masters()), "a replica takes over")
-        stays_dead = number % 2 == 1
-        await asyncio.sleep(max(0.0, began + DEAD_S - time.monotonic()) if stays_dead else 0)
-        await killed.start()
-        await store.whole()
-        whole = time.monotonic() - began
-        for host in scene.roles:
-            await scene.works(host, seconds=BACK_S)
-        await asyncio.sleep(max(0.0, began + PERIOD_S - time.monotonic()))
-        ended = len(unharmed - scene.workers(*scene.roles))
+        trial, began = await _killed(scene, store, number, 0.0)
+        away = scene.waited(began)
+        return {**trial, "late": too_long("Schedule", away), "schedule_away_s": _rounded(away)}
+
+    return once
+
+
+async def _cluster_away(scene: Scene, replicas: int = 1) -> Callable[[int], Awaitable[Trial]]:
+    store = _cluster(scene, replicas)
+    hosts = [scene.lab.host(name) for name in ("r1", "r2")]
+    await scene.begin(store, hosts, durability=REPLICATED, relaxed=RELAXED)
+
+    async def once(number: int) -> Trial:
+        trial, began = await _killed(scene, store, number, DEAD_S)
+        scene.forgot.append(Forgot(round(began * US), round((began - LAG_S) * US)))
+        replicated = scene.waited(began, *(each.name for each in hosts))
+        relaxed = scene.waited(began, *(f"{each.name}{RELAXED_LOAD}" for each in hosts))
+        waits = trial["whole_s"] if replicas == 1 else None
         return {
-            **without_master(scene.waited(began), whole, stayed_dead=stays_dead),
-            "failover_s": _rounded(failover),
-            "ended": ended,
+            **trial,
+            "late": too_long("Schedule of class relaxed", relaxed)
+            + too_long("Schedule of class replicated", replicated, waits),
+            "schedule_away_s": _rounded(replicated),
+            "relaxed_away_s": _rounded(relaxed),
         }
 
     return once
 
 
-def without_master(away: float, whole: float, *, stayed_dead: bool) -> Trial:
-    """Of a killed master: how long Schedule was away.
-
-    Its own replica, which is a master without one then, takes no task of class replicated until the killed one is in step with it, as its
-    replica: so the bar counts from there where that one stayed away.
+async def _killed(scene: Scene, store: ClusterStore, number: int, dead_s: float) -> tuple[Trial, float]:
+    """A master is killed, and is back when a replica has taken over and so many seconds are over; the figures, and when it was killed.
 
     Args:
-        away: seconds of the longest Schedule since it was killed.
-        whole: seconds from then until the cluster was whole again.
-        stayed_dead: whether it was started again only long after its replica had taken over.
+        scene: where.
+        store: its store.
+        number: which master.
+        dead_s: seconds for which it stays away at least.
     """
-    since, what = (away - whole, "_dead") if stayed_dead else (away, "")
-    where = " after its return" if stayed_dead else ""
-    return {
-        "late": [f"Schedule was away for {since:.1f} s{where}"] if since > SCHEDULE_S else [],
-        "stayed_dead": int(stayed_dead),
-        f"whole{what}_s": _rounded(whole),
-        f"schedule_away{what}_s": _rounded(away),
-    }
+    await store.whole()
+    killed = store.masters()[number % 3]
+    heirs = followers(killed)
+    unharmed = scene.workers(*scene.roles)
+    began = time.monotonic()
+    await killed.kill()
+    failover = await until(lambda: any(each.address in heirs for each in store.masters()), "a replica takes over")
+    await asyncio.sleep(max(0.0, began + dead_s - time.monotonic()))
+    await killed.start()
+    await store.whole()
+    whole = time.monotonic() - began
+    for host in scene.roles:
+        await scene.works(host, seconds=BACK_S)
+    await asyncio.sleep(max(0.0, began + PERIOD_S - time.monotonic()))
+    ended = len(unharmed - scene.workers(*scene.roles))
+    return {"failover_s": _rounded(failover), "whole_s": _rounded(whole), "ended": ended}, began
+
+
+def too_long(what: str, away: float, back: float | None = None) -> list[str]:
+    """What to say of a call that was away for too long after a master was killed.
+
+    Args:
+        what: the call.
+        away: seconds of the longest one since then.
+        back: seconds until the killed one was in step again, as a replica, where the call has to wait for it: the bar counts from there.
+    """
+    since, where = (away, "") if back is None else (away - back, " after its master's return")
+    return [f"{what} was away for {since:.1f} s{where}"] if since > SCHEDULE_S else []
 
 
 def somebody_at_work(figures: Figures) -> list[str]:
@@ -284,6 +312,7 @@ def _row(begin: Try, timing: Timing = TIMING, **words: Any) -> Row:
 
 
 KEPT: Final = "acknowledged tasks lost 0, concurrent 0, early 0"
+_RELAXED_KEPT: Final = f"concurrent 0, early 0, and lost only what was accepted in the {LAG_S:g} s before a kill"
 _SIDES: Final = (
     f"executors that are cut off at work end; on the other side Schedule answers ≤ {SCHEDULE_S:g} s after the election, and tasks are claimed"
     f" ≤ {CLAIMS_S:g} s (H + 5) after it"
@@ -318,12 +347,28 @@ ROWS: Final = [
         verdict=somebody_at_work,
     ),
     _row(
-        _cluster,
+        _cluster_kill,
         name="cluster-kill",
-        what=f"Redis Cluster 3 + 3, durability replicated: a master is killed each minute, and started again, as a replica, as soon as its own replica took over, or {DEAD_S:g} s after the kill, in turns",
-        bar=f"{KEPT}; Schedule is away for ≤ {SCHEDULE_S:g} s, or until ≤ {SCHEDULE_S:g} s after a master that stayed away is back, as a replica in step",
+        what="Redis Cluster 3 + 3, durability replicated: a master is killed each minute, and started again, as a replica, as soon as its own replica took over",
+        bar=f"{KEPT}; Schedule is away for ≤ {SCHEDULE_S:g} s",
         full=15,
         batch=15,
+    ),
+    _row(
+        _cluster_away,
+        name="cluster-away",
+        what=f"the same, with some tasks of class relaxed beside; the killed master is started again {DEAD_S:g} s after the kill",
+        bar=f"{KEPT}; of class relaxed {_RELAXED_KEPT}, and Schedule of it is away for ≤ {SCHEDULE_S:g} s; of class replicated until ≤ {SCHEDULE_S:g} s after the killed one is back, as a replica in step: until then there is none",
+        full=10,
+        batch=5,
+    ),
+    _row(
+        functools.partial(_cluster_away, replicas=2),
+        name="cluster-away-two-replicas",
+        what=f"the same with a second replica for each master: Redis Cluster 3 + 6, and a master that is killed is away for {DEAD_S:g} s",
+        bar=f"{KEPT}; of class relaxed {_RELAXED_KEPT}; Schedule of both classes is away for ≤ {SCHEDULE_S:g} s, though the killed one is still away",
+        full=10,
+        batch=5,
     ),
     _row(
         _datacenters,
