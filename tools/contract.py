@@ -34,6 +34,8 @@ sys.path.insert(0, str(ROOT))  # the frame of results is not installed
 from tests.chaos import frame  # noqa: E402
 
 OLDEST: Final = ROOT / ".build" / "redis-7.0"
+SUITE: Final = "tests/store"
+ALSO: Final = ("tools/contract.py",)
 SHOWN: Final = 10
 RUNS: Final = 3
 
@@ -79,7 +81,7 @@ def run(*, restricted: bool = False) -> Run:
         logs.mkdir()
         options = ["--quiet", f"--numprocesses={workers()}", f"--junitxml={report}", *more]
         code = subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", "tests/store", *options],
+            [sys.executable, "-P", "-m", "pytest", SUITE, *options],
             cwd=ROOT,
             env={**env, **({"ATF_TEST_ACL": "1"} if restricted else {"ATF_TEST_CONTRACT": str(logs)})},
             check=False,
@@ -182,7 +184,7 @@ def judged(runs: Sequence[Run], limit_us: int, *, acl: Run, not_run: Mapping[str
         "load": round(os.getloadavg()[1], 1),
         "not_run": dict(not_run),
         "failures": failures,
-        **frame.circumstances("tests/store", "tools/contract.py"),
+        **frame.circumstances(*ALSO, harness=SUITE),
     }
 
 

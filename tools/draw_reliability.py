@@ -16,6 +16,7 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the rows are not installed
 
 from tests.chaos import frame  # noqa: E402
+from tools import contract, fuzz  # noqa: E402
 
 PAGE: Final = ROOT / "docs" / "reliability.md"
 START: Final = "<!-- results: drawn from reliability/*.json by tools/draw_reliability.py -->"
@@ -23,6 +24,7 @@ END: Final = "<!-- end of results -->"
 ALWAYS: Final = ("lost", "concurrent", "early")
 """Counts that are shown where they are 0, too."""
 HIDDEN: Final = frozenset({"attempted", "acknowledged", "succeeded", "took_s"})
+OLDER: Final = "of older code"
 
 
 def main() -> None:
@@ -32,8 +34,8 @@ def main() -> None:
     )
     args = parser.parse_args()
     old = PAGE.read_text(encoding="utf-8")
-    drawn = table(frame.all_rows().values(), frame.latest(frame.RESULTS))
-    new = put(old, "\n".join([drawn, "", "No rows, and held beside them:", "", *beside(frame.RESULTS)]))
+    drawn = table(frame.all_rows().values(), frame.latest(frame.RESULTS), frame.code())
+    new = put(old, "\n".join([drawn, "", "No rows, and held beside them:", "", *beside(frame.RESULTS, proofs())]))
     if args.check and new != old:
         sys.exit(
             "docs/reliability.md is not what the results in reliability/ say. Run make reliability and commit the page."
@@ -52,8 +54,22 @@ def put(page: str, text: str) -> str:
     return f"{before}{START}\n{text}\n{END}{after}"
 
 
-def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]]) -> str:
-    """A line per row, in the order of their files; below, the machines."""
+def proofs() -> dict[str, tuple[str, str]]:
+    """The digests of the code, and of it with the suite that tries it, as they are now; of what is no row."""
+    return {
+        name: (frame.code(), frame.proof(*tool.ALSO, harness=tool.SUITE))
+        for name, tool in (("contract", contract), ("fuzz", fuzz))
+    }
+
+
+def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]], code: str) -> str:
+    """A line per row, in the order of their files; below, the machines.
+
+    Args:
+        rows: all of them.
+        results: the newest of each, by name.
+        code: the digest of the product as it is now.
+    """
     machines: list[str] = []
     lines = ["| row | what was tried | bar | trials | measured | result | when |", "|---|---|---|---|---|---|---|"]
     for row in rows:
@@ -66,7 +82,7 @@ def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]]) -
                 found["bar"],
                 f"{found['done']} of {row.full}",
                 measured(found["figures"]),
-                verdict(found, row),
+                verdict(found, row) + ("" if found["code"] == code else f", {OLDER}"),
                 when(found, machines),
             ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{row.name}`", *cells)) + " |")
@@ -74,8 +90,13 @@ def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]]) -
     return "\n".join([*lines, *(["", "Machines:", "", *notes] if notes else [])])
 
 
-def beside(results: Path) -> list[str]:
-    """A line each for the newest result of `make contract` and of `make fuzz`, with a link to it."""
+def beside(results: Path, now: Mapping[str, tuple[str, str]]) -> list[str]:
+    """A line each for the newest result of `make contract` and of `make fuzz`, with a link to it.
+
+    Args:
+        results: the folder of results.
+        now: see proofs.
+    """
     read = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in results.glob("*.json")]
     lines = []
     for name, key, said in (("contract", "row", _contract), ("fuzz", "what", _fuzz)):
@@ -86,8 +107,17 @@ def beside(results: Path) -> list[str]:
         path, newest = max(found, key=lambda each: str(each[1]["at"]))
         status, counts, changed = said(newest)
         when = f"{newest['at'][:10]}, {newest['commit'][:8]}{', with changes' if changed else ''}"
-        lines.append(f"- `make {name}`: {status}; {counts}; {when}: [`{path.name}`](../reliability/{path.name})")
+        lines.append(
+            f"- `make {name}`: {status}{_age(newest, *now[name])}; {counts}; {when}: [`{path.name}`](../reliability/{path.name})"
+        )
     return lines
+
+
+def _age(found: Mapping[str, Any], code: str, proof: str) -> str:
+    """Whether a result is of other code than now's, or of another suite; one without a digest is of the time before these were kept."""
+    if found.get("code") != code:
+        return f", {OLDER}"
+    return "" if found["proof"] == proof else ", of an older suite"
 
 
 def _contract(found: Mapping[str, Any]) -> tuple[str, str, bool]:
@@ -113,7 +143,7 @@ def _fuzz(found: Mapping[str, Any]) -> tuple[str, str, bool]:
     """Status, counts, and whether the tree had changes."""
     status = "**failed**: " + "; ".join(found["failed"][:3]) if found["verdict"] == "failed" else found["verdict"]
     counts = f"{found['tests'] - len(found['failed']):,} tests passed, {len(found['failed'])} failed, {found['examples']:,} examples of each fuzz test"
-    return status, counts, bool(found["changed_files"])
+    return status, counts, found["dirty"] if "dirty" in found else bool(found["changed_files"])
 
 
 def measured(figures: Mapping[str, Any]) -> str:

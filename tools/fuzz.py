@@ -6,18 +6,23 @@ make fuzz EXAMPLES=2000 SEED=1
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any, Final
 
-ROOT = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # the frame of results is not installed
+
+from tests.chaos import frame  # noqa: E402
+
+SUITE: Final = "tests/torture"
+ALSO: Final = ("tools/fuzz.py",)
 
 
 def main() -> int:
@@ -27,30 +32,34 @@ def main() -> int:
     parser.add_argument("--timeout", type=int, default=1_800, help="seconds that one test may take")
     parser.add_argument("--processes", type=int, default=2, help="tests that run at once")
     asked = parser.parse_args()
-    began, day = time.monotonic(), dt.datetime.now(dt.UTC)
+    began, where = time.monotonic(), circumstances()
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.xml"
-        command = [sys.executable, "-P", "-m", "pytest", "tests/torture", "--quiet", f"--junit-xml={report}"]
+        command = [sys.executable, "-P", "-m", "pytest", SUITE, "--quiet", f"--junit-xml={report}"]
         command += [f"--timeout={asked.timeout}", f"--numprocesses={asked.processes}", "--show-capture=no"]
         env = {**os.environ, "ATF_FUZZ_EXAMPLES": str(asked.examples), "ATF_FUZZ_SEED": str(asked.seed)}
         code = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
         result = {
             "what": "fuzz",
-            "at": day.isoformat(timespec="seconds"),
-            "commit": _git("rev-parse", "HEAD"),
-            "changed_files": len(_git("status", "--porcelain", "--untracked-files=no").splitlines()),
-            "machine": {"cpus": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()},
             "examples": asked.examples,
             "seed": asked.seed,
             "seconds": round(time.monotonic() - began, 1),
             "exit_code": code,
             **_counted(report),
+            **where,
         }
-    path = ROOT / "reliability" / f"{day:%Y-%m-%d}-fuzz.json"
+    if circumstances()["proof"] != where["proof"]:
+        sys.exit(f"{frame.CHANGED}: there is no result")
+    path = frame.RESULTS / f"{where['date']}-fuzz-{where['proof']}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     print(f"{result['verdict']}: {result['tests']} tests, {len(result['failed'])} failed; see {path.relative_to(ROOT)}")
     return code
+
+
+def circumstances() -> dict[str, Any]:
+    """When, of which code, by which suite, and where; as of a row of `make chaos`."""
+    return frame.circumstances(*ALSO, harness=SUITE)
 
 
 def _counted(report: Path) -> dict[str, object]:
@@ -64,11 +73,6 @@ def _counted(report: Path) -> dict[str, object]:
         if {each.tag for each in case} & {"failure", "error"}
     ]
     return {"verdict": "failed" if failed or not cases else "ok", "tests": len(cases), "failed": failed}
-
-
-def _git(*words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ BOTH = [{**FULL, "backend": "valkey-server"}, {**FULL, "backend": "redis-7.0"}]
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "circumstances", lambda *_also: {"cores": 2})
+    monkeypatch.setattr(frame, "circumstances", lambda *_also, harness: {"cores": 2, "harness": harness})
     monkeypatch.delenv("ATF_TEST_SERVERS", raising=False)
 
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.chaos import frame
 from tests.chaos.frame import Row
-from tools.draw_reliability import END, START, beside, measured, put, table
+from tools import fuzz as fuzz_tool
+from tools.draw_reliability import END, START, beside, measured, proofs, put, table
 
+CODE = "fedcba987654"
 FOUND: dict[str, Any] = {
     "row": "b",
     "what": "this, then",
@@ -20,7 +23,7 @@ FOUND: dict[str, Any] = {
     "failures": [],
     "date": "2030-01-02",
     "commit": "0123456789ab",
-    "code": "fedcba987654",
+    "code": CODE,
     "dirty": False,
     "cores": 2,
     "memory_mib": 8192,
@@ -36,6 +39,8 @@ CONTRACT: dict[str, Any] = {
     "status": "ok",
     "at": "2030-01-02T03:04:05+00:00",
     "commit": "0123456789ab",
+    "code": CODE,
+    "proof": "c",
     "dirty": False,
     "figures": {"too_slow": 0, "calls": 1234},
     "tests": {"fake": {"passed": 3, "skipped": 1}, "embedded": {"passed": 4}},
@@ -48,11 +53,16 @@ FUZZ: dict[str, Any] = {
     "verdict": "ok",
     "at": "2030-01-02T03:04:05+00:00",
     "commit": "0123456789ab",
-    "changed_files": 2,
+    "code": CODE,
+    "proof": "f",
+    "dirty": True,
     "examples": 2000,
     "tests": 723,
     "failed": [],
 }
+
+
+NOW = {"contract": (CODE, "c"), "fuzz": (CODE, "f")}
 
 
 def row(name: str) -> Row:
@@ -63,12 +73,12 @@ def row(name: str) -> Row:
 
 
 def test_a_row_without_a_result_says_so() -> None:
-    line = table([row("a")], {}).splitlines()[-1]
+    line = table([row("a")], {}, CODE).splitlines()[-1]
     assert line == "| `a` | this | that | 0 of 9 | – | not run: no result is recorded | – |"
 
 
 def test_a_row_shows_its_figures_and_its_machine() -> None:
-    text = table([row("b")], {"b": FOUND})
+    text = table([row("b")], {"b": FOUND}, CODE)
     assert (
         "| `b` | this, then | that, then | 3 of 9 | 1,234 tasks; lost 0, dead 2; x 1.00 / 2.00 / 3.00 s | ok so far, 3 of 9 "
         "| 2030-01-02, 01234567, code fedcba98, machine 1 |" in text
@@ -77,7 +87,13 @@ def test_a_row_shows_its_figures_and_its_machine() -> None:
 
 
 def test_a_full_result_is_ok() -> None:
-    assert "| ok |" in table([row("b")], {"b": {**FOUND, "done": 9}})
+    assert "| ok |" in table([row("b")], {"b": {**FOUND, "done": 9}}, CODE)
+
+
+def test_a_result_of_other_code_than_now_says_so() -> None:
+    assert "| ok, of older code |" in table([row("b")], {"b": {**FOUND, "done": 9}}, "0123")
+    failed = {**FOUND, "status": "failed", "failures": ["too late"]}
+    assert "| **failed**: too late, of older code |" in table([row("b")], {"b": failed}, "0123")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +102,7 @@ def test_a_full_result_is_ok() -> None:
 )
 def test_what_did_not_go_well_is_told(status: str, shown: str) -> None:
     found = {**FOUND, "status": status, "failures": ["too late", "too long"]}
-    assert f"| {shown} |" in table([row("b")], {"b": found})
+    assert f"| {shown} |" in table([row("b")], {"b": found}, CODE)
 
 
 def test_a_rate_is_no_time() -> None:
@@ -115,10 +131,12 @@ def kept(folder: Path, **results: Any) -> Path:
 
 
 def test_the_newest_contract_and_fuzz_results_are_linked_by_themselves(tmp_path: Path) -> None:
-    assert beside(tmp_path) == [f"- `make {name}`: not run: no result is recorded" for name in ("contract", "fuzz")]
+    assert beside(tmp_path, NOW) == [
+        f"- `make {name}`: not run: no result is recorded" for name in ("contract", "fuzz")
+    ]
     later = "2030-01-03T00:00:00+00:00"
     kept(tmp_path, a=CONTRACT, b={**CONTRACT, "at": later}, c=FUZZ, d={**FUZZ, "at": "2030-01-01"}, e=FOUND)
-    contract, fuzz = beside(tmp_path)
+    contract, fuzz = beside(tmp_path, NOW)
     assert contract == (
         "- `make contract`: ok; 7 tests passed, 0 failed, of 1,234 calls the slowest took 7.2 ms, 0 functions too slow (the bar is"
         " 20 ms); 2030-01-03, 01234567: [`b.json`](../reliability/b.json)"
@@ -132,9 +150,27 @@ def test_the_newest_contract_and_fuzz_results_are_linked_by_themselves(tmp_path:
 def test_a_contract_or_a_fuzz_that_failed_says_of_what(tmp_path: Path) -> None:
     acl = {"embedded": {"passed": 2, "failed": 1}}
     failed = {**CONTRACT, "status": "failed", "failures": ["too late", "too long"], "acl": acl}
-    contract, fuzz = beside(kept(tmp_path, a=failed, b={**FUZZ, "verdict": "failed", "failed": ["x::y"]}))
+    contract, fuzz = beside(kept(tmp_path, a=failed, b={**FUZZ, "verdict": "failed", "failed": ["x::y"]}), NOW)
     assert (
         "**failed**: too late; too long; 7 tests passed, 0 failed, as the user that ships 2 tests passed, 1 failed,"
         in contract
     )
     assert "**failed**: x::y; 722 tests passed, 1 failed," in fuzz
+
+
+def test_a_contract_and_a_fuzz_say_whether_they_are_of_other_code_or_of_another_suite(tmp_path: Path) -> None:
+    kept(tmp_path, a={**CONTRACT, "proof": "other"}, b={**FUZZ, "code": "other", "proof": "other"})
+    contract, fuzz = beside(tmp_path, NOW)
+    assert contract.startswith("- `make contract`: ok, of an older suite; 7 tests")
+    assert fuzz.startswith("- `make fuzz`: ok, of older code; 723 tests")
+    without = {name: value for name, value in FUZZ.items() if name not in {"code", "proof", "dirty"}}
+    _, fuzz = beside(kept(tmp_path, b={**without, "changed_files": 1}), NOW)
+    assert "ok, of older code; 723 tests" in fuzz
+    assert ", with changes:" in fuzz
+
+
+def test_what_is_held_beside_the_rows_is_known_by_the_product_and_its_own_suite() -> None:
+    now = proofs()
+    assert {code for code, _ in now.values()} == {frame.code()}
+    assert now["fuzz"][1] == fuzz_tool.circumstances()["proof"]
+    assert len({proof for _, proof in now.values()} | {frame.proof()}) == 3
