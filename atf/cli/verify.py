@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from atf.exits import EXIT_FAILED, EXIT_OK
+from atf.verify.outcome import times
 from atf.verify.run import Course, Kind, Report, kinds
 from atf.verify.run import verify as run_verify
 from atf.verify.strikes import ROLES, STORE
@@ -92,20 +93,20 @@ def verify(
 
 
 def _print(report: Report) -> None:
-    outcome = report.outcome
+    outcome, refused = report.outcome, times(report.outcome.refused)
     print()
     print_facts(
         [
             ("attempted", f"{outcome.attempted:,} tasks"),
             ("acknowledged", f"{outcome.acknowledged:,}"),
-            *((name, count) for name, count in report.as_json().items() if name in _BARS),
-            ("ended otherwise", outcome.wrong),
+            *outcome.breaches.items(),
+            ("wrong", f"{outcome.wrong} (ended otherwise than planned)"),
             ("recovered", f"{outcome.recovered} (stored, though no answer had come)"),
             ("duplicated", f"{outcome.duplicated} (ran to the end twice, one after the other: at least once)"),
-            ("run again", f"{outcome.repeated} runs beyond the first, planned failures among them"),
-            ("dead letters", outcome.dead or ""),
-            ("overlaps no timeout prevents", outcome.excused or ""),
-            ("calls repeated", ", ".join(f"{count} × {name}" for name, count in outcome.refused.items())),
+            ("repeated", f"{outcome.repeated} (runs beyond the first, planned failures among them)"),
+            ("dead", f"{outcome.dead} (dead letters: each lost as many executors as it may)" if outcome.dead else ""),
+            ("excused", f"{outcome.excused} (overlaps that no timeout prevents)" if outcome.excused else ""),
+            ("refused", f"{refused} (calls of Schedule that failed, and were repeated)" if refused else ""),
         ]
     )
     print()
@@ -125,9 +126,6 @@ def _print(report: Report) -> None:
         print(
             f"kept: nothing lost, nothing twice at once, nothing early, through {report.struck} strikes (seed {report.course.seed})"
         )
-
-
-_BARS = ("lost", "stuck", "concurrent", "early", "unexpected", "stale_result_accepted", "token_reused")
 
 
 def _row(each: Kind) -> list[object]:

@@ -74,7 +74,10 @@ class ClusterLink(Link):
         if self._map is None:
             await self._refresh(wait=True)
         if self._map is None:
-            raise Unavailable(f"no node of the task store at {self.where} can be reached")
+            raise Unavailable(
+                f"no node of the task store at {self.where} can be reached. Check that nodes of a Redis Cluster run at the addresses given,"
+                " and that CLUSTER NODES, asked of one of them, names addresses that can be reached from here"
+            )
         return self._map
 
     async def _refresh(self, *, wait: bool) -> None:
@@ -123,7 +126,10 @@ class ClusterLink(Link):
         host = (await self._known()).of(key)
         if host is None:
             await self._refresh(wait=False)
-            raise Unavailable(f"no node of the task store at {self.where} serves slot {slot_of(key)}")
+            raise Unavailable(
+                f"no node of the task store at {self.where} serves slot {slot_of(key)}. Its master is away, or it was given to none: look at"
+                " CLUSTER SLOTS, and CLUSTER ADDSLOTS a slot that no master has; while a replica takes over, call again"
+            )
         return self._node(host)
 
     # --- calls --------------------------------------------------------------------------------------------------------

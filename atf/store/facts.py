@@ -107,7 +107,10 @@ def check_possible(facts: Facts, demand: Durability, where: str, *, alone: bool)
                 f"durability replicated: the task store at {where} has no replica. Give it two, or ask for less. Nothing was"
                 " stored"
             )
-        raise Unavailable(f"durability replicated: {where} has no replica now; nothing was stored")
+        raise Unavailable(
+            f"durability replicated: {where} has no replica now; nothing was stored. The call may be repeated, and succeeds when a replica"
+            " follows (INFO replication)"
+        )
 
 
 def proof(facts: Facts, demand: Durability, seconds: float) -> list[tuple[str | int, ...]]:

@@ -91,8 +91,15 @@ class SentinelLink(Link):
         elif asyncio.get_running_loop().time() - self._looked_at > LOOK_S:
             await self._look(wait=False)
         if self._master is None:
-            raise Unavailable(f"no Sentinel of {self.where} names a master of the task store that can be reached")
+            raise self._no_master()
         return self._master
+
+    def _no_master(self) -> Unavailable:
+        asked = ", ".join(f"{host}:{port}" for host, port in self._hosts)
+        return Unavailable(
+            f"no Sentinel of {self.where} has named a master of the task store. Check that the Sentinels run at {asked}, and that they know"
+            f" a master of the name {self._address.master!r} (SENTINEL MASTERS); while they elect another one, call again"
+        )
 
     async def _look(self, *, wait: bool) -> None:
         now = asyncio.get_running_loop().time()
@@ -243,13 +250,13 @@ class SentinelLink(Link):
     def client(self) -> Any:
         """A client of the master."""
         if self._master is None:
-            raise Unavailable(f"no master of {self.where} is known yet")
+            raise self._no_master()
         return self._master.client
 
     def blocking_client(self) -> Any:
         """A blocking client of the master."""
         if self._master is None:
-            raise Unavailable(f"no master of {self.where} is known yet")
+            raise self._no_master()
         return self._master.blocking_client()
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from atf.task import US
 
-from .history import Began, Breach, Called, Ended, Event, check
+from .history import Began, Breach, Called, Ended, Event, Keyed, check
 from .load import PlannedTask
 
 MAX_LOSSES: Final = 3
@@ -83,6 +83,7 @@ class Outcome:
     excused: int
     forgiven: int
     breaches: dict[str, int]
+    """By name, those that were looked for: none of limits or keys where the load has none."""
     dead: int
     """Dead letters by `max_losses`: their executors were killed under them so often."""
     wrong: int
@@ -104,12 +105,11 @@ class Outcome:
 
     def figures(self) -> dict[str, Any]:
         """The counts, for programs."""
-        names = {each.name.lower(): self.breaches.get(each.name.lower(), 0) for each in Breach}
         return {
             "attempted": self.attempted,
             "acknowledged": self.acknowledged,
             "succeeded": self.succeeded,
-            **names,
+            **self.breaches,
             "recovered": self.recovered,
             "duplicated": self.duplicated,
             "repeated": self.repeated,
@@ -164,7 +164,7 @@ def judge(
         repeated=verdict.repeated,
         excused=verdict.excused,
         forgiven=verdict.forgiven,
-        breaches={each.name.lower(): count for each, count in verdict.counts.items()},
+        breaches={each.name.lower(): verdict.counts[each] for each in looked_for(events)},
         dead=dead,
         wrong=wrong,
         spent=spent,
@@ -173,6 +173,22 @@ def judge(
         findings=findings[:_SHOWN],
         recoveries=recoveries(events, plans, strikes),
     )
+
+
+def looked_for(events: Sequence[Event]) -> list[Breach]:
+    """The breaches that this history can tell of: of limits and of keys only where a task has one."""
+    keyed = [each for each in events if isinstance(each, Keyed)]
+    tried = {
+        Breach.CROWDED: any(isinstance(each, Began) and each.most for each in events),
+        Breach.TOO_MANY: bool(keyed),
+        Breach.OUT_OF_ORDER: any(each.ordered for each in keyed),
+    }
+    return [each for each in Breach if tried.get(each, True)]
+
+
+def times(counts: Mapping[str, int]) -> str:
+    """Counts by kind, for people: "3 × Unavailable, 1 × Internal"; "" where there are none."""
+    return ", ".join(f"{count} × {name}" for name, count in counts.items())
 
 
 def recoveries(events: Sequence[Event], plans: Mapping[str, PlannedTask], strikes: Iterable[Strike]) -> list[Recovery]:

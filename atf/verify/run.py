@@ -20,7 +20,7 @@ from atf.errors import AtfError, InvalidArgument, Unavailable
 
 from .bench import Bench, drain_s
 from .load import Load
-from .outcome import Outcome, Recovery, percentile
+from .outcome import Outcome, Recovery, percentile, times
 from .strikes import ROLES, STORE, carry_out, plan
 from .view import Standing
 
@@ -217,7 +217,10 @@ async def _on_bench(
         if outcome.breaches.get("stuck"):
             await _clear(bench, course, view)
         if not outcome.acknowledged:
-            raise Unavailable(f"not a single task was accepted: {dict(bench.stream.refused)}")
+            calls = times(bench.stream.refused) or "no call was answered"
+            raise Unavailable(
+                f"not a single task was accepted ({calls}). What the roles said above tells why; `atf doctor` looks at the task store"
+            )
         if course.redis_url:
             view.say(
                 f"in the store stay the records of {outcome.acknowledged:,} finished tasks of {bench.namespace}, for"

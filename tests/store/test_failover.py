@@ -47,3 +47,12 @@ async def test_a_call_that_waits_for_a_replaced_master_ends_when_the_sentinels_s
                 await link.call("count", "atf:{0}", [""])
     finally:
         await link.close()
+
+
+async def test_where_no_sentinel_names_a_master_it_is_said_what_to_check() -> None:
+    link = open_link(StoreSettings(redis_url="redis+sentinel://127.0.0.1:1,127.0.0.1:2/tasks", store_timeout=1))
+    with pytest.raises(Unavailable, match="and that they know a master of the name 'tasks'"):
+        await link.call("count", "atf:{0}", [""])
+    with pytest.raises(Unavailable, match="'tasks'"):
+        link.blocking_client()
+    await link.close()

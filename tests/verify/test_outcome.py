@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from atf.verify.history import Accepted, Began, Called, Ended, Event, Found, Gone, Recorded
+from atf.verify.history import Accepted, Began, Called, Ended, Event, Found, Gone, Keyed, Recorded
 from atf.verify.load import PlannedTask
-from atf.verify.outcome import Ending, Outcome, Recovery, Strike, judge, percentile, recoveries
+from atf.verify.outcome import Ending, Outcome, Recovery, Strike, judge, looked_for, percentile, recoveries
 
 S = 1_000_000
 DONE = Ending("SUCCESS", True, 1, 0, 5)
@@ -60,9 +61,21 @@ def test_all_is_kept() -> None:
 )
 def test_each_breach_is_seen(events: list[Event], ending: Ending | None, breach: str) -> None:
     outcome = verdict(events, {"a": ending} if ending else {}, plan("a"))
-    assert outcome.breaches == {breach: 1}
+    assert {name: count for name, count in outcome.breaches.items() if count} == {breach: 1}
     assert outcome.failures == [f"1 × {breach}"]
     assert len(outcome.findings) == 1
+
+
+def test_what_the_load_has_none_of_was_not_looked_for() -> None:
+    unlimited = {"crowded", "too_many", "out_of_order"}
+    plain = asked("a") + run("a", 5, 1, 2)
+    assert not unlimited & verdict(plain, {"a": DONE}, plan("a")).figures().keys()
+    limited = replace(next(each for each in plain if isinstance(each, Began)), together="l", most=1)
+    assert [each.name.lower() for each in looked_for([limited]) if each.name.lower() in unlimited] == ["crowded"]
+    for ordered, names in ((False, {"too_many"}), (True, {"too_many", "out_of_order"})):
+        found = verdict([*plain, Keyed(0, "a", "k", 1, ordered)], {"a": DONE}, plan("a")).figures()
+        assert {name for name in found if name in unlimited} == names
+        assert {found[name] for name in names} == {0}
 
 
 def test_a_killed_process_runs_nothing_any_more() -> None:
