@@ -198,8 +198,8 @@ class Context:
 
         Raises:
             InvalidArgument: the key or the ttl breaks its rule.
-            Unavailable: there was no answer within ten seconds; the run may fail with it, and be tried again.
-            ResourceExhausted: the task store is full.
+            Unavailable: there was no answer within ten seconds; the run may fail with it, which uses up the attempt, and be tried again.
+            ResourceExhausted: the task store is full; likewise.
             RuntimeError: it was called in an `async def`, and would block its loop.
         """
         ttl_us = _checked(key, ttl)

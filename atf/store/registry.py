@@ -40,11 +40,19 @@ class Registry(Caller):
     """The verbs of Store about lambdas and queues."""
 
     async def register(self, records: Sequence[LambdaRecord]) -> int:
-        """Writes lambdas' specs, limits and timeouts; `paused` is left as it stands. Returns how many have changed."""
+        """Writes lambdas' specs, limits and timeouts; `paused` is left as it stands. Returns how many have changed.
+
+        A full store refuses the call even where it would change nothing. It must not keep executors from starting that are to drain it: so
+        lambdas that stand there as given have been registered all the same.
+
+        Raises:
+            ResourceExhausted: the store is full, and one of them is new or other than before.
+        """
         at_once, changed = max(_WRITES_AT_ONCE // self.partitions, 1), 0
         for start in range(0, len(records), at_once):
             args: list[Arg] = [HOME, self.partitions]
-            for each in records[start : start + at_once]:
+            some = records[start : start + at_once]
+            for each in some:
                 spec, limit, timeout = (
                     base64.b64encode(each.spec).decode(),
                     str(each.queue_limit),
@@ -52,9 +60,21 @@ class Registry(Caller):
                 )
                 body = msgspec.json.encode(["register", each.name, spec, limit, timeout, each.settings])
                 args += (each.name, each.spec, limit, timeout, body)
-            changed += int(await self._call("register", HOME, args))
+            try:
+                changed += int(await self._call("register", HOME, args))
+            except ResourceExhausted:
+                if not await self._stand_as_given(some):
+                    raise
             await self._deliver_owed()
         return changed
+
+    async def _stand_as_given(self, records: Iterable[LambdaRecord]) -> bool:
+        known = {name: (spec, code) for name, spec, _, _, _, code, *_ in await self._call("lambdas", HOME, [])}
+        return all(
+            known.get(each.name.encode())
+            == (each.spec, f"limit={each.queue_limit} timeout={each.enqueue_timeout_us} {each.settings}".encode())
+            for each in records
+        )
 
     async def override(self, name: str, change: Callable[[LambdaRecord], str]) -> bool:
         """Sets, for an operator, what goes before what a lambda's code says. False where there is none of this name.

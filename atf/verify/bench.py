@@ -16,7 +16,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
@@ -69,6 +69,7 @@ class Bench:
         retention: seconds that the records of the load's finished tasks stay; what is swept before the end counts as lost.
         env: of the roles; default ours.
         settings: more of ClusterSettings, by name.
+        apps: what executors load beside the load's lambdas, "module:app" each.
         say: takes a role's name and a line of it.
 
     Attributes:
@@ -98,6 +99,7 @@ class Bench:
         retention: float = RETENTION_S,
         env: Mapping[str, str] | None = None,
         settings: Mapping[str, Any] | None = None,
+        apps: Sequence[str] = (),
         say: Say = lambda _name, _line: None,
     ) -> None:
         ours = dict(os.environ if env is None else env)
@@ -115,7 +117,7 @@ class Bench:
         more: dict[str, Any] = {"data_dir": str(directory / "store"), "free_ports": True, **(settings or {})}
         self.cluster = Cluster(
             ClusterSettings(redis_url=redis_url, executors=executors, **more),
-            [APP],
+            [APP, *apps],
             env=self.env,
             say=say,
             steady_after=_STEADY_S,

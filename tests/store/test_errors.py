@@ -65,7 +65,8 @@ def real(embedded: Server) -> Iterator[redis.Redis]:
 async def test_a_full_store_takes_no_more_tasks_and_drains(embedded: Server, real: redis.Redis, clock: Clock) -> None:
     async with opened(embedded.url, clock) as store, opened(embedded.url, clock) as consumer:
         world = World(store, clock)
-        await store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False)])
+        known = LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False)._replace(settings="burst=5")
+        await store.register([known])
         (claim,) = await world.run("running")
         await world.schedule("a", "b", "c", "d", lambda_name="another/one")
         real.config_set("maxmemory", 1)
@@ -74,6 +75,12 @@ async def test_a_full_store_takes_no_more_tasks_and_drains(embedded: Server, rea
             await store.schedule([world.task("refused")])
         with pytest.raises(ResourceExhausted):
             await store.register([LambdaRecord("new/one", b"", 10, ENQUEUE_TIMEOUT_US, paused=False)])
+        with pytest.raises(ResourceExhausted):
+            await store.register([known, known._replace(spec=b"new")])
+        for changed in ({"queue_limit": 11}, {"settings": "rate=6"}):
+            with pytest.raises(ResourceExhausted):
+                await store.register([known._replace(**changed)])
+        assert await store.register([known]) == 0  # an executor that starts now helps to drain
         assert await store.get(["0-refused"]) == [None]
 
         assert await world.beat(claim) == [Verdict.OK]

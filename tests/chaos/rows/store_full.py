@@ -2,16 +2,18 @@
 
 Tasks that are due later fill it, until Schedule answers RESOURCE_EXHAUSTED. Some of them become due while it is full, and must run all
 the same; then all do. Their records go soon after they have finished, which makes room: calls that were refused, and are
-repeated, come through. Long tasks run all the time. What became of the tasks is told by their own record, since the store forgets.
+repeated, come through. Long tasks run all the time. A job ticks, and tasks ask first_time, which a full store refuses, too: see wanting.py. What became of the tasks is told by their own record, since the store forgets.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from atf.client import AsyncClient
@@ -21,8 +23,10 @@ from atf.verify.bench import Bench
 from atf.verify.history import Accepted, Called, Event, Found, Gone, check
 from atf.verify.load import Load, PlannedTask, Stream
 from atf.verify.record import events, now_us, wall_us
+from tests.chaos import ticks
 from tests.chaos.bench import bench
 from tests.chaos.frame import Progress, Row, Trial
+from tests.chaos.wanting import FIRSTS, Wanting
 
 MAXMEMORY_MIB: Final = 16
 RETENTION_S: Final = 1.0
@@ -263,21 +267,35 @@ class Full:
 
 
 async def _once(progress: Progress) -> Trial:
-    async with bench(progress, load=Load(rate=0, failing_share=0), settings={"maxmemory_mib": MAXMEMORY_MIB}) as world:
-        full = Full(world)
+    with tempfile.TemporaryDirectory(prefix="atf-ticks-") as record:
+        return await _filled(progress, Path(record))
+
+
+async def _filled(progress: Progress, record: Path) -> Trial:
+    async with bench(
+        progress,
+        {ticks.FOLDER: str(record)},
+        load=Load(rate=0, failing_share=0),
+        settings={"maxmemory_mib": MAXMEMORY_MIB},
+        apps=["tests.chaos.ticks:app"],
+    ) as world:
+        full, wanting = Full(world), Wanting(world.client, record)
+        await wanting.begin(FILL_S / 2, FILL_S + full.hold_s)
         filled = await full.fill_up()
         tasks = len(full.fill.accepted)
         progress.say(f"full after {filled:.1f} s, with {tasks} tasks")
         await full.hold()
         progress.say(f"{len(full.call_s)} other calls, the slowest {max(full.call_s):.2f} s; they become due")
         times = await full.drain()
+        wanted = await wanting.end(DRAIN_S)
+        full.failures += wanted.pop("failures")
         counts = await full.judge()
         progress.say(f"Schedule worked again {times['schedule_again_s']} s after they became due; {counts}")
         if full.failures or full.late:
             (world.directory / "keep").touch()
             progress.say(f"BROKEN; what the roles said, and the record, are in {world.directory}")
         more = {"filled_s": round(filled, 2), "call_s": full.call_s, "cancelled": len(full.cancelled)}
-        return {"failures": full.failures, "late": full.late, "filled": tasks, **more, **times, **counts}
+        return {"failures": full.failures, "late": full.late, "filled": tasks, **more, **times, **counts, **wanted}
 
 
 async def _run(n: int, progress: Progress) -> Sequence[Trial]:
@@ -287,8 +305,9 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
 ROWS: Final = [
     Row(
         name="store-full",
-        what=f"a store of {MAXMEMORY_MIB} MiB full for 1.5 leases while tasks run and {RATE} new calls a second go on, then drained",
-        bar="Schedule answers RESOURCE_EXHAUSTED each time, or accepts; no lease expires, every other call works, due tasks run; it drains by itself; lost 0",
+        what=f"a store of {MAXMEMORY_MIB} MiB full for 1.5 leases while tasks run and {RATE} new calls a second go on, a job ticks each second and {FIRSTS} tasks ask first_time; then drained",
+        bar="Schedule answers RESOURCE_EXHAUSTED each time, or accepts; no lease expires, every call that writes nothing new works, due tasks run; it drains by itself;"
+        " lost 0; every tick makes one task, however late; a task whose first_time was refused asks again in its next attempt, and succeeds",
         full=3,
         batch=1,
         run=_run,
