@@ -78,8 +78,8 @@ benchmarks: .venv/.ready ## draw docs/benchmarks/ from the results of make bench
 	.venv/bin/python -P tools/draw_benchmarks.py
 
 .PHONY: acl
-acl: .venv/.ready ## run the store's tests as the user that ships, who may do only what ATF needs
-	ATF_TEST_ACL=1 $(PYTEST) tests/store -k "not fake" --numprocesses=2 --quiet
+acl: .venv/.ready ## run the tests of real stores, of their modes and of real processes as the user that ships, who may do only what ATF needs
+	.venv/bin/python -P tools/contract.py --acl
 
 .PHONY: contract
 contract: .venv/.ready ## run the store's tests on every server, Redis 7.0 (fetched, without root) among them; judge the slow logs

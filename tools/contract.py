@@ -1,12 +1,13 @@
 """Runs the store's tests on every server that can be had here, and judges the slow logs: what `make contract` does.
 
     python tools/contract.py --limit-ms 20
+    python tools/contract.py --acl             # only the pass as the user that ships; what `make acl` does
 
 A server that is interrupted, by other work or by the host of a virtual machine, takes long for any call, and for another one each
 time. So where a call took too long the tests run again, three times at most, and a function is too slow that was so in two of them.
 
-Then the tests of real servers run once more, as the user that ships (atf/store/atf.acl), who may do only what ATF needs; that pass
-has no bar on time.
+Then the tests of real servers run once more, as the user that ships (atf/store/atf.acl), who may do only what ATF needs; on a Redis
+Cluster and behind Sentinels, too, and after them those of real processes (tests/process). That pass has no bar on time.
 
 The result goes to reliability/ as JSON. Beside fakeredis and the embedded server (Valkey) the tests run on Redis 7.0, which
 tools/get_redis.py fetches; where that fails, the result says "not run: why", and is not "ok". Nor is it where no slow log tells of
@@ -32,10 +33,14 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the frame of results is not installed
 
 from tests.chaos import frame  # noqa: E402
+from tests.store.modes import MODES  # noqa: E402
 
 OLDEST: Final = ROOT / ".build" / "redis-7.0"
 SUITE: Final = "tests/store"
-ALSO: Final = ("tools/contract.py",)
+PROCESSES: Final = "tests/process"
+WITHOUT_STORE: Final = ("embedded", "frame", "guard", "lab", "power")
+"""Their tests have no role on a store, and need not be run as the user that ships."""
+ALSO: Final = ("tools/contract.py", PROCESSES)
 SHOWN: Final = 10
 RUNS: Final = 3
 
@@ -44,7 +49,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Runs the store's tests on every server, and judges the slow logs.")
     parser.add_argument("--limit-ms", type=float, default=20, help="what no call of a function may exceed")
     parser.add_argument("--results", type=Path, default=frame.RESULTS)
+    parser.add_argument("--acl", action="store_true", help="only the pass as the user that ships; without a result")
     args = parser.parse_args()
+    if args.acl:
+        sys.exit(not run(restricted=True).passed)
     limit_us, runs = round(args.limit_ms * 1000), list[Run]()
     while not runs or undecided(runs, limit_us):
         if runs:
@@ -72,22 +80,28 @@ class Run(NamedTuple):
 
 
 def run(*, restricted: bool = False) -> Run:
-    """Runs the tests; `restricted`: those of the embedded server and the oldest one, as the user that ships, without slow logs."""
-    env, more = dict(os.environ), list[str]()
+    """Runs the tests; `restricted`: those of real servers and of real processes, as the user that ships, without slow logs."""
     if restricted:
-        env, more = {name: value for name, value in env.items() if name != "ATF_TEST_SERVERS"}, ["-k", "not fake"]
+        servers = ":".join([*([str(OLDEST / "redis-server")] if (OLDEST / "redis-server").exists() else []), *MODES])
+        stores = _run(SUITE, "-k", "not fake", env={"ATF_TEST_ACL": "1", "ATF_TEST_SERVERS": servers})
+        others = [f"--ignore={PROCESSES}/test_{each}.py" for each in WITHOUT_STORE]
+        processes = _run(PROCESSES, *others, env={"ATF_TEST_ACL": "1"})
+        return Run(stores.passed and processes.passed, {**stores.tests, "processes": processes.tests["none"]}, [])
+    with tempfile.TemporaryDirectory() as logs:
+        found = _run(SUITE, env={"ATF_TEST_CONTRACT": logs})
+        return found._replace(
+            noted=[json.loads(each.read_text(encoding="utf-8")) for each in Path(logs).glob("*.json")]
+        )
+
+
+def _run(suite: str, *options: str, env: Mapping[str, str]) -> Run:
     with tempfile.TemporaryDirectory() as scratch:
-        report, logs = Path(scratch, "tests.xml"), Path(scratch, "logs")
-        logs.mkdir()
-        options = ["--quiet", f"--numprocesses={workers()}", f"--junitxml={report}", *more]
+        report = Path(scratch, "tests.xml")
+        words = [suite, "--quiet", f"--numprocesses={workers()}", f"--junitxml={report}", *options]
         code = subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", SUITE, *options],
-            cwd=ROOT,
-            env={**env, **({"ATF_TEST_ACL": "1"} if restricted else {"ATF_TEST_CONTRACT": str(logs)})},
-            check=False,
+            [sys.executable, "-P", "-m", "pytest", *words], cwd=ROOT, env={**os.environ, **env}, check=False
         ).returncode
-        noted = [json.loads(path.read_text(encoding="utf-8")) for path in logs.glob("*.json")]
-        return Run(code == 0, counted(report) if report.exists() else {}, noted)
+        return Run(code == 0, counted(report) if report.exists() else {"none": Counter()}, [])
 
 
 def workers() -> int:
@@ -148,9 +162,7 @@ def judged(runs: Sequence[Run], limit_us: int, *, acl: Run, not_run: Mapping[str
     ]
     failures += [] if acl.passed else ["tests failed as the user that ships: see above"]
     failures += [
-        f"{server}: no test ran as the user that ships"
-        for server in ("embedded", OLDEST.name)
-        if (server == "embedded" or server in tests) and not acl.tests.get(server)
+        f"{name}: no test ran as the user that ships" for name in _restricted(tests) if not _any(acl.tests, name)
     ]
     failures += [
         f"{server}: {verb} took {took / 1000:.1f} ms, the bar is {limit_us / 1000:g} ms"
@@ -186,6 +198,17 @@ def judged(runs: Sequence[Run], limit_us: int, *, acl: Run, not_run: Mapping[str
         "failures": failures,
         **frame.circumstances(*ALSO, harness=SUITE),
     }
+
+
+def _restricted(tests: Mapping[str, Counter[str]]) -> list[str]:
+    """Where tests are to run as the user that ships."""
+    return ["embedded", *([OLDEST.name] if OLDEST.name in tests else []), *MODES, "processes"]
+
+
+def _any(tests: Mapping[str, Counter[str]], name: str) -> bool:
+    """Whether a test ran there and was not skipped; those of a mode have its name and a number."""
+    found = (count for each, count in tests.items() if each == name or re.fullmatch(rf"{re.escape(name)}-\d+", each))
+    return any(count["passed"] or count["failed"] for count in found)
 
 
 def _second(took: Sequence[int]) -> int:

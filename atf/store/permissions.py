@@ -32,6 +32,7 @@ SAMPLES: Final[dict[str, str]] = {
     "+config|get": "CONFIG GET appendonly",
     "+time": "TIME",
     "+cluster|nodes": "CLUSTER NODES",
+    "+cluster|slots": "CLUSTER SLOTS",
     "+function|list": "FUNCTION LIST",
     "+function|load": "FUNCTION LOAD none",
     "+fcall": "FCALL none 1 atf:{0}",
@@ -70,7 +71,7 @@ SAMPLES: Final[dict[str, str]] = {
 
 _DENIED: Final = re.compile(r"to access (?:a|one of the) (key|channel)")
 """What servers say where it is not the command."""
-_OPTIONAL: Final = {"+config|get", "+cluster|nodes"}
+_OPTIONAL: Final = {"+config|get", "+cluster|nodes", "+cluster|slots"}
 """Needed by some stores only, or missed by a warning of its own."""
 _PATTERNS: Final = {"key": ("~atf:{*}*", "~rq:queue:{*}*", "~rq:queues"), "channel": ("&atf:{*}*",)}
 

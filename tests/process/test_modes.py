@@ -27,6 +27,7 @@ from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.task import Status
 from tests.store.modes import Nodes, TcpServer, Trio, folder_of, in_step, wait_for
+from tests.store.servers import WHO
 from tests.store.world import Clock, World
 
 from . import quick
@@ -261,7 +262,7 @@ async def test_what_one_server_can_be_asked_for(tmp_path: Path) -> None:
     server = TcpServer(str(find_binary().path), tmp_path, [("appendonly", "no")])
     try:
         server.start()
-        store = await opened(f"redis://{server.address}")
+        store = await opened(server.url)
         world = World(store, Clock())
         disk, replicated = (world.task(each.word)._replace(durability=each) for each in list(Durability)[1:])
         with pytest.raises(FailedPrecondition, match=r"has no replica.*Nothing was stored"):
@@ -278,7 +279,7 @@ async def test_what_one_server_can_be_asked_for(tmp_path: Path) -> None:
         await store.close()
 
         server.ask("CONFIG", "SET", "appendfsync", "always")
-        store = await opened(f"redis://{server.address}")
+        store = await opened(server.url)
         assert [each.durability for each in await store.schedule([world.task("b")])] == [Durability.DISK]
         server.ask("CONFIG", "SET", "appendfsync", "everysec")  # while the connection stands
         before = _calls(server, "waitaof")
@@ -318,7 +319,7 @@ async def test_tls_with_a_certificate_that_is_checked(tmp_path: Path) -> None:
         server.start()
         proxy = await asyncio.start_server(forward, "127.0.0.1", ssl=context)
         port = proxy.sockets[0].getsockname()[1]
-        store = await opened(f"rediss://localhost:{port}?ssl_ca_certs={certificate}")
+        store = await opened(f"rediss://{WHO}localhost:{port}?ssl_ca_certs={certificate}")
         world = World(store, Clock())
         assert (await store.schedule([world.task("a")]))[0].id.endswith("-a")
         assert await store.queues() == []

@@ -1,6 +1,7 @@
 """Sentinels with their servers, and a Redis Cluster, on the loopback of this machine: for tests of the store's modes.
 
-Ports are taken in pairs, since a node of a cluster has a second one; every process is ended by its id.
+Ports are taken in pairs, since a node of a cluster has a second one; every process is ended by its id. With ATF_TEST_ACL=1 their addresses
+name the user that ships, see servers.py.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, Final
 import redis
 
 from atf.embedded.binary import find_binary
+
+from .servers import RESTRICTED, WHO, user
 
 HOST: Final = "127.0.0.1"
 MASTER: Final = "tasks"
@@ -61,6 +64,7 @@ class TcpServer:
             ("save", '""'),
         ]
         own = [each for each in own if not (sentinel and each[0] == "save")]
+        own += [("user", " ".join(user()[1:]))] if RESTRICTED and not sentinel else []
         self._config = self.folder / "conf"
         self._config.write_text("".join(f"{name} {value}\n" for name, value in [*own, *settings]))
         self._mode = ["--sentinel"] if sentinel else []
@@ -102,6 +106,11 @@ class TcpServer:
     def address(self) -> str:
         return f"{HOST}:{self.port}"
 
+    @property
+    def url(self) -> str:
+        """The address for redis_url."""
+        return f"redis://{WHO}{self.address}"
+
 
 class Trio:
     """A master, two replicas, three Sentinels."""
@@ -121,7 +130,7 @@ class Trio:
 
     @property
     def url(self) -> str:
-        return f"redis+sentinel://{','.join(each.address for each in self.sentinels)}/{MASTER}"
+        return f"redis+sentinel://{WHO}{','.join(each.address for each in self.sentinels)}/{MASTER}"
 
     def start(self) -> None:
         for each in [*self.servers, *self.sentinels]:
@@ -159,7 +168,7 @@ class Nodes:
 
     @property
     def url(self) -> str:
-        return f"redis+cluster://{','.join(each.address for each in self.servers[:3])}/"
+        return f"redis+cluster://{WHO}{','.join(each.address for each in self.servers[:3])}/"
 
     def start(self) -> None:
         masters, replicas = self.servers[:3], self.servers[3:]

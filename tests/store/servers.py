@@ -1,7 +1,8 @@
 """Real store servers for tests: each on a private Unix socket in a directory of its own, ended by its process id.
 
 With ATF_TEST_ACL=1 the stores that tests open are used by the user that ships (atf/store/atf.acl). It is given a few commands
-more, which only tests use, to look at a store and to spoil it, or which only the library of an older release calls.
+more, which only tests use, to look at a store and to spoil it, or which only the library of an older release calls. Who starts a store of
+ATF's own, which has no such user, gets one whose default user may do only that: see `restricted`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,33 @@ RESTRICTED = bool(os.environ.get("ATF_TEST_ACL"))
 _PASSWORD = "secret"
 _TESTS_OWN = "+keys +type +lrange +ltrim +flushall +function|flush +function|delete +publish +hsetnx"
 _START_S = 20.0
+WHO: Final = f"atf:{_PASSWORD}@" if RESTRICTED else ""
+"""Stands before the address in a URL."""
+
+
+def user(name: str = "atf") -> list[str]:
+    """The words of the user that ships, as of a configuration file or, without the first, of ACL SETUSER; "default" has no password."""
+    rules = [*acl_user(_PASSWORD).split()[2:], *_TESTS_OWN.split()]
+    return ["user", name, *rules, *(["nopass"] if name == "default" else [])]
+
+
+def restricted(folder: Path, binary: str) -> None:
+    """Makes a valkey-server in a folder that runs `binary`; where that is a store of ATF's own, everybody is the user that ships.
+
+    Args:
+        folder: for the PATH of who starts such stores.
+        binary: the server itself.
+    """
+    users = folder / "users.acl"
+    users.write_text(" ".join(user("default")) + "\n")
+    script = folder / "valkey-server"
+    script.write_text(
+        f'''#!/bin/sh
+case " $* " in *" --unixsocketperm "*) set -- "$@" --aclfile "{users}" ;; esac
+exec "{binary}" "$@"
+'''
+    )
+    script.chmod(0o755)
 
 
 class Server:
@@ -45,7 +73,7 @@ class Server:
     @property
     def url(self) -> str:
         """The address for redis_url."""
-        return f"unix://atf:{_PASSWORD}@{self.socket}" if RESTRICTED else f"unix://{self.socket}"
+        return f"unix://{WHO}{self.socket}"
 
     def client(self) -> redis.Redis:
         return redis.Redis(unix_socket_path=str(self.socket))
@@ -66,9 +94,7 @@ class Server:
                 else:
                     break
             if RESTRICTED:
-                client.execute_command(  # type: ignore[no-untyped-call]
-                    "ACL", "SETUSER", *acl_user(_PASSWORD).split()[1:], *_TESTS_OWN.split()
-                )
+                client.execute_command("ACL", "SETUSER", *user()[1:])  # type: ignore[no-untyped-call]
 
     def kill(self) -> None:
         if self._process is not None:
