@@ -38,6 +38,8 @@ from tests.store.modes import MODES  # noqa: E402
 OLDEST: Final = ROOT / ".build" / "redis-7.0"
 SUITE: Final = "tests/store"
 PROCESSES: Final = "tests/process"
+OF_ONE_SERVER: Final = ("contract", "upgrade")
+"""Their tests listen to the calls of one server, or exchange its library: they fit no Cluster."""
 WITHOUT_STORE: Final = ("embedded", "frame", "guard", "lab", "power")
 """Their tests have no role on a store, and need not be run as the user that ships."""
 ALSO: Final = ("tools/contract.py", PROCESSES)
@@ -82,11 +84,14 @@ class Run(NamedTuple):
 def run(*, restricted: bool = False) -> Run:
     """Runs the tests; `restricted`: those of real servers and of real processes, as the user that ships, without slow logs."""
     if restricted:
-        servers = ":".join([*([str(OLDEST / "redis-server")] if (OLDEST / "redis-server").exists() else []), *MODES])
-        stores = _run(SUITE, "-k", "not fake", env={"ATF_TEST_ACL": "1", "ATF_TEST_SERVERS": servers})
+        acl = {"ATF_TEST_ACL": "1"}
+        stores = _run(SUITE, "-k", "not fake", env={**acl, "ATF_TEST_SERVERS": ""})
+        only = [f"--ignore={SUITE}/test_{each}.py" for each in OF_ONE_SERVER]
+        modes = _run(SUITE, "-k", " or ".join(MODES), *only, env={**acl, "ATF_TEST_SERVERS": ":".join(MODES)})
         others = [f"--ignore={PROCESSES}/test_{each}.py" for each in WITHOUT_STORE]
-        processes = _run(PROCESSES, *others, env={"ATF_TEST_ACL": "1"})
-        return Run(stores.passed and processes.passed, {**stores.tests, "processes": processes.tests["none"]}, [])
+        processes = _run(PROCESSES, *others, env=acl)
+        tests = {**modes.tests, **stores.tests, "processes": sum(processes.tests.values(), Counter[str]())}
+        return Run(stores.passed and modes.passed and processes.passed, tests, [])
     with tempfile.TemporaryDirectory() as logs:
         found = _run(SUITE, env={"ATF_TEST_CONTRACT": logs})
         return found._replace(
@@ -101,7 +106,7 @@ def _run(suite: str, *options: str, env: Mapping[str, str]) -> Run:
         code = subprocess.run(
             [sys.executable, "-P", "-m", "pytest", *words], cwd=ROOT, env={**os.environ, **env}, check=False
         ).returncode
-        return Run(code == 0, counted(report) if report.exists() else {"none": Counter()}, [])
+        return Run(code == 0, counted(report) if report.exists() else {}, [])
 
 
 def workers() -> int:

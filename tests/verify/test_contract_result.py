@@ -13,7 +13,7 @@ from tests.chaos import frame
 from tools import contract
 
 TESTS = {name: Counter(passed=3) for name in ("none", "fake", "embedded", "redis-7.0")}
-WHERE = ("embedded", "redis-7.0", "cluster-1", "sentinel-2", "processes")
+WHERE = ("embedded", "redis-7.0", "cluster-0", "sentinel-1", "processes")
 SHIPPED = contract.Run(True, {name: Counter(passed=2) for name in WHERE}, [])
 """The pass as the user that ships."""
 FULL: dict[str, Any] = {"version": "some 1", "calls": 9, "noted": [[600, "atf_1_ab_claim"], [900, "atf_1_ab_claim"]]}
@@ -116,29 +116,28 @@ def test_the_pass_as_the_user_that_ships_counts() -> None:
 
 
 def test_that_pass_has_every_real_server_and_mode_and_processes_and_no_slow_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[tuple[list[str], dict[str, str]]] = []
 
     def pytest_run(words: list[str], *, env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[bytes]:
         asked.append((words, env))
         report = next(each for each in words if each.startswith("--junitxml=")).partition("=")[2]
-        Path(report).write_text('<x><testcase name="a[cluster-1-b]"/><testcase name="c"/></x>', encoding="utf-8")
+        Path(report).write_text('<x><testcase name="a[cluster-0-b]"/><testcase name="c"/></x>', encoding="utf-8")
         return subprocess.CompletedProcess(words, 0)
 
     monkeypatch.setattr(subprocess, "run", pytest_run)
-    monkeypatch.setattr(contract, "OLDEST", tmp_path)
-    (tmp_path / "redis-server").touch()
     monkeypatch.setenv("ATF_TEST_SERVERS", "cluster")
     contract.run()
     found = contract.run(restricted=True)
-    assert (found.passed, found.tests["cluster-1"], found.tests["processes"]) == (True, {"passed": 1}, {"passed": 1})
-    (_, free), (words, bound), (processes, too) = asked
+    assert (found.passed, found.tests["cluster-0"], found.tests["processes"]) == (True, {"passed": 1}, {"passed": 2})
+    (_, free), (words, bound), (modes, named), (processes, too) = asked
     assert (free["ATF_TEST_SERVERS"], "ATF_TEST_ACL" in free, "ATF_TEST_CONTRACT" in free) == ("cluster", False, True)
-    assert (bound["ATF_TEST_ACL"], "ATF_TEST_CONTRACT" in bound) == ("1", False)
-    assert bound["ATF_TEST_SERVERS"] == f"{tmp_path}/redis-server:cluster:sentinel"
-    assert words[words.index("-k") + 1] == "not fake"
-    assert (contract.PROCESSES in processes, too["ATF_TEST_ACL"]) == (True, "1")
+    assert {each["ATF_TEST_ACL"] for each in (bound, named, too)} == {"1"}
+    assert not {"ATF_TEST_CONTRACT"} & {*bound, *named, *too}
+    assert (bound["ATF_TEST_SERVERS"], words[words.index("-k") + 1]) == ("", "not fake")
+    assert (named["ATF_TEST_SERVERS"], modes[modes.index("-k") + 1]) == ("cluster:sentinel", "cluster or sentinel")
+    assert contract.PROCESSES in processes
 
 
 def test_the_oldest_server_is_missing_where_it_was_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
