@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
-import math
 import os
 import shutil
 import signal
@@ -56,8 +55,6 @@ IDLE_S: Final = 5.0
 _CALL_S: Final = 60.0
 _WARM_UP_S: Final = 60.0
 _STALLED_S: Final = 120.0
-_TICK_S: Final = 0.02
-"""Seconds between two calls of a steady stream."""
 _LOOK_S: Final = 0.02
 """Seconds until the first look at what is left to do."""
 _LOOK_MOST_S: Final = 0.25
@@ -351,20 +348,21 @@ class Course:
         return Measured("due_at_once", f"{self._plan.burst:,} tasks due at one instant, ms late", _late(infos))
 
     async def ahead(self) -> Measured:
-        """A steady stream, each task due some seconds after its call."""
-        handles: list[Handle[Any]] = []
-        began, count = time.monotonic(), int(self._plan.rate * self._plan.seconds)
-        while len(handles) < count:
-            await asyncio.sleep(_TICK_S)
-            wanted = min(count, math.ceil((time.monotonic() - began) * self._plan.rate)) - len(handles)
-            now = dt.datetime.now(dt.UTC)
-            due = [now + dt.timedelta(seconds=self._random.uniform(*AHEAD_S)) for _ in range(wanted)]
-            handles += await self._client.schedule_many([self._task(number, at=at) for number, at in enumerate(due)])
-        infos = await self._ended(handles)
+        """A steady stream, one task a call, each due some seconds after it."""
+        calls: list[asyncio.Task[Handle[Any]]] = []
+        count, before, began = int(self._plan.rate * self._plan.seconds), await self._cpu(), time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for number in range(count):
+                await asyncio.sleep(max(0.0, began + number / self._plan.rate - time.monotonic()))
+                due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self._random.uniform(*AHEAD_S))
+                calls.append(group.create_task(self._client.schedule(self._task(number, at=due))))
+        await asyncio.sleep(AHEAD_S[1])  # until the last one is due: to look before would be in the figures
+        await self._drained()
+        used = _per_task_us(proc.less(await self._cpu(), before), count)
+        infos = await self._ended([each.result() for each in calls])
         least, most = AHEAD_S
-        return Measured(
-            "ahead", f"{self._plan.rate:g} tasks a second, {least:g} to {most:g} s ahead, ms late", _late(infos)
-        )
+        what = f"{self._plan.rate:g} tasks a second, {least:g} to {most:g} s ahead, ms late; CPU per task, µs"
+        return Measured("ahead", what, {**_late(infos), **{name: round(us, 1) for name, us in used.items()}})
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
@@ -394,8 +392,7 @@ class Course:
         return {
             "per_s": tasks / (ended.last_s - began_s),
             "scheduled_per_s": tasks / accepted,
-            "cpu_us": sum(used.values()) * 1e6 / tasks,
-            **{f"cpu_us_{role}": each * 1e6 / tasks for role, each in used.items()},
+            **_per_task_us(used, tasks),
             "ran_again": ended.ran_again,
         }
 
@@ -464,6 +461,12 @@ class Course:
     def _pids(self) -> dict[str, list[int]]:
         roles = {name: [pid] for name in self._cluster.names if (pid := self._cluster.pid(name))}
         return {**roles, "executors": [pid for each in self._cluster.executors() for pid in each]}
+
+
+def _per_task_us(used: Mapping[str, float], tasks: int) -> dict[str, float]:
+    """µs of CPU per task: of all processes together, and of each role's."""
+    by_role = {f"cpu_us_{role}": seconds * 1e6 / tasks for role, seconds in used.items()}
+    return {"cpu_us": sum(by_role.values()), **by_role}
 
 
 def _rate(took: Sequence[float]) -> float:

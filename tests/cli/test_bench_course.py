@@ -26,10 +26,17 @@ class Client:
     """Of `known` tasks it knows the records; the others have not ended when `wait` gives up."""
 
     def __init__(self, *known: Any) -> None:
-        self.known = known
+        self.known, self.scheduled = known, list[Any]()
 
     async def schedule_many(self, tasks: Any) -> list[Any]:
         return [object() for _ in tasks]
+
+    async def schedule(self, task: Any) -> Any:
+        self.scheduled.append(task)
+        return object()
+
+    async def lambdas(self) -> list[Any]:
+        return []
 
     async def wait(self, handles: Any, timeout: float) -> list[Any]:
         return list(self.known[: len(handles)])
@@ -64,13 +71,35 @@ class Store:
 
 def course(*known: Any) -> Any:
     plan = Plan(rate=1000, seconds=0.005, settings={})
-    return Course(plan, "b", SimpleNamespace(), Client(*known), Store())  # type: ignore[arg-type]
+    cluster = SimpleNamespace(names=[], executors=list)
+    return Course(plan, "b", cluster, Client(*known), Store())  # type: ignore[arg-type]
 
 
 async def test_a_stream_of_which_some_did_not_end_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_TICK_S", 0)
+    monkeypatch.setattr(run, "AHEAD_S", (0.0, 0.0))
     with pytest.raises(Internal, match="2 of 5 tasks have not finished"):
         await course(info(), info(), info()).ahead()
+
+
+async def test_a_stream_has_a_call_for_each_task_and_its_cpu_by_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "AHEAD_S", (0.0, 0.0))
+    moment = dt.datetime.fromtimestamp(1.0, dt.UTC)
+    started = SimpleNamespace(scheduled_at=moment, ended_runs=[SimpleNamespace(started_at=moment)])
+    asked = course(*[started] * 5)
+    used = iter([{"client": 1.0, "hsc": 2.0}, {"client": 1.001, "hsc": 2.002}])
+
+    async def cpu() -> dict[str, float]:
+        return next(used)
+
+    monkeypatch.setattr(asked, "_cpu", cpu)
+    figures = (await asked.ahead()).figures
+    assert len(asked._client.scheduled) == 5
+    assert (figures["p99_ms"], figures["early"]) == (0.0, 0)
+    assert {name: figures[name] for name in figures if "cpu" in name} == {
+        "cpu_us": 600.0,
+        "cpu_us_client": 200.0,
+        "cpu_us_hsc": 400.0,
+    }
 
 
 async def test_tasks_that_ran_more_than_once_are_counted_and_failed_ones_are_refused() -> None:

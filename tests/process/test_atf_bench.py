@@ -52,6 +52,7 @@ def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     assert measured["drain"]["per_s"] > 0 < measured["drain"]["bytes_per_waiting_task"]
     assert measured["one_caller"]["per_s"] > 0 < measured["callers"]["per_s"]
     assert {measured[each]["early"] for each in ("due_at_once", "ahead")} == {0}
+    assert measured["ahead"]["cpu_us"] >= measured["ahead"]["cpu_us_client"] > 0
     assert (
         0 < measured["due_at_once"]["p50_ms"] <= measured["due_at_once"]["p99_ms"] <= measured["due_at_once"]["max_ms"]
     )
