@@ -35,7 +35,7 @@ def make(venv: Path, requirements: Path, project: Path | None) -> None:
     `venv`/.pins says which it holds, and is written when all are in; `venv`/.ready, written last, is what make looks at.
     """
     pins, ready = venv / ".pins", venv / ".ready"
-    wanted = f"{hashlib.sha256(requirements.read_bytes()).hexdigest()}\n{venv.absolute()}\n"
+    wanted = stamp(venv, requirements)
     if not pins.exists() or pins.read_text(encoding="utf-8") != wanted:
         print(f"Setting up {venv} from {requirements} ...", flush=True)
         pip = create(venv)
@@ -45,6 +45,12 @@ def make(venv: Path, requirements: Path, project: Path | None) -> None:
         # Its requirements and its build backend are in the environment by now, so that nothing unpinned is fetched.
         run([*pip_of(venv), "install", "--no-deps", "--no-build-isolation", "--editable", str(project)])
     ready.touch()
+
+
+def stamp(venv: Path, requirements: Path) -> str:
+    """What an environment is made of: its pins, its place, and the build of the interpreter, which is not told by its version alone."""
+    pins = hashlib.sha256(requirements.read_bytes()).hexdigest()
+    return "\n".join([pins, str(venv.absolute()), " ".join(sys.version.split()), sys.base_prefix, ""])
 
 
 def create(venv: Path) -> list[str]:

@@ -15,6 +15,8 @@ from .known import PEERS
 from .question import FULL_ROUNDS, Question, Sizes, all_questions, smaller
 from .roles import BenchError
 from .run import Run, run_all
+from .verdict import QUESTION as KILL
+from .verdict import verdict
 
 
 def main() -> int:
@@ -27,7 +29,7 @@ def main() -> int:
     parser.add_argument(
         "--rounds",
         type=_at_least_one,
-        help=f"of each system; a full measurement has {FULL_ROUNDS}. Default: {FULL_ROUNDS}, fewer of questions that take very long",
+        help=f"of each system; a full measurement has {FULL_ROUNDS}. Default: {FULL_ROUNDS}, fewer of what takes very long and has no bar",
     )
     parser.add_argument("--tasks", type=int, default=sizes.tasks, help="of a measurement of throughput or cost")
     parser.add_argument(
@@ -116,11 +118,14 @@ def _refuse(sentence: str) -> int:
 
 def _is_done(question: Question, folder: Path, rounds: int) -> bool:
     """Whether there is a result of the code as it is now at full sizes, of every system, with so many rounds of those that count."""
-    newest = results.latest(folder, frame.code()).get(question.name)
+    found = results.latest(folder, frame.code())
+    newest = found.get(question.name)
+    if question.bars:
+        rounds = max(rounds, FULL_ROUNDS)  # a bar is judged by medians
     return bool(
         newest
         and not smaller(newest["sizes"])
-        and results.rounds_that_count(question, newest["systems"]) >= rounds
+        and results.rounds_that_count(question, newest["systems"], verdict(found.get(KILL)).safe) >= rounds
         and set(question.systems) <= set(newest["systems"])
     )
 

@@ -20,7 +20,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -37,6 +36,11 @@ SAME: Final = "its `many` are its single calls"
 _SAMPLE: Final = 2_000
 """Results between two looks at the memory."""
 T = TypeVar("T")
+
+
+Stream = Iterable[tuple[float, int, Callable[[], float]]]
+"""Tasks of a steady stream: how long to wait before each, as reckoned when the one before has begun, its number, and what gives its
+instant, in seconds of the wall clock, when it is called."""
 
 
 class Client:
@@ -71,12 +75,12 @@ class Client:
         """Schedules one task for an instant, in seconds of the wall clock."""
         raise self._lacking("at")
 
-    def begin_at(self, number: int, due: float) -> None:
-        """Like `at`, and does not wait for it where the client can do without; `settle` does."""
-        self.at(number, due)
-
-    def settle(self) -> None:
-        """Waits for what `begin_at` has begun."""
+    def stream(self, stream: Stream) -> None:
+        """Schedules the tasks of a steady stream, one per call, each when its turn comes."""
+        for wait_s, number, due in stream:
+            if wait_s > 0:
+                time.sleep(wait_s)
+            self.at(number, due())
 
     def many_at(self, numbers: Sequence[int], due: float) -> None:
         """Schedules tasks for one instant."""
@@ -118,21 +122,22 @@ class Loop:
 
     def __init__(self, make: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop) -> None:
         self.loop = make()
-        self._begun: list[Future[Any]] = []
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
-    def begin(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Begins a coroutine; `settle` waits for all that were begun."""
-        self._begun.append(asyncio.run_coroutine_threadsafe(work, self.loop))
+    @staticmethod
+    async def stream(call: Callable[[int, float], Coroutine[Any, Any, Any]], stream: Stream) -> None:
+        """Begins a call for each task of a stream when its turn comes, whether or not those before it have ended; waits for all.
 
-    def settle(self) -> None:
-        """Waits for what was begun, and raises what it raised."""
-        while self._begun:
-            self._begun.pop().result()
+        It runs on the loop as a service would do it: a call that came from another thread would cost a hop of its own.
+        """
+        async with asyncio.TaskGroup() as group:
+            for wait_s, number, due in stream:
+                await asyncio.sleep(max(wait_s, 0.0))
+                group.create_task(call(number, due()))
 
     async def callers(self, call: Callable[[int], Coroutine[Any, Any, Any]], numbers: Iterable[int]) -> None:
         """Calls once per number, CALLERS at a time."""
@@ -244,15 +249,14 @@ def _ahead(
     client: Client, first: int, count: int, per_s: float, least: float, most: float, seed: int
 ) -> dict[str, Any]:
     """`per_s` tasks a second, each due `least` to `most` seconds later."""
-    chance, begun, due = random.Random(seed), time.monotonic(), []
-    for place in range(count):
-        behind = begun + place / per_s - time.monotonic()
-        if behind > 0:
-            time.sleep(behind)
-        due.append(time.time() + chance.uniform(least, most))
-        client.begin_at(first + place, due[-1])
-    client.settle()
-    return {"due": due, "per_s": count / (time.monotonic() - begun)}
+    chance, begun, dues = random.Random(seed), time.monotonic(), list[float]()
+
+    def due() -> float:
+        dues.append(time.time() + chance.uniform(least, most))
+        return dues[-1]
+
+    client.stream((begun + place / per_s - time.monotonic(), first + place, due) for place in range(count))
+    return {"due": dues, "per_s": count / (time.monotonic() - begun)}
 
 
 VERBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {

@@ -1,4 +1,4 @@
-"""Which versions of packages the interpreter that runs this has, a line each, its own first. Every system's environment is asked with it.
+"""Which versions of packages the interpreter that runs this has, a line each. Every system's environment is asked with it.
 
 It imports nothing of what it tells of: `python -P -m tests.bench.installed redis hiredis`.
 """
@@ -6,7 +6,6 @@ It imports nothing of what it tells of: `python -P -m tests.bench.installed redi
 from __future__ import annotations
 
 import importlib.metadata
-import platform
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -18,8 +17,8 @@ NOT_THERE: Final = "not installed"
 
 
 def installed(names: Sequence[str]) -> dict[str, str]:
-    """The interpreter's version, and each package's by name."""
-    return {"python": platform.python_version(), **{name: _version(name) for name in names}}
+    """Each package's version by name. The interpreter is the same for all systems of a result, which has it once."""
+    return {name: _version(name) for name in names}
 
 
 def _version(name: str) -> str:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from .driver import LATER
+
 ROOT: Final = Path(__file__).parents[2]
 PEERS: Final = ("taskiq", "huey", "dramatiq", "saq", "arq", "celery", "rq")
-AT_LEAST_ONCE: Final = tuple(name for name in PEERS if name != "huey")
-"""Those that run every task although a worker was killed."""
 OURS: Final = "atf"
 NO_WAKEUPS: Final = "atf-polling"
+CELERY_LATER: Final = "celery-later"
 FLOOR: Final = "floor"
 FLOOR_THEN: Final = "floor-then"
 
@@ -25,16 +26,14 @@ class System:
     Attributes:
         name: as in PEERS=, and of its module.
         title: for people.
-        module: in systems/; "": it is no process that takes tasks.
+        module: in systems/, and of its environment; "": it is no process that takes tasks.
         env: variables of all its processes.
-        loses: whether the kill of a worker costs it tasks, by its own design.
     """
 
     name: str
     title: str
     module: str = ""
     env: dict[str, str] = field(default_factory=dict)
-    loses: bool = False
 
     @property
     def ours(self) -> bool:
@@ -44,7 +43,12 @@ class System:
     @property
     def python(self) -> str:
         """The interpreter of its environment."""
-        return sys.executable if self.ours else str(ROOT / ".build" / "peers" / self.name / "bin" / "python")
+        return sys.executable if self.ours else str(self.folder / "bin" / "python")
+
+    @property
+    def folder(self) -> Path:
+        """A peer's environment."""
+        return ROOT / ".build" / "peers" / self.module
 
     @property
     def entry(self) -> list[str]:
@@ -58,11 +62,12 @@ SYSTEMS: Final = {
         System(OURS, "ATF", OURS),
         System(NO_WAKEUPS, "ATF, wake-ups off", OURS, {"ATF_WAKEUPS": "false"}),
         System("taskiq", "taskiq (redis streams)", "taskiq"),
-        System("huey", "Huey", "huey", loses=True),
+        System("huey", "Huey", "huey"),
         System("dramatiq", "Dramatiq", "dramatiq"),
         System("saq", "SAQ", "saq"),
         System("arq", "arq", "arq"),
         System("celery", "Celery", "celery"),
+        System(CELERY_LATER, "Celery, with its workers for what is due later", "celery", {LATER: "1"}),
         System("rq", "RQ", "rq"),
         System(FLOOR, "the store's functions alone"),
         System(FLOOR_THEN, "the store's functions as the foundation had them"),
@@ -74,12 +79,22 @@ def prepare(system: System) -> str:
     """Makes a peer's environment, if need be; why it can't be made, or ""."""
     if not system.module or system.ours:
         return ""
-    folder = ROOT / ".build" / "peers" / system.name
-    pins = ROOT / "requirements" / "peers" / f"{system.name}.txt"
+    pins = ROOT / "requirements" / "peers" / f"{system.module}.txt"
     # The interpreter that ours was made of: an environment may have no pip, and makes none from itself.
     base = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
     python = str(base) if base.exists() else sys.executable
-    command = [python, str(ROOT / "tools" / "make_venv.py"), str(folder), str(pins)]
+    command = [python, str(ROOT / "tools" / "make_venv.py"), str(system.folder), str(pins)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    said = (done.stderr or done.stdout).strip().splitlines()
-    return f"its environment can't be made: {said[-1][:300] if said else done.returncode}" if done.returncode else ""
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        return f"its environment can't be made: {said[-1][:300] if said else done.returncode}"
+    return another_interpreter(system.python)
+
+
+def another_interpreter(python: str) -> str:
+    """Says so if a python is of another build than the one that runs this, and so of ATF's: figures of two builds can't be compared; else "" ."""
+    asked = [python, "-c", "import sys; print(sys.version, end='')"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    if found == sys.version:
+        return ""
+    return f"its environment has Python {found}, and ATF's has {sys.version}: remove .build/peers, and run it again"

@@ -27,8 +27,7 @@ def table(question: Question, result: Mapping[str, Any]) -> str:
     head = ["level", f"median ({question.unit})", "rounds", *columns]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for level, each in levels.items():
-        rounds = _rounds(result, level, first)
-        said = spread(rounds, FULL_ROUNDS, number) or NONE
+        said = spread(_rounds(result, level), first, FULL_ROUNDS, number) or NONE
         cells = [level, _shown(each, first), said, *(_shown(each, path) for path in columns.values())]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) if levels else ""
@@ -38,8 +37,9 @@ def bars(question: Question, result: Mapping[str, Any]) -> list[Bar]:
     """In the order of the levels: each is to be compared with the one before."""
     path, found = question.by_level[0], []
     for level, each in _medians(result).items():
-        value, rounds = figure(each, path), _rounds(result, level, path)
+        value = figure(each, path)
         if value is not None:
+            rounds = [one for of_level in _rounds(result, level) if (one := figure(of_level, path)) is not None]
             found.append(Bar(level, value, min(rounds), max(rounds), ours=True))
     return found
 
@@ -49,10 +49,10 @@ def _medians(result: Mapping[str, Any]) -> Levels:
     return found
 
 
-def _rounds(result: Mapping[str, Any], level: str, path: str) -> list[float]:
+def _rounds(result: Mapping[str, Any], level: str) -> list[Mapping[str, Any]]:
+    """The level's part of every round, with where that was measured."""
     rounds = inner(result, f"systems.{OURS}.rounds") or []
-    values = [figure(each.get("levels", {}).get(level, {}), path) for each in rounds]
-    return [each for each in values if each is not None]
+    return [{**each, **each.get("levels", {}).get(level, {})} for each in rounds if level in each.get("levels", {})]
 
 
 def _shown(level: Mapping[str, Any], path: str) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import statistics
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from .known import OURS, PEERS, System
-from .stats import figure, ratio
+from .stats import figure, percentile, ratios
 from .world import NotAsked, World
 
 Figures = dict[str, Any]
@@ -71,6 +72,14 @@ def smaller(sizes: Mapping[str, Any]) -> dict[str, Any]:
 Measure = Callable[[System, Sizes], Awaitable[Figures]]
 
 
+class Reached(NamedTuple):
+    """What was reached of a bar: the figure, or the median of the ratios; whether that is enough; and the ratio of each pair."""
+
+    value: float
+    enough: bool
+    pairs: list[float]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bar:
     """What ATF is to reach.
@@ -82,6 +91,9 @@ class Bar:
         least: whether the limit is to be reached from above.
         against: the peers; (): the figure itself is judged.
         of: the system that is judged.
+        at_least_once: whether only those of `against` count of which `kill` has shown that they run every task.
+        tolerant: whether it is enough that the better half of the pairs comes near enough: that the quarter of them which is best for us
+            reaches the limit. For "no worse than", where two that are the same would miss a limit of 1 every other time.
     """
 
     words: str
@@ -90,35 +102,56 @@ class Bar:
     least: bool
     against: tuple[str, ...] = ()
     of: str = OURS
+    at_least_once: bool = False
+    tolerant: bool = False
 
-    def best(self, systems: Mapping[str, Mapping[str, Any]]) -> str | None:
+    def others(self, safe: Container[str]) -> list[str]:
+        """Those that are compared with.
+
+        Args:
+            safe: the peers of which it is known that they run every task.
+        """
+        return [name for name in self.against if not self.at_least_once or name in safe]
+
+    def best(self, systems: Mapping[str, Mapping[str, Any]], safe: Container[str] = ()) -> str | None:
         """The peer that is compared with, by its median; None: none has figures.
 
         Args:
             systems: of a result, by name.
+            safe: the peers of which it is known that they run every task.
         """
         found = {
             name: value
-            for name in self.against
+            for name in self.others(safe)
             if name in systems and (value := figure(systems[name]["median"], self.figure)) is not None
         }
         return (max if self.least else min)(found, key=lambda name: found[name]) if found else None
 
-    def reached(self, systems: Mapping[str, Mapping[str, Any]]) -> tuple[float, bool] | None:
-        """What was reached, and whether that is enough; None: there is no figure of ours, or none of the same round to compare it with.
+    def reached(self, systems: Mapping[str, Mapping[str, Any]], safe: Container[str] = ()) -> Reached | None:
+        """What was reached; None: there is no figure of ours, or none of the same round to compare it with.
 
         Args:
             systems: of a result, by name.
+            safe: the peers of which it is known that they run every task.
         """
         if self.of not in systems:
             return None
         if not self.against:
             value = figure(systems[self.of]["median"], self.figure)
-        elif best := self.best(systems):
-            value = ratio(systems[self.of]["rounds"], systems[best]["rounds"], self.figure)
-        else:
-            value = None
-        return None if value is None else (value, value >= self.limit if self.least else value <= self.limit)
+            return None if value is None else Reached(value, self._enough(value), [])
+        best = self.best(systems, safe)
+        pairs = ratios(systems[self.of]["rounds"], systems[best]["rounds"], self.figure) if best else []
+        if not pairs:
+            return None
+        return Reached(statistics.median(pairs), self._enough(self._judged(pairs)), pairs)
+
+    def _judged(self, pairs: Sequence[float]) -> float:
+        if not self.tolerant:
+            return statistics.median(pairs)
+        return percentile(pairs, 75 if self.least else 25)
+
+    def _enough(self, value: float) -> bool:
+        return value >= self.limit if self.least else value <= self.limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,10 +170,13 @@ class Question:
         also: paths of further figures that the page shows.
         by_level: paths of figures within each of the mapping "levels", for a table with a line per level; the picture then has a bar for
             the first of them per level, in place of one per system.
-        rounds: rounds where nobody says how many; fewer than a full measurement has for what takes very long.
+        rounds: rounds where nobody says how many; fewer than a full measurement has for what takes very long and has no bar.
         bars: what ATF is to reach.
         also_judged: questions whose bars belong to this one, too: the page shows them in both places.
         budget: µs of CPU per task that each role of ATF may take; compared with the figures "cpu_us".
+        paired: whether every other system runs directly before or after `pivot`, which then runs several times in a round. Without it each
+            runs once: where it takes long, and what the machine does meanwhile changes little.
+        every: whether the rounds of every system decide something, not only those of the best ones.
         ways: figures of a round, of which `figure` is one: ATF's the first, a peer's the one with the best median over all its rounds.
     """
 
@@ -159,6 +195,13 @@ class Question:
     also_judged: tuple[str, ...] = ()
     budget: Mapping[str, float] = field(default_factory=dict)
     ways: tuple[str, ...] = ()
+    paired: bool = True
+    every: bool = False
+
+    @property
+    def pivot(self) -> str:
+        """The system that the others are compared with."""
+        return self.bars[0].of if self.bars else OURS
 
 
 def all_questions() -> dict[str, Question]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +19,9 @@ from typing import Any, Final
 from atf.bench import proc
 from tests.chaos import frame
 
-from .known import ROOT, SYSTEMS
+from .known import PEERS, ROOT, SYSTEMS
 from .question import FULL_ROUNDS, Question, Sizes, smaller
-from .stats import figure, medians
+from .stats import count, figure, medians
 
 RESULTS: Final = ROOT / "benchmarks"
 ROUNDS: Final = ROOT / ".build" / "bench"
@@ -58,13 +59,61 @@ def rounds_of(folder: Path, question: Question, sizes: Sizes) -> list[Round]:
     return [each for each in frame.read_trials(folder / f"{question.name}.jsonl") if each["sizes"] == wanted]
 
 
-def done(rounds: Sequence[Round], system: str) -> list[Round]:
-    """The rounds of a system that count: with figures."""
-    return [each for each in rounds if each["system"] == system and "figures" in each]
+def lacking(question: Question, systems: Sequence[str], rounds: Sequence[Round]) -> list[str]:
+    """Of these systems those that have no figures yet in a round of which everything that was measured is given.
+
+    In pairs only what was measured beside the pivot, in the same group, counts: a run that was stopped may have left a half of a pair.
+    """
+    measured: dict[Any, set[str]] = {}
+    for each in rounds:
+        if "figures" in each:
+            measured.setdefault((each["run"], each.get("group")), set()).add(each["system"])
+    whole = [names for names in measured.values() if question.pivot in names or not _in_pairs(question, systems)]
+    there = set().union(*whole)
+    return [name for name in systems if name not in there]
 
 
-def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]) -> dict[str, Any]:
-    """The result of a question, from all its rounds."""
+def _in_pairs(question: Question, systems: Sequence[str]) -> bool:
+    return question.paired and question.pivot in systems
+
+
+def groups(question: Question, number: int, systems: Sequence[str], missing: Sequence[str]) -> list[list[str]]:
+    """In which order a round measures what is missing: what stands in one list is compared, and runs directly one after the other.
+
+    Args:
+        question: which.
+        number: of the round; each begins with another system, so that none always runs on the machine as the same one left it.
+        systems: those that take part.
+        missing: those of them that are to be measured.
+    """
+    first = number % max(len(missing), 1)
+    turned = [*missing[first:], *missing[:first]]
+    if not _in_pairs(question, systems):
+        return [[name] for name in turned]
+    others = [name for name in turned if name != question.pivot]
+    pairs = [others[start : start + 2] for start in range(0, len(others), 2)]
+    # The pivot stands in the middle, so that it is the neighbour of both; of one alone it is now the first and now the second.
+    found = [
+        [*each[: number % 2], question.pivot, *each[number % 2 :]]
+        if len(each) < 2
+        else [each[0], question.pivot, each[1]]
+        for each in pairs
+    ]
+    return found or [[question.pivot]] * (question.pivot in missing)
+
+
+def result(
+    question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round], safe: Container[str] = ()
+) -> dict[str, Any]:
+    """The result of a question, from all its rounds.
+
+    Args:
+        question: which.
+        sizes: of its measurements.
+        asked: rounds that were asked for.
+        rounds: all of them.
+        safe: the peers of which it is known that they run every task.
+    """
     used = sizes.as_json(question.sizes)
     found = {}
     for name in question.systems:
@@ -73,7 +122,7 @@ def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]
             found[name] = _of_system(name, mine, asked)
     statuses = [each["status"] for each in found.values()]
     missing = [name for name in question.systems if name not in found]
-    counts = [len(each["rounds"]) for each in found.values() if not each["status"].startswith(NOT_RUN)]
+    counts = [count(each["rounds"]) for each in found.values() if not each["status"].startswith(NOT_RUN)]
     least = min(counts, default=0)
     if not statuses or all(each.startswith(NOT_RUN) for each in statuses):
         status = statuses[0] if statuses else f"{NOT_RUN}no round was done"
@@ -88,7 +137,7 @@ def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]
         "unit": question.unit,
         "more_is_better": question.more,
         "sizes": used,
-        "full": not smaller(used) and rounds_that_count(question, found) >= FULL_ROUNDS,
+        "full": not smaller(used) and rounds_that_count(question, found, safe) >= FULL_ROUNDS,
         "done": sum(len(each["rounds"]) for each in found.values()),
         "runs": len({each["run"] for each in rounds}),
         "systems": found,
@@ -96,6 +145,7 @@ def result(question: Question, sizes: Sizes, asked: int, rounds: Sequence[Round]
         **frame.circumstances(),
         **origin(),
         "cpu": proc.cpu_model(),
+        "interpreter": " ".join(sys.version.split()),
     }
 
 
@@ -117,28 +167,33 @@ def _git(root: Path, *words: str) -> str | None:
     return done.stdout.strip()
 
 
-def rounds_that_count(question: Question, found: Mapping[str, Any]) -> int:
-    """The rounds of ATF, of the best peer, and of those that bars judge and compare with, whichever has fewest; none as long as one that is
-    judged was not asked. Slower peers may have fewer still: a ratio to them decides nothing.
+def rounds_that_count(question: Question, found: Mapping[str, Any], safe: Container[str] = ()) -> int:
+    """The rounds of ATF, of the best peer, of the best one that is safe, and of those that bars judge and compare with, whichever has fewest;
+    none as long as one that is judged was not asked. Slower peers may have fewer still: a ratio to them decides nothing. Where every
+    system's rounds decide something they all count.
     """
     judged = {bar.of for bar in question.bars}
     if not judged <= found.keys():
         return 0
-    peers = {
-        name: value
-        for name, each in found.items()
-        if not SYSTEMS[name].ours
-        and not SYSTEMS[name].loses
-        and (value := figure(each["median"], question.figure)) is not None
-    }
-    best = {(max if question.more else min)(peers, key=lambda name: peers[name])} if peers else set[str]()
-    best |= judged | {name for bar in question.bars if (name := bar.best(found))}
+    best = judged | {name for bar in question.bars if (name := bar.best(found, safe))}
+    for peers in (PEERS, [name for name in PEERS if name in safe]):
+        best |= {name for name in [best_of(question, found, peers)] if name}
     counts = [
-        len(each["rounds"])
+        count(each["rounds"])
         for name, each in found.items()
-        if (SYSTEMS[name].ours or name in best) and not each["status"].startswith(NOT_RUN)
+        if (question.every or SYSTEMS[name].ours or name in best) and not each["status"].startswith(NOT_RUN)
     ]
     return min(counts, default=0)
+
+
+def best_of(question: Question, found: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """Who of these has the best median; None: none has any."""
+    medians_ = {
+        name: value
+        for name in names
+        if name in found and (value := figure(found[name]["median"], question.figure)) is not None
+    }
+    return (max if question.more else min)(medians_, key=lambda name: medians_[name]) if medians_ else None
 
 
 def _by_best_way(question: Question, name: str, mine: list[Round]) -> list[Round]:
@@ -161,8 +216,10 @@ def _of_system(name: str, mine: Sequence[Round], asked: int) -> dict[str, Any]:
     if not good:
         status = NOT_RUN + last["not_run"] if "not_run" in last else FAILED + last.get("error", "no round was done")
     elif never := [each["never"] for each in figures if each.get("never")]:
-        expected = SYSTEMS[name].loses and all("killed" in each for each in figures)
-        status = f"{'loses tasks: ' if expected else FAILED}{max(never)} tasks never ran"
+        # What a kill costs a peer is what was asked.
+        expected = not SYSTEMS[name].ours and all("killed" in each for each in figures)
+        often = f", after {len(never)} of {len(figures)} kills" if expected else ""
+        status = f"{'loses tasks: ' if expected else FAILED}{max(never)} tasks never ran{often}"
     elif (
         SYSTEMS[name].ours
         and any(each.get("twice") for each in figures)
@@ -170,7 +227,7 @@ def _of_system(name: str, mine: Sequence[Round], asked: int) -> dict[str, Any]:
     ):
         status = f"{FAILED}{max(each.get('twice', 0) for each in figures)} tasks ran twice"
     else:
-        status = "ok" if len(good) >= asked else f"in part: {len(good)} of {asked} rounds"
+        status = "ok" if count(good) >= asked else f"in part: {count(good)} of {asked} rounds"
     return {
         "status": status,
         "median": medians(figures),
@@ -182,8 +239,18 @@ def _of_system(name: str, mine: Sequence[Round], asked: int) -> dict[str, Any]:
 
 
 def _recorded(one: Round) -> dict[str, Any]:
-    number = {"round": one["round"]} if "round" in one else {}
-    return {"at": one["at"], "load": one["load"], **number, **one["figures"]}
+    where = {name: one[name] for name in ("run", "round", "group") if name in one}
+    return {"at": one["at"], "load": one["load"], **where, **one["figures"]}
+
+
+def medians_of(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Every system's medians."""
+    return {name: each["median"] for name, each in result["systems"].items()}
+
+
+def failed(result: Mapping[str, Any], name: str) -> bool:
+    """Whether a system took part and failed."""
+    return name in result["systems"] and str(result["systems"][name]["status"]).startswith(FAILED)
 
 
 def write(found: dict[str, Any], folder: Path) -> Path:
@@ -213,5 +280,5 @@ def latest(folder: Path, code: str = "") -> dict[str, dict[str, Any]]:
 
 def _as_counted_now(result: dict[str, Any]) -> dict[str, Any]:
     """A result that was called full when some questions needed fewer rounds for that is not full if ATF has too few of them."""
-    ours = [len(each["rounds"]) for name, each in result["systems"].items() if SYSTEMS[name].ours and each["rounds"]]
+    ours = [count(each["rounds"]) for name, each in result["systems"].items() if SYSTEMS[name].ours and each["rounds"]]
     return result | {"full": result["full"] and min(ours, default=FULL_ROUNDS) >= FULL_ROUNDS}

@@ -1,4 +1,4 @@
-"""The order of a benchmark: rounds, and within a round every system in turn, each on a store of its own."""
+"""The order of a benchmark: rounds, and within a round every system in turn, each on a store of its own, beside what it is compared with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from .known import PEERS, ROOT, SYSTEMS, System, prepare
 from .question import Question, Sizes
 from .roles import BenchError
 from .stats import figure
+from .verdict import QUESTION as KILL
+from .verdict import verdict
 from .world import NotAsked
 
 Say = Callable[[str], None]
@@ -56,7 +58,9 @@ class Run:
         """Asks until every system has its rounds, those of earlier runs included; the result."""
         wanted = self.rounds or question.rounds
         systems = [
-            SYSTEMS[name] for name in question.systems if self.peers is None or name not in PEERS or name in self.peers
+            each
+            for each in map(SYSTEMS.__getitem__, question.systems)
+            if self.peers is None or each.module not in PEERS or each.module in self.peers
         ]
         self.say(f"{question.name}: {question.what}; {', '.join(each.name for each in systems)}; {wanted} rounds")
         path = self.rounds_folder / f"{question.name}.jsonl"
@@ -65,22 +69,32 @@ class Run:
                 "the code has changed since this run began: what is measured now is not what was; run it again"
             )
         given_up: set[str] = set()
-        for number in range(wanted):
-            # Each round begins with another system: none always runs on the machine as another one left it.
-            for system in systems[number % max(len(systems), 1) :] + systems[: number % max(len(systems), 1)]:
-                done = results.done(results.rounds_of(self.rounds_folder, question, self.sizes), system.name)
-                if self.stopping or system.name in given_up or len(done) > number:
-                    continue
-                one = await self._round(question, system, number + 1)
-                frame.append(path, [one])
-                if "figures" not in one:
-                    given_up.add(system.name)
-                self._tell(question, system, number, wanted, one)
+        for number in range(1, wanted + 1):
+            for group, names in enumerate(self._groups(question, systems, number, given_up), 1):
+                for name in names:
+                    if self.stopping or name in given_up:
+                        continue
+                    one = await self._round(question, SYSTEMS[name], number)
+                    one |= {"group": group} if question.paired else {}
+                    frame.append(path, [one])
+                    if "figures" not in one:
+                        given_up.add(name)
+                    self._tell(question, name, number, wanted, one)
         rounds = results.rounds_of(self.rounds_folder, question, self.sizes)
-        found = results.result(question, self.sizes, wanted, rounds)
+        safe = verdict(results.latest(self.results_folder).get(KILL)).safe
+        found = results.result(question, self.sizes, wanted, rounds, safe)
         where = results.write(found, self.results_folder)
         self.say(f"{question.name}: {found['status']}; {where}")
         return found
+
+    def _groups(
+        self, question: Question, systems: Sequence[System], number: int, given_up: Container[str]
+    ) -> list[list[str]]:
+        """What is to be measured in a round, in its order; what earlier runs have done of it is left out."""
+        names = [each.name for each in systems if each.name not in given_up]
+        rounds = results.rounds_of(self.rounds_folder, question, self.sizes)
+        missing = results.lacking(question, names, [each for each in rounds if each["round"] == number])
+        return results.groups(question, number, names, missing)
 
     async def _round(self, question: Question, system: System, number: int) -> results.Round:
         one: results.Round = {
@@ -103,9 +117,9 @@ class Run:
             return one | {"error": f"{type(error).__name__}: {error}"}
         return one | {"figures": figures, "versions": await versions(system), "settings": settings(system)}
 
-    def _tell(self, question: Question, system: System, number: int, wanted: int, one: results.Round) -> None:
+    def _tell(self, question: Question, name: str, number: int, wanted: int, one: results.Round) -> None:
         shown = one.get("not_run") or one.get("error") or told(question, one.get("figures", {}))
-        self.say(f"{question.name:<15} {number + 1}/{wanted} {system.name:<12} {shown}")
+        self.say(f"{question.name:<15} {number}/{wanted} {name:<12} {shown}")
 
 
 def told(question: Question, figures: Mapping[str, Any]) -> str:

@@ -41,20 +41,36 @@ def figure(medians: Mapping[str, Any], path: str) -> float | None:
     return found if isinstance(found, int | float) else None
 
 
-def by_round(rounds: Sequence[Mapping[str, Any]], path: str) -> dict[int, float]:
-    """A figure by the number of its round; one that was recorded without a number has that of its place."""
-    found = {each.get("round", place): figure(each, path) for place, each in enumerate(rounds, 1)}
-    return {number: value for number, value in found.items() if value is not None}
+def place(one: Mapping[str, Any], number: int = 0) -> tuple[str, int]:
+    """In which run and in which of its rounds something was measured; one that was recorded without a number has that of its place."""
+    return str(one.get("run", "")), int(one.get("round", number))
+
+
+def count(rounds: Sequence[Mapping[str, Any]]) -> int:
+    """How many rounds these are: what was measured several times in one counts once."""
+    return len({place(each, number) for number, each in enumerate(rounds, 1)})
+
+
+def ratios(rounds: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], path: str) -> list[float]:
+    """One system's figure in units of another's of the same run, round and group, for each such pair.
+
+    What the machine does to both counts for neither: those of a group ran directly one after the other.
+    """
+    mine, theirs = _by_group(rounds, path), _by_group(others, path)
+    return [value / theirs[group] for group, value in mine.items() if theirs.get(group)]
+
+
+def _by_group(rounds: Sequence[Mapping[str, Any]], path: str) -> dict[tuple[str, int, int], float]:
+    found = {
+        (*place(each, number), int(each.get("group", 0))): figure(each, path) for number, each in enumerate(rounds, 1)
+    }
+    return {group: value for group, value in found.items() if value is not None}
 
 
 def ratio(rounds: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], path: str) -> float | None:
-    """The median of one system's figure in units of another's of the same round: what the machine does to both counts for neither.
-
-    None where there is no such pair.
-    """
-    mine, theirs = by_round(rounds, path), by_round(others, path)
-    pairs = [value / theirs[number] for number, value in mine.items() if theirs.get(number)]
-    return statistics.median(pairs) if pairs else None
+    """The median of these ratios; None where there is no pair."""
+    found = ratios(rounds, others, path)
+    return statistics.median(found) if found else None
 
 
 def spelled(path: str) -> str:
@@ -62,17 +78,21 @@ def spelled(path: str) -> str:
     return path.replace("_", " ").replace(".", " ")
 
 
-def spread(values: Sequence[float], wanted: int, shown: Callable[[float], str]) -> str:
-    """How many rounds there are, of how many where these are too few, and the least and largest of their figures.
+def spread(rounds: Sequence[Mapping[str, Any]], path: str, wanted: int, shown: Callable[[float], str]) -> str:
+    """How many rounds have a figure, of how many where these are too few, and the least and largest of it; "": none has.
 
     Args:
-        values: a figure of each round.
+        rounds: what was measured; in one round it may have been several times.
+        path: of the figure.
         wanted: rounds of a full measurement.
         shown: a figure for people.
     """
-    if not values:
+    having = [each for each in rounds if figure(each, path) is not None]
+    if not having:
         return ""
-    return f"{of_rounds(len(values), wanted)}: {shown(min(values))} to {shown(max(values))}"
+    values = [figure(each, path) or 0.0 for each in having]
+    often = f", measured {len(having)} times" if len(having) > count(having) else ""
+    return f"{of_rounds(count(having), wanted)}{often}: {shown(min(values))} to {shown(max(values))}"
 
 
 def of_rounds(count: int, wanted: int) -> str:

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 from tests.bench import results, svg, trial
-from tests.bench.known import SYSTEMS
+from tests.bench.known import PEERS, SYSTEMS
 from tests.bench.question import Bar, Figures, Question, Sizes, all_questions
 from tests.bench.test_results import SIZES, circumstances, one, question
 from tools import draw_benchmarks
@@ -17,9 +17,15 @@ __all__ = ["circumstances"]  # a fixture
 WORDS = {"title": "T", "intro": "I", "questions": {"speed": {"why": "It does less."}}}
 
 
-def drawn(asked: Question, rounds: list[dict[str, Any]]) -> dict[str, str]:
+KILLED: dict[str, Any] = {
+    "systems": {name: {"rounds": [{"never": int(name == "huey")}]} for name in PEERS},
+}
+"""Huey has lost a task."""
+
+
+def drawn(asked: Question, rounds: list[dict[str, Any]], kill: dict[str, Any] = KILLED) -> dict[str, str]:
     found = results.result(asked, SIZES, 1, rounds)
-    return draw_benchmarks.draw({"speed": asked}, {"speed": found}, WORDS)
+    return draw_benchmarks.draw({"speed": asked}, {"speed": found, "kill": kill}, WORDS)
 
 
 def test_without_results_the_page_says_so_and_draws_nothing() -> None:
@@ -51,8 +57,8 @@ def test_ratios_are_medians_over_rounds_of_one_number() -> None:
     rounds += [one("saq", {"per_s": each}) for each in (5.0, 50.0, 50.0)]  # medians: 100 and 50; in pairs 2, 2, 4
     rounds += [one("huey", {"per_s": each}, round=number) for number, each in ((7, 1.0), (8, 1.0))]
     page = drawn(question(), rounds)["index.md"]
-    assert "| SAQ, 50.0 tasks/s (3 of 5 rounds) | 2.00 × |" in page
-    assert "| SAQ (x 1) | 50.0 | 3 of 5: 5.00 to 50.0 | 0.50 × |" in page
+    assert "| SAQ, 50.0 tasks/s (3 of 5 rounds) | 2.00 × (2.00 to 4.00) |" in page
+    assert "| SAQ (x 1) | 50.0 | 3 of 5: 5.00 to 50.0 | 0.50 × (0.25 to 0.50) |" in page
     assert "| Huey (x 1) | 1.00 | 2 of 5: 1.00 to 1.00 | – |" in page, "no round in common, no ratio"
 
 
@@ -82,7 +88,7 @@ def test_full_sizes_in_few_rounds_are_not_called_small() -> None:
     asked = question(bars=bars, systems=("atf", "saq"))
     rounds = [one("atf", {"per_s": 9.0}, sizes=full), one("saq", {"per_s": 1.5}, sizes=full)]
     found = results.result(asked, Sizes(), 1, rounds)
-    page = draw_benchmarks.draw({"speed": asked}, {"speed": found}, WORDS)["index.md"]
+    page = draw_benchmarks.draw({"speed": asked}, {"speed": found, "kill": KILLED}, WORDS)["index.md"]
     assert (
         "| 9.00 tasks/s (1 of 5 rounds) | SAQ, 1.50 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | in 1 of 5 rounds yes, 6.00 × |"
         in page
@@ -115,12 +121,12 @@ def test_what_the_machine_explains_of_the_excess_follows_from_the_peers() -> Non
     rates = {name: 0.5 * rate for name, rate in trial.END_TO_END_PER_S.items()} | {"huey": 0.8 * 4_840}
     ours = {"cpu_us_total": 80.0, "cpu_us": {"store": 80.0}}
 
-    def page(rates: dict[str, float]) -> str:
-        peers = [one(name, {"per_s": rate}) for name, rate in rates.items()]
+    def page(rates: dict[str, float], **other: str) -> str:
+        measured = [one("atf", ours), *(one(name, {"per_s": rate}) for name, rate in rates.items())]
         systems = ("atf", *rates)
         found = {
-            "end-to-end": results.result(question(systems=systems), SIZES, 1, peers),
-            "cpu": results.result(cpu, SIZES, 1, [one("atf", ours)]),
+            "end-to-end": results.result(question(systems=systems), SIZES, 1, measured),
+            "cpu": results.result(cpu, SIZES, 1, [one("atf", {"cpu_us_total": 1.0, "cpu_us": {"store": 1.0}})]) | other,
         }
         return draw_benchmarks.draw({"end-to-end": fast, "cpu": cpu}, found, WORDS)["index.md"]
 
@@ -132,6 +138,8 @@ def test_what_the_machine_explains_of_the_excess_follows_from_the_peers() -> Non
     said = page({name: 2 * rate for name, rate in trial.END_TO_END_PER_S.items()})
     assert "a factor of 1.00 by " in said, "a machine that is faster explains nothing"
     assert "what they did in the trial" not in page({})
+    for elsewhere in ({"cpu": "Another one"}, {"commit": "another"}, {"python": "4"}):
+        assert "what they did in the trial" not in page(rates, **elsewhere), elsewhere
 
 
 def test_bars_of_another_question_are_shown_where_a_reader_looks_for_them() -> None:
@@ -166,10 +174,13 @@ def test_every_figure_that_the_words_name_is_one_of_its_question() -> None:
     words = tomllib.loads(draw_benchmarks.WORDS.read_text(encoding="utf-8"))["questions"]
     found, asked = results.latest(results.RESULTS), all_questions()
     named = [match for each in words.values() for match in draw_benchmarks.FIGURE.finditer(each["why"])]
-    assert named
+    named += draw_benchmarks.IN_PLACE.finditer(draw_benchmarks.SCALING.read_text(encoding="utf-8"))
+    assert {match["question"] for match in named} >= {"batch", "ahead", "floor"}
     assert [match[0] for match in named if match["question"] not in asked or match["system"] not in SYSTEMS] == []
-    recorded = [match for match in named if match["question"] in found]
-    assert [match[0] for match in recorded if draw_benchmarks.recorded(match, found) is None] == []
+    # A result may be older than a figure that its question has now.
+    shown = {name: (each.figure, *each.also) for name, each in asked.items()}
+    unknown = [match for match in named if draw_benchmarks.recorded(match, found) is None]
+    assert [match[0] for match in unknown if not match["path"].startswith(shown[match["question"]])] == []
     drawn = [draw_benchmarks.filled(each["why"], found) for each in words.values()]
     assert [each for each in drawn if "{" in each or "}" in each] == []
 
@@ -248,6 +259,50 @@ def test_what_a_round_left_out_is_told_once() -> None:
     assert pages["index.md"].count("Not run: ATF with 9 pending: too little memory.") == 1
 
 
+def test_who_was_not_killed_yet_is_no_best_peer_and_leaves_the_bar_open() -> None:
+    bars = (Bar(words="5 ×", figure="per_s", limit=5.0, least=True, against=("saq", "arq"), at_least_once=True),)
+    asked = question(bars=bars, systems=("atf", "saq", "arq"))
+    rounds = [one("atf", {"per_s": 90.0}), one("saq", {"per_s": 15.0}), one("arq", {"per_s": 10.0})]
+    assert "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | at small sizes yes" in drawn(asked, rounds)["index.md"]
+
+    def kill(**never: int) -> dict[str, Any]:
+        return {"systems": {name: {"rounds": [{"never": each}]} for name, each in never.items()}}
+
+    page = drawn(asked, rounds, kill(saq=1, arq=0))["index.md"]
+    assert "| arq, 10.0 tasks/s (1 of 5 rounds) | 9.00 × | 5 × | at small sizes yes, 9.00 × |" in page
+    page = drawn(asked, rounds, kill(saq=0))["index.md"]
+    assert "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | not known |" in page
+    assert "| – | – | 5 × | not known |" in drawn(asked, rounds, kill())["index.md"]
+
+
+def test_a_result_says_where_what_is_compared_did_not_run_in_pairs_or_in_one_run() -> None:
+    def said(*rounds: dict[str, Any]) -> list[bool]:
+        page = drawn(question(systems=("atf", "saq")), list(rounds))["index.md"]
+        return ["not in pairs" in page, "not recorded of which run" in page]
+
+    def of(system: str, **more: Any) -> dict[str, Any]:
+        return one(system, {"per_s": 1.0}, **more)
+
+    assert said(of("atf", group=1), of("saq", group=1)) == [False, False]
+    assert said(of("atf"), of("saq")) == [True, False]
+    found = results.result(question(systems=("atf", "saq")), SIZES, 1, [of("atf"), of("saq", run="another")])
+    for each in found["systems"].values():
+        del each["rounds"][0]["run"]  # as it was recorded once
+    page = draw_benchmarks.draw({"speed": question()}, {"speed": found}, WORDS)["index.md"]
+    assert "It is not recorded of which run its rounds are" in page
+    builds = [of("atf", versions={"python": "3.11.2"}), of("saq", versions={"python": "3.11.7"})]
+    page = drawn(question(systems=("atf", "saq")), builds)["index.md"]
+    assert "Its systems ran on different builds of Python (3.11.2, 3.11.7)" in page
+
+
+def test_figures_in_a_page_that_is_written_by_hand_are_drawn_anew() -> None:
+    found = {"speed": results.result(question(), SIZES, 1, [one("atf", {"per_s": 1234.0})])}
+    page = "It is <!--=speed/atf:per_s-->9<!--/-->/s, <!--=speed/saq:per_s-->7<!--/--> there."
+    drawn_once = "It is <!--=speed/atf:per_s-->1,234<!--/-->/s, <!--=speed/saq:per_s-->–<!--/--> there."
+    assert draw_benchmarks.with_figures(page, found) == drawn_once
+    assert draw_benchmarks.with_figures(drawn_once, found) == drawn_once
+
+
 def test_a_bar_is_not_known_while_a_peer_is_missing_or_has_failed() -> None:
     bars = (Bar(words="5 ×", figure="per_s", limit=5.0, least=True, against=("saq", "huey")),)
     ours, saq = one("atf", {"per_s": 9000.0}), one("saq", {"per_s": 1500.0})
@@ -270,6 +325,10 @@ def test_the_floor_stands_beside_our_rate() -> None:
     assert "Of the 300 µs of CPU that a task takes with ATF here the store has 120, 40 %." in page
     assert "do 160 tasks/s in a run of their own ([floor](#floor)); ATF's rate beside them is 25 % of that." in page
     assert "5 × SAQ's median are 200 tasks/s, 1.25 × what these functions do." in page
+    found["floor"]["commit"] = "another"
+    page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
+    assert "here the store has 120, 40 %." in page
+    assert "these functions do" not in page, "of another commit, or another machine"
 
 
 def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:

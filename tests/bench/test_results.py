@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from tests.bench.question import Bar, Figures, Question, Sizes
 from tests.bench.results import origin as results_origin
 from tests.bench.roles import BenchError
 from tests.bench.run import Run, told
+from tests.bench.stats import ratios
+from tests.bench.verdict import verdict
 from tests.bench.world import NotAsked
 from tests.chaos import frame
+from tools import make_venv
 
 SIZES = Sizes(tasks=10)
 CIRCUMSTANCES = frame.circumstances()
@@ -97,8 +101,8 @@ def test_missing_systems_and_rounds_make_it_a_part() -> None:
     ("system", "figures", "status"),
     [
         ("saq", {"never": 2}, "failed: 2 tasks never ran"),
-        ("saq", {"never": 2, "killed": "worker 1"}, "failed: 2 tasks never ran"),
-        ("huey", {"never": 2, "killed": "worker 1"}, "loses tasks: 2 tasks never ran"),
+        ("saq", {"never": 2, "killed": "worker 1"}, "loses tasks: 2 tasks never ran, after 1 of 1 kills"),
+        ("atf", {"never": 2, "killed": "worker 1"}, "failed: 2 tasks never ran"),
         ("huey", {"never": 2}, "failed: 2 tasks never ran"),
         ("atf", {"never": 0, "twice": 1}, "failed: 1 tasks ran twice"),
         ("atf", {"never": 0, "twice": 1, "killed": "worker 1"}, "ok"),
@@ -148,6 +152,8 @@ def test_a_question_that_takes_very_long_is_done_with_few_rounds_and_not_where_m
     results.write(found, tmp_path)
     assert is_done(long, tmp_path, long.rounds)
     assert not is_done(long, tmp_path, 5)
+    judged = question(systems=("atf",), rounds=1, bars=(Bar(words="", figure="per_s", limit=1.0, least=True),))
+    assert not is_done(judged, tmp_path, 1), "a bar wants the median of five"
     assert results.latest(tmp_path)["speed"]["code"] == "before", "a full one goes before a newer one that is not"
 
 
@@ -220,7 +226,7 @@ def run_in(folder: Path, rounds: int | None = 2, peers: tuple[str, ...] | None =
 async def test_systems_take_turns_and_each_round_begins_with_another(tmp_path: Path) -> None:
     measure = Played()
     found = await run_in(tmp_path, rounds=2).ask(question(measure=measure, systems=("atf", "saq", "arq")))
-    assert measure.asked == ["atf", "saq", "arq", "saq", "arq", "atf"]
+    assert measure.asked == ["saq", "atf", "arq", "arq", "atf", "saq"], "ATF is the neighbour of both"
     assert found["status"] == "ok"
     assert json.loads(next((tmp_path / "results").iterdir()).read_text())["systems"] == found["systems"]
     assert [each["round"] for each in found["systems"]["atf"]["rounds"]] == [1, 2]
@@ -247,27 +253,68 @@ async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
 
     asked = question(systems=("atf", "saq"))
     part = await stopped.ask(question(measure=stop_after_one, systems=("atf", "saq")))
-    assert (first.asked, part["status"]) == (["atf"], "in part")
+    assert (first.asked, part["status"]) == (["saq"], "in part")
     rest = Played()
     found = await run_in(tmp_path).ask(question(measure=rest, systems=asked.systems))
-    assert (rest.asked, found["status"]) == (["saq", "saq", "atf"], "ok")
+    assert (rest.asked, found["status"]) == (["saq", "atf", "atf", "saq"], "ok"), "half a pair is measured again"
+    again = Played()
+    await run_in(tmp_path).ask(question(measure=again, systems=asked.systems))
+    assert again.asked == []
+
+
+@pytest.mark.usefixtures("no_environments")
+async def test_what_is_not_compared_in_pairs_is_measured_once_a_round_and_goes_on_within_it(tmp_path: Path) -> None:
+    systems, first = ("atf", "saq", "arq", "rq"), Played()
+    stopped = run_in(tmp_path)
+
+    async def stop_after_one(system: known.System, sizes: Sizes) -> Figures:
+        stopped.stopping = True
+        return await first(system, sizes)
+
+    await stopped.ask(question(measure=stop_after_one, systems=systems, paired=False))
+    rest = Played()
+    found = await run_in(tmp_path, rounds=1).ask(question(measure=rest, systems=systems, paired=False))
+    assert sorted(first.asked + rest.asked) == sorted(systems)
+    assert found["status"] == "ok"
+    assert "group" not in found["systems"]["atf"]["rounds"][0]
+
+
+@pytest.mark.usefixtures("no_environments")
+async def test_every_peer_runs_directly_beside_atf_which_two_share(tmp_path: Path) -> None:
+    measure, systems = Played(), ("atf", "taskiq", "saq", "arq", "rq", "dramatiq")
+    found = await run_in(tmp_path, rounds=5).ask(question(measure=measure, systems=systems))
+    for name in systems[1:]:
+        places = [place for place, each in enumerate(measure.asked) if each == name]
+        assert len(places) == 5
+        assert all("atf" in measure.asked[max(place - 1, 0) : place + 2] for place in places), name
+        assert len(ratios(found["systems"]["atf"]["rounds"], found["systems"][name]["rounds"], "per_s")) == 5
+    assert len(measure.asked) == 5 * 8, "three runs of ATF for five peers"
+    assert found["systems"]["atf"]["status"] == "ok"
+
+
+@pytest.mark.usefixtures("no_environments")
+async def test_peers_go_on_alone_where_atf_failed(tmp_path: Path) -> None:
+    measure = Played({"per_s": 1.0}, Unavailable("it is away"))
+    found = await run_in(tmp_path).ask(question(measure=measure, systems=("atf", "saq")))
+    assert measure.asked == ["saq", "atf", "saq"]
+    assert found["status"].startswith("failed: ")
 
 
 @pytest.mark.usefixtures("no_environments")
 async def test_a_system_that_failed_is_not_asked_again_in_that_run(tmp_path: Path) -> None:
-    measure = Played({"per_s": 1.0}, Unavailable("it is away"))
+    measure = Played(Unavailable("it is away"))
     found = await run_in(tmp_path).ask(question(measure=measure, systems=("atf", "saq")))
-    assert measure.asked == ["atf", "saq", "atf"]
+    assert measure.asked == ["saq", "atf", "atf"]
     assert found["systems"]["saq"]["status"] == "failed: Unavailable: it is away"
     again = Played()
     found = await run_in(tmp_path).ask(question(measure=again, systems=("atf", "saq")))
-    assert again.asked == ["saq", "saq"]
+    assert again.asked == ["saq", "atf", "atf", "saq"], "what it is compared with runs beside it"
     assert found["status"] == "ok"
 
 
 @pytest.mark.usefixtures("no_environments")
 async def test_what_is_not_there_or_not_able_says_why(tmp_path: Path) -> None:
-    measure = Played({"per_s": 1.0}, NotAsked("it has no clock"))
+    measure = Played(NotAsked("it has no clock"))
     found = await run_in(tmp_path, rounds=1).ask(question(measure=measure))
     assert found["systems"]["saq"]["status"] == "not run: it has no clock"
     assert found["systems"]["huey"]["status"] == "not run: no index"
@@ -334,7 +381,7 @@ async def test_versions_are_those_of_the_environment_that_a_system_runs_in() -> 
     """Of ATF and of what calls the store's functions alone, which runs in the same."""
     floor = await run.versions(known.SYSTEMS[known.FLOOR])
     ours = await run.versions(known.SYSTEMS[known.OURS])
-    libraries = ["python", "redis", "hiredis", "protobuf", "grpcio", "uvloop", "msgspec"]
+    libraries = ["redis", "hiredis", "protobuf", "grpcio", "uvloop", "msgspec"]
     assert list(floor) == libraries
     assert set(ours) == {"atf-tasks", *libraries}
     assert all(each[0].isdigit() for each in floor.values()), floor
@@ -352,6 +399,36 @@ async def test_a_system_that_does_not_say_its_versions_has_no_figures(monkeypatc
     monkeypatch.setattr(known.System, "python", property(lambda _self: sys.executable))
     with pytest.raises(BenchError, match="does not say its versions"):
         await run.versions(broken)
+
+
+def test_an_environment_is_made_anew_for_another_build_of_the_same_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pins = tmp_path / "pins.txt"
+    pins.write_text("a==1")
+    before = make_venv.stamp(tmp_path, pins)
+    assert before == make_venv.stamp(tmp_path, pins)
+    for name, other in (("version", f"{sys.version} another"), ("base_prefix", "/another")):
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, name, other)
+            assert make_venv.stamp(tmp_path, pins) != before, name
+    pins.write_text("a==2")
+    assert make_venv.stamp(tmp_path, pins) != before
+
+
+def test_a_peer_of_another_interpreter_is_not_measured(tmp_path: Path) -> None:
+    assert known.another_interpreter(sys.executable) == ""
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nprintf '3.11.7 (main)'\n")
+    python.chmod(0o755)
+    why = known.another_interpreter(str(python))
+    assert why.startswith("its environment has Python 3.11.7 (main), and ATF's has ")
+    assert "remove .build/peers" in why
+
+
+def test_the_interpreter_is_recorded_once() -> None:
+    found = results.result(question(), SIZES, 1, [one("atf", {"per_s": 1.0})])
+    assert found["interpreter"] == " ".join(sys.version.split())
 
 
 # --- bars ---
@@ -372,7 +449,8 @@ async def test_a_system_that_does_not_say_its_versions_has_no_figures(monkeypatc
 def test_a_bar_compares_with_the_best(bar: Bar, expected: tuple[float, bool] | None) -> None:
     figures = {"atf": {"per_s": 100.0, "ms": 2.0}, "saq": {"per_s": 20.0, "ms": 4.0}, "rq": {"per_s": 5.0, "ms": 2.0}}
     systems = {name: {"median": each, "rounds": [each]} for name, each in figures.items()}
-    assert bar.reached(systems) == expected
+    found = bar.reached(systems)
+    assert (found and found[:2]) == expected
 
 
 def test_a_bar_compares_rounds_of_one_number() -> None:
@@ -381,7 +459,65 @@ def test_a_bar_compares_rounds_of_one_number() -> None:
     mine = [one("atf", {"per_s": value}, round=number) for number, value in ((2, 80.0), (3, 100.0), (1, 30.0))]
     systems = results.result(question(bars=(bar,)), SIZES, 3, [*mine, *slow_fast])["systems"]
     assert [each["round"] for each in systems["atf"]["rounds"]] == [2, 3, 1]
-    assert bar.reached(systems) == (2.0, True), "80 ÷ 40 and 100 ÷ 50, not 80 ÷ 50 or 100 ÷ 40"
+    assert bar.reached(systems) == (2.0, True, [2.0, 2.0, 3.0]), "80 ÷ 40 and 100 ÷ 50, not 80 ÷ 50 or 100 ÷ 40"
+
+
+def test_a_bar_that_asks_for_no_worse_bears_what_rounds_differ_by() -> None:
+    bar = Bar(words="", figure="us", limit=1.0, least=False, against=("floor-then",), of="floor", tolerant=True)
+    asked = question(systems=("floor", "floor-then"), bars=(bar,))
+
+    def enough(*us: float, judged: Bar = bar) -> bool | None:
+        rounds = [one("floor", {"us": each}, round=number) for number, each in enumerate(us, 1)]
+        rounds += [one("floor-then", {"us": 100.0}, round=number) for number in range(1, len(us) + 1)]
+        reached = judged.reached(results.result(asked, SIZES, 5, rounds)["systems"])
+        return reached and reached.enough
+
+    assert enough(97.0, 99.0, 101.0, 102.0, 105.0)
+    assert not enough(97.0, 99.0, 101.0, 102.0, 105.0, judged=replace(bar, tolerant=False))
+    assert not enough(99.0, 101.0, 101.0, 102.0, 105.0), "one lucky round is not enough"
+
+
+def test_at_least_once_is_who_has_lost_nothing_by_any_kill_with_any_of_its_workers() -> None:
+    def rounds(*never: int) -> dict[str, Any]:
+        return {"rounds": [{"never": each} for each in never]}
+
+    systems = {"atf": rounds(0), "saq": rounds(0, 0), "huey": rounds(0, 2), "rq": rounds()}
+    found = verdict({"systems": systems | {"celery": rounds(0), "celery-later": rounds(0, 1)}})
+    assert found == (frozenset({"saq"}), frozenset({"huey", "celery"})), "of RQ nothing is known"
+    assert verdict(None) == (frozenset(), frozenset())
+
+
+def test_a_bar_of_those_that_are_at_least_once_takes_the_verdict_of_the_kill() -> None:
+    bar = Bar(words="", figure="per_s", limit=2.0, least=True, against=("saq", "huey"), at_least_once=True)
+    figures = {"atf": {"per_s": 100.0}, "saq": {"per_s": 20.0}, "huey": {"per_s": 80.0}}
+    systems = {name: {"median": each, "rounds": [each]} for name, each in figures.items()}
+    assert bar.reached(systems, {"saq"}) == (5.0, True, [5.0])
+    assert bar.reached(systems, {"saq", "huey"}) == (1.25, False, [1.25])
+    assert bar.reached(systems) is None, "nobody was killed yet"
+
+
+def test_a_full_result_has_all_rounds_of_the_best_that_is_safe_too() -> None:
+    sizes, bar = (
+        Sizes(),
+        Bar(words="", figure="per_s", limit=5.0, least=True, against=("saq", "huey"), at_least_once=True),
+    )
+
+    def full(saq: int, huey: int, safe: set[str]) -> bool:
+        given = [("atf", 9.0)] * 5 + [("saq", 3.0)] * saq + [("huey", 8.0)] * huey
+        rounds = [one(name, {"per_s": value}, sizes={"tasks": sizes.tasks}) for name, value in given]
+        return bool(results.result(question(bars=(bar,)), sizes, 5, rounds, safe)["full"])
+
+    assert full(saq=1, huey=5, safe=set())
+    assert not full(saq=1, huey=5, safe={"saq"})
+    assert full(saq=5, huey=5, safe={"saq"})
+
+
+def test_where_every_system_decides_something_all_have_their_rounds() -> None:
+    sizes = Sizes()
+    given = [("atf", 9.0)] * 5 + [("saq", 3.0)] * 5 + [("huey", 1.0)]
+    rounds = [one(name, {"per_s": value}, sizes={"tasks": sizes.tasks}) for name, value in given]
+    assert results.result(question(), sizes, 5, rounds)["full"]
+    assert not results.result(question(every=True), sizes, 5, rounds)["full"]
 
 
 def test_without_a_round_in_common_there_is_no_ratio() -> None:
@@ -394,7 +530,7 @@ def test_a_bar_may_be_of_another_system_than_atf() -> None:
     bar = Bar(words="", figure="cpu_us.store", limit=1.05, least=False, against=("floor-then",), of="floor")
     rounds = [one(name, {"cpu_us": {"store": us}}) for name, us in (("floor", 102.0), ("floor-then", 100.0))]
     asked = question(systems=("floor", "floor-then"))
-    assert bar.reached(results.result(asked, SIZES, 1, rounds)["systems"]) == (1.02, True)
+    assert bar.reached(results.result(asked, SIZES, 1, rounds)["systems"]) == (1.02, True, [1.02])
 
 
 def test_a_full_result_has_all_rounds_of_those_that_bars_compare_with_huey_among_them() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.bench.questions.d_cost import available_bytes, by_name, grown, growth, no_room
-from tests.bench.stats import figure, lateness, medians, percentile, ratio, spread
+from tests.bench.questions.d_cost import available_bytes, by_level, by_name, grown, growth, no_room
+from tests.bench.stats import count, figure, lateness, medians, percentile, ratio, ratios, spread
 
 MS = 1_000_000
 
@@ -49,14 +51,28 @@ def test_growth_is_from_the_fewest_pending_to_a_million() -> None:
         "1000000": {"cpu_us": 300.0, "to_reference": 2.4},  # the machine was slow: a load of its own was, too
         "10000000": {"cpu_us": 150.0, "to_reference": 3.0},
     }
-    assert growth(levels, 1_000, 10_000_000) == {"growth": 1.2, "growth_most": 1.5}
+    assert growth(levels, 1_000, {"growth": 1_000_000, "growth_most": 10_000_000}) == {
+        "growth": 1.2,
+        "growth_most": 1.5,
+    }
+
+
+def test_every_level_has_its_growth_for_table_and_picture() -> None:
+    levels = {"1000": {"to_reference": 2.0}, "100000": {"to_reference": 2.4}, "10000000": {"to_reference": 3.0}}
+    found = by_level(levels)
+    assert {name: each["growth"] for name, each in found.items()} == {
+        "1,000 pending": 1.0,
+        "100,000 pending": 1.2,
+        "10,000,000 pending": 1.5,
+    }
+    assert by_level({}) == {}
 
 
 def test_growth_has_no_figure_of_a_level_that_did_not_run() -> None:
     levels = {"1000": {"to_reference": 2.0}, "100000": {"to_reference": 2.4}}
-    assert growth(levels, 1_000, 10_000_000) == {}
-    assert growth(levels, 1_000, 100_000) == {"growth_most": 1.2}
-    assert growth({"1000000": {"to_reference": 2.0}}, 1_000, 1_000_000) == {}
+    assert growth(levels, 1_000, {"growth": 1_000_000}) == {}
+    assert growth(levels, 1_000, {"growth_most": 100_000}) == {"growth_most": 1.2}
+    assert growth({"1000000": {"to_reference": 2.0}}, 1_000, {"growth": 1_000_000}) == {}
 
 
 def test_only_the_pending_tasks_that_are_to_come_want_memory() -> None:
@@ -86,6 +102,23 @@ def test_memory_is_judged_by_the_process_that_grew_most_not_by_the_sum_of_its_ro
 
 
 def test_a_spread_says_of_how_many_rounds_it_is_where_these_are_few() -> None:
-    assert spread([2.0, 1.0], 5, str) == "2 of 5: 1.0 to 2.0"
-    assert spread([1.0] * 5, 5, str) == "5: 1.0 to 1.0"
-    assert spread([], 5, str) == ""
+    assert spread([{"s": 2.0}, {"s": 1.0}, {}], "s", 5, str) == "2 of 5: 1.0 to 2.0"
+    assert spread([{"s": 1.0}] * 5, "s", 5, str) == "5: 1.0 to 1.0"
+    assert spread([{}], "s", 5, str) == ""
+
+
+def test_what_was_measured_several_times_in_a_round_is_one_round() -> None:
+    rounds = [{"run": "a", "round": 1, "group": each, "s": float(each)} for each in (1, 2, 3)]
+    assert count(rounds) == 1
+    assert count([*rounds, {"run": "b", "round": 1}, {"run": "a", "round": 2}]) == 3
+    assert spread(rounds, "s", 5, str) == "1 of 5, measured 3 times: 1.0 to 3.0"
+
+
+def test_a_ratio_is_of_what_ran_in_one_group_of_one_round_of_one_run() -> None:
+    def one(run: str, number: int, group: int, per_s: float) -> dict[str, Any]:
+        return {"run": run, "round": number, "group": group, "per_s": per_s}
+
+    mine = [one("a", 1, 1, 10.0), one("a", 1, 2, 30.0), one("b", 2, 1, 80.0)]
+    assert ratios(mine, [one("a", 1, 2, 10.0)], "per_s") == [3.0]
+    assert ratios(mine, [one("a", 2, 1, 10.0)], "per_s") == [], "the same number, of another run"
+    assert ratios(mine, [one("a", 1, 1, 10.0), one("b", 2, 1, 10.0)], "per_s") == [1.0, 8.0]

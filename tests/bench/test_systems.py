@@ -22,7 +22,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from tests.bench import driver
-from tests.bench.known import AT_LEAST_ONCE, OURS, PEERS, ROOT, SYSTEMS
+from tests.bench.known import OURS, PEERS, ROOT, SYSTEMS
+from tests.bench.questions import e_kill
 
 SYSTEM_FILES = Path(__file__).parent / "systems"
 PINS = ROOT / "requirements" / "peers"
@@ -67,11 +68,38 @@ def test_every_adapter_is_of_a_system_and_every_system_has_one() -> None:
     assert {each.stem for each in PINS.glob("*.in")} == {each.stem for each in PINS.glob("*.txt")} == set(PEERS)
 
 
-def test_who_loses_tasks_by_a_kill_is_not_called_at_least_once() -> None:
-    assert set(AT_LEAST_ONCE) == {name for name in PEERS if not SYSTEMS[name].loses}
-    for name in PEERS:
-        says = ast.get_docstring(source(name)) or ""
-        assert ("It loses what a killed worker had taken" in says) == SYSTEMS[name].loses, name
+def test_whoever_has_other_workers_elsewhere_is_killed_with_these_too() -> None:
+    (asked,) = e_kill.QUESTIONS
+    others = {name for name in PEERS if "for_later" in ast.unparse(source(name))}
+    killed = {SYSTEMS[name].module for name in asked.systems if driver.LATER in SYSTEMS[name].env}
+    assert killed == others == {"celery"}
+    assert set(PEERS) <= set(asked.systems)
+
+
+async def test_a_stream_begins_each_call_at_its_turn_whatever_the_others_do() -> None:
+    began: list[tuple[int, float]] = []
+    first = asyncio.Event()
+
+    async def call(number: int, due: float) -> None:
+        began.append((number, due))
+        if number == 2:
+            first.set()
+        await first.wait()  # that of a later one: nobody waits for the answer of the one before
+
+    await driver.Loop.stream(call, [(0.0, 1, lambda: 7.0), (-1.0, 2, lambda: 8.0)])
+    assert began == [(1, 7.0), (2, 8.0)]
+
+
+def test_a_client_without_a_loop_schedules_a_stream_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("time.sleep", waited.append)
+
+    class Played(driver.Client):
+        def at(self, number: int, due: float) -> None:
+            waited.append(number + due)
+
+    Played().stream([(0.5, 1, lambda: 0.25), (-0.5, 2, lambda: 0.25)])
+    assert waited == [0.5, 1.25, 2.25], "one that is behind does not wait"
 
 
 @pytest.mark.parametrize("adapter", [OURS, *PEERS], indirect=True)

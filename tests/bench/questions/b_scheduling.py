@@ -19,10 +19,14 @@ async def schedule_sync(system: System, sizes: Sizes) -> Figures:
     async with World(system, sizes.tasks + _WARM_CALLS, workers=False) as world:
         able(world, "one")
         await world.client.ask("one", first=sizes.tasks, count=_WARM_CALLS)
+        before = world.cpu()
         told = await world.client.ask("one", first=0, count=sizes.tasks)
+        cpu_us = per_task_us(world.cpu_since(before), sizes.tasks)
         calls = [each / 1e3 for each in told["calls_ns"]]
         return {
             "per_s": _per_s(told, sizes.tasks),
+            "cpu_us_total": round(sum(cpu_us.values()), 2),
+            "cpu_us": cpu_us,
             "call_us": {f"p{each}": round(percentile(calls, each), 1) for each in (50, 99)},
         }
 
@@ -64,7 +68,7 @@ QUESTIONS = [
         more=True,
         measure=schedule_sync,
         sizes=("tasks",),
-        also=("call_us.p50", "call_us.p99"),
+        also=("call_us.p50", "call_us.p99", "cpu_us_total", "cpu_us"),
         bars=(Bar(words="as fast as RQ and Celery", figure="per_s", limit=1.0, least=True, against=("celery", "rq")),),
     ),
     Question(

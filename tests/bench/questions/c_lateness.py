@@ -95,7 +95,7 @@ QUESTIONS = [
             Bar(
                 words="a third of the best peer's, Huey included",
                 figure="lateness_ms.p99",
-                limit=0.334,
+                limit=1 / 3,
                 least=False,
                 against=PEERS,
             ),

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from atf.bench.proc import rss_mib
 from tests.bench.floor import Floor
@@ -86,9 +87,8 @@ async def pending(system: System, sizes: Sizes) -> Figures:
             first += at_once
         counts = ran(world, range(most, first))
     return {
-        **growth(levels, min(sizes.pending), most),
-        "cpu_us_by_pending": {level: each["cpu_us"] for level, each in levels.items()},
-        "levels": levels,
+        **growth(levels, min(sizes.pending), {"growth": _MILLION, "growth_most": most}),
+        "levels": by_level(levels),
         "not_run": not_run,
         **counts,
     }
@@ -118,15 +118,23 @@ async def _with_pending(world: World, numbers: range) -> Figures:
     }
 
 
-def growth(levels: Figures, least: int, most: int) -> Figures:
-    """What a task costs with a million pending (`growth`), and with the most (`growth_most`), in units of what it costs with the least.
+def growth(levels: Mapping[str, Any], least: int, wanted: Mapping[str, int]) -> Figures:
+    """What a task costs with so many pending in units of what it costs with the least, by the name of the figure.
 
     A figure whose level did not run is not there.
     """
     cost = {int(level): each["to_reference"] for level, each in levels.items()}
-    wanted = {"growth": _MILLION, "growth_most": most}
     return {
         name: round(cost[level] / cost[least], 3) for name, level in wanted.items() if level in cost and least in cost
+    }
+
+
+def by_level(levels: Mapping[str, Figures]) -> dict[str, Figures]:
+    """The levels for a table and a picture: each with what a task costs there in units of what it costs with the fewest."""
+    least = min(map(int, levels), default=0)
+    return {
+        f"{int(level):,} pending": each | growth(levels, least, {"growth": int(level)})
+        for level, each in levels.items()
     }
 
 
@@ -196,6 +204,7 @@ QUESTIONS = [
         measure=idle,
         sizes=("seconds",),
         also=("percent_by_role.store",),
+        paired=False,
         bars=(Bar(words="at most 2 % of a core", figure="percent", limit=2.0, least=False),),
     ),
     Question(
@@ -207,6 +216,7 @@ QUESTIONS = [
         measure=store_bytes,
         sizes=("tasks",),
         also=("later",),
+        paired=False,
         bars=(Bar(words="at most 450 bytes", figure="bytes", limit=450.0, least=False),),
     ),
     Question(
@@ -217,9 +227,9 @@ QUESTIONS = [
         more=False,
         measure=pending,
         sizes=("tasks", "pending"),
-        also=("growth_most", "cpu_us_by_pending"),
+        also=("growth_most",),
+        by_level=("growth", "cpu_us", "to_reference", "per_s"),
         systems=(OURS,),
-        rounds=1,
         bars=(Bar(words="at most 1.3 × with a million", figure="growth", limit=1.3, least=False),),
     ),
     Question(
@@ -232,7 +242,6 @@ QUESTIONS = [
         sizes=("million",),
         systems=(OURS,),
         also=("ratios", "rss_mib.100000", "rss_mib.1000000"),
-        rounds=1,
         bars=(Bar(words="at most 1.1 ×, every process of a role", figure="worst_growth", limit=1.1, least=False),),
     ),
 ]

@@ -1,4 +1,4 @@
-"""Whether every task runs although a worker is killed in the middle, with the settings that all other questions use.
+"""Whether every task runs although a worker is killed in the middle, with the settings and all the workers that other questions use.
 
 The event is the same for all: every system has two workers, each with processes of its own (ATF's are an executor's guard and worker),
 and the busier one of them dies while the other lives on. Nothing of the redelivery is set for this question alone.
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 
-from tests.bench.known import System
+from tests.bench.known import CELERY_LATER, OURS, PEERS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, ran
 from tests.bench.roles import BenchError
 from tests.bench.world import World
@@ -65,14 +65,16 @@ async def _all_ran(world: World, numbers: range, killed_ns: int, within_s: float
 QUESTIONS = [
     Question(
         name="kill",
-        what="tasks that never ran within 15 minutes of a SIGKILL to one of two workers in the middle, with the settings of the questions about throughput",
+        what="tasks that never ran within 15 minutes of a SIGKILL to one of two workers in the middle, with the settings of all other questions",
         figure="never",
         unit="tasks",
         more=False,
         measure=kill,
         sizes=("tasks", "kill_within_s"),
         also=("twice", "last_s"),
-        rounds=3,
+        systems=(OURS, *PEERS, CELERY_LATER),
+        paired=False,
+        every=True,
         bars=(Bar(words="every task runs", figure="never", limit=0.0, least=False),),
     ),
 ]

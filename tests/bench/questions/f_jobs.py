@@ -99,7 +99,6 @@ QUESTIONS = [
         sizes=("jobs", "ticks"),
         systems=(OURS,),
         also=("call_ms_p50", "ticks_per_s", "last_start_s"),
-        rounds=3,
         bars=(Bar(words="at least 1,000/s", figure="per_s", limit=1_000.0, least=True),),
     ),
     Question(

@@ -203,7 +203,6 @@ QUESTIONS = [
             "list_grows_mib",
             "identical",
         ),
-        rounds=3,
         bars=(
             Bar(words="20,000 items/s submitted", figure="submitted_per_s", limit=20_000.0, least=True),
             Bar(words="items end at 0.9 × the rate of plain tasks", figure="of_plain", limit=0.9, least=True),

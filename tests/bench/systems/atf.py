@@ -61,11 +61,11 @@ class Client(driver.Client):
     def at(self, number: int, due: float) -> None:
         self._sync.schedule(_due(due).prepare(ledger.payload(number)))
 
-    def begin_at(self, number: int, due: float) -> None:
-        self._loop.begin(self._async.schedule(_due(due).prepare(ledger.payload(number))))
+    def stream(self, stream: driver.Stream) -> None:
+        async def call(number: int, due: float) -> None:
+            await self._async.schedule(_due(due).prepare(ledger.payload(number)))
 
-    def settle(self) -> None:
-        self._loop.settle()
+        self._loop.run(self._loop.stream(call, stream))
 
     def many_at(self, numbers: Sequence[int], due: float) -> None:
         self._loop.run(self._many(numbers, _due(due)))

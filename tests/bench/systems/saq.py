@@ -58,11 +58,8 @@ class Client(driver.Client):
     def at(self, number: int, due: float) -> None:
         self._loop.run(self._enqueue(number, math.ceil(due)))
 
-    def begin_at(self, number: int, due: float) -> None:
-        self._loop.begin(self._enqueue(number, math.ceil(due)))
-
-    def settle(self) -> None:
-        self._loop.settle()
+    def stream(self, stream: driver.Stream) -> None:
+        self._loop.run(self._loop.stream(lambda number, due: self._enqueue(number, math.ceil(due)), stream))
 
     def many_at(self, numbers: Sequence[int], due: float) -> None:
         self._loop.run(self._loop.callers(lambda number: self._enqueue(number, math.ceil(due)), numbers))

@@ -63,11 +63,8 @@ class Client(driver.Client):
     def at(self, number: int, due: float) -> None:
         self._loop.run(self._at(number, due))
 
-    def begin_at(self, number: int, due: float) -> None:
-        self._loop.begin(self._at(number, due))
-
-    def settle(self) -> None:
-        self._loop.settle()
+    def stream(self, stream: driver.Stream) -> None:
+        self._loop.run(self._loop.stream(self._at, stream))
 
     def many_at(self, numbers: Sequence[int], due: float) -> None:
         self._loop.run(self._loop.callers(lambda number: self._at(number, due), numbers))

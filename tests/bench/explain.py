@@ -1,0 +1,131 @@
+"""What explains the figures of one question by those of another, on the page: the budget and the trial, the store's part, the floor."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any, Final
+
+from . import svg, trial
+from .known import FLOOR, OURS, SYSTEMS
+from .question import Question
+from .results import failed, medians_of
+from .stats import figure, inner, ratio
+from .verdict import QUESTION as KILL
+from .verdict import verdict
+
+NONE: Final = "–"
+END_TO_END: Final = "end-to-end"
+DRAIN: Final = "drain"
+CPU: Final = "cpu"
+Result = Mapping[str, Any]
+
+
+def budget(question: Question, result: Result) -> str:
+    """What each role may take, what it takes, and which is most beyond what it may."""
+    measured = inner(medians_of(result).get(OURS, {}), "cpu_us")
+    if not measured:
+        return ""
+    lines = ["| role of ATF | budget (µs) | measured (µs) | over by (µs) | of its budget |", "|---|---|---|---|---|"]
+    taken = {role: (may, measured[role]) for role, may in question.budget.items() if role in measured}
+    over = {role: took - may for role, (may, took) in taken.items()}
+    together = sum(may for may, _ in taken.values()), sum(took for _, took in taken.values())
+    for role, (may, took) in {**taken, "sum of these": together}.items():
+        cells = [
+            role,
+            svg.number(may),
+            svg.number(took),
+            svg.number(took - may),
+            f"{svg.number(took / may)} ×" if may else NONE,
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    order = sorted((role for role in over if over[role] > 0), key=lambda role: -over[role])
+    said = ", ".join(f"{role} {svg.number(over[role])} µs" for role in order)
+    return "\n".join(lines) + (f"\n\nOver it, the largest first: {said}." if said else "\n\nNone is over it.")
+
+
+def beside_the_trial(question: Question, found: Mapping[str, Result]) -> list[str]:
+    """How much of what is over the budget the machine explains: by the peers, which were measured on that of the trial, too.
+
+    Rates and CPU are of one and the same result.
+    """
+    kept = {
+        name: here / then
+        for name, then in trial.END_TO_END_PER_S.items()
+        if (here := _rate_here(found, END_TO_END, name))
+    }
+    measured = inner(medians_of(found[END_TO_END]).get(OURS, {}), "cpu_us")
+    if not kept or not measured or not question.budget:
+        return []
+    most, middle = max(kept.values()), statistics.median(kept.values())
+    # A machine that made all faster explains nothing of what is over.
+    machine = sorted(max(1 / each, 1.0) for each in (most, middle))
+    over = sum(measured.values()) / sum(question.budget.values())
+    rest = sorted(over / each for each in machine)
+    best = next(name for name, each in kept.items() if each == most)
+    said = (
+        f"While tasks are being scheduled the peers do here {svg.number(min(kept.values()))} to {svg.number(most)} × what they did in the trial,"
+        f" {svg.number(middle)} × at the median. ATF takes {svg.number(over)} × its budget. Of that the machine explains a factor of {svg.number(machine[0])}"
+        f" by {SYSTEMS[best].title}, which kept most of its rate, and of {svg.number(machine[1])} if all is put down to it that the median peer lost,"
+        " which other versions, other settings and a busier machine may have cost as well."
+        f" The rest, a factor of {svg.number(rest[0])} to {svg.number(rest[1])}, is ATF's own; the roles over their budgets stand above, the largest first."
+    )
+    return [_rates_beside_the_trial(found), said]
+
+
+def _rates_beside_the_trial(found: Mapping[str, Result]) -> str:
+    lines = [
+        "| peer | end-to-end, trial (tasks/s) | here | of the trial's | drain, trial (tasks/s) | here | of the trial's |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in trial.END_TO_END_PER_S:
+        cells = [SYSTEMS[name].title]
+        for asked, then in ((END_TO_END, trial.END_TO_END_PER_S[name]), (DRAIN, trial.DRAIN_PER_S[name])):
+            here = _rate_here(found, asked, name) if comparable(found, asked, END_TO_END) else None
+            cells += (
+                [svg.number(then), NONE, NONE]
+                if here is None
+                else [svg.number(then), svg.number(here), svg.number(here / then)]
+            )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _rate_here(found: Mapping[str, Result], asked: str, name: str) -> float | None:
+    result = found.get(asked)
+    if result is None or failed(result, name):
+        return None
+    return figure(medians_of(result).get(name, {}), "per_s")
+
+
+def beside_the_store(question: Question, found: Mapping[str, Result]) -> list[str]:
+    """What the store has of a task's CPU, and how the rate that is to be reached compares with what its functions do alone."""
+    result, said = found[question.name], []
+    own = medians_of(result).get(OURS, {})
+    total, store = figure(own, "cpu_us_total"), figure(own, "cpu_us.store")
+    if total and store:
+        said.append(
+            f"Of the {svg.number(total)} µs of CPU that a task takes with ATF here the store has {svg.number(store)}, {100 * store / total:.0f} %."
+        )
+    floor = found[FLOOR]["systems"] if comparable(found, FLOOR, END_TO_END) else {}
+    limit = figure(floor.get(FLOOR, {}).get("median", {}), "per_s")
+    part = ratio(floor[OURS]["rounds"], floor[FLOOR]["rounds"], "per_s") if {OURS, FLOOR} <= floor.keys() else None
+    if limit and part:
+        said.append(
+            f"The store's functions of a task's life alone, called in batches by one client, do {svg.number(limit)} tasks/s in a run of their own ([floor](#floor));"
+            f" ATF's rate beside them is {100 * part:.0f} % of that."
+        )
+        said += [
+            f"{bar.limit:g} × {SYSTEMS[peer].title}'s median are {svg.number(bar.limit * rate)} tasks/s, {svg.number(bar.limit * rate / limit)} × what these functions do."
+            for bar in question.bars
+            if (peer := bar.best(result["systems"], verdict(found.get(KILL)).safe))
+            and (rate := figure(medians_of(result)[peer], bar.figure))
+        ]
+    return [" ".join(said)] if said else []
+
+
+def comparable(found: Mapping[str, Result], *questions: str) -> bool:
+    """Whether these have results of one machine and one commit: the figures of others do not explain each other."""
+    same = ("cpu", "cores", "memory_mib", "kernel", "python", "server", "commit", "code")
+    origins = {tuple(found[name].get(each) for each in same) if name in found else None for name in questions}
+    return len(origins) == 1 and None not in origins

@@ -1,0 +1,33 @@
+"""What the question `kill` found: which peers run every task at least once. Other questions ask it before they compare with one of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .known import PEERS, SYSTEMS
+
+QUESTION = "kill"
+
+
+class Verdict(NamedTuple):
+    """The peers by what was recorded of them; one that is in neither was not killed yet.
+
+    Attributes:
+        safe: every task ran after each kill, with all workers that it is measured with.
+        loses: a kill cost it tasks.
+    """
+
+    safe: frozenset[str] = frozenset()
+    loses: frozenset[str] = frozenset()
+
+
+def verdict(kill: Mapping[str, Any] | None) -> Verdict:
+    """What follows from the result of that question; None: there is none."""
+    lost: Counter[str] = Counter()
+    for name, each in (kill or {}).get("systems", {}).items():
+        for one in each["rounds"]:
+            lost[SYSTEMS[name].module] += one["never"]
+    peers = [name for name in PEERS if name in lost]
+    return Verdict(frozenset(name for name in peers if not lost[name]), frozenset(name for name in peers if lost[name]))
