@@ -24,7 +24,7 @@ class System:
     """A system.
 
     Attributes:
-        name: as in PEERS=, and of its module.
+        name: as in PEERS=.
         title: for people.
         module: in systems/, and of its environment; "": it is no process that takes tasks.
         env: variables of all its processes.

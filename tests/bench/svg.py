@@ -6,13 +6,15 @@ with its version, its fonts and its numbers' last digits. It knows no question a
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from html import escape
 from typing import Final, NamedTuple
 
 _WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _BAR = 720, 180, 130, 30, 44, 18
+_LINE: Final = 18
 _LETTER: Final = 7
-"""Of a name: more than most take, so that long names begin within the picture."""
+"""Of a name or a title: more than most take, so that long ones stay within the picture."""
 _OURS, _PEER, _INK, _FAINT = "#1f6feb", "#8c959f", "#57606a", "#d0d7de"
 _FONT: Final = "font-family='system-ui, sans-serif' font-size='13'"
 
@@ -30,18 +32,23 @@ class Bar(NamedTuple):
 
 def chart(title: str, unit: str, bars: Sequence[Bar]) -> str:
     """The picture."""
-    height = _TOP + _ROW * len(bars) + 12
+    titles = textwrap.wrap(title, (_WIDTH - 24) // _LETTER)
+    top = _TOP + _LINE * (len(titles) - 1)
+    height = top + _ROW * len(bars) + 12
     left = max(_LEFT, _LETTER * max((len(each.name) for each in bars), default=0) + 20)
     scale = (_WIDTH - left - _RIGHT) / (max((each.most for each in bars if each.value is not None), default=0.0) or 1.0)
     lines = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' viewBox='0 0 {_WIDTH} {height}' role='img'>",
         f"<title>{escape(title)}</title>",
         f"<rect width='{_WIDTH}' height='{height}' fill='#ffffff'/>",
-        f"<text x='12' y='24' {_FONT} font-weight='600' fill='{_INK}'>{escape(title)}</text>",
-        f"<line x1='{left}' y1='{_TOP - 6}' x2='{left}' y2='{height - 8}' stroke='{_FAINT}'/>",
+        *(
+            f"<text x='12' y='{24 + _LINE * place}' {_FONT} font-weight='600' fill='{_INK}'>{escape(line)}</text>"
+            for place, line in enumerate(titles)
+        ),
+        f"<line x1='{left}' y1='{top - 6}' x2='{left}' y2='{height - 8}' stroke='{_FAINT}'/>",
     ]
     for place, each in enumerate(bars):
-        lines += _row(left, _TOP + place * _ROW, each, unit, scale)
+        lines += _row(left, top + place * _ROW, each, unit, scale)
     return "\n".join([*lines, "</svg>", ""])
 
 

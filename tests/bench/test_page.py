@@ -220,6 +220,18 @@ def test_long_names_begin_within_the_picture() -> None:
     assert float(text.get("x", "0")) >= 7 * len(name)
 
 
+def test_a_long_title_has_several_lines_within_the_picture() -> None:
+    title = "what is measured here " * 12
+    root = ET.fromstring(svg.chart(title, "tasks/s", [svg.Bar("one", 1.0, 1.0, 1.0)]))
+    texts = list(root.iter("{http://www.w3.org/2000/svg}text"))
+    *lines, name, _ = ["".join(each.itertext()) for each in texts]
+    assert " ".join(lines) == title.strip()
+    assert len(lines) > 1
+    assert all(7 * len(each) < int(root.get("width", "0")) for each in lines)
+    (place,) = [float(each.get("y", "0")) for each in texts if each.text == name]
+    assert place > max(float(each.get("y", "0")) for each in texts if each.text in lines) + 10
+
+
 def test_what_did_not_run_has_no_figure_but_a_reason() -> None:
     pages = drawn(question(), [one("atf", {"per_s": 1.0}), one("saq", not_run="it has no such call")])
     assert "| SAQ | – | – | – | not run: it has no such call |" in pages["index.md"]

@@ -221,7 +221,7 @@ QUESTIONS = [
     ),
     Question(
         name="pending",
-        what="CPU per task while a million others wait for another day, in units of what it is with a thousand, both divided by the cost of a fixed load beside them",
+        what="CPU per task while others wait for another day (a million, in the table of systems), in units of what it is with a thousand",
         figure="growth",
         unit="×",
         more=False,
