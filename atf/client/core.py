@@ -41,6 +41,8 @@ LONG_POLL: Final = 30.0
 class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
     """Talks to a frontend, on the event loop that uses it: `async with atf.AsyncClient() as client: ...`.
 
+    That may be any event loop of asyncio; on uvloop's (`uvloop.run(main())`, package `uvloop`) calls take a little less CPU.
+
     Calls that find the frontend unreachable are repeated until `timeout` is over; that is safe, as each task has its id.
 
     Args:

@@ -2,7 +2,9 @@
 
 One partition, as the store of `atf up` has; two executors, one per core. The lambda is an `async def`, or what BENCH_LAMBDA says. The client is the SDK's:
 `Client.schedule` for one synchronous caller, `AsyncClient.schedule` from 64 concurrent callers, and `schedule_many` in batches
-of 1,000, four at once, where the fastest way is asked for.
+of 1,000, four at once, where the fastest way is asked for. `AsyncClient` runs on uvloop, as its docstring says one may, and as the
+clients of taskiq, SAQ and arq do here: single calls took 35 µs of the client's CPU with it and 37 without, those of 1,000 tasks 14 and 15
+per task (medians of five rounds in turns on a busy machine).
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+import uvloop
 
 import atf
 from tests.bench import driver, ledger
@@ -43,7 +47,7 @@ class Client(driver.Client):
 
     def open(self) -> None:
         self._sync = atf.Client()
-        self._loop = driver.Loop()
+        self._loop = driver.Loop(uvloop.new_event_loop)
         self._async = atf.AsyncClient(timeout=60)
 
     def one(self, number: int) -> None:
