@@ -56,7 +56,7 @@ class PlayedWorld:
         self.asked.append(verb)
         for role, seconds in self._costs.get(verb, {}).items():
             self._cpu[role] += seconds
-        return {"begun": 0, "ended": 10**9, "due": [0.0] * 3, "per_s": 3.0}
+        return {"begun": 0, "ended": 10**9, "due": [0.0] * 3, "per_s": 3.0, "calls_ns": [2_000, 4_000]}
 
     async def finished(self, _numbers: range, **_: Any) -> int:
         return 0
@@ -80,6 +80,15 @@ async def test_the_floor_tells_what_it_sees_and_what_small_batches_cost(monkeypa
     assert "twice" not in figures, "it can't be seen"
     then = await a_throughput.floor(SYSTEMS[FLOOR_THEN], Sizes(tasks=2560))
     assert then.keys() == figures.keys(), "both are judged at every size of a batch"
+
+
+async def test_a_synchronous_callers_cpu_is_that_of_the_measured_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = PlayedWorld(one={"client": 0.2, "frontend": 0.1})
+    monkeypatch.setattr(b_scheduling, "World", world)
+    figures = await b_scheduling.schedule_sync(SYSTEMS[OURS], Sizes(tasks=TASKS))
+    assert world.asked == ["one", "one"], "once to warm up"
+    assert figures["cpu_us"] == {"client": 2000.0, "frontend": 1000.0, "store": 0.0}
+    assert (figures["cpu_us_total"], figures["call_us"]) == (3000.0, {"p50": 2.0, "p99": 4.0})
 
 
 async def test_calls_have_their_cpu_by_process(monkeypatch: pytest.MonkeyPatch) -> None:
