@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
@@ -29,6 +29,7 @@ import msgspec
 from .core_groups import Rotation, core_of, group_on
 from .errors import Internal, InvalidArgument
 from .task import US
+from .times import length
 
 MAX_CORES: Final = 64
 MAX_LOOKAHEAD: Final = 16
@@ -65,8 +66,8 @@ class CoreSettings(msgspec.Struct, frozen=True):
         _within("cores", self.cores, 1, MAX_CORES)
         _within("lookahead", self.lookahead, 1, MAX_LOOKAHEAD)
         _within("max_retries", self.max_retries, 0, MAX_RETRIES)
-        for name in ("hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us"):
-            _within(name, getattr(self, name), MIN_TIME_US, MAX_TIME_US)
+        for name in ("hand_over", "reserved_timeout", "multiplexed_timeout", "rotation"):
+            _within(name, getattr(self, f"{name}_us"), MIN_TIME_US, MAX_TIME_US, length)
         for name, count in self.reserved.items():
             _within(f"reserved cores of {name}", count, 1, MAX_CORES)
         if self.first_multiplexed >= self.cores:
@@ -366,6 +367,6 @@ def _lambda_of(turn: Turn | None) -> str | None:
     return turn.lambda_name if turn is not None else None
 
 
-def _within(name: str, value: int, least: int, most: int) -> None:
+def _within(name: str, value: int, least: int, most: int, said: Callable[[int], str] = str) -> None:
     if not least <= value <= most:
-        raise InvalidArgument(f"{name} {value}: use {least} to {most}")
+        raise InvalidArgument(f"{name} {said(value)}: use {said(least)} to {said(most)}")

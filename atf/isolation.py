@@ -15,6 +15,7 @@ from .options import LambdaOptions, duration_us, priority_number
 from .payload import short
 from .rpc import frontend_pb2 as f
 from .task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US, check_pool, check_priority
+from .times import length
 
 MAX_OWNER_CHARS: Final = 200
 MAX_RUNBOOK_CHARS: Final = 2_000
@@ -46,6 +47,7 @@ _NONE: Final = ", or leave it out for no bound"
 _OTHERWISE: Final = {
     "burst": ", or leave it out for a quarter more than the rate",
     "queue_limit": f", or leave it out for the default, {DEFAULT_QUEUE_LIMIT}",
+    "shares": " and at most 1, or leave this priority out: it has a twentieth of what the declared ones leave",
     "version": ", or leave it out where nobody asks for versions",
     "gate_at_fatal": " and at most 1, or leave it out: then failures close no gate",
 }
@@ -179,9 +181,11 @@ def _check_queue(spec: f.LambdaSpec) -> None:
     if not 0 <= spec.queue_limit <= MAX_QUEUE_LIMIT:
         raise InvalidArgument(f"queue_limit {spec.queue_limit}: from 0 (the default) to {MAX_QUEUE_LIMIT}")
     if spec.enqueue_timeout_us and spec.enqueue_timeout_us < MIN_ENQUEUE_TIMEOUT_US:
-        raise InvalidArgument(f"enqueue_timeout_us {spec.enqueue_timeout_us}: at least {MIN_ENQUEUE_TIMEOUT_US}")
+        raise InvalidArgument(
+            f"enqueue_timeout {length(spec.enqueue_timeout_us)}: at least {length(MIN_ENQUEUE_TIMEOUT_US)}"
+        )
     if spec.enqueue_timeout_us > MAX_ENQUEUE_TIMEOUT_US:
-        raise InvalidArgument(f"enqueue_timeout_us {spec.enqueue_timeout_us}: at most a day")
+        raise InvalidArgument(f"enqueue_timeout {length(spec.enqueue_timeout_us)}: at most a day")
 
 
 def _check_shares(spec: f.LambdaSpec) -> None:

@@ -6,12 +6,12 @@ from typing import Final, cast
 
 from atf.errors import FailedPrecondition, InvalidArgument, UnknownLambda
 from atf.log import get_logger
-from atf.options import from_us
 from atf.rpc import frontend_pb2 as f
 from atf.store.library import MAX_GATES
 from atf.store.store import Store
 from atf.store.types import AuditEntry, Gate, GateAction, NewGate
 from atf.task import MAX_AHEAD_US, MAX_BATCH, check_id, check_lambda
+from atf.times import instant, length
 
 from .explain import duration
 from .lambdas import Lambdas
@@ -160,7 +160,7 @@ def _amount(request: f.SetGateRequest, action: GateAction) -> float:
         raise InvalidArgument(f"share {request.share}: only the action ADMIT has one")
     if action is GateAction.DELAY:
         if not 0 < request.delay_us <= MAX_AHEAD_US:
-            raise InvalidArgument(f"delay_us {request.delay_us}: more than 0 and at most ten years")
+            raise InvalidArgument(f"delay by {length(request.delay_us)}: use more than 0 s and at most ten years")
         return request.delay_us
     if action is GateAction.ADMIT:
         if not MIN_SHARE <= request.share <= 1 - MIN_SHARE:  # NaN is not, either
@@ -175,15 +175,19 @@ def _ends(request: f.SetGateRequest, now_us: int) -> tuple[int | None, int]:
     match request.WhichOneof("ends"):
         case "until_at_us":
             if request.until_at_us <= now_us:
-                raise InvalidArgument(f"until_at_us {request.until_at_us}: that instant has passed")
+                raise InvalidArgument(
+                    f"until {instant(request.until_at_us)}: that instant has passed; give a later one, or none for a gate that stays until"
+                    " it is lifted"
+                )
             if request.until_at_us > now_us + MAX_AHEAD_US:
                 raise InvalidArgument(
-                    f"until_at_us {request.until_at_us}: more than ten years ahead; is it in microseconds?"
+                    f"until {instant(request.until_at_us)}: more than ten years ahead; give a nearer instant (until_at_us is in µs), or"
+                    " none for a gate that stays until it is lifted"
                 )
             return request.until_at_us, 0
         case "for_us":
             if not 0 < request.for_us <= MAX_AHEAD_US:
-                raise InvalidArgument(f"for_us {request.for_us}: more than 0 and at most ten years")
+                raise InvalidArgument(f"for {length(request.for_us)}: use more than 0 s and at most ten years")
             return None, request.for_us
         case _:
             return None, 0
@@ -200,8 +204,7 @@ def sentence(gate: NewGate) -> str:
             what = gate.action.value
     if gate.for_us:
         return f"{what} for {duration(gate.for_us)}"
-    ends = from_us(gate.until_us or 0)
-    return what if ends is None else f"{what} until {ends.isoformat().replace('+00:00', 'Z')}"
+    return f"{what} until {instant(gate.until_us)}" if gate.until_us else what
 
 
 def to_proto(gate: Gate) -> f.Gate:

@@ -20,6 +20,7 @@ from atf.rpc import task_pb2 as t
 from atf.store.store import Store
 from atf.store.types import AuditEntry, TaskRecord
 from atf.task import US, Status, check_lambda
+from atf.times import instant
 
 from .gates import check_who
 from .lambdas import Known, Lambdas
@@ -103,7 +104,7 @@ def _check(request: f.RedriveRequest, known: Known) -> None:
     since, until = request.failed_from_at_us, request.failed_until_at_us
     if since < 0 or until < 0 or (until and until <= since):
         raise InvalidArgument(
-            f"failed_from_at_us {since}, failed_until_at_us {until}: the first lies before the second"
+            f"failed from {instant(since)} until {instant(until)}: give first the earlier instant, then the later one"
         )
     if request.newer_version and not known.spec.version:
         raise InvalidArgument(

@@ -16,9 +16,10 @@ from atf.client.batch import Rate
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import batch_pb2 as b
 from atf.task import US
+from atf.times import length
 from atf.visible import one_line
 
-from .output import length, print_facts, print_json, when
+from .output import print_facts, print_json, when
 from .progress import View
 
 _EVERY_S: Final = 0.25

@@ -20,10 +20,11 @@ from atf.schedule.reading import UTC
 from atf.schedule.refusal import Given
 from atf.schedule.zones import offset_s
 from atf.task import US
+from atf.times import length
 from atf.visible import visible
 
 from .options import as_json
-from .output import length, print_json, print_table
+from .output import print_json, print_table
 
 MAX_COUNT: Final = 10_000
 MAX_AROUND: Final = 100

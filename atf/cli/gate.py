@@ -12,11 +12,12 @@ from atf.errors import InvalidArgument, NotFound
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime, new_id
 from atf.task import US
+from atf.times import length
 from atf.visible import one_line
 from atf.whoami import whoami
 
 from .options import as_json, duration, frontend_flag, why_flag
-from .output import length, print_json, print_table, when
+from .output import print_json, print_table, when
 from .remote import ask
 from .schedule import instant, pairs
 

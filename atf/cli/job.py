@@ -17,10 +17,11 @@ from atf.runtime import SystemRuntime, new_id
 from atf.schedule.dst import Cron, Fold, Gap
 from atf.schedule.of_job import DEFAULT_GRACE_US, plan_of
 from atf.task import MAX_BATCH
+from atf.times import length
 from atf.visible import one_line, visible
 
 from .options import as_json, duration, frontend_flag
-from .output import length, print_json, print_table, status_name, when
+from .output import print_json, print_table, status_name, when
 from .remote import ask
 from .schedule import build_request
 

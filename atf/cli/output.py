@@ -18,7 +18,6 @@ from typing import Any, Final
 from atf.client.settings import settings_of
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.task import US
 from atf.visible import json_text, one_line, visible
 
 _STYLES = {
@@ -33,7 +32,6 @@ _STYLES = {
 }
 
 
-_UNITS: Final = {"d": 86_400 * US, "h": 3_600 * US, "min": 60 * US, "s": US, "ms": 1_000, "µs": 1}
 _COLORS: Final = {"store": 33, "hsc": 35, "frontend": 32, "store-consumer": 34, "controller": 36, "atf": 90}
 """Of the processes' names, as a terminal numbers them."""
 _WIDTH: Final = max(map(len, _COLORS))
@@ -201,18 +199,6 @@ def when(at_us: int) -> str:
         return datetime.fromtimestamp(at_us / 1e6, UTC).astimezone().isoformat(" ", "milliseconds") if at_us else ""
     except (ValueError, OverflowError, OSError):  # no year has it
         return f"{at_us} µs"
-
-
-def length(us: int) -> str:
-    """A length of time in its two largest units."""
-    parts = []
-    for unit, size in _UNITS.items():
-        number, us = divmod(us, size)
-        if number:
-            parts.append(f"{number} {unit}")
-        elif parts:
-            break
-    return " ".join(parts[:2]) or "0 s"
 
 
 def bytes_json(name: str, value: bytes, encoding: int) -> dict[str, Any]:

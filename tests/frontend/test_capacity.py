@@ -116,7 +116,7 @@ async def test_when_groups_rotate_is_known(bench: Bench) -> None:
         ),
         ({"cores": 2, "pool": "other"}, NotFound, "no live controller belongs to it. atf controller --pool other"),
         ({"cores": 2, "pool": "no pool"}, InvalidArgument, "pool 'no pool'"),
-        ({"cores": 2, "rotation_us": 0}, InvalidArgument, "rotation_us 0"),
+        ({"cores": 2, "rotation_us": 0}, InvalidArgument, "rotation 0 s: use 10 ms to 1 d"),
     ],
 )
 async def test_bad_input_is_refused_and_changes_nothing(

@@ -151,8 +151,12 @@ async def test_only_what_an_older_version_failed_at(bench: Bench) -> None:
         ({"rate": math.nan}, "rate nan"),
         ({"rate": math.inf}, "rate inf"),
         ({"error": "x" * 501}, "error: 501 characters"),
-        ({"failed_from_at_us": 9, "failed_until_at_us": 9}, "the first lies before"),
-        ({"failed_from_at_us": -1}, "the first lies before"),
+        (
+            {"failed_from_at_us": 3_600 * US, "failed_until_at_us": US},
+            "failed from 1970-01-01T01:00:00Z until 1970-01-01T00:00:01Z: give first the earlier instant",
+        ),
+        ({"failed_from_at_us": 9, "failed_until_at_us": 9}, "give first the earlier instant"),
+        ({"failed_from_at_us": -1}, "give first the earlier instant"),
         ({"page_token": "x"}, "page_token"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_bound_that_the_code_has_can_be_lifted() -> None:
         ({"max_running": "0"}, "max_running '0': use a whole number from 1 to 1000000, or none"),
         ({"max_pending": "9" * 5_000}, "max_pending"),
         ({"queue_limit": "1000001"}, "queue_limit '1000001': use a whole number from 1 to 1000000"),
-        ({"enqueue_timeout": "0.01"}, "enqueue_timeout_us 10000: at least 100000"),
+        ({"enqueue_timeout": "0.01"}, "enqueue_timeout 10 ms: at least 100 ms"),
         ({"shares": "0.5"}, "write priority:share"),
         ({"shares": "high:0.5,0:0.1"}, "priority 0 stands there twice"),
         ({"shares": "high:0.6,low:0.6"}, "they add up to 1.2"),

@@ -179,7 +179,7 @@ async def test_more_than_a_thousand_requests_at_once_are_refused(bench: Bench) -
         (f.LambdaSpec(name="a/b", options=t.TaskOptions(max_attempts=0)), "lambda a/b: max_attempts 0"),
         (f.LambdaSpec(name="a/b", options=t.TaskOptions(backoff=t.Backoff(factor=NAN))), "lambda a/b: backoff.factor"),
         (f.LambdaSpec(name="a/b", queue_limit=-1), "lambda a/b: queue_limit -1"),
-        (f.LambdaSpec(name="a/b", enqueue_timeout_us=1), "lambda a/b: enqueue_timeout_us 1: at least 100000"),
+        (f.LambdaSpec(name="a/b", enqueue_timeout_us=1), "lambda a/b: enqueue_timeout 1 µs: at least 100 ms"),
         (f.LambdaSpec(name="a/b", signature="x" * 2001), "lambda a/b: signature"),
     ],
 )

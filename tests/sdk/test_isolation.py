@@ -83,7 +83,10 @@ def test_numbers_that_mean_nothing_are_refused_by_name(name: str, bad: Any) -> N
         ({"rate": 1, "burst": 0}, "burst 0: .* or leave it out for a quarter more than the rate"),
         ({"max_running": 0}, "max_running 0: .*, or leave it out for no bound"),
         ({"rate": 100_001}, "rate 100001"),
-        ({"shares": {"low": 0}}, "shares 0: give a number of more than 0"),
+        (
+            {"shares": {"low": 0}},
+            "shares 0: give a number of more than 0 and at most 1, or leave this priority out: it has a twentieth",
+        ),
         ({"shares": {"low": 0.6, "high": 0.5}}, r"shares: they add up to 1\.1"),
         ({"shares": {"lowest": 0.5}}, "priority 'lowest': use 0"),
         ({"shares": 0.5}, "shares 0.5: give them by priority"),

@@ -101,7 +101,7 @@ def _cores(**fields: Any) -> Message:
 
 
 def _time(name: str) -> Bound:
-    return Bound("SetCapacity", lambda _, n: _cores(**{name: n}), MIN_TIME_US, MAX_TIME_US, name)
+    return Bound("SetCapacity", lambda _, n: _cores(**{name: n}), MIN_TIME_US, MAX_TIME_US, name.removesuffix("_us"))
 
 
 def _hold(count: int) -> list[h.HeldClaim]:
