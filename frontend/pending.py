@@ -115,7 +115,7 @@ class Pending:
                 held -= sum(known_ids)
                 for place in reversed(range(len(stored_ids))):  # the first ones get the room that there is
                     if count.pending > most and not known_ids[place]:
-                        refusals[place] = _refusal(known, most)
+                        refusals[place] = too_many(known)
                         count.under_way -= 1
                         held -= 1
         except BaseException:
@@ -127,8 +127,9 @@ class Pending:
         return [each is not None for each in await self._store.get(ids)]
 
 
-def _refusal(known: Known, most: int) -> TooManyPending:
-    rate = known.in_force.rate
+def too_many(known: Known) -> TooManyPending:
+    """The refusal of one more task of a lambda."""
+    rate, most = known.in_force.rate, known.in_force.max_pending
     error = TooManyPending(
         f"{known.record.name} has as many unfinished tasks as it may have, {most} (max_pending): try again when some have ended"
     )

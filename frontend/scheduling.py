@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
 from atf import task as rules
-from atf.errors import AlreadyExists, AtfError, InvalidArgument
+from atf.errors import AlreadyExists, AtfError, InvalidArgument, TooManyPending
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id
@@ -24,7 +24,7 @@ from atf.store.store import Store
 from atf.store.types import NewTask, Scheduled
 
 from .lambdas import Lambdas
-from .pending import Entry, Pending
+from .pending import Entry, Pending, too_many
 from .validate import asked_durability, check_spec, check_when, shown, spec_lambda, spec_lambdas
 from .view import fail
 
@@ -59,12 +59,16 @@ class Scheduling:
         known = self._lambdas.get(task.lambda_name)
         entry = await self.pending.enter(known, [task.stored_id])
         for refusal in entry.refusals.values():
-            raise refusal
+            if not task.unique:
+                raise refusal
+            task = task._replace(joins=True)
         scheduled = None
         try:
             scheduled = await self._store_one(task)
         finally:
-            entry.ended(int(scheduled is not None and not scheduled.existed and not scheduled.conflict))
+            entry.ended(int(scheduled is not None and scheduled.new))
+        if scheduled.left_out:
+            raise too_many(known)
         if scheduled.conflict:
             raise _taken(task)
         reply = f.ScheduleReply()
@@ -107,6 +111,8 @@ class Scheduling:
         for (result, task), scheduled in zip(tasks, stored, strict=True):
             if isinstance(scheduled, AtfError):
                 fail(result.error, scheduled)
+            elif scheduled.left_out:
+                fail(result.error, too_many(self._lambdas.get(task.lambda_name)))
             elif scheduled.conflict:
                 fail(result.error, _taken(task))
             else:
@@ -116,7 +122,9 @@ class Scheduling:
     async def _let_in(
         self, tasks: list[tuple[f.ScheduleResult, NewTask]]
     ) -> tuple[dict[str, Entry], list[tuple[f.ScheduleResult, NewTask]]]:
-        """Says to those that are too many of their lambda so. Returns the entries by lambda, and the rest."""
+        """Says to those that are too many of their lambda so, but for unique ones, which may still join a task that is there. Returns the
+        entries by lambda, and the rest.
+        """
         names = {task.lambda_name for _, task in tasks}
         bound = {each for each in names if self._lambdas.get(each).in_force.max_pending}
         if not bound:
@@ -126,14 +134,13 @@ class Scheduling:
             if each[1].lambda_name in bound:
                 by_lambda[each[1].lambda_name].append(each)
         entries: dict[str, Entry] = {}
-        refused: set[int] = set()
+        refused: dict[int, TooManyPending] = {}
         for name, some in by_lambda.items():
             entry = await self.pending.enter(self._lambdas.get(name), [task.stored_id for _, task in some])
             entries[name] = entry
             for place, refusal in entry.refusals.items():
-                fail(some[place][0].error, refusal)
-                refused.add(id(some[place]))
-        return entries, [each for each in tasks if id(each) not in refused] if refused else tasks
+                refused[id(some[place][1])] = refusal
+        return entries, list(_let_through(tasks, refused)) if refused else tasks
 
     def _new_task(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> NewTask:
         task_id = rules.check_id(shown(request.id)) if request.id else new_id(self._runtime.random)
@@ -231,8 +238,21 @@ def digest(request: f.ScheduleRequest) -> bytes:
     return hashlib.blake2b(request.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
 
 
+def _let_through(
+    tasks: Iterable[tuple[f.ScheduleResult, NewTask]], refused: Mapping[int, TooManyPending]
+) -> Iterator[tuple[f.ScheduleResult, NewTask]]:
+    for result, task in tasks:
+        refusal = refused.get(id(task))
+        if refusal is None:
+            yield result, task
+        elif task.unique:
+            yield result, task._replace(joins=True)
+        else:
+            fail(result.error, refusal)
+
+
 def _is_new(stored: Scheduled | AtfError) -> bool:
-    return not isinstance(stored, AtfError) and not stored.existed and not stored.conflict
+    return not isinstance(stored, AtfError) and stored.new
 
 
 def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:

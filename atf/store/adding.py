@@ -46,7 +46,12 @@ class Adding(Caller):
                 at = "" if each.at_us is None else each.at_us
                 queue = keys.queue(each.lambda_name, each.priority)
                 args += (task_id, queue, each.spec, each.digest, at, each.delay_us, limits)
-                args += (_ordering(each) if each.ordering_key else "", each.concurrency, each.unique, each.affinity)
+                args += (
+                    _ordering(each) if each.ordering_key else "",
+                    each.concurrency,
+                    each.unique + "j" * each.joins,
+                    each.affinity,
+                )
             demand = max(batch[0].durability, floor)
             try:
                 reply = await self._call("schedule", partition, args, demand=demand)
@@ -54,7 +59,7 @@ class Adding(Caller):
                 return [error] * len(batch)
             met = self._link.met(keys.record(partition), demand)
             return [
-                Scheduled(first.decode() or task_id, what > 0, what == 2, int(at), met)
+                Scheduled(first.decode() or task_id, what in {1, 2}, what == 2, int(at), met, left_out=what == 3)
                 for task_id, (what, at, first) in zip(ids, reply, strict=True)
             ]
 

@@ -29,6 +29,9 @@ class NewTask(NamedTuple):
     concurrency: str = ""  # see keys.concurrency
     unique: str = ""  # see keys.unique
     affinity: str = ""  # its affinity key
+    joins: bool = (
+        False  # it is unique, and stored nowhere: it is answered with the task that stands for it, or left out
+    )
 
     @property
     def stored_id(self) -> str:
@@ -44,6 +47,12 @@ class Scheduled(NamedTuple):
     conflict: bool  # another request holds the id; nothing was stored
     scheduled_at_us: int
     durability: Durability = Durability.RELAXED  # that was met
+    left_out: bool = False  # it might only join, and no task stands for it; nothing was stored
+
+    @property
+    def new(self) -> bool:
+        """Whether there is one task more."""
+        return not (self.existed or self.conflict or self.left_out)
 
 
 class OutboxRecord(NamedTuple):

@@ -15,9 +15,11 @@ import atf
 from atf.errors import TooManyPending, Unavailable
 from atf.frontend.pending import KEPT_S
 from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
 from atf.rpc.channel import FrontendStub, open_channel
 from atf.rpc.server import Service, serve
 from atf.store.types import Outcome
+from atf.task import US
 
 from .conftest import Bench, request
 
@@ -168,3 +170,27 @@ async def test_while_a_partition_is_away_the_others_go_on_with_what_it_said_last
         await bench.schedule(here[2])
     with pytest.raises(Unavailable):  # nobody knows what was there
         await bench.another_frontend().schedule(request(here[2]))
+
+
+def unique(task_id: str, key: str = "anna") -> f.ScheduleRequest:
+    return request(task_id, unique=t.Unique(key=key, window_us=60 * US))
+
+
+async def test_what_stands_for_a_unique_call_is_found_however_many_there_are(bench: Bench) -> None:
+    await bounded(bench)
+    first = (await bench.frontend.schedule(unique("a0"))).id
+    for each in range(2):
+        await bench.schedule(f"b{each}")
+    assert (again := await bench.frontend.schedule(unique("a1"))).existed
+    assert again.id == first
+    with pytest.raises(TooManyPending, match="as many unfinished tasks as it may have, 3"):
+        await bench.frontend.schedule(unique("c0", "bob"))
+    requests = [unique("a2"), unique("c1", "bob"), request("d"), unique("a3")]
+    results = (await bench.frontend.schedule_many(f.ScheduleManyRequest(requests=requests))).results
+    assert [each.reply.id for each in results] == [first, "", "", first]
+    assert [each.error.code for each in results] == ["", "RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", ""]
+    assert await bench.counts() == {"NEW": 3}
+    await bench.frontend.cancel_tasks(f.CancelTasksRequest(ids=[first]))
+    assert not (await bench.frontend.schedule(unique("c2", "bob"))).existed, (
+        "there is room again, and it has been counted right"
+    )

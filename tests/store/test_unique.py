@@ -14,10 +14,12 @@ THROTTLE, DEBOUNCE = range(2)
 WINDOW_S = 10
 
 
-async def ask(world: World, name: str, policy: int = THROTTLE, key: str = "anna", **options: Any) -> Scheduled:
+async def ask(
+    world: World, name: str, policy: int = THROTTLE, key: str = "anna", *, joins: bool = False, **options: Any
+) -> Scheduled:
     options.setdefault("digest", name.encode())
     unique = keys.unique(LAMBDA, key, WINDOW_S * US, policy)
-    (answer,) = await world.store.schedule([world.task(name, unique=unique, **options)])
+    (answer,) = await world.store.schedule([world.task(name, unique=unique, **options)._replace(joins=joins)])
     await world.check()
     return answer
 
@@ -124,3 +126,26 @@ async def test_a_window_that_is_over_leaves_nothing_behind(world: World) -> None
     await world.store.sweep(0, 1000)
     found = await world.check()
     assert not [key for key in found.data if ":uniques" in key]
+
+
+async def test_what_may_only_join_makes_no_task(world: World) -> None:
+    left_out = await ask(world, "a", joins=True)
+    assert left_out.left_out
+    assert not left_out.new
+    assert await world.store.get(["0-a"]) == [None]
+    await ask(world, "b")
+    assert await ask(world, "a", joins=True) == Scheduled("0-b", True, False, world.clock.us)
+    world.clock.advance(WINDOW_S)
+    assert await due(world) == ["0-b"]
+    assert (await ask(world, "c", joins=True)).left_out, "the window is over"
+
+
+async def test_what_may_only_join_puts_a_debounced_task_off(world: World) -> None:
+    await ask(world, "a", DEBOUNCE)
+    world.clock.advance(WINDOW_S - 1)
+    assert (await ask(world, "b", DEBOUNCE, joins=True)).id == "0-a"
+    world.clock.advance(WINDOW_S - 1)
+    assert await due(world) == []
+    world.clock.advance(1)
+    assert await due(world) == ["0-a"]
+    assert (await ask(world, "c", DEBOUNCE, joins=True)).left_out, "a new one would be another task"

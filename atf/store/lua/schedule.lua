@@ -2,9 +2,10 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per task: id, queue, spec, digest, at ("" = after delay), delay, limits ("" = defaults),
 --          lambda:ordering key ("" = none), concurrency ("" = none, else "lambda:key limit policy"),
---          unique ("" = it is not, else "lambda:key window policy"), affinity key ("" = none)
--- RETURNS  per task {what, at, id}: what is 0 stored, 1 the same request was stored before, 2 another request holds the id; id is
---          that of the task that stands for it where it was not the first of its window, else ""
+--          unique ("" = it is not, else "lambda:key window policy", and "j" behind it where it may only join another task), affinity
+--          key ("" = none)
+-- RETURNS  per task {what, at, id}: what is 0 stored, 1 the same request was stored before, 2 another request holds the id, 3 it may only
+--          join and no task stands for it; id is that of the task that stands for it where it was not the first of its window, else ""
 local THROTTLE = '0'
 local MAX_UNPACKED = 1000
 local NOTHING = {}
@@ -72,7 +73,7 @@ register('schedule', {}, function(keys, args)
       else
         local at = args[i + 4] ~= '' and tonumber(args[i + 4]) or now + tonumber(args[i + 5])
         at = math.max(at, now)
-        local unique, window, policy = string.match(args[i + 9], '^(%S+) (%d+) (%d)$')
+        local unique, window, policy, joins = string.match(args[i + 9], '^(%S+) (%d+) (%d)(j?)$')
         local first, task, may_wait
         if unique then
           first, task, may_wait = of_window(P, unique, now)
@@ -88,6 +89,8 @@ register('schedule', {}, function(keys, args)
           local when = policy ~= THROTTLE and fmt(at) or task[4] or '0'
           stands_for(P, id, digest, first, when, now)
           answers[#answers + 1] = {1, when, first}
+        elseif joins == 'j' then
+          answers[#answers + 1] = {3, '0', ''}
         else
           local score = at
           local fields = {'s', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec}
