@@ -139,7 +139,7 @@ DEFAULT_QUEUE_LIMIT: Final = 10_000
 DEFAULT_ENQUEUE_TIMEOUT_US: Final = 10 * US
 
 DEFAULT_POOL: Final = "default"
-"""What people call the worker hosts without a pool; no pool has this name."""
+"""The pool of the worker hosts that were given none, wherever pools are named; empty in the store, and where code and hosts name their own."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -158,6 +158,16 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
+def pool_called(name: str) -> str:
+    """What callers know a pool by; the one of the worker hosts that were given none is `default`."""
+    return name or DEFAULT_POOL
+
+
+def pool_stored(name: str) -> str:
+    """What the store knows a pool by: the other way round."""
+    return "" if name == DEFAULT_POOL else name
+
+
 def check_pool(name: str) -> str:
     """A pool of worker hosts.
 
@@ -166,8 +176,7 @@ def check_pool(name: str) -> str:
     """
     if check_name(name, "pool") == DEFAULT_POOL:
         raise InvalidArgument(
-            f"pool {name!r}: that is what the hosts without a pool are called; leave the pool out"
-            " (atf lambdas set: pool=none), or give it another name"
+            f"pool {name!r}: that is what the hosts without a pool are called; leave the pool out, or give it another name"
         )
     return name
 

@@ -337,7 +337,7 @@ class Cores:
         return min(self._survey_at, self._look_at) if self._ending() else self._survey_at
 
     def _may_end(self, pool: Pool) -> dict[int, str]:
-        """The shared cores with turns, and their lambdas, that end as soon as executors here have nothing to do."""
+        """The multiplexed cores with turns, and their lambdas, that end as soon as executors here have nothing to do."""
         found = {}
         for core in self._own(pool, self._store_us()):
             turn = pool.turns[core]

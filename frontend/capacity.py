@@ -19,12 +19,12 @@ from atf.runtime import Runtime
 from atf.store.capacity import CoresRecord
 from atf.store.store import Store
 from atf.store.types import Explanation
-from atf.task import check_lambda, check_name
+from atf.task import check_lambda, check_name, pool_called, pool_stored
 
 from .explain import Answer
 from .explain_cores import no_core
 from .lambdas import Lambdas
-from .pools import Pools, called
+from .pools import Pools
 from .validate import shown
 
 SEED_BYTES: Final = 16
@@ -49,7 +49,8 @@ class Capacity:
 
     async def get(self, name: str) -> f.Capacity:
         """A pool's cores."""
-        record = await self._store.cores(_pool_name(name))
+        name = _pool_name(name)
+        record = await self._store.cores(name)
         if record is None:
             await self._pools.check_known(name)
             raise _no_cores(name)
@@ -73,8 +74,8 @@ class Capacity:
         record = await self._store.cores(name)
         if record is not None and lambda_name in Pool.decode(record.state).settings.reserved:
             raise FailedPrecondition(
-                f"cores of the pool {called(name)} are reserved for {lambda_name}, and would stand idle: end that first, by"
-                f" atf capacity set {called(name)} --reserve {lambda_name}=0"
+                f"cores of the pool {pool_called(name)} are reserved for {lambda_name}, and would stand idle: end that first, by"
+                f" atf capacity set {pool_called(name)} --reserve {lambda_name}=0"
             )
 
     async def lacks_core(self, found: Explanation) -> Answer | None:
@@ -104,7 +105,7 @@ class Capacity:
             if ending:
                 if record is None or await self._store.set_cores(name, record.version, b""):
                     _log.info("set_capacity", pool=name, cores=0)
-                    return f.Capacity(pool=name)
+                    return f.Capacity(pool=pool_called(name))
                 continue
             if await self._write(name, record, pool, _settings(request, pool)):
                 return await self.get(name)
@@ -135,21 +136,21 @@ class Capacity:
         ]  # what is not known any more can still be taken off
         await self._lambdas.load(wanted)
         for name in wanted:
-            pool = self._pool_of(name)
-            if pool != request.pool:
+            pool = pool_called(self._pool_of(name))
+            if pool != pool_called(request.pool):
                 raise InvalidArgument(
-                    f"the lambda {name} runs in the pool {called(pool)}, not in {called(request.pool)}: reserve its cores"
+                    f"the lambda {name} runs in the pool {pool}, not in {pool_called(request.pool)}: reserve its cores"
                     " there, or set its pool first"
                 )
 
 
 def _pool_name(name: str) -> str:
-    return check_name(shown(name), "pool") if name else name
+    return pool_stored(check_name(shown(name), "pool")) if name else name
 
 
 def _no_cores(name: str) -> NotFound:
     return NotFound(
-        f"the pool {called(name)} has no cores: its executors run whatever comes. atf capacity set {called(name)} --cores N"
+        f"the pool {pool_called(name)} has no cores: its executors run whatever comes. atf capacity set {pool_called(name)} --cores N"
         " gives it some"
     )
 
@@ -195,7 +196,7 @@ def view(name: str, pool: Pool, record: CoresRecord) -> f.Capacity:
     settings, now = pool.settings, record.now_us
     rotation, next_us = pool.rotation.at(now), pool.rotation.next_us(now)
     return f.Capacity(
-        pool=name,
+        pool=pool_called(name),
         cores=[_core(pool, core, now) for core in range(settings.cores)],
         groups=[f.CoreGroup(executors=each) for each in record.groups or []],
         queue=[_claim(each) for each in pool.queue],

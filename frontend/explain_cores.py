@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atf.cores import Pool
 from atf.store.types import Explanation
-from atf.task import Status
+from atf.task import Status, pool_called
 
 from .explain import Answer, all_set_aside, duration
 
@@ -14,7 +14,7 @@ def no_core(found: Explanation, name: str, pool: Pool, now_us: int) -> Answer | 
 
     Args:
         found: what surrounds the task, which stands in its queue.
-        name: of the pool that its lambda runs in; empty for the one without a name.
+        name: of the pool that its lambda runs in, as the store knows it.
         pool: its cores.
         now_us: the store's time.
     """
@@ -23,16 +23,18 @@ def no_core(found: Explanation, name: str, pool: Pool, now_us: int) -> Answer | 
     staffed = [core for core in has if pool.staffed(core, now_us)]
     if staffed:
         return _not_taken(found, staffed, name, pool, now_us)
-    show = f"atf capacity show {name or 'default'} shows it."
+    show = f"atf capacity show {pool_called(name)} shows it."
     start = f"It is due and at position {found.position} of {found.queue_depth} in its queue, and waits for a core: "
     if not pool.members:
-        return Answer("no_core", f"{start}{_the_pool(name)} is cut into cores, and no executor is there. {show}")
+        return Answer(
+            "no_core", f"{start}the pool {pool_called(name)} is cut into cores, and no executor is there. {show}"
+        )
     if has:
         next_us = pool.rotation.next_us(now_us)
         return Answer(
             "no_core",
             f"{start}{lambda_name} has core {_cores(has)}, whose group has no executor until the next rotation, in"
-            f" {duration(next_us - now_us)}: {_the_pool(name)} has fewer executors ({pool.members}) than cores. {show}",
+            f" {duration(next_us - now_us)}: the pool {pool_called(name)} has fewer executors ({pool.members}) than cores. {show}",
             next_us,
         )
     return _of_claim(start, lambda_name, pool, now_us, show)
@@ -54,7 +56,7 @@ def _not_taken(found: Explanation, cores: list[int], name: str, pool: Pool, now_
         f"It is due and at position {found.position} of {found.queue_depth} in its queue. {lambda_name} has core {_cores(cores)}, whose group has"
         f" taken none of its tasks for {duration(now_us - since_us)}: its executors are full, or do not run {lambda_name}. All executors of a"
         f" pool with cores should run the same apps. The next rotation is in {duration(next_us - now_us)}."
-        f" atf capacity show {name or 'default'} shows the group.",
+        f" atf capacity show {pool_called(name)} shows the group.",
     )
 
 
@@ -86,14 +88,10 @@ def _of_claim(start: str, lambda_name: str, pool: Pool, now_us: int, show: str) 
             return Answer(
                 "no_core",
                 f"{start}. Its core claim is number {place + 1} of those behind the queue, which is full"
-                f" ({len(pool.queue)} claims: lookahead × shared cores). {show}",
+                f" ({len(pool.queue)} claims: lookahead × multiplexed cores). {show}",
             )
     return Answer(
         "no_core",
         f"{start}, and has made no core claim yet: a controller of the pool does that as soon as one of its executors asks for"
         f" work. {show}",
     )
-
-
-def _the_pool(name: str) -> str:
-    return f"the pool {name}" if name else "the pool of executors without a name"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from atf.errors import NotFound
 from atf.store.store import Store
-from atf.task import DEFAULT_POOL
 
 from .lambdas import Lambdas, did_you_mean
 
@@ -24,10 +23,9 @@ class Pools:
         """
         if not name or name in (names := await self._names()):
             return
-        outside = "; executors without a pool are meant by pool=none" if name == called("") else ""
         raise NotFound(
             f"there is no pool {name!r}: it has no cores, no registered lambda names it, and no live controller belongs to"
-            f" it{did_you_mean(name, names) or '.'} atf controller --pool {name} starts one{outside}"
+            f" it{did_you_mean(name, names) or '.'} atf controller --pool {name} starts one"
         )
 
     async def _names(self) -> set[str]:
@@ -35,8 +33,3 @@ class Pools:
         alive = await self._store.live_pools()  # hosts are listed only up to a number, and where they have names
         named = (spec.pool for known in self._lambdas.all() for spec in (known.spec, known.in_force))
         return {*await self._store.pools(), *alive, *named} - {""}
-
-
-def called(name: str) -> str:
-    """How people call a pool: the one of executors without a pool is `default` on the command line."""
-    return name or DEFAULT_POOL

@@ -22,7 +22,7 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
 from atf.store.types import LambdaRecord, QueueDepth
-from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, US, Status, check_lambda
+from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, US, Status, check_lambda, pool_called
 
 from . import view
 from .batches import Batches
@@ -383,7 +383,7 @@ class FrontendService:
 
     async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
         """The pools that have cores."""
-        return f.ListCapacityReply(pools=await self._store.pools())
+        return f.ListCapacityReply(pools=[pool_called(each) for each in await self._store.pools()])
 
     async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
         """The worker hosts that are alive."""

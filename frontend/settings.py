@@ -16,7 +16,7 @@ from atf.isolation import MAX_AT_ONCE, MAX_BURST, MAX_PENDING, MAX_QUEUE_LIMIT, 
 from atf.options import duration_us, plain, priority_number
 from atf.payload import short
 from atf.rpc import frontend_pb2 as f
-from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US
+from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_POOL, DEFAULT_QUEUE_LIMIT, US, pool_stored
 
 from .validate import check_lambda_spec, shown
 
@@ -126,7 +126,7 @@ SETTINGS: Final[dict[str, _Setting]] = {
     "max_pending": _counted("max_pending", "pending", MAX_PENDING),
     "max_running": _counted("max_running", "running", MAX_AT_ONCE),
     "shares": _Setting("shares", "shares", _shares, _written_shares, _shares, _written_shares),
-    "pool": _Setting("pool", "pool", _name, str, str, str),
+    "pool": _Setting("pool", "pool", _name, pool_stored, str, str),
     "placement": _Setting(
         "placement",
         "placement",
@@ -211,12 +211,17 @@ def said(overrides: str) -> dict[str, str]:
     for name, each in SETTINGS.items():
         value = held.get(each.stored)
         if value is not None:
-            found[name] = _NONE if value == _LIFTED else each.show(each.read(value)) or _NONE
+            found[name] = _lifted(name) if value == _LIFTED else each.show(each.read(value)) or _NONE
     return found
 
 
 def _instead(name: str) -> str:
-    return "" if name in {"queue_limit", "enqueue_timeout", "placement", "stop_on_fatal"} else ", or none"
+    return "" if name in {"queue_limit", "enqueue_timeout", "placement", "stop_on_fatal"} else f", or {_lifted(name)}"
+
+
+def _lifted(name: str) -> str:
+    """How an operator writes that what the code says shall not hold, and nothing in its place."""
+    return DEFAULT_POOL if name == "pool" else _NONE
 
 
 def _setting(name: str) -> _Setting:

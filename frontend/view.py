@@ -11,7 +11,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.capacity import HostRecord
 from atf.store.types import Run, TaskRecord
-from atf.task import US, Status
+from atf.task import US, Status, pool_called
 
 _MAX_SENTENCE_CHARS: Final = 500
 
@@ -81,4 +81,4 @@ def status(value: Status | None) -> t.Status:
 def host(record: HostRecord) -> f.WorkerHost:
     """A worker host."""
     aside = [f.SetAside(until_us=until_us, **{"lambda": name}) for name, until_us in sorted(record.aside.items())]
-    return f.WorkerHost(name=record.name, pool=record.pool, until_us=record.until_us, aside=aside)
+    return f.WorkerHost(name=record.name, pool=pool_called(record.pool), until_us=record.until_us, aside=aside)

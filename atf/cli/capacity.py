@@ -17,11 +17,7 @@ from .remote import ask
 
 @click.group()
 def capacity() -> None:
-    """The cores of worker pools: equal shares of their executors, lambdas' own or shared in turns. No pool has any unless they are set."""
-
-
-def _pool(name: str) -> str:
-    return "" if name == DEFAULT_POOL else name
+    """The cores of worker pools: equal shares of their executors, lambdas' own (reserved) or shared in turns (multiplexed). No pool has any unless they are set."""
 
 
 def _seconds(_context: click.Context, _parameter: click.Parameter, given: str | None) -> int | None:
@@ -53,7 +49,9 @@ def _reserve(_context: click.Context, _parameter: click.Parameter, given: tuple[
     metavar="TIME",
     help="Until a turn on a reserved core counts as timed out; its owner keeps it. Default 60s.",
 )
-@click.option("--multiplexed-timeout", callback=_seconds, metavar="TIME", help="A turn on a shared core; default 1s.")
+@click.option(
+    "--multiplexed-timeout", callback=_seconds, metavar="TIME", help="A turn on a multiplexed core; default 1s."
+)
 @click.option(
     "--rotation",
     callback=_seconds,
@@ -63,11 +61,11 @@ def _reserve(_context: click.Context, _parameter: click.Parameter, given: tuple[
 @frontend_flag
 @as_json
 def set_(pool: str, frontend: str | None, as_json: bool, **given: Any) -> None:
-    """Set the cores of POOL ("default": executors without one). What is not given stays; every claim is kept."""
+    """Set the cores of POOL ("default": that of the hosts which were given none). What is not given stays; every claim is kept."""
     durations = {"hand_over", "reserved_timeout", "multiplexed_timeout", "rotation"}
     fields = {f"{name}_us" if name in durations else name: value for name, value in given.items()}
     try:
-        request = f.SetCapacityRequest(pool=_pool(pool), **fields)
+        request = f.SetCapacityRequest(pool=pool, **fields)
     except ValueError:
         raise click.BadParameter("a number is too large: cores are at most 64") from None
     _print(ask(frontend, lambda stub: stub.set_capacity(request)), as_json)
@@ -79,7 +77,7 @@ def set_(pool: str, frontend: str | None, as_json: bool, **given: Any) -> None:
 @as_json
 def show(pool: str, frontend: str | None, as_json: bool) -> None:
     """Show whose turn it is on each core of POOL, who comes next, who waits, and which group of executors is where."""
-    _print(ask(frontend, lambda stub: stub.get_capacity(f.GetCapacityRequest(pool=_pool(pool)))), as_json)
+    _print(ask(frontend, lambda stub: stub.get_capacity(f.GetCapacityRequest(pool=pool))), as_json)
 
 
 @capacity.command()
@@ -87,9 +85,7 @@ def show(pool: str, frontend: str | None, as_json: bool) -> None:
 @as_json
 def ls(frontend: str | None, as_json: bool) -> None:
     """List the pools that have cores."""
-    pools = [
-        each or DEFAULT_POOL for each in ask(frontend, lambda stub: stub.list_capacity(f.ListCapacityRequest())).pools
-    ]
+    pools = list(ask(frontend, lambda stub: stub.list_capacity(f.ListCapacityRequest())).pools)
     if as_json:
         print_json(pools)
     else:
@@ -100,7 +96,7 @@ def _print(found: f.Capacity, as_json: bool) -> None:
     if as_json:
         print_json(_json(found))
     elif not found.cores:
-        print(one_line(f"the pool {found.pool or DEFAULT_POOL} has no cores: its executors run whatever comes"))
+        print(one_line(f"the pool {found.pool} has no cores: its executors run whatever comes"))
     else:
         _print_tables(found)
 
@@ -110,7 +106,7 @@ def _print_tables(found: f.Capacity) -> None:
     rows = [
         (
             number,
-            "reserved" if core.reserved else "shared",
+            "reserved" if core.reserved else "multiplexed",
             f.CoreState.Name(core.state).lower(),
             getattr(core, "lambda"),
             _in(core.until_us, now),
@@ -130,7 +126,7 @@ def _print_tables(found: f.Capacity) -> None:
     print(one_line(f"rotation {found.rotation}; the next one {_in(found.next_rotation_at_us, now)}"))
     print(one_line(_settings(found)))
     for name in found.away:
-        end = f"atf capacity set {found.pool or DEFAULT_POOL} --reserve {name}=0"
+        end = f"atf capacity set {found.pool} --reserve {name}=0"
         print(
             one_line(
                 f"{name} does not run in this pool, and its reserved cores ({found.reserved[name]}) stand idle: {end}"

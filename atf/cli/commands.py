@@ -43,7 +43,7 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "pause": _Entry("lambdas", "pause", "Start no more tasks of a lambda."),
         "resume": _Entry("lambdas", "resume", "Start tasks of a paused lambda again."),
         "keys": _Entry("keys", "keys", "Ordering keys that have stopped, and how they go on."),
-        "capacity": _Entry("capacity", "capacity", "The cores of worker pools: reserved, and shared in turns."),
+        "capacity": _Entry("capacity", "capacity", "The cores of worker pools: reserved, and multiplexed."),
         "hosts": _Entry("hosts", "hosts", "The worker hosts that are alive, and what they set aside."),
         "redrive": _Entry("redrive", "redrive", "Start dead letters afresh that match a filter."),
         "gate": _Entry("gate", "gate", "Keep back, drop, delay or thin out tasks; who did so, and why."),

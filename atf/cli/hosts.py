@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from atf.rpc import frontend_pb2 as f
-from atf.task import DEFAULT_POOL, US
+from atf.task import US
 
 from .options import as_json, frontend_flag
 from .output import print_json, print_table
@@ -26,7 +26,7 @@ def hosts(frontend: str | None, as_json: bool) -> None:
             ]
         )
     else:
-        rows = [(each.name, each.pool or DEFAULT_POOL, _aside(each, reply.now_us)) for each in reply.hosts]
+        rows = [(each.name, each.pool, _aside(each, reply.now_us)) for each in reply.hosts]
         print_table(["host", "pool", "set aside"], rows)
 
 

@@ -24,7 +24,9 @@ from .schedule import instant, pairs
 @click.option("--error", default="", metavar="TEXT", help="Only tasks whose error contains this.")
 @click.option("--failed-from", metavar="TIME", help="Only tasks that failed at this instant or later.")
 @click.option("--failed-until", metavar="TIME", help="Only tasks that failed before this instant.")
-@click.option("--newer", is_flag=True, help="Only where the lambda's version is newer now than when the task failed.")
+@click.option(
+    "--newer-version", is_flag=True, help="Only where the lambda's version is newer now than when the task failed."
+)
 @click.option("--rate", type=float, metavar="N", help="So many become due in a second.  [default: all at once]")
 @why_flag
 @frontend_flag
@@ -36,7 +38,7 @@ def redrive(
     error: str,
     failed_from: str | None,
     failed_until: str | None,
-    newer: bool,
+    newer_version: bool,
     rate: float | None,
     why: str,
     frontend: str | None,
@@ -50,7 +52,7 @@ def redrive(
         error=error,
         failed_from_at_us=instant(failed_from, "--failed-from") if failed_from else 0,
         failed_until_at_us=instant(failed_until, "--failed-until") if failed_until else 0,
-        newer_version=newer,
+        newer_version=newer_version,
         rate=rate or 0,
         dry_run=not go,
         who=whoami(),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from atf.options import from_us
 from atf.rpc import frontend_pb2 as f
-from atf.task import US
+from atf.task import DEFAULT_POOL, US
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -83,7 +83,7 @@ class CapacityInfo:
     reserved_timeout: float = 0
     """Seconds that a turn on a reserved core lasts at most."""
     multiplexed_timeout: float = 0
-    """And on a shared one."""
+    """And on a multiplexed one."""
     rotation_interval: float = 0
     """Seconds between two rotations of the groups."""
     dropped: int = 0
@@ -133,11 +133,11 @@ class CapacityCalls:
 
     _calls: Calls
 
-    async def capacity(self, pool: str = "") -> CapacityInfo:
+    async def capacity(self, pool: str = DEFAULT_POOL) -> CapacityInfo:
         """The cores of a pool.
 
         Args:
-            pool: its name; empty: that of executors which have no other.
+            pool: its name; "default": that of the hosts which were given none.
 
         Raises:
             NotFound: nobody uses a pool of this name; or it has no cores: its executors run whatever comes.
@@ -146,7 +146,7 @@ class CapacityCalls:
 
     async def set_capacity(
         self,
-        pool: str = "",
+        pool: str = DEFAULT_POOL,
         *,
         cores: int | None = None,
         reserve: Mapping[str, int] | None = None,
@@ -160,14 +160,14 @@ class CapacityCalls:
         """Sets the cores of a pool; what is not given stays as it is. Every core claim is kept.
 
         Args:
-            pool: its name; empty: that of executors which have no other.
+            pool: its name; "default": that of the hosts which were given none.
             cores: equal shares of the pool's executors; 0: none any more.
             reserve: cores of its own by lambda, 0 for none; lambdas that are not named keep theirs.
             lookahead: core claims that may wait for one core.
             max_retries: hand-overs of one core claim that may fail.
             hand_over: seconds until a hand-over has failed.
             reserved_timeout: seconds after which a turn on a reserved core counts as timed out; its owner keeps the core.
-            multiplexed_timeout: seconds that a turn on a shared core lasts at most.
+            multiplexed_timeout: seconds that a turn on a multiplexed core lasts at most.
             rotation: seconds between two rotations of the groups: several times the longest task of the pool.
 
         Raises:

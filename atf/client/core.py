@@ -27,7 +27,7 @@ from .calls import Calls
 from .capacity import CapacityCalls
 from .gates import GateCalls
 from .handle import Handle
-from .info import BusyKey, Explanation, KeyInfo, LambdaInfo, TaskInfo
+from .info import ConcurrencyKeyInfo, Explanation, KeyInfo, LambdaInfo, TaskInfo
 from .jobs import JobCalls
 from .portal import OwnLoop, Portal
 from .settings import written
@@ -291,18 +291,18 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
             if not request.page_token:
                 return found
 
-    async def busy_keys(self, lambda_name: str, key: str = "") -> builtins.list[BusyKey]:
+    async def concurrency_keys(self, lambda_name: str, key: str = "") -> builtins.list[ConcurrencyKeyInfo]:
         """The concurrency keys of a lambda for which tasks wait; or one key, as it stands.
 
         Raises:
             UnknownLambda: no such lambda is registered.
         """
-        found: dict[str, BusyKey] = {}  # one that a store consumer looked at meanwhile comes twice
+        found: dict[str, ConcurrencyKeyInfo] = {}  # one that a store consumer looked at meanwhile comes twice
         request = f.ListConcurrencyKeysRequest(key=key, page_size=MAX_BATCH)
         setattr(request, "lambda", lambda_name)
         while True:
             reply = await self._calls.list_concurrency_keys(request)
-            found |= {each.key: BusyKey.from_proto(each) for each in reply.keys}
+            found |= {each.key: ConcurrencyKeyInfo.from_proto(each) for each in reply.keys}
             request.page_token = reply.next_page_token
             if not request.page_token:
                 return list(found.values())

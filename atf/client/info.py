@@ -148,7 +148,7 @@ class KeyInfo:
 
 
 @dataclass(frozen=True)
-class BusyKey:
+class ConcurrencyKeyInfo:
     """A concurrency key of a lambda."""
 
     key: str
@@ -160,7 +160,7 @@ class BusyKey:
     """Tasks in its line."""
 
     @classmethod
-    def from_proto(cls, info: f.ConcurrencyKeyInfo) -> BusyKey:
+    def from_proto(cls, info: f.ConcurrencyKeyInfo) -> ConcurrencyKeyInfo:
         return cls(info.key, info.taken, info.limit, info.waiting)
 
 

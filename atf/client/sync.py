@@ -186,7 +186,7 @@ class Client:
     lambdas = blocking(AsyncClient.lambdas)
     stopped_keys = blocking(AsyncClient.stopped_keys)
     resume_key = blocking(AsyncClient.resume_key)
-    busy_keys = blocking(AsyncClient.busy_keys)
+    concurrency_keys = blocking(AsyncClient.concurrency_keys)
     skip_key = blocking(AsyncClient.skip_key)
     pause = blocking(AsyncClient.pause)
     set_lambda = blocking(AsyncClient.set_lambda)

@@ -145,11 +145,11 @@ class FakeFrontend:
 
     async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
         self._note(request)
-        return f.ListCapacityReply(pools=["", "gpu"])
+        return f.ListCapacityReply(pools=["default", "gpu"])
 
     async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
         self._note(request)
-        one = f.WorkerHost(name="one:7403", aside=[f.SetAside(until_us=12_500_000, **_of("shop/mail"))])
+        one = f.WorkerHost(name="one:7403", pool="default", aside=[f.SetAside(until_us=12_500_000, **_of("shop/mail"))])
         two = f.WorkerHost(name="two:7403", pool="gpu", aside=[f.SetAside(**_of("*"))])
         return f.ListHostsReply(hosts=[one, two], now_us=10_000_000)
 

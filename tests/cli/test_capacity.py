@@ -46,7 +46,7 @@ def test_show_says_who_has_the_cores_and_who_is_next(atf: Atf, frontend: FakeFro
     frontend.capacity = capacity()
     lines = [line.split("\t") for line in atf("capacity", "show", "gpu").out.splitlines()]
     assert lines[0] == ["0", "reserved", "scheduled", "vip/one", "", "", "", "0 (2 executors)"]
-    assert lines[1][1:6] == ["shared", "occupied", "shop/mail", "in 0.5 s", "shop/bill"]
+    assert lines[1][1:6] == ["multiplexed", "occupied", "shop/mail", "in 0.5 s", "shop/bill"]
     assert lines[2:5] == [["group 0: e1, e2"], ["group 1: e3"], ["group 2: nobody"]]
     assert lines[5] == ["waiting: shop/bill (core 1), shop/last"]
     assert lines[6] == ["rotation 7; the next one in 2.0 s"]
@@ -68,7 +68,9 @@ def test_show_says_who_has_the_cores_and_who_is_next(atf: Atf, frontend: FakeFro
 def test_set_sends_what_was_given_and_nothing_else(atf: Atf, frontend: FakeFrontend) -> None:
     given = ["--reserve", "shop/mail=2", "--reserve", "shop/bill=0", "--rotation", "500ms", "--lookahead", "4"]
     assert "has no cores" in atf("capacity", "set", "default", *given).out
-    expected = f.SetCapacityRequest(reserve={"shop/mail": 2, "shop/bill": 0}, rotation_us=500_000, lookahead=4)
+    expected = f.SetCapacityRequest(
+        pool="default", reserve={"shop/mail": 2, "shop/bill": 0}, rotation_us=500_000, lookahead=4
+    )
     assert frontend.asked[-1] == expected
     atf("capacity", "set", "gpu", "--cores", "0")
     assert frontend.asked[-1] == f.SetCapacityRequest(pool="gpu", cores=0)
@@ -97,6 +99,6 @@ def test_hosts_say_what_they_set_aside(atf: Atf, frontend: FakeFrontend) -> None
     ]
     assert json.loads(atf("hosts", "--json").out)[0] == {
         "name": "one:7403",
-        "pool": "",
+        "pool": "default",
         "aside": {"shop/mail": 12_500_000},
     }

@@ -52,7 +52,7 @@ def test_the_gates_that_stand_and_the_log(atf: Atf, frontend: FakeFrontend) -> N
 
 
 def test_redrive_says_first_what_it_would_do(atf: Atf, frontend: FakeFrontend) -> None:
-    ran = atf("redrive", "shop/mail", "--error", "rain", "--newer", "--rate", "5", "--label", "team=web")
+    ran = atf("redrive", "shop/mail", "--error", "rain", "--newer-version", "--rate", "5", "--label", "team=web")
     assert ran.out == "shop/mail: 2 of 3 dead letters match, such as 0-a, 0-b; --go starts them\n2\tit rained\n"
     request = frontend.asked[-1]
     assert (request.dry_run, request.error, request.newer_version, request.rate) == (True, "rain", True, 5)

@@ -52,6 +52,14 @@ async def test_what_is_not_given_stays_as_it_is(bench: Bench) -> None:
     assert list((await bench.frontend.list_capacity(f.ListCapacityRequest())).pools) == ["gpu"]
 
 
+async def test_the_pool_of_the_hosts_without_one_has_one_name(bench: Bench) -> None:
+    assert (await set_(bench, "default", cores=2, reserve={LAMBDA: 1})).pool == "default"
+    assert len((await get(bench, "")).cores) == len((await get(bench, "default")).cores) == 2
+    assert list((await bench.frontend.list_capacity(f.ListCapacityRequest())).pools) == ["default"]
+    await set_(bench, "default", reserve={LAMBDA: 0})
+    assert (await set_(bench, "", cores=0)).pool == "default"
+
+
 async def test_no_cores_at_all_is_how_every_pool_begins_and_may_end(bench: Bench) -> None:
     with pytest.raises(NotFound, match="its executors run whatever comes"):
         await get(bench)
@@ -171,12 +179,11 @@ async def move(bench: Bench, pool: str) -> f.LambdaInfo:
 async def test_a_lambda_moves_to_no_pool_that_nobody_uses(bench: Bench) -> None:
     with pytest.raises(NotFound, match=r"no pool 'gpo'.*Did you mean gpu\?"):
         await move(bench, "gpo")
-    with pytest.raises(InvalidArgument, match=r"pool 'default': that is what the hosts without.*set: pool=none"):
-        await move(bench, "default")
     assert (await move(bench, "gpu")).in_force.pool == "gpu"
     bench.clock.advance(3600)
     assert (await move(bench, "gpu")).in_force.pool == "gpu", "it stays where it is, though the host is gone"
-    assert (await move(bench, "none")).in_force.pool == ""
+    assert (moved := await move(bench, "default")).in_force.pool == ""
+    assert dict(moved.overrides) == {"pool": "default"}
     with pytest.raises(NotFound):
         await move(bench, "gpu")
     await bench.register(pool="code")  # code may name a pool before there is one

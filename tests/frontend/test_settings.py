@@ -78,7 +78,11 @@ def test_tiny_numbers_are_told_as_they_were_set() -> None:
 def test_a_bound_that_the_code_has_can_be_lifted() -> None:
     text = overridden(SPEC, "", dict.fromkeys(FULL, "none"), [])
     assert in_force(SPEC, text) == f.LambdaSpec(name=NAME, queue_limit=10_000, enqueue_timeout_us=10_000_000)
-    assert said(text) == dict.fromkeys(FULL, "none") | {"queue_limit": "10000", "enqueue_timeout": "10"}
+    assert said(text) == dict.fromkeys(FULL, "none") | {
+        "queue_limit": "10000",
+        "enqueue_timeout": "10",
+        "pool": "default",
+    }
     assert overridden(SPEC, text, {"rate": "2"}, [each for each in FULL if each != "rate"]) == "rate=2"
 
 
@@ -95,7 +99,6 @@ def test_a_bound_that_the_code_has_can_be_lifted() -> None:
             {"rate": "5.5", "burst": "5"},
             "burst 5: less than the rate, 5.5, so that 5 a second would go out at most; give 6",
         ),
-        ({"pool": "default"}, "pool 'default': that is what the hosts without a pool are called"),
         ({"max_running": "0"}, "max_running '0': use a whole number from 1 to 1000000, or none"),
         ({"max_pending": "9" * 5_000}, "max_pending"),
         ({"queue_limit": "1000001"}, "queue_limit '1000001': use a whole number from 1 to 1000000"),
@@ -104,7 +107,7 @@ def test_a_bound_that_the_code_has_can_be_lifted() -> None:
         ({"shares": "high:0.5,0:0.1"}, "priority 0 stands there twice"),
         ({"shares": "high:0.6,low:0.6"}, "they add up to 1.2"),
         ({"shares": "lowest:0.6"}, "priority 'lowest'"),
-        ({"pool": "a b"}, "pool 'a b': use 1 to 64"),
+        ({"pool": "a b"}, "pool 'a b': use 1 to 64 of the characters A-Z a-z 0-9 . _ -, or default"),
         ({"placement": "near"}, "use any, sticky, spread"),
         ({"stop_on_fatal": "1"}, "use yes or no"),
         ({"owner": ""}, "owner '': use characters that can be seen"),

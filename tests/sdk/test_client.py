@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import atf
-from atf.client.info import BusyKey
+from atf.client.info import ConcurrencyKeyInfo
 from atf.client.jobs import JobInfo
 from atf.frontend.settings import overridden
 from atf.rpc import frontend_pb2 as f
@@ -253,9 +253,12 @@ async def test_settings_are_given_as_the_code_gives_them(w: World) -> None:
 
 
 @virtual(world)
-async def test_busy_keys(w: World) -> None:
-    assert await w.client.busy_keys("photos/thumbnail") == [BusyKey("anna", 3, 3, 7), BusyKey("bob", 1, 0, 0)]
-    assert await w.client.busy_keys("photos/thumbnail", "eve") == [BusyKey("eve", 0, 0, 0)]
+async def test_concurrency_keys(w: World) -> None:
+    assert await w.client.concurrency_keys("photos/thumbnail") == [
+        ConcurrencyKeyInfo("anna", 3, 3, 7),
+        ConcurrencyKeyInfo("bob", 1, 0, 0),
+    ]
+    assert await w.client.concurrency_keys("photos/thumbnail", "eve") == [ConcurrencyKeyInfo("eve", 0, 0, 0)]
 
 
 @virtual(world)

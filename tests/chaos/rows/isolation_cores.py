@@ -36,14 +36,14 @@ OWNER: Final = "cored/l0"
 FLOOD: Final = 1
 """Number of the lambda that floods."""
 BETWEEN: Final = (LOOKAHEAD + 1) * (CORES - 1)
-"""Turns of others that may begin between two of a lambda which has tasks all the time: of each shared core one while its own turn
+"""Turns of others that may begin between two of a lambda which has tasks all the time: of each multiplexed core one while its own turn
 lasts, after which it claims anew at the latest, and `lookahead` while its claim waits."""
 WITHIN_S: Final = LOOKAHEAD * (TURN_S + HAND_OVER_S) + 1.0
 """Seconds in which each has had its first turn."""
 DRAIN_S: Final = 120.0
 """Seconds in which what is left at the end has begun."""
 PAUSE_S: Final = 2.0
-"""Seconds for which the owner may begin nothing: what its group brings from a shared core, and what hand-overs take."""
+"""Seconds for which the owner may begin nothing: what its group brings from a multiplexed core, and what hand-overs take."""
 ROTATIONS: Final = int(os.environ.get("ATF_CORES_ROTATIONS", "100"))
 ROTATION_S: Final = 1.0
 CHANGES: Final = {0.25: 5, 0.5: 3, 0.75: 4}
@@ -57,7 +57,7 @@ _US: Final = 1_000_000
 
 
 class Began(NamedTuple):
-    """A turn on a shared core."""
+    """A turn on a multiplexed core."""
 
     at_us: int  # when it was scheduled or, where that was over before the next look, handed over
     core: int
@@ -164,7 +164,7 @@ class Supply:
 
 
 def turns_of(seen: Sequence[Seen]) -> list[Began]:
-    """The turns on shared cores, in the order of their beginnings, as far as looks tell them apart."""
+    """The turns on multiplexed cores, in the order of their beginnings, as far as looks tell them apart."""
     found: list[Began] = []
     last: dict[int, CoreInfo] = {}
     for each in seen:
