@@ -106,12 +106,9 @@ def _print_settings(info: f.LambdaInfo, as_json: bool) -> None:
         return
     facts: list[tuple[str, object]] = [("name", info.spec.name), ("", "paused" if info.paused else "")]
     for name, value in shown["settings"].items():
-        facts.append(
-            (
-                name,
-                f"{value} (set; the code says {shown['code'][name] or 'nothing'})" if name in info.overrides else value,
-            )
-        )
+        held = value or info.overrides.get(name, value)  # of a bound that was lifted, the word for it
+        code = shown["code"][name] or "nothing"
+        facts.append((name, f"{held} (set; the code says {code})" if name in info.overrides else held))
     print_facts(facts)
 
 
