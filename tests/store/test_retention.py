@@ -77,7 +77,16 @@ async def test_the_bound_is_per_lambda_and_status(world: World) -> None:
 async def test_a_sweep_takes_a_batch_at_a_time(world: World) -> None:
     await finish(world, *(f"t{number}" for number in range(300)), retention_us=3600 * US)
     world.clock.advance(3600)
+    await world.passes()  # sees that the queue has nothing left
     assert [await world.store.sweep(0, PLENTY) for _ in range(3)] == [256, 44, 0]
+
+
+async def test_a_sweep_takes_less_while_tasks_are_alive(world: World) -> None:
+    """They wait behind it, and what it removes may be the ended tasks of one lambda that floods."""
+    await finish(world, *(f"t{number}" for number in range(150)), retention_us=3600 * US)
+    await world.store.schedule([world.task("alive", delay_us=7200 * US, lambda_name="other/one")])
+    world.clock.advance(3600)
+    assert [await world.store.sweep(0, PLENTY) for _ in range(4)] == [64, 64, 22, 0]
 
 
 @pytest.mark.parametrize("retention_s", [0, 1, 300])

@@ -3,7 +3,10 @@
 -- ARGV     now, finished tasks kept per lambda and status, records at most
 -- RETURNS  records removed or reduced, and batches looked at
 --
+-- While tasks are alive a call removes fewer: they wait behind it.
 -- An id stays taken for a while after its task finished: its record shrinks to a tombstone that only a retried Schedule sees.
+local SWEPT_BESIDE = 64  -- records at most, where queues have live tasks
+
 local function drop(P, id, now)
   local key = task_key(P, id)
   local task = redis.call('HMGET', key, 'd', 'at', 't5', 't7', 't8')
@@ -18,6 +21,7 @@ end
 register('sweep', {'allow-oom'}, function(keys, args)
   local P, now, kept, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local swept = 0
+  if redis.call('EXISTS', P .. ':due') == 1 then budget = math.min(budget, SWEPT_BESIDE) end
   for _, member in ipairs(redis.call('SMEMBERS', P .. ':sweep')) do
     local name, status = string.match(member, '^(.*):([A-Z_]+)$')
     local set = done_key(P, name, status)
