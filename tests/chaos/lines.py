@@ -79,6 +79,30 @@ def ended(folder: Path) -> int:
     return sum(each.stat().st_size for each in folder.iterdir()) // RECORD.size // 2
 
 
+class OpenRuns:
+    """How many runs of each process have begun and not ended, by what they wrote so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen: dict[int, tuple[int, int]] = {}  # process -> bytes read, runs open then
+
+    def of(self, pid: int) -> int:
+        """Of one process; 0 where it has not run anything."""
+        read, count = self._seen.get(pid, (0, 0))
+        try:
+            with (self._folder / f"{pid}").open("rb") as file:
+                if os.fstat(file.fileno()).st_size < read:  # it was emptied
+                    read, count = 0, 0
+                file.seek(read)
+                data = file.read()
+        except FileNotFoundError:
+            return 0
+        data = data[: len(data) // RECORD.size * RECORD.size]
+        count += sum(1 if begins else -1 for _, _, begins, _ in RECORD.iter_unpack(data))
+        self._seen[pid] = read + len(data), count
+        return count
+
+
 def broken_order(runs: list[Run]) -> tuple[int, int]:
     """Runs that began before one that stands before them in their line had, and runs that began before the line's run before had ended."""
     by_line: defaultdict[int, list[Run]] = defaultdict(list)
