@@ -1,6 +1,6 @@
 """Row: a gate keeps many tasks, which costs the store consumer nothing; it is lifted, and all of them run.
 
-The tasks of a collection, or by turns the whole lambda, are made due behind a gate. What the store consumer works while they wait is held
+The tasks of a collection, or by turns the whole lambda, are made due behind a gate: a pause, or in every third trial one that admits a tenth. What the store consumer works while they wait is held
 against what it works when there is nothing at all. Then the gate is lifted, the store consumer killed while they come back, and the lambda's own record
 tells what ran.
 """
@@ -8,6 +8,7 @@ tells what ran.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 import tempfile
@@ -28,6 +29,9 @@ PARTITIONS: Final = 4
 NAME: Final = f"{gated.app.namespace}/tell"
 FLAT: Final = 0.01
 """Of a processor, by which the store consumer may work more beside all the kept tasks than beside none."""
+ADMITTED: Final = 0.1
+ADMITTED_OFF: Final = 5 * math.sqrt(ADMITTED * (1 - ADMITTED) / TASKS)
+"""Of all tasks, by which those that were admitted may be more or fewer, five standard deviations: which pass hangs on their ids."""
 _LOOK_S: Final = 20.0
 _SETTLES_S: Final = 3.0
 _AT_ONCE: Final = 1_000
@@ -51,13 +55,14 @@ class Course:
         """Nothing, many that wait, and all that run."""
         first = number * TASKS
         labels = {} if number % 2 else gated.COLLECTION
+        admits = ADMITTED if number % 3 == 2 else 0
         idle = await self._share()
-        await self._client.gate(NAME, "pause", labels=labels, why="the row gate", who="chaos")
+        action, share = ("admit", admits) if admits else ("pause", None)
+        await self._client.gate(NAME, action, share=share, labels=labels, why="the row gate", who="chaos")
         await self._schedule(first)
-        await self._until(self._waits)
+        await self._until(lambda: self._have_met_it(first))
         kept = await self._share()
-        told = gated.read(self._record)
-        ran_early = sum(told[each] for each in range(first, first + TASKS))
+        passed = self._ran(first)
         began = time.monotonic()
         await self._client.lift_gate(NAME, labels=labels, who="chaos")
         await asyncio.sleep(1)
@@ -69,7 +74,8 @@ class Course:
         twice = sum(told[each] > 1 for each in range(first, first + TASKS))
         failures = [f"{lost} of {TASKS} never ran"] if lost else []
         failures += [f"{twice} ran more than once"] if twice else []
-        failures += [f"{ran_early} ran past the gate"] if ran_early else []
+        if abs(passed - admits * TASKS) > (ADMITTED_OFF * TASKS if admits else 0):
+            failures.append(f"{passed} of {TASKS} passed a gate that admits {admits:.0%}")
         flat = (
             [f"the store consumer used {kept:.2%} of a processor, {idle:.2%} without tasks"]
             if kept > idle + FLAT
@@ -79,6 +85,8 @@ class Course:
             "failures": failures,
             "late": flat,
             "tasks": TASKS,
+            "admitting": int(admits > 0),
+            "admitted": passed,
             "drained_s": round(drained_s, 1),
             "idle_permille": round(idle * 1000, 2),
             "kept_permille": round(kept * 1000, 2),
@@ -90,11 +98,15 @@ class Course:
             tell = gated.tell.options(labels=gated.COLLECTION)
             await self._client.schedule_many([tell.prepare(each) for each in numbers])
 
-    async def _waits(self) -> bool:
-        return sum(each.waiting for each in await self._client.gates(NAME)) >= TASKS
+    async def _have_met_it(self, first: int) -> bool:
+        """Whether the gate has kept or admitted all of them, and these have run."""
+        return sum(each.waiting for each in await self._client.gates(NAME)) + self._ran(first) >= TASKS
+
+    def _ran(self, first: int) -> int:
+        return sum(first <= each < first + TASKS for each in gated.read(self._record))
 
     async def _have_run(self, first: int) -> bool:
-        return sum(first <= each < first + TASKS for each in gated.read(self._record)) >= TASKS
+        return self._ran(first) >= TASKS
 
     async def _share(self) -> float:
         """Of a processor, what the store consumer uses now."""
@@ -105,9 +117,10 @@ class Course:
         return (cpu_s(pid) - before) / (time.monotonic() - began)
 
     async def _until(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        until = time.monotonic() + _PATIENCE_S
-        while not await holds() and time.monotonic() < until:
-            await asyncio.sleep(0.5)
+        """Raises TimeoutError: it does not, after a long while."""
+        async with asyncio.timeout(_PATIENCE_S):
+            while not await holds():
+                await asyncio.sleep(0.5)
 
 
 async def _run(n: int, progress: Progress) -> Sequence[Trial]:
@@ -140,10 +153,10 @@ ROWS: Final = [
     Row(
         name="gate",
         what=(
-            f"{TASKS} due tasks of a collection, by turns of the whole lambda, wait behind a gate, over {PARTITIONS} partitions; it is lifted, and the store consumer is"
-            " killed while they come back"
+            f"{TASKS} due tasks of a collection, by turns of the whole lambda, meet a gate that pauses, or in every third trial admits {ADMITTED:.0%}, over {PARTITIONS}"
+            " partitions; it is lifted, and the store consumer is killed while they come back"
         ),
-        bar=f"nothing lost, nothing run twice or past the gate; the store consumer uses no more than {FLAT:.0%} of a processor more than idle",
+        bar=f"nothing lost, nothing run twice or past the gate, admitted {ADMITTED:.0%} ± {ADMITTED_OFF:.1%}; the store consumer uses no more than {FLAT:.0%} of a processor more than idle",
         full=5,
         batch=5,
         run=_run,
