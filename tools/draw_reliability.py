@@ -147,7 +147,10 @@ def _fuzz(found: Mapping[str, Any]) -> tuple[str, str, bool]:
 
 
 def measured(figures: Mapping[str, Any]) -> str:
-    """Figures in words: counts that matter or are not 0, and times. Of counts that are called "group: member" the fewest."""
+    """Figures in words: counts that matter or are not 0, and times. Of counts that are called "group: member" the fewest.
+
+    Parts of a delay ("…_until_…") stand in the result's file alone.
+    """
     counts = [
         f"{name.replace('_', ' ')} {value:,}"
         for name, value in figures.items()
@@ -170,7 +173,7 @@ def measured(figures: Mapping[str, Any]) -> str:
     times = [
         f"{name.removesuffix('_s').replace('_', ' ')} {each['p50']:.2f} / {each['p99']:.2f} / {each['max']:.2f} s"
         for name, each in figures.items()
-        if isinstance(each, dict) and name not in HIDDEN and not name.endswith("_per_s")
+        if isinstance(each, dict) and name not in HIDDEN and not name.endswith("_per_s") and "_until_" not in name
     ]
     tasks = [f"{figures['acknowledged']:,} tasks"] if "acknowledged" in figures else []
     return "; ".join(filter(None, [*tasks, *rates, ", ".join(counts), *times])) or "–"

@@ -116,6 +116,7 @@ def test_of_a_group_of_counts_the_fewest_is_shown() -> None:
 
 def test_nothing_measured_is_a_dash() -> None:
     assert measured({}) == "–"
+    assert measured({"beside_busy_until_pushed_p95_s": {"p50": 1, "p99": 1, "max": 1, "n": 1}}) == "–"
 
 
 def test_the_rest_of_the_page_stays() -> None:
