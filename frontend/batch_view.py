@@ -41,7 +41,7 @@ def batch(record: BatchRecord, *, with_spec: bool = False) -> b.Batch:
         failed=record.failed,
         permanently_failed=record.permanently_failed,
         cancelled=record.cancelled,
-        sealed=record.total >= 0,
+        sealed=record.total >= 0 or record.cancel_requested,
         prefix=record.prefix,
         created_at_us=record.created_at_us,
         ended_at_us=record.ended_at_us if record.ended else 0,

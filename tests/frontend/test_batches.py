@@ -578,6 +578,7 @@ async def test_a_cancelled_batch_ends_and_takes_no_more_items(bench: Bench) -> N
     await send(bench, header(keep_open=True), items(0, 1, 2))
     batch = await bench.frontend.cancel_batch(b.CancelBatchRequest(id=ID))
     assert batch.cancel_requested
+    assert batch.sealed
     await deliver(bench)
     batch = await get(bench)
     assert (batch.status, batch.cancelled) == (b.BATCH_CANCELLED, 3)

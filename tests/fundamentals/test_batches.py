@@ -250,6 +250,14 @@ def test_a_batch_is_cancelled_and_deleted(h: Harness) -> None:
         batch.progress()
 
 
+def test_the_results_of_a_batch_that_was_kept_open_end_when_it_is_cancelled(h: Harness) -> None:
+    batch = half.map([2, 4], keep_open=True)
+    h.run_until_idle()
+    batch.cancel()
+    assert list(batch.results(timeout=60)) == [1, 2]
+    assert batch.close().status is atf.BatchStatus.CANCELLED
+
+
 def test_a_chain_hands_results_on(h: Harness) -> None:
     assert (square.s(2) | half.s() | square.s()).submit().result() == 4
     assert (half.map_s([2, 4, 6]) | total.s(more=10) | square.s()).submit().result() == 256
