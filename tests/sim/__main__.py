@@ -17,12 +17,12 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from atf.task import MOVES
 
-from . import mutants
+from . import calls, mutants
 from .apart import play_all
 from .nemesis import KINDS
 from .net import KINDS as NET_KINDS
@@ -32,6 +32,8 @@ PYTHON: Final = (3, 11)
 """The minor version under which seeds replay: other versions order and draw differently."""
 FEWEST: Final = 20
 """Times that each kind of fault and each move must have been seen, for a run to mean something."""
+ENOUGH: Final = 2_000
+"""Seeds of which each call must have been disturbed as often, too."""
 
 
 def main() -> int:
@@ -100,28 +102,37 @@ def run(options: Any) -> int:
     failures = [f"seed {number}: {each.wrong[0]}" for number, each in sorted(results.items()) if each.wrong]
     faults: Counter[str] = Counter(dict.fromkeys((*KINDS, *NET_KINDS), 0))
     moves: Counter[str] = Counter({move.name: 0 for move in MOVES})
-    calls: Counter[str] = Counter()
+    ways: Counter[str] = Counter()
     tally: Counter[str] = Counter()
     for each in results.values():
         faults.update(each.faults)
         moves.update(each.moves)
-        calls.update(each.calls)
+        ways.update(each.calls)
         tally.update(each.tally)
+    disturbed = calls.disturbed(ways)
     print(
-        f"\nfaults: {_counted(faults)}\ncalls disturbed: {_counted(calls)}\nmoves: {_counted(moves)}\ntasks: {_counted(tally)}"
+        f"\nfaults: {_counted(faults)}\ncalls disturbed: {_counted(disturbed)}\nmoves: {_counted(moves)}\ntasks: {_counted(tally)}"
     )
     print(
         f"sim: {len(results)} seeds from {options.base}: {len(failures)} with a breach;"
         f" {virtual:.0f} virtual seconds in {took:.0f} s ({virtual / took:.0f} per second)"
         + ("" if len(results) == len(wanted) else f"; time was up, {len(wanted)} were asked for")
     )
-    few = [f"{name} {count} times" for name, count in sorted((*faults.items(), *moves.items())) if count < FEWEST]
+    few, seldom = _fewer({**faults, **moves}), _fewer(disturbed)
+    if len(wanted) >= ENOUGH:
+        few += seldom
+    elif seldom:
+        print(f"sim: disturbed fewer than {FEWEST} times, which is a failure of {ENOUGH} seeds: {'; '.join(seldom)}")
     if few and len(results) == len(wanted):
         failures.append(f"too little has happened to mean something (fewer than {FEWEST} times): {'; '.join(few)}")
         print(f"sim: {failures[-1]}")
     elif few:
         print(f"sim: fewer than {FEWEST} times, which is a failure only if all seeds were played: {'; '.join(few)}")
     return 1 if failures else 0
+
+
+def _fewer(counts: Mapping[str, int]) -> list[str]:
+    return [f"{name} {count} times" for name, count in sorted(counts.items()) if count < FEWEST]
 
 
 def seed(options: Any) -> int:

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from atf.client import AsyncClient
+from atf.client import AsyncClient, Batch
 from atf.errors import AtfError
 from atf.rpc.task_pb2 import TaskSpec
 from atf.store import keys
@@ -30,6 +30,8 @@ PARTITIONS: Final = 2
 ITEMS: Final = 10
 MORE: Final = 4
 BY_HAND: Final = 8
+DELETIONS: Final = 60
+"""Times that somebody tries to delete it."""
 HOME: Final = f"atf:{{{zlib.crc32(BATCH.encode()) % PARTITIONS}}}:batch:{BATCH}".encode()
 """The key of its record."""
 CALLBACK: Final = f"{summed.name}:"
@@ -61,21 +63,59 @@ async def life(world: World, client: AsyncClient) -> None:
     options: dict[str, Any] = {"batch_id": BATCH, "batch_size": 4, "max_attempts": 2, "on_complete": summed}
     if chance.random() < 0.3:
         options |= chance.choice(({"workers": 3}, {"max_in_flight": 4}))
+    if chance.random() < 0.3:
+        options["keep_open"] = True
     await _until_done(world, "batch", lambda: client.batch(steps_of(world.seed), items, **options))
     handle = client.batch_handle(BATCH, steps_of(world.seed))
     deed, again = chance.random(), 0
-    await asyncio.sleep(chance.choice((0.0, 2.0, 20.0)))
-    if deed < 0.3:
+    await asyncio.sleep(chance.choice((0.0, 2.0, 10.0)))
+    if deed < 0.25:
         more = [(0.5, chance.choice((0, 1))) for _ in range(MORE)]
         await _until_done(world, "extend", lambda: handle.extend_async(more, request_id="more"))
     elif deed < 0.5:
         while again < 2:
             await asyncio.sleep(chance.uniform(5, 15))
             again += await _try(world, "retry batch", handle.retry_async())
-    elif deed < 0.6:
+    elif deed < 0.75:
         await _until_done(world, "cancel batch", handle.cancel_async)
     else:
         await _by_hand(world, client)
+    if "keep_open" in options:
+        await _until_done(world, "close batch", handle.close_async)
+    await _look(world, handle)
+    if (
+        deed < 0.75 and chance.random() < 0.7
+    ):  # an item that is started afresh by hand would go with its batch, and not be finished
+        await _delete(world, handle)
+
+
+async def _delete(world: World, handle: Batch[Any]) -> None:
+    """It is refused until the batch has ended; which it may not do before something else has been mended."""
+    for _ in range(DELETIONS):
+        if await _try(world, "delete batch", handle.delete_async()):
+            return
+        await asyncio.sleep(2)
+
+
+async def _look(world: World, handle: Batch[Any]) -> None:
+    """Follows the batch for a while, and reads its results; what it says of its items is judged."""
+    since, server = world.now_us(), world.server
+    try:
+        async with asyncio.timeout(world.chance.choice((1.0, 30.0))):
+            async for told in handle.watch_async(1.0):
+                world.chronicle.say(f"the batch was told to be {told}")
+            if not told.ended:
+                world.chronicle.odd.append("whoever followed the batch was not told of its end")
+    except (AtfError, TimeoutError) as error:
+        world.chronicle.say(f"watch batch failed: {error}")
+    try:
+        since = world.now_us()
+        async for item in handle.items_async():
+            if item.status.name == "DONE":
+                now = world.now_us()
+                world.chronicle.odd += server.answers.check(item.task_id, "SUCCESS", item.result, since, now)
+    except AtfError as error:
+        world.chronicle.say(f"list items failed: {error}")
 
 
 async def _by_hand(world: World, client: AsyncClient) -> None:
@@ -172,7 +212,7 @@ def judge(found: Dump, ends: Ends) -> Iterator[str]:
         if home["sums"] != sums:
             yield f"batch {batch} ended with {home['sums']}, and its items are {sums}"
         rounds = int(home["round"])
-        callbacks = [task for task in found.tasks().values() if task["q"].startswith(CALLBACK)]
+        callbacks = [task for task in found.tasks().values() if task.get("q", "").startswith(CALLBACK)]
         told = [TaskSpec.FromString(task["spec"].encode("latin-1")).payload for task in callbacks]
         if len(told) != rounds or len(set(told)) != rounds:
             yield f"batch {batch} had {rounds} rounds, and its callback was made {len(told)} times: {told}"

@@ -28,7 +28,7 @@ class Chronicle:
     Attributes:
         events: for atf.verify.history.check.
         faults: how often each kind of fault was done to the world.
-        calls: how often a packet of each call was lost, late, slow or doubled.
+        calls: how often each call met each fate; see calls.WAYS.
         moves: how often each row of atf.task.MOVES was seen in the store.
         odd: moves that the table does not have.
     """

@@ -16,6 +16,7 @@ from atf.client import AsyncClient
 from atf.errors import AlreadyExists, AtfError, NotFound
 from atf.task import US
 
+from .caller import attempt
 from .lambdas import ticked
 from .net import LATEST_S
 
@@ -39,7 +40,7 @@ _DUE_FIELDS: Final = 7
 class Told(NamedTuple):
     """What the store accepted of one tick."""
 
-    now_us: int
+    decided_us: int
     """When, on the store's clock; or, where that has been set back since, when a store consumer was told that it is due."""
     due_us: int
     next_us: int | None
@@ -90,7 +91,8 @@ async def life(world: World, client: AsyncClient) -> None:
         await _outlive(world, paused)  # a copy of the call to pause
         await _until_done(world, "resume job", lambda: client.resume_job(JOB))
     until = world.loop.time() + LONG_S
-    while (made := sum(each.tick_us is not None for each in world.server.ticks)) < REPEATS:
+    await _beside(world, client)
+    while (made := world.server.made_ticks) < REPEATS:
         if world.loop.time() > until:
             world.chronicle.odd.append(f"the job ticks no more: {made} tasks of {REPEATS} in {LONG_S:g} s")
             return
@@ -98,6 +100,25 @@ async def life(world: World, client: AsyncClient) -> None:
     if deletes:
         await _outlive(world, made_us)  # a copy of the call that made it would make it anew
         await _until_done(world, "delete job", lambda: client.delete_job(JOB))
+
+
+async def _beside(world: World, client: AsyncClient) -> None:
+    """Has tasks made of the job beside its ticks, and looks at it now and then."""
+    calls = 0
+    for _ in range(world.chance.randint(1, 3)):
+        await asyncio.sleep(world.chance.uniform(0, 8))
+        before = world.server.made_ticks
+        told = await attempt(world, "get job", client.get_job(JOB))
+        if told is not None and not before <= told.ticks <= world.server.made_ticks:
+            world.chronicle.odd.append(
+                f"the job was told to have made {told.ticks} ticks; it had made {before} or more"
+            )
+        calls += 1
+        handle = await attempt(world, "run job", client.run_job(JOB))
+        if handle is not None and handle.id not in world.server.beside:
+            world.chronicle.odd.append(f"{handle.id}: the task of a job, and nobody has made it")
+    if len(world.server.beside) > calls:
+        world.chronicle.odd.append(f"{calls} calls have made {world.server.beside} of the job")
 
 
 async def _outlive(world: World, since_us: int) -> None:
@@ -117,6 +138,11 @@ async def _until_done(world: World, what: str, call: Any) -> None:
             continue
         world.chronicle.say(f"{what} answered {answer}")
         return
+
+
+def is_of_job(queue: str) -> bool:
+    """Whether a task that stands in this queue, and is no tick, was made of the job by hand."""
+    return queue.startswith(f"{ticked.name}:")
 
 
 def due(found: Sequence[Any]) -> Iterator[int]:
@@ -145,13 +171,13 @@ def judge(world: World) -> Iterator[str]:
         dealt_with = each.passed_over + (each.tick_us is not None)
         if each.next_us is not None and each.next_us != each.due_us + dealt_with * every_us:
             yield f"behind the tick of {each.due_us} comes {each.next_us}, and {dealt_with} were dealt with"
-        if each.due_us > each.now_us or (each.tick_us or 0) > each.now_us:
-            yield f"the tick of {each.due_us} was dealt with at {each.now_us}, before its time"
+        if each.due_us > each.decided_us or (each.tick_us or 0) > each.decided_us:
+            yield f"the tick of {each.due_us} was dealt with at {each.decided_us}, before its time"
         if each.passed_over and options["overlap"] != "skip":
             if options["misfire"] == "all":
                 yield f"the tick of {each.due_us} was passed over ({each.why}), and the job wants all"
-            elif each.now_us - each.due_us <= LATE_US:
-                yield f"the tick of {each.due_us} was passed over ({each.why}) at {each.now_us}: it was not late"
+            elif each.decided_us - each.due_us <= LATE_US:
+                yield f"the tick of {each.due_us} was passed over ({each.why}) at {each.decided_us}: it was not late"
     made = [each for each in ticks if each.tick_us is not None]
     if ticks and ticks[-1].next_us is None and len(made) != REPEATS:
         yield f"the job has ended with {len(made)} tasks of {REPEATS}"

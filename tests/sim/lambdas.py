@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import atf
 from atf.rpc import frontend_pb2 as f
@@ -14,13 +14,14 @@ from .loop import PROCESS
 if TYPE_CHECKING:
     from .world import World
 
+T = TypeVar("T")
 app = atf.App("sim")
 here: list[World] = []
 """The world that runs."""
 
 
 class _Run:
-    """One run: writes its start and its end down, whatever happens in between."""
+    """One run: writes its start and its end down, whatever happens in between, and what it returned."""
 
     def __init__(self, ctx: atf.Context, most: int = 0) -> None:
         process = PROCESS.get()
@@ -43,6 +44,12 @@ class _Run:
         world.chronicle.event(began)
         return self
 
+    def gives(self, value: T) -> T:
+        """What the run returns, which is well."""
+        self._world.server.answers.returned(self._ctx.task_id, self._ctx.fence, value)
+        self.ok = True
+        return value
+
     def __exit__(self, *_: object) -> None:
         world, ctx = self._world, self._ctx
         world.chronicle.say(f"RUN {ctx.run} ends, {'well' if self.ok else 'not well'}", ctx.task_id)
@@ -60,8 +67,7 @@ async def _step(ctx: atf.Context, seconds: float, fails: int, most: int = 0) -> 
         await asyncio.sleep(seconds)
         if ctx.attempt <= fails:
             raise RuntimeError(f"attempt {ctx.attempt} fails")
-        run.ok = True
-        return ctx.attempt
+        return run.gives(ctx.attempt)
 
 
 @app.task(max_attempts=5, backoff=atf.Backoff(1, factor=2, max=8))
@@ -108,8 +114,7 @@ async def stubborn(ctx: atf.Context, seconds: float) -> None:
 async def summed(ctx: atf.Context, batch: dict[str, Any]) -> int:
     """What runs when a batch has ended."""
     with _Run(ctx) as run:
-        run.ok = True
-        return int(batch["round"])
+        return run.gives(int(batch["round"]))
 
 
 @app.task
@@ -121,6 +126,30 @@ async def ticked(ctx: atf.Context, seconds: float, fails: int) -> None:
         await asyncio.sleep(seconds)
         if ctx.attempt <= fails:
             raise RuntimeError(f"attempt {ctx.attempt} fails")
+        run.ok = True
+
+
+@app.task(stop_on_fatal=True, max_attempts=3)
+async def strict(ctx: atf.Context, seconds: float, fatal: bool) -> str:
+    """Stops its ordering key where it fails for good, which it does in its first run if it is to."""
+    with _Run(ctx) as run:
+        await asyncio.sleep(seconds)
+        if fatal and ctx.run == 1:
+            raise atf.Fatal("not before somebody has looked at it")
+        return run.gives(f"run {ctx.run}")
+
+
+@app.task
+async def raw(ctx: atf.Context) -> bytes:
+    """What it returns is no JSON."""
+    with _Run(ctx) as run:
+        return run.gives(b"\x00\xff")
+
+
+@app.task
+async def chewed(ctx: atf.Context, food: str) -> None:
+    """What would follow it in a chain."""
+    with _Run(ctx) as run:
         run.ok = True
 
 

@@ -29,7 +29,16 @@ KINDS: Final = (
         "freeze guard",
         "freeze executor and guard",
     ),
-    *("freeze host", "freeze store", "cut off", "answers cut off", "queues wiped", "store full", "roll back store"),
+    *(
+        "freeze host",
+        "freeze store",
+        "cut off",
+        "answers cut off",
+        "queues wiped",
+        "store full",
+        "roll back store",
+        "empty store",
+    ),
     *(f"{whose} clock goes {where}" for whose in ("store", "host") for where in ("forward", "back")),
 )
 """Every kind of fault that it does."""
@@ -70,6 +79,7 @@ class Nemesis:
         ]
         if not world.server.durable:
             kinds.append((6, self._roll_back))
+            kinds.append((1, self._empty_store))
         self._weights = [weight for weight, _ in kinds]
         self._kinds = [kind for _, kind in kinds]
 
@@ -141,6 +151,13 @@ class Nemesis:
         self._world.server.keep()
         self._world.loop.later(1, lambda: self._restart_store("roll back store", forgetting=True))
         return True
+
+    def _empty_store(self) -> bool:
+        """Its disk is lost: it comes back with nothing, and with another name."""
+        if not self._world.processes["store"].alive:
+            return False
+        self._world.server.keep_nothing()
+        return self._restart_store("empty store", forgetting=True)
 
     def _restart_store(self, kind: str, *, forgetting: bool) -> bool:
         world = self._world

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +16,16 @@ from typing import Any, Final
 
 from atf.errors import AtfError, DeadlineExceeded, Unavailable
 
+from .calls import STREAMED, way
 from .chronicle import Chronicle
 from .loop import PROCESS, Process, SimLoop
+from .streams import streamed
 
 LATEST_S: Final = 40.0
 """Beyond every lease and every timeout."""
+SELDOM: Final = 4
+ROUGH: Final = 4
+"""So many times as likely are the first SELDOM calls of each name disturbed: else hardly anything would happen to what is seldom called."""
 
 
 KINDS: Final = (
@@ -61,10 +67,16 @@ class Net:
         self._at: dict[str, Process] = {}
         self._handling: dict[Process, set[asyncio.Task[Any]]] = {}
         self._awaited: dict[Process, list[asyncio.Future[Any]]] = {}
+        self._made: Counter[tuple[str, str]] = Counter()
 
     def serve(self, address: str, process: Process) -> None:
         """A process answers at an address from now on."""
         self._at[address] = process
+
+    def answers(self, address: str) -> bool:
+        """Whether somebody serves at an address now, and is not frozen."""
+        server = self._at.get(address)
+        return server is not None and server.running
 
     def died(self, process: Process) -> None:
         """Its connections end: its callers see it, and what was being done for it is given up, as servers do; mostly."""
@@ -95,15 +107,17 @@ class Net:
         assert caller is not None
         answer: asyncio.Future[Any] = self._loop.create_future()
         kind = "store" if address == "store" else "rpc"
+        self._made[kind, name] += 1
+        rough = ROUGH if self._made[kind, name] <= SELDOM else 1
         copies = 1
-        if self._chance.random() < self.weather.doubled:
+        if self._chance.random() < rough * self.weather.doubled:
             copies = 2
             self._disturb(kind, "doubled", name, name, *tasks)
         for copy in range(copies):
-            delay = self._delay(kind, name, tasks, extra=copy)
+            delay = self._delay(kind, name, tasks, rough, extra=copy)
             if delay is not None:
                 self._loop.later(
-                    delay, lambda: self._deliver(caller, address, kind, name, perform, answer, timeout, tasks)
+                    delay, lambda: self._deliver(caller, address, kind, name, perform, answer, timeout, tasks, rough)
                 )
         try:
             async with asyncio.timeout(timeout):
@@ -123,9 +137,18 @@ class Net:
 
         self._loop.later(delay, arrive)
 
-    def _delay(self, kind: str, name: str, tasks: tuple[str, ...], extra: int = 0) -> float | None:
+    def keep(self, stream: Any) -> None:
+        """Nothing of a stream is finalized by the garbage collector, which follows no seed."""
+        self._loop.graves.append(stream)
+
+    def hang_up(self, server: Process, close: Callable[[], Awaitable[None]]) -> None:
+        """The caller of a stream has heard enough: the server sees that at once, if it lives."""
+        if server.alive:
+            self._loop.start(server, _run(close))
+
+    def _delay(self, kind: str, name: str, tasks: tuple[str, ...], rough: int = 1, extra: int = 0) -> float | None:
         """Seconds a packet takes; None: it is lost."""
-        roll, weather = self._chance.random(), self.weather
+        roll, weather = self._chance.random() / rough, self.weather
         if roll < weather.lost:
             self._disturb(kind, "lost", name, name, *tasks)
             return None
@@ -141,7 +164,7 @@ class Net:
 
     def _disturb(self, kind: str, how: str, name: str, text: str, *tasks: str) -> None:
         self._chronicle.fault(f"{kind} {how}", text, *tasks)
-        self._chronicle.calls[name] += 1
+        self._chronicle.calls[way(kind, how, name)] += 1
 
     def _is_cut(self, one: str, other: Process) -> bool:
         return any(one in pair and (other.host in pair or other.name.split(".")[0] in pair) for pair in self.cut)
@@ -162,6 +185,7 @@ class Net:
         answer: asyncio.Future[Any],
         timeout: float,
         tasks: tuple[str, ...],
+        rough: int,
     ) -> None:
         server = self._at.get(address)
         if server is not None and self._apart(caller, server):
@@ -197,7 +221,7 @@ class Net:
                 self.unheard.discard(caller.host)
                 self._disturb(f"{kind} answer", "lost", name, name, *tasks)
                 return
-            delay = self._delay(f"{kind} answer", name, tasks)
+            delay = self._delay(f"{kind} answer", name, tasks, rough)
             if delay is not None:
                 self._loop.later(delay, lambda: self._settle(answer, outcome))
 
@@ -232,6 +256,9 @@ class Wire:
         self._roles = roles
 
     def __getattr__(self, name: str) -> Any:
+        if name in STREAMED:
+            return lambda request, *, timeout: streamed(self._net, self._address(), self._roles, name, request, timeout)
+
         async def call(request: Any, *, timeout: float = 10) -> Any:
             address, stream = self._address(), isinstance(request, AsyncIterable)
             sent = [

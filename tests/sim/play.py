@@ -104,11 +104,10 @@ async def _whole(world: World) -> None:
         await asyncio.sleep(5)  # what still travels arrives, and may be one task more
         if not _busy(world) or world.loop.time() >= until:
             break
-    known = world.server.tasks()
+    known = world.server.deleted | {task_id: state[0] for task_id, state in world.server.tasks().items()}
     for task_id in {*service.ids, *known}:
-        state = known.get(task_id)
-        status = state[0] if state else ""
-        world.chronicle.event(Found(world.now_us(), task_id, status, bool(state) and Status[status] in FINISHED))
+        status = known.get(task_id, "")
+        world.chronicle.event(Found(world.now_us(), task_id, status, bool(status) and Status[status] in FINISHED))
 
 
 def _busy(world: World) -> bool:

@@ -14,7 +14,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import US
 from atf.verify.history import Accepted, Called, Keyed
 
-from . import batches, cores, jobs
+from . import batches, cores, errands, jobs, keyed, unique
+from .asking import Asker
 from .lambdas import affinity_of, hopeless, poison, specs_of, steps_of, stubborn
 from .loop import Process
 from .net import LATEST_S
@@ -54,9 +55,12 @@ class Service:
         world, chance = self._world, self._world.chance
         client = AsyncClient("the service", timeout=40, frontend=world.wire_frontend(), runtime=frame.runtime)
         self._partitions = PARTITIONS
+        self._asker = Asker(world, client)
         frontend = world.wire_frontend()
         request = f.RegisterLambdasRequest(lambdas=specs_of(world.seed))
         await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
+        if not world.server.durable:
+            frame.runtime.spawn(self._register_anew(frame, frontend, request), name="register")
         work = []
         if cores.has_cores(world.seed):
             work.append(frame.runtime.spawn(self._cores(client), name="cores"))
@@ -64,6 +68,13 @@ class Service:
             work.append(frame.runtime.spawn(batches.life(world, client), name="batch"))
         if jobs.has_job(world):
             work.append(frame.runtime.spawn(jobs.life(world, client), name="job"))
+        if keyed.has_key(world):
+            work.append(frame.runtime.spawn(keyed.life(world, client), name="key"))
+        if errands.has_chain(world):
+            work.append(frame.runtime.spawn(errands.chain(world, client), name="chain"))
+        if errands.polled(world.seed):
+            frame.runtime.spawn(errands.poll(world), name="poll")
+        work.append(frame.runtime.spawn(errands.some(world, client), name="errands"))
         for number in range(TASKS):
             await asyncio.sleep(chance.expovariate(TASKS / SPREAD_S))
             work.append(frame.runtime.spawn(self._life(client, number), name=f"task {number}"))
@@ -83,8 +94,17 @@ class Service:
                 "lift", "", client.lift_gate(steps_of(self._world.seed).name, labels=COLLECTION, who="s")
             ):
                 await asyncio.sleep(1)
+        await self._asker.of_all(self.ids)
         self.done.set()
         await asyncio.Event().wait()
+
+    async def _register_anew(self, frame: Frame, frontend: Any, request: f.RegisterLambdasRequest) -> None:
+        """Whoever deploys registers once more what a store knows nothing of any more that has come back with nothing."""
+        known = 0
+        while True:
+            await asyncio.sleep(2)
+            if known < (known := self._world.server.emptied):
+                await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
 
     async def _life(self, client: AsyncClient, number: int) -> None:
         """One task: asked for, and perhaps cancelled or started afresh later."""
@@ -93,12 +113,15 @@ class Service:
         options: dict[str, Any] = {"key": key, "priority": chance.choice(("high", "normal", "low"))}
         if chance.random() < 0.5:
             options["labels"] = COLLECTION
-        keyed, routing, limit = chance.random(), key, 0
-        if keyed < 0.15:
+        held, routing, limit = chance.random(), key, 0
+        if held < 0.15:
             options["ordering_key"], routing, limit = ORDERED, ORDERED, 1
-        elif keyed < 0.35:
+        elif held < 0.35:
             policy = chance.choice(("queue", "queue", "skip", "cancel_running"))
             options["concurrency_key"], routing, limit = atf.Concurrency(CROWD, CROWD_LIMIT, policy), CROWD, CROWD_LIMIT
+        elif held < 0.5 and world.server.durable:  # a server that forgets may forget a window
+            options["unique"] = unique.option(chance)
+            routing = options["unique"].key
         elif chance.random() < 0.4:
             options["delay"] = chance.choice((0.5, 5.0, 20.0))
         if affinity := affinity_of(world.seed, number):
@@ -112,14 +135,18 @@ class Service:
             group = f"{getattr(task.request.spec, 'lambda')} {routing}"  # keys of different lambdas are different keys
             world.chronicle.event(Keyed(world.now_us(), task_id, group, limit, routing == ORDERED))
         try:
-            await client.schedule(task)
+            told_id = await self._schedule(client, task)
         except AtfError as error:
             world.chronicle.say(f"Schedule failed: {error}", task_id)
         else:
-            stored = world.server.stored[task_id]
-            due_us = stored.time_us + round(options.get("delay", 0) * US)
-            world.chronicle.event(Accepted(world.now_us(), task_id, due_us, stored.loop_us))
+            if told_id != task_id:
+                task_id = self._stands_for(task_id, told_id, options)
+            else:
+                stored = world.server.stored[task_id]
+                due_us = world.server.windows.due_us.get(task_id, stored.time_us + round(options.get("delay", 0) * US))
+                world.chronicle.event(Accepted(world.now_us(), task_id, due_us, stored.loop_us))
             world.chronicle.say("Schedule answered", task_id)
+        await self._asker.sometimes(task_id, chance)
         if chance.random() < 0.25:
             await asyncio.sleep(chance.choice((0.0, 0.1, 1.0, 4.0, 12.0)))
             await self._try("cancel", task_id, client.cancel(task_id))
@@ -133,6 +160,21 @@ class Service:
                 )
             elif status in {"CANCELLED", "FATAL_FAILURE"} and chance.random() < 0.6:
                 await self._try("retry", task_id, client.retry(task_id))
+
+    async def _schedule(self, client: AsyncClient, task: Any) -> str:
+        """By the SDK; or by Schedule itself, as programs call that do not use it. Returns the id of the task that stands for the call."""
+        if self._world.chance.random() > 0.1:
+            return str((await client.schedule(task)).id)
+        frontend = self._world.wire_frontend()
+        reply = await client._calls._repeat(lambda timeout: frontend.schedule(task.request, timeout=timeout))
+        return str(reply.id)
+
+    def _stands_for(self, task_id: str, told_id: str, options: dict[str, Any]) -> str:
+        """The call was answered with the task of another one: of its unique key, if it has one."""
+        made = self._world.server.windows.made
+        if "unique" not in options or not any(told_id in ids for ids in made.values()):
+            self._world.chronicle.odd.append(f"{task_id}: Schedule was answered with {told_id}")
+        return told_id
 
     def _task(self, options: dict[str, Any]) -> Any:
         chance = self._world.chance

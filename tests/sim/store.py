@@ -28,16 +28,12 @@ from atf.verify.history import Accepted, Called, Forgot, Keyed, Recorded, Resche
 from atf.work_items import ITEM_MARK
 from tests.store.world import read
 
-from . import batches, cores, jobs, shortcut
+from . import answers, batches, calls, cores, jobs, shortcut, unique
 from .chronicle import Chronicle
 from .loop import PROCESS, Process, SimLoop
 from .net import Net
 
-CREATES: Final = frozenset(
-    {"open_batch", "reserve_items", "schedule", "schedule_items", "schedule_jobs", "register", "tick"}
-)
-"""What a full store refuses."""
-_READS: Final = frozenset({"count_items", "get_batch", "get_jobs", "list_items", "pop", "lambdas", "open", "owed"})
+_READS: Final = calls.READS | {"pop", "open"}
 """What changes no task's record."""
 REPEATED_US: Final = 20_000
 """A pop that follows a failed one so soon is a repetition; the roles pause first."""
@@ -65,6 +61,12 @@ class StoreServer:
         ticks: what was accepted of the job's ticks, in that order.
         tick_numbers: of the job's tasks, by their ids.
         firsts: what first_time answered to each run, by key and task.
+        answers: holds what callers are told of tasks against what these were.
+        windows: of unique keys.
+        stopped: at which task an ordering key has stopped, by what the store calls the key.
+        deleted: the last status of each item that went with its batch.
+        emptied: how often it has lost everything.
+        beside: tasks of a job that somebody made beside its ticks.
     """
 
     def __init__(self, loop: SimLoop, chronicle: Chronicle, seed: int, *, durable: bool, source: str = "") -> None:
@@ -100,6 +102,12 @@ class StoreServer:
         self.tick_numbers: dict[str, int] = {}
         self.firsts: dict[tuple[str, str], list[bool]] = defaultdict(list)
         self._batch: tuple[bytes | None, ...] = ()
+        self.answers = answers.Answers()
+        self.windows = unique.Windows()
+        self.stopped: dict[str, str] = {}
+        self.deleted: dict[str, str] = {}
+        self.emptied = 0
+        self.beside: list[str] = []
 
     @property
     def fake(self) -> fakeredis.FakeServer:
@@ -132,7 +140,7 @@ class StoreServer:
 
     def execute(self, verb: str, record: str, args: Sequence[Any], *, server: bool) -> Any:
         """Calls one function, now."""
-        if self.full and verb in CREATES:
+        if self.full and verb in calls.CREATES:
             raise ResourceExhausted("the task store is full (maxmemory); nothing was stored")
         now = args[0] if args[0] != "" else self.now_us()
         self._show()
@@ -143,6 +151,10 @@ class StoreServer:
             reply = self._call(f"{self._name}_{verb}", record, now, *identity, *args[1:])
         except Exception as error:
             raise translate(error, "the store") from error
+        if verb == "schedule":
+            self._chronicle.odd += self.windows.look(int(now), args, reply, self.field, self._put_off)
+        elif verb in {"skip_key", "resume_key"}:
+            self._mended(args, reply)
         self._watch(verb, int(now), args, reply)
         if verb == "pop":
             self._judge_left(record, int(args[1]), reply, int(now))
@@ -162,6 +174,8 @@ class StoreServer:
         """Executes a plain command, now."""
         if command == ("TIME",):  # fakeredis asks the host's clock
             return divmod(self.now_us(), US)
+        if self.full and command[0] == "SADD":
+            raise ResourceExhausted("the task store is full (maxmemory)")
         try:
             reply = self._process(*command)
         except Exception as error:
@@ -195,6 +209,16 @@ class StoreServer:
         """Remembers everything as it is now: what a power loss leaves."""
         self._snapshot = (self._loop.now_us, copy.deepcopy(self._data), dict(self._waits_since))
 
+    def keep_nothing(self) -> None:
+        """Remembers nothing at all: what is left when its disk is lost."""
+        self._snapshot = (0, {}, {})
+        self.emptied += 1
+
+    @property
+    def made_ticks(self) -> int:
+        """Ticks of the job that have become tasks."""
+        return sum(each.tick_us is not None for each in self.ticks)
+
     def restarted(self, *, forgetting: bool) -> None:
         """Another process serves the same data, or, `forgetting`, those kept last."""
         self._run += 1
@@ -203,7 +227,11 @@ class StoreServer:
             self._waits_since = dict(waits_since)
             self._data.clear()
             self._data.update(copy.deepcopy(data))
-            self._tasks = self._peek()
+            before, self._tasks = self._tasks, self._peek()
+            for key in before.keys() | self._tasks.keys():
+                self._saw(key, before.get(key), self._tasks.get(key))
+            self.answers.forgot(self._loop.now_us, since)
+            self.stopped.clear()
             self._touched.clear()
             self._chronicle.event(Forgot(self._loop.now_us, since))
 
@@ -312,7 +340,8 @@ class StoreServer:
         """Whether there is a batch that has not ended, or whose end is not known everywhere."""
         home = self._data.get(batches.HOME)
         return home is not None and (
-            home.value.get(b"ended") is None or any(key.endswith(b":outbox") for key in self._data)
+            (home.value.get(b"ended") is None and home.value.get(b"gone") is None)
+            or any(key.endswith(b":outbox") for key in self._data)
         )
 
     def _watch(self, verb: str, now_us: int, args: Sequence[Any], reply: Any) -> None:
@@ -324,6 +353,9 @@ class StoreServer:
         before, after = self._tasks, self._looked()
         self._tasks = after
         changed = {key for key in self._touched if key in after and after[key] != before.get(key)}
+        for key in self._touched:
+            if key in before and key not in after:
+                self._gone(verb, key, before[key])
         self._touched.clear()
         # In the order in which they lie there; a set would have one of its own.
         for key in changed if len(changed) < 2 else [key for key in self._data if key in changed]:
@@ -350,6 +382,7 @@ class StoreServer:
             self._finished(before, after, args, reply, now_us)
 
     def _changed(self, verb: str, now_us: int, task_id: str, old: State | None, new: State) -> None:
+        self.answers.saw(self._loop.now_us, task_id, new[0])
         source, target = (Status[old[0]] if old else None), Status[new[0]]
         name = _row(verb, source, target, flagged=new[3] and not (old and old[3]))
         told = f"{verb}: {source.name if source else '-'} -> {target.name}, token {new[1]}, losses {new[2]}"
@@ -367,15 +400,66 @@ class StoreServer:
             self.stored[task_id] = Stored(self._loop.now_us, now_us)
             if verb == "tick":
                 self._ticked(task_id)
+            elif verb == "schedule" and jobs.is_of_job(self.field(task_id, "q") or ""):
+                self._beside(task_id)
             if ITEM_MARK in task_id or (self.field(task_id, "q") or "").startswith(
                 batches.CALLBACK
             ):  # the batch asked for it
                 self._chronicle.event(Called(self._loop.now_us, task_id))
                 self._chronicle.event(Accepted(self._loop.now_us, task_id, now_us, self._loop.now_us))
+        self._judge_stop(name, task_id, told)
         if verb in {"retry", "redrive"} and ITEM_MARK in task_id:
             self.ends.by_hand += 1
         if name == "retry":
             self._chronicle.event(Rescheduled(self._loop.now_us, task_id, now_us))
+
+    def _beside(self, task_id: str) -> None:
+        """Somebody has made a task of the job beside its ticks."""
+        self.beside.append(task_id)
+        now = self._loop.now_us
+        self._chronicle.event(Called(now, task_id))
+        self._chronicle.event(Accepted(now, task_id, int(self.field(task_id, "at") or 0), now))
+
+    def _put_off(self, task_id: str, due_us: int) -> None:
+        """A call with the same unique key has given a task another instant."""
+        self._waits_since[task_id] = self._loop.now_us
+        self._chronicle.event(Rescheduled(self._loop.now_us, task_id, due_us))
+
+    def _saw(self, key: bytes, old: State | None, new: State | None) -> None:
+        if (old and old[0]) != (new and new[0]):
+            status = new[0] if new else answers.UNKNOWN
+            self.answers.saw(self._loop.now_us, key.split(b":t:", 1)[1].decode(), status)
+
+    def _gone(self, verb: str, key: bytes, last: State) -> None:
+        """A task's record has been removed."""
+        self._saw(key, last, None)
+        if verb in {"command_batch", "tell_batch"}:
+            self.deleted[key.split(b":t:", 1)[1].decode()] = last[0]
+
+    def _stops(self, task_id: str) -> bool:
+        """Whether a task that fails for good stops its ordering key, by what its partition has been told of its lambda."""
+        partition, queue = task_id.split("-", 1)[0], self.field(task_id, "q") or ""
+        known = self._data.get(f"atf:{{{partition}}}:l:{queue.rpartition(':')[0]}".encode())
+        return known is not None and b"stop=1" in (known.value.get(b"door") or b"")
+
+    def _judge_stop(self, name: str, task_id: str, told: str) -> None:
+        """Nothing of an ordering key that has stopped may be started, but for the task at which it has."""
+        key = self.field(task_id, "k")
+        if not key:
+            return
+        if name in {"fail for good", "lose for good"} and self._stops(task_id):
+            self.stopped[key] = task_id
+        elif name in {"retry", "redrive"} and self.stopped.get(key) == task_id:
+            del self.stopped[key]
+        elif name in {"enqueue", "claim"} and key in self.stopped:
+            self._chronicle.odd.append(f"{task_id}: {told}, and its key has stopped at {self.stopped[key]}")
+
+    def _mended(self, args: Sequence[Any], reply: Sequence[Any]) -> None:
+        """Somebody has let a stopped key go on: with its task, which is seen by that one's move, or without it."""
+        done, task_id = int(reply[0]), reply[1].decode()
+        if done in {1, 2}:
+            self._chronicle.say(f"the key {args[2]} goes on from {task_id}", task_id)
+            self.stopped = {key: at for key, at in self.stopped.items() if at != task_id}
 
     def _ticked(self, task_id: str) -> None:
         """The job has made a task."""
@@ -407,6 +491,8 @@ class StoreServer:
             key = f"atf:{{{task_id.split('-', 1)[0]}}}:t:{task_id}".encode()
             if verdict == 1 and before.get(key) != after.get(key):
                 again = after[key][0] == "RETRIABLE_FAILURE"
+                if after[key][0] == "SUCCESS":
+                    self.answers.succeeded(self._loop.now_us, task_id, int(counter))
                 not_before = now_us + int(args[1 + 10 * number + 7]) if again else 0
                 self._chronicle.event(Recorded(self._loop.now_us, task_id, int(counter), not_before))
 
@@ -432,6 +518,7 @@ def _row(verb: str, source: Status | None, target: Status, *, flagged: bool) -> 
         ("retry", Status.NEW): "retry",
         ("schedule_items", Status.NEW): "schedule",
         ("tick", Status.NEW): "schedule",
+        ("resume_key", Status.NEW): "retry",
         ("tell_batch", Status.CANCELLED): "cancel",
         ("command_batch", Status.CANCELLED): "cancel",
         ("tell_batch", Status.NEW): "retry",
@@ -469,6 +556,13 @@ class SimLink(Link):
         self.timeout = 5.0
         self._met = ""
         self._pop_failed_us: dict[str, int] = {}
+        self._blocking = self._client_of_rq
+
+    def _client_of_rq(self) -> Any:
+        """RQ's own client, which waits for nothing here: its answer comes at once or not at all."""
+        if not self._net.answers("store"):
+            raise OSError("the store does not answer")
+        return fakeredis.FakeRedis(server=self._store.fake, protocol=2)
 
     def run_id(self, record: str = "") -> str:
         """Of the server that answered last."""

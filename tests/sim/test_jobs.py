@@ -47,11 +47,11 @@ def test_ticks_that_follow_one_another_to_the_last_are_right() -> None:
 
 def test_ticks_that_were_late_may_be_passed_over_if_the_job_says_so() -> None:
     late = tick(
-        2, now_us=tick(4).due_us + 1, passed_over=2, why="misfire", tick_us=tick(4).due_us, next_us=tick(5).due_us
+        2, decided_us=tick(4).due_us + 1, passed_over=2, why="misfire", tick_us=tick(4).due_us, next_us=tick(5).due_us
     )
     assert said([tick(1), late, tick(5)], QUEUE_AND_LATEST) == ""
     assert "and the job wants all" in said([tick(1), late, tick(5)], QUEUE_AND_ALL)
-    hasty = late._replace(now_us=late.due_us + 5 * US)
+    hasty = late._replace(decided_us=late.due_us + 5 * US)
     assert "it was not late" in said([tick(1), hasty, tick(5)], QUEUE_AND_LATEST)
 
 
@@ -62,7 +62,7 @@ def test_ticks_that_were_late_may_be_passed_over_if_the_job_says_so() -> None:
         ([tick(1), tick(3)], "follows one after which"),
         ([tick(1, next_us=tick(3).due_us), tick(3)], "and 1 were dealt with"),
         ([tick(1, tick_us=BEGUN_US)], "became a task of"),
-        ([tick(1, now_us=tick(1).due_us - 1)], "before its time"),
+        ([tick(1, decided_us=tick(1).due_us - 1)], "before its time"),
         ([*map(tick, range(1, REPEATS - 1)), tick(REPEATS - 1, next_us=None)], "the job has ended with 11 tasks of 12"),
         ([tick(1, task_id="0-j1")], "in another partition"),
     ],

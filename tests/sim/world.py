@@ -18,9 +18,11 @@ from atf.process import Process as Frame
 from atf.process import Stopped
 from atf.store.store import Store
 from atf.store_consumer.consumer import StoreConsumer
+from atf.store_consumer.service import PollService
 from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Gone
 
+from . import errands
 from .chronicle import Chronicle
 from .host import Freezer, Host
 from .loop import PROCESS, Process, SimLoop
@@ -203,7 +205,8 @@ class World:
 
     async def _frontend(self, frame: Frame, process: Process) -> None:
         store = await self.open_store(frame)
-        service = FrontendService(store=store, settings=FrontendSettings(), runtime=frame.runtime)
+        settings = FrontendSettings(dapr_app="=".join(errands.DAPR_APP))
+        service = FrontendService(store=store, settings=settings, runtime=frame.runtime)
         self._serve(frame.role, process, service)
         await frame.stopping.wait()
         service.drain()
@@ -213,10 +216,15 @@ class World:
         self._serve(frame.role, process, HscService(store=store, timing=TIMING, runtime=frame.runtime))
         await frame.stopping.wait()
 
-    async def _consumer(self, frame: Frame, _process: Process) -> None:
+    async def _consumer(self, frame: Frame, process: Process) -> None:
         store = await self.open_store(frame)
         settings = StoreConsumerSettings(sweep_interval=20)
-        await StoreConsumer(store=store, settings=settings, timing=TIMING, runtime=frame.runtime).run()
+        consumer = StoreConsumer(store=store, settings=settings, timing=TIMING, runtime=frame.runtime)
+        if errands.polled(self.seed) and frame.role == "consumer-2":
+            self._serve(frame.role, process, PollService(consumer))
+            await frame.stopping.wait()
+            return
+        await consumer.run()
 
 
 async def _stop(frame: Frame) -> None:

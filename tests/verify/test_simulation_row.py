@@ -11,19 +11,19 @@ from atf.task import MOVES
 from tests.chaos import frame
 from tests.chaos.frame import ROOT, Trial, summarise
 from tests.chaos.rows.simulation import ROWS, SEEDS, too_few, trial_of, unbroken
+from tests.sim import calls
 from tests.sim.__main__ import FEWEST
 from tests.sim.nemesis import KINDS
 from tests.sim.net import KINDS as NET_KINDS
 
 FAULTS = dict.fromkeys((*KINDS, *NET_KINDS), FEWEST)
 DONE = {move.name: FEWEST for move in MOVES}
+WAYS = dict.fromkeys(calls.WAYS, FEWEST)
 
 
-def figures(
-    faults: dict[str, int], moves: dict[str, int], seeds: int, calls: dict[str, int] | None = None
-) -> dict[str, Any]:
+def figures(faults: dict[str, int], moves: dict[str, int], seeds: int, ways: dict[str, int] = WAYS) -> dict[str, Any]:
     made = {"seed": 1, "wrong": [], "tally": Counter[str](), "virtual_s": 120.0, "faults": faults, "moves": moves}
-    made["calls"] = calls or {}
+    made["calls"] = ways
     return {**summarise([trial_of(made)]), "seeds": seeds}
 
 
@@ -49,8 +49,26 @@ def test_what_hardly_occurred_fails_a_full_run_only(faults: dict[str, int], move
 
 
 def test_a_call_that_was_hardly_disturbed_fails_a_full_run_too() -> None:
-    assert too_few(figures(FAULTS, DONE, SEEDS, {"claim": FEWEST, "finish": FEWEST - 1})) == [
-        f"disturbed: finish {FEWEST - 1} times: fewer than {FEWEST} mean nothing"
+    seldom = {name: count for name, count in WAYS.items() if not name.startswith("store skip_key ")}
+    seldom |= {f"store skip_key {fate}": 3 for fate in calls.FATES}
+    assert too_few(figures(FAULTS, DONE, SEEDS, seldom)) == [
+        f"disturbed: store skip_key 15 times: fewer than {FEWEST} mean nothing"
+    ]
+
+
+def test_a_call_that_did_not_occur_counts_0_and_fails_a_full_run() -> None:
+    without = {name: count for name, count in WAYS.items() if not name.startswith("rpc get_task ")}
+    found = figures(FAULTS, DONE, SEEDS, without)
+    assert found["disturbed: rpc get_task"] == 0
+    said = too_few(found)
+    assert said[0] == f"disturbed: rpc get_task 0 times: fewer than {FEWEST} mean nothing"
+    assert said[1:] == [f"ways: rpc get_task {fate} 0 times: nobody knows what comes of it" for fate in calls.FATES]
+
+
+def test_a_call_that_was_never_done_and_reported_as_failed_fails_a_full_run() -> None:
+    told = {name: 0 if name == "store finish answer lost" else count for name, count in WAYS.items()}
+    assert too_few(figures(FAULTS, DONE, SEEDS, told)) == [
+        "ways: store finish answer lost 0 times: nobody knows what comes of it"
     ]
 
 

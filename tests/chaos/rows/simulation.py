@@ -15,6 +15,7 @@ from typing import Any, Final
 from atf.task import MOVES
 from tests.chaos import frame
 from tests.chaos.frame import Figures, Progress, Row, Trial
+from tests.sim import calls
 from tests.sim.__main__ import FEWEST, PYTHON
 from tests.sim.mutants import MUTANTS
 from tests.sim.nemesis import KINDS
@@ -25,7 +26,7 @@ PLAYED: Final = ("tests/sim", "tests/store/world.py")
 """What decides what a seed means, beside the product."""
 THIS: Final = "tests/chaos/rows/simulation.py"
 """What of the chaos does, too: how real processes are tried has no part in it."""
-_FAULT, _MOVE, _CALL = "faults: ", "moves: ", "disturbed: "
+_FAULT, _MOVE, _CALL, _WAY = "faults: ", "moves: ", "disturbed: ", "ways: "
 _LINE_BYTES: Final = 64 << 20
 
 
@@ -80,7 +81,7 @@ def unbroken(found: Mapping[int, Trial], base: int) -> list[Trial]:
 def trial_of(made: Mapping[str, Any]) -> Trial:
     """A seed's trial: what was wrong, and how often each kind of fault and each move occurred, those among them that did not.
 
-    And of each call, of a role or of the store, how often a packet was lost, late, slow or doubled.
+    And of each call, of a role or of the store, how often it was disturbed, and how often in each way that it was.
     """
     counts = {name: made["tally"].get(name, 0) for name in ("attempted", "acknowledged", "repeated", "forgiven")}
     faults = dict.fromkeys((*KINDS, *NET_KINDS), 0) | made["faults"]
@@ -93,7 +94,8 @@ def trial_of(made: Mapping[str, Any]) -> Trial:
         "excused": made["tally"].get("excused", 0),
         **{f"{_FAULT}{name}": count for name, count in faults.items()},
         **{f"{_MOVE}{name}": count for name, count in moves.items()},
-        **{f"{_CALL}{name}": count for name, count in sorted(made["calls"].items())},
+        **{f"{_CALL}{name}": count for name, count in calls.disturbed(made["calls"]).items()},
+        **{f"{_WAY}{name}": count for name, count in sorted(made["calls"].items())},
     }
 
 
@@ -105,7 +107,7 @@ def too_few(figures: Figures) -> list[str]:
         f"{name} {count} times: fewer than {FEWEST} mean nothing"
         for name, count in figures.items()
         if name.startswith((_FAULT, _MOVE, _CALL)) and count < FEWEST
-    ]
+    ] + [f"{_WAY}{name} 0 times: nobody knows what comes of it" for name in calls.WAYS if not figures.get(_WAY + name)]
 
 
 async def _mutants(n: int, progress: Progress) -> Sequence[Trial]:
@@ -131,7 +133,8 @@ ROWS: Final = [
     Row(
         name="simulation",
         what="every process, the network, clocks and the store on virtual time: 120 s a seed, 10 to 20 faults beside those of the network",
-        bar=f"0 violations; every kind of fault and every move occurred {FEWEST} times at least",
+        bar=f"0 violations; every kind of fault and every move occurred {FEWEST} times at least, and every call of a role and of the store"
+        " was disturbed as often, at least once in each way",
         full=SEEDS,
         batch=200,
         run=_seeds,

@@ -1,0 +1,94 @@
+"""Unique keys: which tasks of a seed have one, and that no window of a key gives two tasks.
+
+Judged is each call of the store's `schedule`, by a record of windows that is kept here, and what the caller is told in the end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import atf
+
+POLICIES: Final = ("throttle", "debounce")
+WINDOWS_S: Final = {"throttle": 25.0, "debounce": 6.0}
+_FIELDS: Final = 11
+"""Arguments of each task in a call of `schedule`."""
+_THROTTLE: Final = "0"
+
+
+class _Window(NamedTuple):
+    """The window of a key that was opened last: its task, and until when by the store's clock."""
+
+    task_id: str
+    until_us: int
+
+
+def option(chance: random.Random) -> atf.Unique:
+    """The unique key of a task."""
+    policy = chance.choice(POLICIES)
+    return atf.Unique(f"one-{policy}", WINDOWS_S[policy], policy)
+
+
+class Windows:
+    """The windows of unique keys, as they must be.
+
+    Attributes:
+        made: the tasks of each key ("lambda:key") so far.
+        due_us: of tasks that each call puts off: when, by the store's clock.
+        found: how many calls were answered with the task of an open window.
+    """
+
+    def __init__(self) -> None:
+        self.made: dict[str, set[str]] = {}
+        self.due_us: dict[str, int] = {}
+        self.found = 0
+        self._open: dict[str, _Window] = {}
+        self._answered: set[str] = set()
+
+    def look(
+        self,
+        now_us: int,
+        args: Sequence[Any],
+        reply: Sequence[Any],
+        field: Callable[[str, str], str | None],
+        put_off: Callable[[str, int], None],
+    ) -> Iterator[str]:
+        """What is wrong with a call of `schedule` that was executed at `now_us`.
+
+        Args:
+            now_us: of the store's clock.
+            args: of the call.
+            reply: to it.
+            field: reads a field of a task's record.
+            put_off: is told of a task that is due at another instant now, and when.
+        """
+        for place, (what, at, stands_for) in enumerate(reply):
+            task_id, *given = args[1 + _FIELDS * place :][:_FIELDS]
+            if not given[8] or task_id in self._answered:
+                continue
+            self._answered.add(task_id)
+            key, span, policy = given[8].split()
+            window, waits = self._open.get(key), policy != _THROTTLE
+            if what == 0:
+                if window is not None and _holds(window, waits, now_us, field):
+                    yield f"{task_id}: made within the window of {key} that {window.task_id} has"
+                self.made.setdefault(key, set()).add(task_id)
+                self._open[key] = _Window(task_id, int(at) if waits else now_us + int(span))
+                self.due_us[task_id] = int(at)
+            elif other := stands_for.decode():
+                self.found += 1
+                if window is None or other != window.task_id:
+                    yield f"{task_id}: answered with {other}, and the window of {key} is {window}"
+                elif waits:
+                    self._open[key] = _Window(other, int(at))
+                    self.due_us[other] = int(at)
+                    put_off(other, int(at))
+
+
+def _holds(window: _Window, waits: bool, now_us: int, field: Callable[[str, str], str | None]) -> bool:
+    """Whether a window gives no other task: it has not ended, and where calls put the task off, that still waits for its instant."""
+    if window.until_us <= now_us:
+        return False
+    return not waits or (field(window.task_id, "s") == "NEW" and int(field(window.task_id, "at") or 0) > now_us)
