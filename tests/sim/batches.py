@@ -10,6 +10,7 @@ import asyncio
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from atf.client import AsyncClient, Batch
@@ -69,16 +70,18 @@ async def life(world: World, client: AsyncClient) -> None:
     handle = client.batch_handle(BATCH, steps_of(world.seed))
     deed, again = chance.random(), 0
     await asyncio.sleep(chance.choice((0.0, 2.0, 10.0)))
-    if deed < 0.25:
-        more = [(0.5, chance.choice((0, 1))) for _ in range(MORE)]
-        await _until_done(world, "extend", lambda: handle.extend_async(more, request_id="more"))
-    elif deed < 0.5:
+    if deed < 0.25 or chance.random() < 0.3:
+        for number in range(2):
+            more = [(0.5, chance.choice((0, 1))) for _ in range(MORE // 2)]
+            request = {"request_id": f"more-{number}"}
+            await _until_done(world, "extend", partial(handle.extend_async, more, **request))
+    if 0.25 <= deed < 0.5:
         while again < 2:
             await asyncio.sleep(chance.uniform(5, 15))
             again += await _try(world, "retry batch", handle.retry_async())
-    elif deed < 0.75:
+    elif 0.5 <= deed < 0.75:
         await _until_done(world, "cancel batch", handle.cancel_async)
-    else:
+    elif deed >= 0.75:
         await _by_hand(world, client)
     if "keep_open" in options:
         await _until_done(world, "close batch", handle.close_async)

@@ -20,7 +20,10 @@ from atf.executor.guard import Guard
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.held import Ledger
 from atf.executor.worker import Executor
+from atf.frontend import view
+from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
+from atf.rpc import frontend_pb2 as f
 from atf.store import library
 from atf.store_consumer.clock import StoreClock
 from atf.testing.runtime import EPOCH_US
@@ -141,6 +144,14 @@ def _lost_goes_on() -> list[Any]:
 
 def _core_claimed_twice() -> list[Any]:
     return [patch.object(Pool, "has_claim", lambda _self, _lambda_name: False)]
+
+
+def _waits_for_nobody() -> list[Any]:
+    async def wait_tasks(self: Any, request: Any, **_more: Any) -> f.WaitTasksReply:
+        records = await self._store.get(list(request.ids))
+        return f.WaitTasksReply(tasks=[view.task(each) for each in records if each is not None])
+
+    return [patch.object(FrontendService, "wait_tasks", wait_tasks)]
 
 
 MUTANTS: Final[dict[str, Mutant]] = {
@@ -331,6 +342,29 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "a key of first_time belongs to whoever asks",
         (("redis.call('HGET', firsts, args[i]) == args[i + 1] and 1 or 0", "1"),),
     ),
+    "window_forgotten": Mutant(
+        "each call with a unique key makes a task",
+        (("  if not until_ or tonumber(until_) <= now then return nil end\n", "  if true then return nil end\n"),),
+    ),
+    "stopped_key_goes_on": Mutant(
+        "an ordering key goes on behind a task that failed for good, although its lambda wants it to stop",
+        (
+            (
+                "if to == 'FATAL_FAILURE' and not batch_of(id) and settings_of(",
+                "if to == 'FATAL_FAILURE' and false and settings_of(",
+            ),
+        ),
+    ),
+    "wrong_result": Mutant(
+        "a success is recorded with another result than its run returned",
+        (
+            (
+                "'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])",
+                "'f', counter, 'a', attempts, 'R', runs, 'res', '17')",
+            ),
+        ),
+    ),
+    "waits_for_nobody": Mutant("who waits for tasks is answered before they have ended", patches=_waits_for_nobody),
     "short_lease": Mutant("the store's leases are shorter than executors believe", patches=_short_lease),
     "host_clock": Mutant("the caller's clock decides, not the store's", patches=_host_clock),
     "late_claim_accepted": Mutant("a claim is run however old its lease is", patches=_late_claim),
