@@ -129,7 +129,9 @@ class StoreServer:
 
     def shown_us(self, task_id: str) -> int:
         """The latest instant that its clock has shown since a task was given its own: when it was stored or started afresh."""
-        since = self._waits_since.get(task_id, 0)
+        return self._shown_since(self._waits_since.get(task_id, 0))
+
+    def _shown_since(self, since: int) -> int:
         return EPOCH_US + max(offset + at for offset, at in self._shown if at >= since)
 
     def ring_to(self, ringer: Callable[[str, str], None]) -> None:
@@ -152,7 +154,9 @@ class StoreServer:
         except Exception as error:
             raise translate(error, "the store") from error
         if verb == "schedule":
-            self._chronicle.odd += self.windows.look(int(now), args, reply, self.field, self._put_off)
+            at_us = self._loop.now_us
+            look = self.windows.look(int(now), args, reply, self.field, self._put_off, at_us, self._shown_since)
+            self._chronicle.odd += look
         elif verb in {"skip_key", "resume_key"}:
             self._mended(args, reply)
         self._watch(verb, int(now), args, reply)

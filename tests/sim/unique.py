@@ -23,6 +23,8 @@ class _Window(NamedTuple):
 
     task_id: str
     until_us: int
+    since_us: int
+    """When it was opened or moved, by the observer's clock."""
 
 
 def option(chance: random.Random) -> atf.Unique:
@@ -54,6 +56,8 @@ class Windows:
         reply: Sequence[Any],
         field: Callable[[str, str], str | None],
         put_off: Callable[[str, int], None],
+        at_us: int = 0,
+        shown_us: Callable[[int], int] = lambda _since_us: 0,
     ) -> Iterator[str]:
         """What is wrong with a call of `schedule` that was executed at `now_us`.
 
@@ -63,6 +67,9 @@ class Windows:
             reply: to it.
             field: reads a field of a task's record.
             put_off: is told of a task that is due at another instant now, and when.
+            at_us: of the observer's clock.
+            shown_us: the latest instant that the store's clock has shown since one of the observer's: a window that was over by it may have
+                been swept, although the clock has been set back since.
         """
         for place, (what, at, stands_for) in enumerate(reply):
             task_id, *given = args[1 + _FIELDS * place :][:_FIELDS]
@@ -72,17 +79,21 @@ class Windows:
             key, span, policy = given[8].split()
             window, waits = self._open.get(key), policy != _THROTTLE
             if what == 0:
-                if window is not None and _holds(window, waits, now_us, field):
+                if (
+                    window is not None
+                    and shown_us(window.since_us) < window.until_us
+                    and _holds(window, waits, now_us, field)
+                ):
                     yield f"{task_id}: made within the window of {key} that {window.task_id} has"
                 self.made.setdefault(key, set()).add(task_id)
-                self._open[key] = _Window(task_id, int(at) if waits else now_us + int(span))
+                self._open[key] = _Window(task_id, int(at) if waits else now_us + int(span), at_us)
                 self.due_us[task_id] = int(at)
             elif other := stands_for.decode():
                 self.found += 1
                 if window is None or other != window.task_id:
                     yield f"{task_id}: answered with {other}, and the window of {key} is {window}"
                 elif waits:
-                    self._open[key] = _Window(other, int(at))
+                    self._open[key] = _Window(other, int(at), at_us)
                     self.due_us[other] = int(at)
                     put_off(other, int(at))
 
