@@ -18,6 +18,8 @@ from fakeredis._helpers import SimpleError
 from fakeredis._socket._resp import convert_to_resp2
 from fakeredis.model import is_write_command
 
+from . import direct
+
 _PLAIN: Final = frozenset({bytes, int})
 """Types of replies that Lua takes as they are."""
 _NOT_HERE: Final = {msgs.FLAG_NO_SCRIPT, msgs.FLAG_SKIP_CONVERT_TO_RESP2}
@@ -89,6 +91,7 @@ def take(sock: Any) -> dict[bytes, None]:
         return sock._convert_redis_result(runtime, convert_to_resp2(result))
 
     sock._function_redis_call = call
+    direct.put_before(sock, touched)
     return touched
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from atf.errors import DeadlineExceeded, Unavailable
 
-from . import shortcut
+from . import direct, shortcut
 from .apart import play_all
 from .chronicle import Chronicle
 from .loop import Livelock, Process, SimLoop
@@ -209,6 +209,7 @@ def test_a_seed_plays_the_same_way_again() -> None:
 def test_commands_called_the_short_way_do_what_fakeredis_does(monkeypatch: pytest.MonkeyPatch) -> None:
     ((_, short),) = play_all([(7, "")], 1)
     monkeypatch.setattr(shortcut, "_plan", lambda *_args: None)
+    monkeypatch.setattr(direct, "put_before", lambda *_args: None)
     ((_, ordinary),) = play_all([(7, "")], 1)
     assert short.digest == ordinary.digest
 
