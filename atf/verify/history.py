@@ -23,7 +23,8 @@ class Breach(enum.Enum):
     EARLY = "started before its instant had come by the store's clock"
     CONCURRENT = "two of its runs overlapped"
     STALE_RESULT_ACCEPTED = "a result was accepted although a younger claim was known"
-    TOKEN_REUSED = "two runs had one claim token"  # noqa: S105  no password
+    TOKEN_REUSED = "two claims, or two runs, had one claim token"  # noqa: S105  no password
+    FENCE_NOT_GROWN = "a claim's fence was no larger than that of a claim before it"
     CROWDED = "more tasks of its lambda ran at once than may"
 
     TOO_MANY = "more runs of a key's tasks at once than its limit"
@@ -73,10 +74,21 @@ class Rescheduled:
 
 
 @dataclass(frozen=True, slots=True)
+class Claimed:
+    """The store gave a claim at `store_us` of its clock; the token is fence and nonce. Who can't see that speaks of runs alone."""
+
+    at_us: int
+    task_id: str
+    fence: int
+    nonce: str
+    store_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Began:
     """A run began. `store_us` is the latest instant that the store's clock had shown until then.
 
-    `together` names what it shares a limit with, of which `most` may run at once; 0: no limit.
+    `together` names what it shares a limit with, of which `most` may run at once; 0: no limit. `nonce`: of its claim, if known.
     """
 
     at_us: int
@@ -86,6 +98,7 @@ class Began:
     store_us: int
     together: str = ""
     most: int = 0
+    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +128,7 @@ class Recorded:
     task_id: str
     fence: int
     not_before_us: int = 0
+    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +137,13 @@ class Forgot:
 
     at_us: int
     since_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetBack:
+    """The store's clock was set back. Where it also forgets a claim, later ones may have no larger fence: see Forgot."""
+
+    at_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +165,21 @@ class Found:
     finished: bool
 
 
-Event = Called | Accepted | Keyed | Rescheduled | Began | Ended | Gone | Recorded | Forgot | Excused | Found
+Event = (
+    Called
+    | Accepted
+    | Keyed
+    | Rescheduled
+    | Claimed
+    | Began
+    | Ended
+    | Gone
+    | Recorded
+    | Forgot
+    | SetBack
+    | Excused
+    | Found
+)
 
 
 # --- judgement --------------------------------------------------------------------------------------------------------
@@ -195,8 +230,13 @@ class _Run:
     process: str
     start_us: int
     store_us: int
+    nonce: str = ""
     end_us: int = FOREVER
     succeeded: bool = False
+
+    @property
+    def token(self) -> tuple[int, str]:
+        return self.fence, self.nonce
 
 
 @dataclass(slots=True)
@@ -204,6 +244,9 @@ class _Task:
     called: bool = False
     accepted: Accepted | None = None
     due_us: int = 0
+    claims: dict[tuple[int, str], Claimed] = field(
+        default_factory=dict
+    )  # by their tokens, in the order in which they were given
     runs: list[_Run] = field(default_factory=list)
     not_before_us: int = 0
     found: Found | None = None
@@ -222,6 +265,7 @@ class _Checker:
         self._open: dict[str, list[_Run]] = defaultdict(list)  # by process
         self._excused: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._forgot: list[Forgot] = []
+        self._set_back: list[SetBack] = []
         self._together: dict[str, list[_Run]] = defaultdict(list)  # unfinished, as far as is known
 
         self._keys: dict[str, list[Keyed]] = defaultdict(list)
@@ -257,6 +301,8 @@ class _Checker:
                 task = self._tasks[event.task_id]
                 task.afresh = True
                 task.due_us, task.not_before_us = event.due_us, 0
+            case Claimed():
+                self._claimed(event)
             case Began():
                 self._began(event)
             case Ended():
@@ -272,6 +318,8 @@ class _Checker:
                 self._forgot.append(event)
                 for task in self._tasks.values():
                     task.not_before_us = 0  # it may have forgotten the failure that asked for the pause
+            case SetBack():
+                self._set_back.append(event)
             case Excused():
                 self._excused[event.process].append((event.at_us, event.until_us))
             case Found():
@@ -280,13 +328,32 @@ class _Checker:
     def _breach(self, breach: Breach, task_id: str, at_us: int, text: str) -> None:
         self._judgement.findings.append(Finding(breach, task_id, at_us, text))
 
+    def _claimed(self, event: Claimed) -> None:
+        task, token = self._tasks[event.task_id], (event.fence, event.nonce)
+        if (same := task.claims.get(token)) is not None:
+            text = f"claim {event.fence} was given, and had been given at {_at(same.at_us)}"
+            self._breach(Breach.TOKEN_REUSED, event.task_id, event.at_us, text)
+            return
+        larger = [
+            each for each in task.claims.values() if each.fence >= event.fence and not self._is_no_more(each, event)
+        ]
+        if larger:
+            text = f"claim {event.fence}, after claim {larger[-1].fence} was given at {_at(larger[-1].at_us)}"
+            self._breach(Breach.FENCE_NOT_GROWN, event.task_id, event.at_us, text)
+        task.claims[token] = event
+
+    def _is_no_more(self, claim: Claimed, following: Claimed) -> bool:
+        """Whether the store has forgotten a claim, and its clock was set back so far that nothing was left for fences to grow by."""
+        forgotten = any(each.since_us <= claim.at_us <= each.at_us for each in self._forgot)
+        return forgotten and bool(self._set_back) and following.store_us <= claim.fence
+
     def _began(self, event: Began) -> None:
         task = self._tasks[event.task_id]
         for other in task.runs:
-            if other.fence == event.fence:
+            if other.token == (event.fence, event.nonce):
                 text = f"claim {event.fence} runs in {event.process}, and ran in {other.process} from {_at(other.start_us)}"
                 self._breach(Breach.TOKEN_REUSED, event.task_id, event.at_us, text)
-        run = _Run(event.fence, event.process, event.at_us, event.store_us)
+        run = _Run(event.fence, event.process, event.at_us, event.store_us, event.nonce)
         self._early(event.task_id, run, max(task.due_us, task.not_before_us))
         task.runs.append(run)
         self._open[event.process].append(run)
@@ -311,7 +378,7 @@ class _Checker:
     def _recorded(self, event: Recorded) -> None:
         task = self._tasks[event.task_id]
         task.not_before_us = event.not_before_us
-        younger = [run.fence for run in task.runs if run.fence > event.fence]
+        younger = [run.fence for run in task.runs if _is_younger(task, run.token, (event.fence, event.nonce))]
         if younger:
             text = f"the result of claim {event.fence}, after claim {max(younger)} had begun to run"
             self._breach(Breach.STALE_RESULT_ACCEPTED, event.task_id, event.at_us, text)
@@ -320,7 +387,7 @@ class _Checker:
         """Each run against the one before it that lasted longest."""
         latest: _Run | None = None
         for run in sorted(task.runs, key=lambda each: each.start_us):
-            if latest is not None and run.start_us < latest.end_us and run.fence != latest.fence:
+            if latest is not None and run.start_us < latest.end_us and run.token != latest.token:
                 until = min(run.end_us, latest.end_us)
                 if self._is_excused(latest.process, run.start_us, until):
                     self._judgement.excused += 1
@@ -394,6 +461,13 @@ class _Checker:
                 self._breach(Breach.LOST, task_id, at_us, f"accepted at {_at(task.accepted.at_us)}, unknown at the end")
         elif found is not None and not found.finished:
             self._breach(Breach.STUCK, task_id, at_us, f"{found.status} at the end")
+
+
+def _is_younger(task: _Task, token: tuple[int, str], other: tuple[int, str]) -> bool:
+    """Whether one claim was given after another; by their fences where nobody saw them given."""
+    if token not in task.claims or other not in task.claims:
+        return token[0] > other[0]
+    return task.claims[token].at_us > task.claims[other].at_us
 
 
 def _at(instant_us: int) -> str:

@@ -9,6 +9,7 @@ from atf.verify.history import (
     Began,
     Breach,
     Called,
+    Claimed,
     Ended,
     Event,
     Excused,
@@ -18,6 +19,7 @@ from atf.verify.history import (
     Judgement,
     Recorded,
     Rescheduled,
+    SetBack,
     check,
 )
 
@@ -133,6 +135,43 @@ def test_a_stale_result_is_one_accepted_after_a_younger_claim_ran() -> None:
 
 def test_a_token_belongs_to_one_run() -> None:
     assert lived(began(100, 1), Gone(140, "p"), began(150, 1, "q")).counts == {Breach.TOKEN_REUSED: 1}
+
+
+def claimed(at: int, fence: int, nonce: str, store: int = 0) -> Claimed:
+    return Claimed(at, "t", fence, nonce, store)
+
+
+def test_a_token_is_fence_and_nonce() -> None:
+    def runs(*nonces: str) -> Judgement:
+        one, other = (
+            Began(at, "t", 1, process, DUE, nonce=nonce)
+            for at, process, nonce in zip((100, 150), "pq", nonces, strict=True)
+        )
+        return lived(one, Gone(140, "p"), other)
+
+    assert runs("m", "n").findings == []
+    assert runs("n", "n").counts == {Breach.TOKEN_REUSED: 1}
+    assert lived(claimed(90, 1, "m"), claimed(95, 2, "n")).findings == []
+    assert lived(claimed(90, 1, "m"), claimed(95, 1, "m")).counts == {Breach.TOKEN_REUSED: 1}
+
+
+def test_a_fence_may_shrink_only_where_a_claim_was_forgotten_and_the_clock_stands_before_it() -> None:
+    one, other = claimed(100, 5, "m", 5), claimed(200, 5, "n", 5)
+    forgot, back = Forgot(150, 90), SetBack(150)
+    assert lived(one, forgot, back, other).findings == []
+    assert lived(SetBack(50), one, forgot, claimed(200, 3, "n", 2)).findings == []  # it has not caught up
+    for excuse in ((), (forgot,), (back,), (Forgot(150, 101), back)):
+        assert lived(one, *excuse, other).counts == {Breach.FENCE_NOT_GROWN: 1}
+    assert lived(one, forgot, back, claimed(200, 5, "n", 6)).counts == {Breach.FENCE_NOT_GROWN: 1}
+    kept = claimed(80, 4, "k", 4)
+    assert lived(kept, one, forgot, back, claimed(200, 4, "n", 4)).counts == {Breach.FENCE_NOT_GROWN: 1}
+
+
+def test_a_stale_result_is_known_by_when_its_claim_was_given_where_fences_shrink() -> None:
+    claims = (claimed(90, 5, "m"), Forgot(130, 80), SetBack(130), claimed(140, 3, "n"))
+    runs = (Began(100, "t", 5, "p", DUE, nonce="m"), Gone(135, "p"), Began(150, "t", 3, "q", DUE, nonce="n"))
+    assert lived(*claims, *runs, Recorded(200, "t", 3, nonce="n")).findings == []
+    assert lived(*claims, *runs, Recorded(200, "t", 5, nonce="m")).counts == {Breach.STALE_RESULT_ACCEPTED: 1}
 
 
 def test_more_of_one_lambda_at_once_than_may() -> None:
