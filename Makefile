@@ -41,9 +41,10 @@ demo: .venv/.ready ## watch thousands of tasks pass through six processes, one o
 test: .venv/.ready ## run all tests: those that need no process, those that start and kill the roles, and the simulation, for what is left of 8 minutes
 	$(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
 	$(PYTEST) tests/process --durations=5 --numprocesses=3 --quiet
-	$(SIM) mutants --quick --seeds 40
-	$(SIM) run --seeds 200 --seconds "$(SIM_SECONDS)"
+	$(SIM) mutants --quick --seeds 40 || [ $$? -eq 4 ]
+	$(SIM) run --seeds 200 --seconds "$(SIM_SECONDS)" || [ $$? -eq 4 ]
 
+# 4 says that it was not run, and is the last thing said: seeds replay under one version of Python, and ATF runs under others too.
 # At least twenty seconds, three minutes at most; a slow machine plays fewer seeds, and so does one that had to set up .venv.
 BEGAN := $(shell date +%s)
 SIM_SECONDS = $$(left=$$((470 - $$(date +%s) + $(BEGAN))); echo $$((left < 20 ? 20 : left > 180 ? 180 : left)))

@@ -6,7 +6,7 @@
 
 `make chaos ROW=simulation N=20000` and `ROW=mutants` do the same at length, go on where they were, and record it.
 
-A seed decides everything: it plays the same way again, to the byte, under the same minor version of Python.
+A seed decides everything: it plays the same way again, to the byte, under the same minor version of Python. Under another one it is not played.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from .play import Result
 
 PYTHON: Final = (3, 11)
 """The minor version under which seeds replay: other versions order and draw differently."""
+NOT_RUN: Final = 4
+"""The exit code under another version: `make test` goes on, and everything else fails."""
 FEWEST: Final = 20
 """Times that each kind of fault and each move must have been seen, for a run to mean something."""
 ENOUGH: Final = 2_000
@@ -37,7 +39,7 @@ ENOUGH: Final = 2_000
 
 
 def main() -> int:
-    """Returns the exit code: 0 as it should be, 1 something was found or not caught, 2 bad input."""
+    """Returns the exit code: 0 as it should be, 1 something was found or not caught, 2 bad input, NOT_RUN."""
     parser = argparse.ArgumentParser(
         prog="tests.sim", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -64,8 +66,12 @@ def main() -> int:
     if unknown:
         parser.error(f"no mutant {', '.join(unknown)}; there are {', '.join(mutants.MUTANTS)}")
     if sys.version_info[:2] != PYTHON:
-        print(f"sim: not run: seeds replay under Python {PYTHON[0]}.{PYTHON[1]}, and this is {sys.version.split()[0]}")
-        return 0
+        why = f"seeds replay under Python {PYTHON[0]}.{PYTHON[1]} alone, and this is {sys.version.split()[0]}"
+        print(
+            f"\n*** THE SIMULATION WAS NOT RUN ***\nsim: not run: {why}; make PYTHON=python{PYTHON[0]}.{PYTHON[1]} ...",
+            flush=True,
+        )
+        return NOT_RUN
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets of words must have one order in every run
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-P", "-m", "tests.sim", *sys.argv[1:]])
@@ -156,14 +162,15 @@ def catch(options: Any) -> int:
     for name in names:
         found = _first(name, options)
         if options.lines:
-            line = {"mutant": name, "seed": found.seed if found else 0, "breach": found.wrong[0][0] if found else ""}
+            breach, _, text = found.found[0] if found else ("", "", "")
+            line = {"mutant": name, "seed": found.seed if found else 0, "breach": breach, "text": text}
             print(json.dumps(line), flush=True)
             continue
         if found is None:
             missed.append(name)
             print(f"{name}: NOT CAUGHT in {options.seeds} seeds: {mutants.MUTANTS[name].what}", flush=True)
             continue
-        breach, _, text = found.wrong[0]
+        breach, _, text = found.found[0]
         caught[name] = {"seed": found.seed, "breach": breach}
         print(f"{name}: caught by seed {found.seed}: {breach} ({mutants.MUTANTS[name].what}): {text[:100]}", flush=True)
     if options.lines:
@@ -185,7 +192,7 @@ def _first(name: str, options: Any) -> Result | None:
 
     found: list[Result] = []
     for _, result in play_all(seeds(), options.jobs):
-        if any(breach != "BROKEN" for breach, *_ in result.wrong):  # a crash says nothing about the checker
+        if result.found:  # a crash says nothing about the checker
             found.append(result)
             stop = True  # those under way come to their end
     return min(found, key=lambda each: each.seed, default=None)

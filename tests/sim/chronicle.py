@@ -30,7 +30,8 @@ class Chronicle:
         faults: how often each kind of fault was done to the world.
         calls: how often each call met each fate; see calls.WAYS.
         moves: how often each row of atf.task.MOVES was seen in the store.
-        odd: moves that the table does not have.
+        odd: moves that the table does not have, and whatever else a checker found as it happened.
+        crashed: what was raised, and should not have been.
     """
 
     def __init__(self, now_us: Callable[[], int]) -> None:
@@ -40,6 +41,7 @@ class Chronicle:
         self.calls: Counter[str] = Counter()
         self.moves: Counter[str] = Counter()
         self.odd: list[str] = []
+        self.crashed: list[str] = []
         self.lines: list[Line] = []
         self._digest = hashlib.sha256()
 
@@ -69,7 +71,7 @@ class Chronicle:
         """The timeline of some tasks: what happened to them, and to everything."""
         wanted = set(tasks)
         told = [line for line in self.lines if not line.tasks or wanted.intersection(line.tasks)]
-        return "\n".join(f"{each.at_us / 1e6:>11.6f}  {each.process:<12} {each.text}" for each in told)
+        return "\n".join(f"{each.at_us / 1e6:>11.6f}  {each.process:<18} {each.text}" for each in told)
 
 
 class Logs:

@@ -40,6 +40,7 @@ class _Run:
             self._process.name,
             world.server.shown_us(ctx.task_id),
             *self._together,
+            ctx._cancelled.nonce,  # type: ignore[attr-defined]  # the flag is the task as its executor holds it
         )
         world.chronicle.event(began)
         return self

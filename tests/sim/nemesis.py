@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from atf.verify.history import SetBack
+
 from .net import Weather
 
 if TYPE_CHECKING:
@@ -16,7 +18,9 @@ FEWEST: Final = 10
 _BEGINS_S: Final = 10.0
 """Seconds in which an idle worker is expected to begin something."""
 _LOOK_S: Final = 0.2
-_ROLES: Final = ("consumer", "controller", "frontend", "hsc")
+FORGETS_S: Final = 1.0
+"""What a store rolled back forgets."""
+_ROLES: Final = ("controller", "frontend", "hsc", "store-consumer")
 KINDS: Final = (
     *(f"{what} {role}" for what in ("kill", "freeze", "SIGTERM") for role in _ROLES),
     *(
@@ -41,7 +45,8 @@ KINDS: Final = (
     ),
     *(f"{whose} clock goes {where}" for whose in ("store", "host") for where in ("forward", "back")),
 )
-"""Every kind of fault that it does."""
+"""Every kind of fault that it does, or has done: a guard kills of its own accord."""
+DONE: Final = frozenset(KINDS) - {"guard kills"}
 WEATHERS: Final = (
     Weather(),
     Weather(slow=0.02, late=0.002, lost=0.005, doubled=0.01),
@@ -63,7 +68,6 @@ class Nemesis:
             (3, self._kill_store),
             (3, self._freeze_role),
             (6, self._freeze_worker),
-            (4, self._freeze_beginner),
             (2, self._freeze_guard),
             (3, self._freeze_pair),
             (1, self._freeze_host),
@@ -77,11 +81,12 @@ class Nemesis:
             (3, self._terminate),
             (2, self._terminate_worker),
         ]
+        later: list[tuple[int, Callable[[], bool]]] = [(4, self._freeze_beginner)]
         if not world.server.durable:
-            kinds.append((6, self._roll_back))
             kinds.append((1, self._empty_store))
-        self._weights = [weight for weight, _ in kinds]
-        self._kinds = [kind for _, kind in kinds]
+            later.append((6, self._roll_back))
+        self._kinds = [*kinds, *later]
+        self._at_once = kinds
 
     async def run(self) -> None:
         """Faults until the horizon; then everything is mended."""
@@ -90,8 +95,7 @@ class Nemesis:
         count = chance.randint(FEWEST, 2 * FEWEST)
         for at in sorted(chance.uniform(3, HORIZON_S) for _ in range(count)):
             await asyncio.sleep(at - world.now_us() / 1e6)
-            while not chance.choices(self._kinds, self._weights)[0]():
-                pass  # there was nothing to do it to
+            self._do_one_of(self._kinds)
         await asyncio.sleep(HORIZON_S - world.now_us() / 1e6)
         world.net.weather = Weather()
         world.net.cut.clear()
@@ -102,7 +106,17 @@ class Nemesis:
         world.boot_all()
         world.chronicle.say("the faults are over")
 
-    # --- kinds: each says whether it has done something ------------------------------------------------------------------
+    def _do_one_of(self, kinds: list[tuple[int, Callable[[], bool]]]) -> None:
+        weights = [weight for weight, _ in kinds]
+        while not self._chance.choices(kinds, weights)[0][1]():
+            pass  # there was nothing to do it to
+
+    def _did(self, done: bool) -> None:
+        """What was to come later has come, or has not, and then something else is done instead."""
+        if not done:
+            self._do_one_of(self._at_once)
+
+    # --- kinds: each says whether it has done something, or will have: then it says so to _did ----------------------------
 
     def _role(self) -> str | None:
         """A living role by chance."""
@@ -123,7 +137,7 @@ class Nemesis:
         return self._chance.choice(chosen) if chosen else None
 
     def _kind(self, address: str) -> str:
-        return "controller" if address.endswith("ctl") else address.split("-", maxsplit=1)[0]
+        return "controller" if address.endswith("ctl") else address.rpartition("-")[0]
 
     def _kill_role(self) -> bool:
         address = self._role()
@@ -146,10 +160,11 @@ class Nemesis:
         return self._restart_store("kill store", forgetting=False)
 
     def _roll_back(self) -> bool:
-        if not self._world.processes["store"].alive:
+        world = self._world
+        if not world.processes["store"].alive or world.loop.time() + FORGETS_S >= HORIZON_S:
             return False
-        self._world.server.keep()
-        self._world.loop.later(1, lambda: self._restart_store("roll back store", forgetting=True))
+        world.server.keep()
+        world.loop.later(FORGETS_S, lambda: self._did(self._restart_store("roll back store", forgetting=True)))
         return True
 
     def _empty_store(self) -> bool:
@@ -197,13 +212,15 @@ class Nemesis:
         def look() -> None:
             began = [address for address in idle if world.freezer.holds(world.processes[address])]
             if began:
-                self._freeze("freeze executor", (self._chance.choice(began), self._chance.choice((18.0, 25.0))))
+                what = (self._chance.choice(began), self._chance.choice((18.0, 25.0)))
+                self._did(self._freeze("freeze executor", what))
             elif world.loop.time() < until:
                 world.loop.later(_LOOK_S, look)
             else:
-                self._freeze_worker()
+                self._did(self._freeze_worker())
 
-        look()
+        if idle:
+            look()
         return bool(idle)
 
     def _freeze_guard(self) -> bool:
@@ -241,7 +258,7 @@ class Nemesis:
         if chance.random() < 0.2:
             one, others = chance.choice(["host-service", "h1", "h2"]), chance.choice([frontends, frontends[:1]])
         else:
-            one = chance.choice(["h1", "h2", "host-consumer-1", *frontends[:1], *hscs])
+            one = chance.choice(["h1", "h2", "host-store-consumer-1", *frontends[:1], *hscs])
             others = chance.choice([["host-store"], hscs, ["host-store", *hscs]])
         pairs = {frozenset({one, other}) for other in others if other != one}
         seconds = self._seconds()
@@ -252,17 +269,17 @@ class Nemesis:
 
     def _cut_answers(self) -> bool:
         """What a host asks for is done, and it does not hear of it."""
-        host, seconds = self._chance.choice(self._world.hosts).name, self._chance.choice((1.0, 3.0, 5.0))
+        host, seconds = self._chance.choice(self._world.hosts).name, self._chance.choice((1.0, 3.0, 5.0, 8.0))
         self._world.chronicle.fault("answers cut off", f"{host} for {seconds:.1f} s")
         self._world.net.deaf.add(host)
         self._world.loop.later(seconds, lambda: self._world.net.deaf.discard(host))
         return True
 
     def _store_clock(self) -> bool:
-        # A store that forgets must not go back in time too: then nothing is left for tokens to grow by.
-        ranges = [(0.001, 60.0), (0.001, 1.0)] + [(-60.0, -0.001)] * self._world.server.durable
-        seconds = self._chance.uniform(*self._chance.choice(ranges))
+        seconds = self._chance.uniform(*self._chance.choice([(0.001, 60.0), (0.001, 1.0), (-60.0, -0.001)]))
         self._world.chronicle.fault(f"store clock goes {_where(seconds)}", f"by {seconds:+.3f} s")
+        if seconds < 0:
+            self._world.chronicle.event(SetBack(self._world.now_us()))
         self._world.server.offset_us += round(seconds * 1e6)
         return True
 
@@ -290,18 +307,16 @@ class Nemesis:
 
     def _terminate(self) -> bool:
         address = self._role()
-        if address is None:
+        if address is None or not self._world.terminate(address):
             return False
         self._world.chronicle.fault(f"SIGTERM {self._kind(address)}", address)
-        self._world.terminate(address)
         return True
 
     def _terminate_worker(self) -> bool:
         address = self._living("g")  # who is asked to stop is the guard, as everywhere: it has its worker drain
-        if address is None:
+        if address is None or not self._world.terminate(address):
             return False
         self._world.chronicle.fault("SIGTERM executor", address)
-        self._world.terminate(address)
         return True
 
 

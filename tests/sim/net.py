@@ -211,7 +211,7 @@ class Net:
             error = task.exception()
             outcome = task.result() if error is None else error
             if error is not None and not isinstance(error, AtfError):
-                self._chronicle.odd.append(f"{name} raised {error!r}")
+                self._chronicle.crashed.append(f"{name} raised {error!r}")
             if not caller.alive or self._apart(caller, server):
                 return
             if caller.host in self.deaf and server.host != caller.host:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 from unittest.mock import patch
@@ -12,13 +13,13 @@ from unittest.mock import patch
 import atf.log
 from atf.task import FINISHED, Status
 from atf.testing.runtime import EPOCH_US
-from atf.verify.history import Finding, Found, check
+from atf.verify.history import Began, Finding, Found, check
 from tests.store.world import read, violations
 
 from . import batches, jobs, lambdas, mutants
 from .chronicle import Logs
 from .loop import Livelock
-from .nemesis import Nemesis
+from .nemesis import DONE, FEWEST, HORIZON_S, Nemesis
 from .service import Service
 from .store import unfinished
 from .world import World
@@ -26,6 +27,11 @@ from .world import World
 START_S: Final = 1.0
 QUIET_S: Final = 900.0
 """Seconds without faults in which everything must finish."""
+FEWEST_TASKS: Final = 30
+FEWEST_EXECUTORS: Final = 3
+"""What a seed must have had to mean something, beside its faults and its time."""
+NO_FINDINGS: Final = frozenset({"BROKEN", "CRASHED", "MEAGRE"})
+"""Breaches that say that something broke or was missing, and nothing about whether a checker sees anything."""
 
 
 @dataclass
@@ -34,6 +40,8 @@ class Result:
 
     Attributes:
         wrong: the name of each breach, the task and a sentence.
+        done: faults that the nemesis did, those of the network and of guards apart.
+        executors: those that ran something.
         digest: stands for everything that happened.
     """
 
@@ -43,10 +51,17 @@ class Result:
     moves: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
     tally: dict[str, int] = field(default_factory=dict)
+    done: int = 0
+    executors: int = 0
     virtual_s: float = 0.0
     real_s: float = 0.0
     digest: str = ""
     story: str = ""
+
+    @property
+    def found(self) -> list[tuple[str, str, str]]:
+        """What checkers have found wrong."""
+        return [each for each in self.wrong if each[0] not in NO_FINDINGS]
 
     def as_json(self) -> dict[str, Any]:
         """For another process."""
@@ -118,7 +133,9 @@ def _judge(world: World, result: Result) -> None:
     judgement = check(world.chronicle.events)
     for each in judgement.findings:
         result.wrong.append((each.breach.name, each.task_id, _sentence(each)))
-    result.wrong += [("ODD", each.split(":")[0] if ": " in each else "", each) for each in world.chronicle.odd]
+    odd = [*world.chronicle.odd, *world.server.pops.judge()]
+    result.wrong += [("ODD", each.split(":")[0] if ": " in each else "", each) for each in odd]
+    result.wrong += [("CRASHED", "", each) for each in world.chronicle.crashed]
     now_us = EPOCH_US + world.loop.now_us + world.server.offset_us
     result.wrong += [("INVARIANT", each.split(":")[0], each) for each in violations(read(world.server.client), now_us)]
     if batches.has_batch(world):
@@ -132,9 +149,27 @@ def _judge(world: World, result: Result) -> None:
     }
     result.faults, result.moves, result.calls = world.chronicle.faults, world.chronicle.moves, world.chronicle.calls
     result.virtual_s = world.loop.time()
+    result.done = sum(result.faults[kind] for kind in DONE)
+    ran = {each.process.partition(".")[0] for each in world.chronicle.events if isinstance(each, Began)}
+    result.executors = len(ran)
+    result.wrong += [("MEAGRE", "", each) for each in _missing(result)]
     result.digest = world.chronicle.digest
     about = {task_id for _, task_id, _ in result.wrong if task_id}
     result.story = world.chronicle.story(*(about or world.server.tasks()))
+
+
+def _missing(result: Result) -> Iterator[str]:
+    """What a seed had too little of to mean something."""
+    if any(breach in {"BROKEN", "STUCK"} for breach, *_ in result.wrong):
+        return  # it broke off
+    for what, had, fewest in (
+        ("faults", result.done, FEWEST),
+        ("virtual seconds", result.virtual_s, HORIZON_S),
+        ("tasks", result.tally["attempted"], FEWEST_TASKS),
+        ("executors that ran something", result.executors, FEWEST_EXECUTORS),
+    ):
+        if had < fewest:
+            yield f"{had:g} {what}: fewer than {fewest:g}"
 
 
 def _sentence(finding: Finding) -> str:
@@ -142,4 +177,4 @@ def _sentence(finding: Finding) -> str:
 
 
 def _odd(world: World, context: dict[str, Any]) -> None:
-    world.chronicle.odd.append(f"{context.get('message')}: {context.get('exception')!r}")
+    world.chronicle.crashed.append(f"{context.get('message')}: {context.get('exception')!r}")

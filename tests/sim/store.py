@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, cast
 import fakeredis
 from fakeredis._helpers import SimpleError
 
-from atf.errors import DeadlineExceeded, Internal, ResourceExhausted, Unavailable
+from atf.errors import DeadlineExceeded, ResourceExhausted, Unavailable
 from atf.rpc.task_pb2 import TaskSpec
 from atf.runtime import Runtime
 from atf.store import library
@@ -24,7 +24,7 @@ from atf.store.connection import Link
 from atf.store.refusals import translate
 from atf.task import FINISHED, MOVES, US, Status
 from atf.testing.runtime import EPOCH_US
-from atf.verify.history import Accepted, Called, Forgot, Keyed, Recorded, Rescheduled
+from atf.verify.history import Accepted, Called, Claimed, Forgot, Keyed, Recorded, Rescheduled
 from atf.work_items import ITEM_MARK
 from tests.store.world import read
 
@@ -32,11 +32,10 @@ from . import answers, batches, calls, cores, jobs, shortcut, unique
 from .chronicle import Chronicle
 from .loop import PROCESS, Process, SimLoop
 from .net import Net
+from .pops import Astray, Pops
 
 _READS: Final = calls.READS | {"pop", "open"}
 """What changes no task's record."""
-REPEATED_US: Final = 20_000
-"""A pop that follows a failed one so soon is a repetition; the roles pause first."""
 _ROWS: Final = {move.name: move for move in MOVES}
 State = tuple[str, int, int, bool]
 """Of a task: status, counter of the token, losses, flagged."""
@@ -67,6 +66,7 @@ class StoreServer:
         deleted: the last status of each item that went with its batch.
         emptied: how often it has lost everything.
         beside: tasks of a job that somebody made beside its ticks.
+        pops: those that failed.
     """
 
     def __init__(self, loop: SimLoop, chronicle: Chronicle, seed: int, *, durable: bool, source: str = "") -> None:
@@ -108,6 +108,7 @@ class StoreServer:
         self.deleted: dict[str, str] = {}
         self.emptied = 0
         self.beside: list[str] = []
+        self.pops = Pops()
 
     @property
     def fake(self) -> fakeredis.FakeServer:
@@ -266,11 +267,6 @@ class StoreServer:
         """The instant of the observer's clock."""
         return self._loop.now_us
 
-    def judge_pop(self, failed_us: int) -> None:
-        """A pop that failed may have been done: repeated at once, it takes more ids than anybody asked for."""
-        if self._loop.now_us - failed_us < REPEATED_US:
-            self._chronicle.odd.append(f"a pop was repeated {self._loop.now_us - failed_us} µs after it had failed")
-
     def _standing(self) -> dict[str, str]:
         """The tasks that wait in their queues, and the number of each one's entry."""
         found = {}
@@ -398,6 +394,9 @@ class StoreServer:
         self._chronicle.moves[name] += 1
         if name in {"schedule", "retry"}:
             self._waits_since[task_id] = self._loop.now_us
+        if name == "claim":
+            nonce = self.field(task_id, "n") or ""
+            self._chronicle.event(Claimed(self._loop.now_us, task_id, new[1], nonce, now_us))
         if name in {"enqueue", "claim"} and self._paused(task_id):
             self._chronicle.odd.append(f"{task_id}: {told}, past a gate")
         if name == "schedule":
@@ -491,14 +490,14 @@ class StoreServer:
         self, before: dict[bytes, State], after: dict[bytes, State], args: Sequence[Any], reply: Any, now_us: int
     ) -> None:
         for number, verdict in enumerate(reply):
-            task_id, counter, *_ = args[1 + 10 * number : 11 + 10 * number]
+            task_id, counter, nonce, *_ = args[1 + 10 * number : 11 + 10 * number]
             key = f"atf:{{{task_id.split('-', 1)[0]}}}:t:{task_id}".encode()
             if verdict == 1 and before.get(key) != after.get(key):
                 again = after[key][0] == "RETRIABLE_FAILURE"
                 if after[key][0] == "SUCCESS":
                     self.answers.succeeded(self._loop.now_us, task_id, int(counter))
                 not_before = now_us + int(args[1 + 10 * number + 7]) if again else 0
-                self._chronicle.event(Recorded(self._loop.now_us, task_id, int(counter), not_before))
+                self._chronicle.event(Recorded(self._loop.now_us, task_id, int(counter), not_before, nonce))
 
 
 def _encoded(argument: Any) -> bytes:
@@ -559,7 +558,6 @@ class SimLink(Link):
         self._process = process
         self.timeout = 5.0
         self._met = ""
-        self._pop_failed_us: dict[str, int] = {}
         self._blocking = self._client_of_rq
 
     def _client_of_rq(self) -> Any:
@@ -575,25 +573,23 @@ class SimLink(Link):
     async def call(
         self, verb: str, partition_record: str, args: Sequence[Any], *, server: bool = False, **_more: Any
     ) -> Any:
-        if verb == "pop":
-            self._store.judge_pop(self._pop_failed_us.get(partition_record, -REPEATED_US))
+        astray = Astray(self._process.name, partition_record, self._store.loop_us()) if verb == "pop" else None
 
         def perform() -> Awaitable[Any]:
-            return _done((self._store.execute(verb, partition_record, args, server=server), self._store.run_id))
+            reply = self._store.execute(verb, partition_record, args, server=server)
+            if astray is not None:
+                astray.take(reply)
+            return _done((reply, self._store.run_id))
 
         try:
             reply, self._met = await self._net.call("store", verb, perform, self.timeout)
-        except (Internal, ResourceExhausted, Unavailable):
-            self._failed(verb, partition_record)
-            raise
-        except DeadlineExceeded as error:
-            self._failed(verb, partition_record)
+        except (DeadlineExceeded, Unavailable) as error:
+            if astray is not None:
+                self._store.pops.failed(astray, self._store.loop_us())
+            if isinstance(error, Unavailable):
+                raise
             raise Unavailable(str(error)) from error
         return reply
-
-    def _failed(self, verb: str, record: str) -> None:
-        if verb == "pop":
-            self._pop_failed_us[record] = self._store.loop_us()
 
     async def command(self, *command: Any, key: str = "") -> Any:
         name = str(command[0])

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import json
+import os
 import random
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -19,7 +24,12 @@ from .chronicle import Chronicle
 from .loop import Livelock, Process, SimLoop
 from .mutants import MUTANTS, QUICK, source
 from .net import Net, Weather
+from .play import Result
 
+ROOT: Final = Path(__file__).parents[2]
+WITH_BATCH: Final = 2
+WITH_JOB: Final = 3
+"""Two seeds, the one after the other."""
 pinned = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="seeds replay under Python 3.11")
 
 
@@ -195,14 +205,27 @@ def test_a_process_that_is_down_refuses_and_one_that_is_cut_off_is_silent(loop: 
 # --- whole seeds ------------------------------------------------------------------------------------------------------
 
 
+def simulation(*arguments: str) -> subprocess.Popen[str]:
+    """A process of its own, with hashes and addresses of its own: what says so to `make sim` is not passed on."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    command = [sys.executable, "-P", "-m", "tests.sim", "--jobs", "1", *arguments]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**environment, "PYTHONPATH": str(ROOT)}
+    )
+
+
 @pinned
-def test_a_seed_plays_the_same_way_again() -> None:
-    """Whatever the order of hashes: this process has not pinned it."""
-    (_, one), (_, other) = play_all([(9, ""), (9, "")], 1)
-    assert one.digest == other.digest
-    assert one.wrong == other.wrong == []
-    assert one.virtual_s >= 120
-    assert one.tally["attempted"] >= 30
+def test_a_seed_plays_the_same_way_in_any_process_whatever_was_played_there_before() -> None:
+    alone = [simulation("seed", str(seed), "--story") for seed in (WITH_BATCH, WITH_JOB)]
+    one_by_one = simulation("run", "--lines", "--base", str(WITH_BATCH), "--seeds", "2")
+    told = [each.communicate(timeout=120)[0] for each in alone]
+    results = [Result.from_json(json.loads(line)) for line in one_by_one.communicate(timeout=120)[0].splitlines()]
+    assert [each.seed for each in results] == [WITH_BATCH, WITH_JOB]
+    assert ["the batch: round" in results[0].story, "job answered" in results[1].story] == [True, True]
+    for text, result in zip(told, results, strict=True):
+        assert text.startswith(result.story)
+        assert f"; digest {result.digest}\n" in text
+        assert result.wrong == []
 
 
 @pinned

@@ -107,7 +107,7 @@ class World:
             except Stopped:
                 pass
             except Exception as error:  # noqa: BLE001  as run_role does
-                self.chronicle.odd.append(f"{process.name} ended by {error!r}")
+                self.chronicle.crashed.append(f"{process.name} ended by {error!r}")
                 code = 1
             self.end(process, code, "ends by itself")
 
@@ -134,24 +134,27 @@ class World:
         if process is not None and process.alive:
             self.end(process, 137, "is killed")
 
-    def terminate(self, address: str) -> None:
-        """SIGTERM."""
-        frame = self.frames.get(self.processes[address])
-        if frame is not None and self.processes[address].alive:
-            self.loop.start(self.processes[address], _stop(frame))
+    def terminate(self, address: str) -> bool:
+        """SIGTERM. Returns whether there was somebody to hear it."""
+        process = self.processes[address]
+        frame = self.frames.get(process)
+        if frame is None or not process.alive:
+            return False
+        self.loop.start(process, _stop(frame))
+        return True
 
     def boot(self, address: str) -> None:
         """Starts one of the roles that run by themselves, unless it runs. Once it has ended it is started again."""
         process = self.processes.get(address)
         if process is not None and process.alive:
             return
-        role = address.split("-", maxsplit=1)[0]
-        if role == "store":
+        role = address.rpartition("-")[0]
+        if address == "store":
             process = self._boot_store()
         elif address.endswith("ctl"):
             process = self.hosts[int(address[1]) - 1].boot()
         else:
-            body = {"frontend": self._frontend, "hsc": self._hsc, "consumer": self._consumer}[role]
+            body = {"frontend": self._frontend, "hsc": self._hsc, "store-consumer": self._consumer}[role]
             process = self.start(address, f"host-{address}", body)
         process.on_end.append(
             lambda: self.loop.later(self.chance.choice((0.05, 0.5, 2, 5)), lambda: self.boot(address))
@@ -165,7 +168,7 @@ class World:
     @staticmethod
     def addresses() -> list[str]:
         """Of everything that is started by itself."""
-        pairs = [f"{role}-{number}" for role in ("frontend", "hsc", "consumer") for number in PAIR]
+        pairs = [f"{role}-{number}" for role in ("frontend", "hsc", "store-consumer") for number in PAIR]
         return ["store", *pairs, *(f"h{number}-ctl" for number in PAIR)]
 
     # --- what roles are made of ----------------------------------------------------------------------------------------

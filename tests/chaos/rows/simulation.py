@@ -121,12 +121,19 @@ async def _mutants(n: int, progress: Progress) -> Sequence[Trial]:
                 {
                     "failures": missed,
                     "caught": int(not missed),
-                    "found": f"{made['mutant']}: {made['breach'] or 'nothing'}, seed {made['seed']}",
+                    "found": _caught(made),
                 }
             )
             if progress.stopping:
                 break
     return trials
+
+
+def _caught(made: Mapping[str, Any]) -> str:
+    """By what a mutant was caught, with the first sentence that says so."""
+    if not made["seed"]:
+        return f"{made['mutant']}: nothing"
+    return f"{made['mutant']}: {made['breach']}, seed {made['seed']}: {made['text']}"[:300]
 
 
 ROWS: Final = [

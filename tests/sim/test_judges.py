@@ -1,0 +1,142 @@
+"""What fails a seed beside its history: pops that go astray at once, what crashed, and what it had too little of."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+import pytest
+
+from tests.chaos.rows import simulation as row
+
+from . import __main__ as command
+from .nemesis import DONE, HORIZON_S, KINDS, Nemesis
+from .play import Result, _missing
+from .pops import AT_ONCE_US, Astray, Pops
+from .world import World
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+# --- pops -------------------------------------------------------------------------------------------------------------
+
+
+def judged(*pops: tuple[int, int, str], process: str = "h1-ctl.1", pops_of: Pops | None = None) -> list[str]:
+    """Of pops that failed: when each was sent, when it failed, and what it took."""
+    found = pops_of or Pops()
+    for sent, failed, taken in pops:
+        pop = Astray(process, "atf:{0}", sent)
+        pop.take([b"q", [each.encode() for each in taken]])
+        found.failed(pop, failed)
+    return list(found.judge())
+
+
+def test_what_two_pops_took_went_astray_with_no_pause_between_them() -> None:
+    assert judged((0, 100, "a"), (100, 200, "bc")) == [
+        "a pop of h1-ctl.1 took a astray, and 0 µs later b, c went the same way"
+    ]
+
+
+def test_a_pop_after_a_pause_or_one_that_took_nothing_is_as_it_should_be() -> None:
+    assert judged((0, 100, "a"), (100 + AT_ONCE_US, 200_000, "b")) == []
+    assert judged((0, 100, "a"), (100, 200, "")) == []
+    assert judged((0, 100, ""), (100, 200, "b")) == []
+
+
+def test_pops_of_two_processes_have_nothing_to_do_with_each_other() -> None:
+    pops = Pops()
+    assert judged((0, 100, "a"), pops_of=pops) == []
+    assert judged((100, 200, "b"), process="h2-ctl.1", pops_of=pops) == []
+
+
+# --- what a seed must have had ----------------------------------------------------------------------------------------
+
+
+def result(**given: Any) -> Result:
+    made: dict[str, Any] = {"done": 10, "executors": 3, "virtual_s": HORIZON_S, "tally": {"attempted": 30}} | given
+    return Result(1, **made)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"done": 9}, "9 faults: fewer than 10"),
+        ({"virtual_s": 119.5}, "119.5 virtual seconds: fewer than 120"),
+        ({"tally": {"attempted": 29}}, "29 tasks: fewer than 30"),
+        ({"executors": 2}, "2 executors that ran something: fewer than 3"),
+    ],
+)
+def test_a_seed_that_had_too_little_fails(given: dict[str, Any], said: str) -> None:
+    assert list(_missing(result())) == []
+    assert list(_missing(result(**given))) == [said]
+
+
+def test_what_broke_or_was_missing_catches_no_mutant() -> None:
+    crashed, stuck = ("CRASHED", "", "claim raised"), ("STUCK", "t", "NEW at the end")
+    assert result(wrong=[crashed, ("MEAGRE", "", "9 faults"), ("BROKEN", "", "")]).found == []
+    assert result(wrong=[crashed, stuck]).found == [stuck]
+
+
+def test_the_row_says_by_which_sentence_a_mutant_was_caught() -> None:
+    made = {"mutant": "no_fence", "seed": 4, "breach": "CONCURRENT", "text": "two at once"}
+    assert row._caught(made) == "no_fence: CONCURRENT, seed 4: two at once"
+    assert row._caught(made | {"seed": 0}) == "no_fence: nothing"
+
+
+# --- faults that come later -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(1)
+    with closing(made.loop):
+        yield made
+
+
+def test_a_fault_that_was_to_come_and_could_not_is_made_up_for(world: World) -> None:
+    nemesis = Nemesis(world)
+    nemesis._at_once = [(1, nemesis._fill_store)]
+    world._boot_store()
+    assert nemesis._roll_back()
+    world.processes["store"].alive = False  # something else was faster
+    world.loop.advance_to(2_000_000)
+    assert world.chronicle.faults["roll back store"] == 0
+    assert sum(world.chronicle.faults[kind] for kind in DONE) == 1
+
+
+def test_no_store_is_rolled_back_once_the_faults_are_over(world: World) -> None:
+    nemesis = Nemesis(world)
+    world._boot_store()
+    world.loop.advance_to(round((HORIZON_S - 0.5) * 1e6))
+    assert not nemesis._roll_back()
+
+
+def test_what_guards_do_is_none_of_the_faults_that_count() -> None:
+    assert set(KINDS) - DONE == {"guard kills"}
+
+
+# --- another Python ---------------------------------------------------------------------------------------------------
+
+
+def test_under_another_python_nothing_is_said_to_be_well(capsys: pytest.CaptureFixture[str]) -> None:
+    with patch.object(command, "PYTHON", (3, 1)), patch.object(sys, "argv", ["tests.sim", "run", "--seeds", "1"]):
+        assert command.main() == command.NOT_RUN
+    assert "THE SIMULATION WAS NOT RUN" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("target", ["test", "sim", "mutants"])
+def test_make_test_alone_goes_on_without_the_simulation(target: str) -> None:
+    """By what `make` would do: the exit code is forgiven in `make test`, whose last line then says so."""
+    done = subprocess.run(
+        ["make", "--dry-run", "--old-file=.venv/.ready", target], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    last = [line for line in done.stdout.splitlines() if "tests.sim" in line]
+    assert last
+    forgiven = [f"[ $? -eq {command.NOT_RUN} ]" in line for line in last]
+    assert forgiven == [target == "test"] * len(last)
+    assert done.stdout.splitlines()[-1] == last[-1]
