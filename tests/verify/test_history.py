@@ -167,6 +167,13 @@ def test_a_fence_may_shrink_only_where_a_claim_was_forgotten_and_the_clock_stand
     assert lived(kept, one, forgot, back, claimed(200, 4, "n", 4)).counts == {Breach.FENCE_NOT_GROWN: 1}
 
 
+def test_a_late_copy_of_a_call_may_get_a_forgotten_claim_again_but_two_runs_have_not_one_token() -> None:
+    again = (claimed(100, 5, "m", 5), Forgot(150, 90), SetBack(150), claimed(200, 5, "m", 5))
+    runs = (Began(110, "t", 5, "p", DUE, nonce="m"), Gone(140, "p"), Began(210, "t", 5, "q", DUE, nonce="m"))
+    assert lived(*again).findings == []
+    assert lived(*again, *runs).counts == {Breach.TOKEN_REUSED: 1}
+
+
 def test_a_stale_result_is_known_by_when_its_claim_was_given_where_fences_shrink() -> None:
     claims = (claimed(90, 5, "m"), Forgot(130, 80), SetBack(130), claimed(140, 3, "n"))
     runs = (Began(100, "t", 5, "p", DUE, nonce="m"), Gone(135, "p"), Began(150, "t", 3, "q", DUE, nonce="n"))
