@@ -13,15 +13,24 @@ from unittest.mock import patch
 
 import pytest
 
+from atf.process import Process as Frame
 from tests.chaos.rows import simulation as row
 
 from . import __main__ as command
+from .loop import Process
 from .nemesis import DONE, HORIZON_S, KINDS, Nemesis
 from .play import Result, _missing
 from .pops import AT_ONCE_US, Astray, Pops
 from .world import World
 
 ROOT: Final = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(1)
+    with closing(made.loop):
+        yield made
 
 
 # --- pops -------------------------------------------------------------------------------------------------------------
@@ -77,6 +86,16 @@ def test_a_seed_that_had_too_little_fails(given: dict[str, Any], said: str) -> N
     assert list(_missing(result(**given))) == [said]
 
 
+def test_a_role_that_crashes_is_no_finding_of_a_checker(world: World) -> None:
+    async def body(_frame: Frame, _process: Process) -> int:
+        raise ValueError("broken")
+
+    world.start("hsc-1", "host-hsc-1", body)
+    world.loop.advance_to(1_000_000)
+    assert world.chronicle.crashed == ["hsc-1.1 ended by ValueError('broken')"]
+    assert world.chronicle.odd == []
+
+
 def test_what_broke_or_was_missing_catches_no_mutant() -> None:
     crashed, stuck = ("CRASHED", "", "claim raised"), ("STUCK", "t", "NEW at the end")
     assert result(wrong=[crashed, ("MEAGRE", "", "9 faults"), ("BROKEN", "", "")]).found == []
@@ -90,13 +109,6 @@ def test_the_row_says_by_which_sentence_a_mutant_was_caught() -> None:
 
 
 # --- faults that come later -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    made = World(1)
-    with closing(made.loop):
-        yield made
 
 
 def test_a_fault_that_was_to_come_and_could_not_is_made_up_for(world: World) -> None:
