@@ -272,7 +272,7 @@ async def redrive_all(
         reply = await call(request)
         matched, redriven, looked_at = matched + reply.matched, redriven + reply.redriven, looked_at + reply.looked_at
         last_due_us = max(last_due_us, reply.last_due_at_us)
-        errors.update(dict(reply.errors))
+        errors.update(dict(sorted(reply.errors.items())))  # a map of protobuf has another order in each process
         ids += reply.ids[: MOST_IDS - len(ids)]
         request.page_token = reply.next_page_token
         if not request.page_token:

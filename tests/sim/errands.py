@@ -101,8 +101,8 @@ async def _look_at_keys(world: World, client: AsyncClient) -> None:
     name = steps_of(world.seed).name
     told = await _each(
         world,
-        ("busy keys", lambda: client.busy_keys(name)),
-        ("one busy key", lambda: client.busy_keys(name, "one-at-a-time")),
+        ("busy keys", lambda: client.concurrency_keys(name)),
+        ("one busy key", lambda: client.concurrency_keys(name, "one-at-a-time")),
         ("stopped keys", lambda: client.stopped_keys(name)),
         ("preview", lambda: client.preview_schedule("@every 7s", count=3)),
     )
