@@ -34,7 +34,7 @@ NOT_RUN: Final = 4
 """The exit code under another version: `make test` goes on, and everything else fails."""
 FEWEST: Final = 20
 """Times that each kind of fault and each move must have been seen, for a run to mean something."""
-ENOUGH: Final = 2_000
+ENOUGH: Final = 5_000
 """Seeds of which each call must have been disturbed as often, too."""
 
 

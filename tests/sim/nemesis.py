@@ -83,7 +83,7 @@ class Nemesis:
         ]
         later: list[tuple[int, Callable[[], bool]]] = [(4, self._freeze_beginner)]
         if not world.server.durable:
-            kinds.append((1, self._empty_store))
+            kinds.append((2, self._empty_store))
             later.append((6, self._roll_back))
         self._kinds = [*kinds, *later]
         self._at_once = kinds
