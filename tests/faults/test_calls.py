@@ -234,7 +234,7 @@ async def skip_key(world: World) -> None:
 async def set_capacity(world: World) -> None:
     found = await world.client.set_capacity(cores=3, reserve={"f/step": 1})
     assert [each.lambda_name for each in found.cores] == ["f/step", "", ""]
-    assert await world.client.pools_with_cores() == [""]
+    assert await world.client.pools_with_cores() == ["default"]
 
 
 async def get_capacity(world: World) -> None:
@@ -251,7 +251,7 @@ async def list_capacity(world: World) -> None:
 async def list_hosts(world: World) -> None:
     while not (found := await world.client.hosts()):  # until one has said that it is there
         await asyncio.sleep(1)
-    assert {(each.name, each.pool) for each in found} <= {("host-0", ""), ("host-1", "")}
+    assert {(each.name, each.pool) for each in found} <= {("host-0", "default"), ("host-1", "default")}
 
 
 async def schedule_batch(world: World) -> None:

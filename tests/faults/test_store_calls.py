@@ -114,7 +114,7 @@ async def _batches(world: World) -> None:
 async def _cores(world: World) -> None:
     """Tasks run under cores, and after they are gone."""
     await world.client.set_capacity(cores=2, reserve={"f/charge": 1})
-    assert await world.client.pools_with_cores() == [""]
+    assert await world.client.pools_with_cores() == ["default"]
     await world.succeed(await world.schedule(3))
     store = await world.open_store()
     await world.sure(lambda: store.waiting(0, "", ["f/step"]))
