@@ -28,8 +28,8 @@ from atf.store import library
 from atf.store_consumer.clock import StoreClock
 from atf.testing.runtime import EPOCH_US
 
+from .link import SimLink
 from .loop import PROCESS
-from .store import SimLink
 
 SHORT_LEASE_US: Final = 5_000_000
 Patches = Callable[[], list[Any]]

@@ -25,9 +25,10 @@ from atf.verify.history import Gone
 from . import errands
 from .chronicle import Chronicle
 from .host import Freezer, Host
+from .link import Bells, SimLink
 from .loop import PROCESS, Process, SimLoop
 from .net import Net, Wire
-from .store import Bells, SimLink, StoreServer
+from .store import StoreServer
 
 TIMING: Final = Timing()
 PARTITIONS: Final = 2

@@ -1,0 +1,126 @@
+"""How processes reach the simulated store: calls that go astray on the network, and bells.
+
+Stands in for atf.store.connection and atf.store.bells; what the server does with a call is store.py's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import Any
+
+import fakeredis
+
+from atf.errors import DeadlineExceeded, Unavailable
+from atf.runtime import Runtime
+from atf.store.bells import Bell
+from atf.store.connection import Link
+
+from .loop import PROCESS, Process
+from .net import Net
+from .pops import Astray
+from .store import StoreServer
+
+
+class SimLink(Link):
+    """One process's connections to the server."""
+
+    def __init__(self, server: StoreServer, net: Net, process: Process) -> None:
+        self.where = "the store"
+        self.in_process = True
+        self._store = server
+        self._net = net
+        self._process = process
+        self.timeout = 5.0
+        self._met = ""
+        self._blocking = self._client_of_rq
+
+    def _client_of_rq(self) -> Any:
+        """RQ's own client, which waits for nothing here: its answer comes at once or not at all."""
+        if not self._net.answers("store"):
+            raise OSError("the store does not answer")
+        return fakeredis.FakeRedis(server=self._store.fake, protocol=2)
+
+    def run_id(self, record: str = "") -> str:
+        """Of the server that answered last."""
+        return self._met
+
+    async def call(
+        self, verb: str, partition_record: str, args: Sequence[Any], *, server: bool = False, **_more: Any
+    ) -> Any:
+        astray = Astray(self._process.name, partition_record, self._store.loop_us()) if verb == "pop" else None
+
+        def perform() -> Awaitable[Any]:
+            reply = self._store.execute(verb, partition_record, args, server=server)
+            if astray is not None:
+                astray.take(reply)
+            return _done((reply, self._store.run_id))
+
+        try:
+            reply, self._met = await self._net.call("store", verb, perform, self.timeout)
+        except (DeadlineExceeded, Unavailable) as error:
+            if astray is not None:
+                self._store.pops.failed(astray, self._store.loop_us())
+            if isinstance(error, Unavailable):
+                raise
+            raise Unavailable(str(error)) from error
+        return reply
+
+    async def command(self, *command: Any, key: str = "") -> Any:
+        name = str(command[0])
+        try:
+            return await self._net.call("store", name, lambda: _done(self._store.command(*command)), self.timeout)
+        except DeadlineExceeded as error:
+            raise Unavailable(str(error)) from error
+
+    async def load_library(self) -> None:
+        """The server has it from the start."""
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+async def _done(value: Any) -> Any:
+    return value
+
+
+class Bells:
+    """Wake-ups: what the server publishes reaches each listener by a packet of its own, or does not."""
+
+    def __init__(self, server: StoreServer, net: Net) -> None:
+        self._net = net
+        self._bells: list[tuple[Process, str, Bell]] = []
+        server.ring_to(self._ring)
+
+    def _ring(self, channel: str, data: str) -> None:
+        tag, _, kind = channel.rpartition(":bell:")
+        message = data if kind == "done" else tag.removeprefix("atf:") + data
+        for process, wanted, bell in list(self._bells):
+            if wanted == kind and process.alive:
+                self._net.tell("store", process, lambda bell=bell: bell.ring(message), "bell", kind)  # type: ignore[misc]
+
+    @contextlib.asynccontextmanager
+    async def listen(
+        self, _link: Link, _runtime: Runtime, kind: str, _partitions: Sequence[int], wakeups: bool
+    ) -> AsyncIterator[Bell]:
+        """Stands in for atf.store.bells.listen."""
+        bell, process = Bell(), PROCESS.get()
+        assert process is not None
+        entry = (process, kind, bell)
+        if wakeups:
+            self._bells.append(entry)
+            bell.ring()
+        try:
+            yield bell
+        finally:
+            if entry in self._bells:
+                self._bells.remove(entry)
+
+    def died(self, process: Process) -> None:
+        """Forgets a process."""
+        self._bells = [entry for entry in self._bells if entry[0] is not process]
+
+    def broken(self) -> None:
+        """The server has gone: everybody subscribes anew some time later, and looks for itself."""
+        for process, _, bell in self._bells:
+            self._net.tell("store", process, bell.ring, "bell", "again")
