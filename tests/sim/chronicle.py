@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from atf.verify.history import Event
 
 from .loop import PROCESS
+
+_ROOT: Final = f"{Path(__file__).parents[2]}/"
 
 
 class Line(NamedTuple):
@@ -56,9 +59,9 @@ class Chronicle:
         self.say(f"** {kind} {text}".rstrip(), *tasks)
 
     def say(self, text: str, *tasks: str) -> None:
-        """Adds a line to the story."""
+        """Adds a line to the story. Tracebacks in it name files from the project's folder on: a seed tells the same wherever that is."""
         owner = PROCESS.get()
-        line = Line(self.now_us(), owner.name if owner else "", text, tasks)
+        line = Line(self.now_us(), owner.name if owner else "", text.replace(_ROOT, ""), tasks)
         self.lines.append(line)
         self._digest.update(repr(line).encode())
 

@@ -229,6 +229,12 @@ def test_a_seed_plays_the_same_way_in_any_process_whatever_was_played_there_befo
 
 
 @pinned
+def test_a_story_is_the_same_wherever_the_project_lies() -> None:
+    chronicle = Chronicle(lambda: 0)
+    chronicle.say(f'File "{__file__}", line 1')
+    assert chronicle.lines[0].text == 'File "tests/sim/test_sim.py", line 1'
+
+
 def test_commands_called_the_short_way_do_what_fakeredis_does(monkeypatch: pytest.MonkeyPatch) -> None:
     ((_, short),) = play_all([(7, "")], 1)
     monkeypatch.setattr(shortcut, "_plan", lambda *_args: None)
