@@ -13,7 +13,7 @@ from unittest.mock import patch
 import atf.log
 from atf.task import FINISHED, Status
 from atf.testing.runtime import EPOCH_US
-from atf.verify.history import Began, Finding, Found, check
+from atf.verify.history import Finding, Found, check
 from tests.store.world import read, violations
 
 from . import batches, jobs, lambdas, mutants
@@ -41,7 +41,7 @@ class Result:
     Attributes:
         wrong: the name of each breach, the task and a sentence.
         done: faults that the nemesis did, those of the network and of guards apart.
-        executors: those that ran something.
+        executors: those that there were places for; each may have been started several times.
         digest: stands for everything that happened.
     """
 
@@ -150,8 +150,7 @@ def _judge(world: World, result: Result) -> None:
     result.faults, result.moves, result.calls = world.chronicle.faults, world.chronicle.moves, world.chronicle.calls
     result.virtual_s = world.loop.time()
     result.done = sum(result.faults[kind] for kind in DONE)
-    ran = {each.process.partition(".")[0] for each in world.chronicle.events if isinstance(each, Began)}
-    result.executors = len(ran)
+    result.executors = sum("-e" in address for address in world.processes)
     result.wrong += [("MEAGRE", "", each) for each in _missing(result)]
     result.digest = world.chronicle.digest
     about = {task_id for _, task_id, _ in result.wrong if task_id}
@@ -166,7 +165,7 @@ def _missing(result: Result) -> Iterator[str]:
         ("faults", result.done, FEWEST),
         ("virtual seconds", result.virtual_s, HORIZON_S),
         ("tasks", result.tally["attempted"], FEWEST_TASKS),
-        ("executors that ran something", result.executors, FEWEST_EXECUTORS),
+        ("executors", result.executors, FEWEST_EXECUTORS),
     ):
         if had < fewest:
             yield f"{had:g} {what}: fewer than {fewest:g}"

@@ -78,7 +78,7 @@ def result(**given: Any) -> Result:
         ({"done": 9}, "9 faults: fewer than 10"),
         ({"virtual_s": 119.5}, "119.5 virtual seconds: fewer than 120"),
         ({"tally": {"attempted": 29}}, "29 tasks: fewer than 30"),
-        ({"executors": 2}, "2 executors that ran something: fewer than 3"),
+        ({"executors": 2}, "2 executors: fewer than 3"),
     ],
 )
 def test_a_seed_that_had_too_little_fails(given: dict[str, Any], said: str) -> None:
