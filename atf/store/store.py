@@ -225,7 +225,7 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
             believed_us: no lease ends after this instant, whatever the server's clock says; 0: no bound.
             jobs: due jobs that are told of at most; 0: none is, and the next instant is without theirs.
         """
-        now, wait, enqueued, again, lost, queues, owed, due, *more = await self._call(
+        now, wait, enqueued, again, lost, queues, owed, due, gated, failing, standing = await self._call(
             "enqueue", partition, [believed_us, MAX_BATCH, jobs]
         )
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
@@ -233,10 +233,9 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
             OutboxRecord(partition, int(number), int(target), body)
             for number, target, body in zip(owed[::3], owed[1::3], owed[2::3], strict=True)
         ]
-        gated, failing, standing = more or (0, [], 0)  # an older role's say none of these
-        failing = [each.decode() for each in failing]
+        lambdas = [each.decode() for each in failing]
         next_in = None if int(wait) < 0 else int(wait)
-        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), gated, failing, standing)
+        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), gated, lambdas, standing)
 
     async def serve(
         self,
