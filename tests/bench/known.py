@@ -17,6 +17,7 @@ NO_WAKEUPS: Final = "atf-polling"
 CELERY_LATER: Final = "celery-later"
 FLOOR: Final = "floor"
 FLOOR_THEN: Final = "floor-then"
+EMPTY_CALL: Final = "empty-call"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +72,7 @@ SYSTEMS: Final = {
         System("rq", "RQ", "rq"),
         System(FLOOR, "the store's functions alone"),
         System(FLOOR_THEN, "the store's functions as the foundation had them"),
+        System(EMPTY_CALL, "a gRPC call that does nothing"),
     )
 }
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.bench.driver import SAME
 from tests.bench.floor import BATCH, Lived
-from tests.bench.known import FLOOR, FLOOR_THEN, OURS, SYSTEMS
+from tests.bench.known import EMPTY_CALL, FLOOR, FLOOR_THEN, OURS, SYSTEMS
 from tests.bench.question import Sizes
 from tests.bench.questions import a_throughput, b_scheduling, c_lateness, d_cost, i_kinds
 from tests.bench.roles import BenchError
@@ -30,6 +30,25 @@ class PlayedFloor:
 
     async def lives(self, tasks: int, batch: int = BATCH) -> Lived:
         return Lived(tasks, 2.0, (-(-tasks // batch) * 900 + tasks * 100) / 1e6)
+
+
+class PlayedEmptyCall:
+    """A call takes 3 ms of the server."""
+
+    def __init__(self) -> None:
+        self._used = 5.0
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def running(cls) -> AsyncIterator[PlayedEmptyCall]:
+        yield cls()
+
+    async def calls(self, count: int) -> dict[str, Any]:
+        self._used += count * 0.003
+        return {"begun": 0, "ended": 10**9, "calls_ns": [3_000, 9_000]}
+
+    def cpu(self) -> dict[str, float]:
+        return {"client": 0.0, "server": self._used}
 
 
 class PlayedWorld:
@@ -89,6 +108,13 @@ async def test_a_synchronous_callers_cpu_is_that_of_the_measured_calls_alone(mon
     assert world.asked == ["one", "one"], "once to warm up"
     assert figures["cpu_us"] == {"client": 2000.0, "frontend": 1000.0, "store": 0.0}
     assert (figures["cpu_us_total"], figures["call_us"]) == (3000.0, {"p50": 2.0, "p99": 4.0})
+
+
+async def test_an_empty_call_is_measured_as_one_that_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(b_scheduling, "EmptyCall", PlayedEmptyCall)
+    figures = await b_scheduling.schedule_sync(SYSTEMS[EMPTY_CALL], Sizes(tasks=TASKS))
+    assert (figures["per_s"], figures["call_us"]) == (100.0, {"p50": 3.0, "p99": 9.0})
+    assert (figures["cpu_us"], figures["cpu_us_total"]) == ({"client": 0.0, "server": 3000.0}, 3000.0)
 
 
 async def test_calls_have_their_cpu_by_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,11 @@
-"""The benchmark with real processes: small runs of ATF, of which each task ran once, on one server and at its largest layout."""
+"""The benchmark with real processes: small runs of ATF, of which each task ran once, on one server and at its largest layout; empty calls."""
 
 from __future__ import annotations
 
-from tests.bench.known import OURS, SYSTEMS
+from tests.bench.known import EMPTY_CALL, OURS, SYSTEMS
 from tests.bench.question import Sizes
 from tests.bench.questions.a_throughput import end_to_end
+from tests.bench.questions.b_scheduling import schedule_sync
 from tests.bench.questions.g_scale import LEVELS, Running
 from tests.bench.world import World
 
@@ -19,6 +20,13 @@ async def test_every_task_of_a_run_is_seen_once() -> None:
     roles = {"client", "frontend", "hsc", "store-consumer", "controller", "guards", "executors", "store"}
     assert set(figures["cpu_us"]) == roles
     assert sum(figures["cpu_us"].values()) > 0
+
+
+async def test_a_call_that_does_nothing_is_made_between_two_processes() -> None:
+    figures = await schedule_sync(SYSTEMS[EMPTY_CALL], Sizes(tasks=TASKS))
+    assert 0 < figures["call_us"]["p50"] <= figures["call_us"]["p99"]
+    assert set(figures["cpu_us"]) == {"client", "server"}
+    assert figures["cpu_us_total"] > 0
 
 
 async def test_two_of_each_role_share_the_tasks_on_a_cluster() -> None:

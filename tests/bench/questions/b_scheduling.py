@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
+from atf.bench import proc
 from tests.bench.driver import SAME
-from tests.bench.known import PEERS, System
+from tests.bench.empty_call import EmptyCall
+from tests.bench.known import EMPTY_CALL, OURS, PEERS, System
 from tests.bench.question import Bar, Figures, Question, Sizes, able, per_task_us
 from tests.bench.stats import percentile
 from tests.bench.world import World
@@ -16,19 +18,34 @@ _CPU_US = {"concurrent": "cpu_us", "many": "many_cpu_us"}
 
 async def schedule_sync(system: System, sizes: Sizes) -> Figures:
     """One caller, one task a call, no worker running."""
+    if system.name == EMPTY_CALL:
+        return await empty_calls(sizes)
     async with World(system, sizes.tasks + _WARM_CALLS, workers=False) as world:
         able(world, "one")
         await world.client.ask("one", first=sizes.tasks, count=_WARM_CALLS)
         before = world.cpu()
         told = await world.client.ask("one", first=0, count=sizes.tasks)
-        cpu_us = per_task_us(world.cpu_since(before), sizes.tasks)
-        calls = [each / 1e3 for each in told["calls_ns"]]
-        return {
-            "per_s": _per_s(told, sizes.tasks),
-            "cpu_us_total": round(sum(cpu_us.values()), 2),
-            "cpu_us": cpu_us,
-            "call_us": {f"p{each}": round(percentile(calls, each), 1) for each in (50, 99)},
-        }
+        return _of_calls(told, world.cpu_since(before), sizes.tasks)
+
+
+async def empty_calls(sizes: Sizes) -> Figures:
+    """As many calls to a server that does nothing."""
+    async with EmptyCall.running() as one:
+        await one.calls(_WARM_CALLS)
+        before = one.cpu()
+        told = await one.calls(sizes.tasks)
+        return _of_calls(told, proc.less(one.cpu(), before), sizes.tasks)
+
+
+def _of_calls(told: Figures, cpu_s: dict[str, float], tasks: int) -> Figures:
+    cpu_us = per_task_us(cpu_s, tasks)
+    calls = [each / 1e3 for each in told["calls_ns"]]
+    return {
+        "per_s": _per_s(told, tasks),
+        "cpu_us_total": round(sum(cpu_us.values()), 2),
+        "cpu_us": cpu_us,
+        "call_us": {f"p{each}": round(percentile(calls, each), 1) for each in (50, 99)},
+    }
 
 
 async def schedule_async(system: System, sizes: Sizes) -> Figures:
@@ -68,6 +85,7 @@ QUESTIONS = [
         more=True,
         measure=schedule_sync,
         sizes=("tasks",),
+        systems=(OURS, EMPTY_CALL, *PEERS),
         also=("call_us.p50", "call_us.p99", "cpu_us_total", "cpu_us"),
         bars=(Bar(words="as fast as RQ and Celery", figure="per_s", limit=1.0, least=True, against=("celery", "rq")),),
     ),
