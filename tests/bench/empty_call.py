@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
@@ -24,6 +25,7 @@ from atf.bench import proc
 from atf.rpc.channel import connect_apart
 from atf.rpc.server import SERVER_OPTIONS
 
+from .known import ROOT
 from .ledger import payload
 
 _SERVICE: Final = "atf.bench.Empty"
@@ -62,7 +64,8 @@ class EmptyCall:
 @contextlib.asynccontextmanager
 async def _process(*arguments: str) -> AsyncIterator[Process]:
     command = [sys.executable, "-P", "-m", __name__, *arguments]
-    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, limit=_LONGEST_ANSWER)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=env, limit=_LONGEST_ANSWER)
     try:
         yield process
     finally:
