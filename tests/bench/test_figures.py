@@ -59,7 +59,12 @@ class PlayedWorld:
         self._cpu = {"client": 0.0, "frontend": 0.0, "store": 0.0}
         self._costs = costs
         self.client = SimpleNamespace(lacks=lacks or {}, ask=self._ask)
-        self.ledger = SimpleNamespace(never=lambda _: 0, twice=lambda _: 0, starts=lambda each: [1] * len(each))
+        self.ledger = SimpleNamespace(
+            never=lambda _: 0,
+            twice=lambda _: 0,
+            starts=lambda each: [1] * len(each),
+            resident_mib=lambda pid: {3: 5.0, 4: 5.0}.get(pid, 0.0),
+        )
         self.processes = {"client": [1], "frontend": [2], "executors": [3, 4], "store": [5]}
 
     def __call__(self, *_: Any, **__: Any) -> Self:
@@ -147,7 +152,7 @@ async def test_memory_has_the_worst_process_and_gives_up_where_one_was_started_a
         pass
 
     world = PlayedWorld()
-    resident = iter([1.0, 10.0, 20.0, 40.0, 1.0, 9.0, 11.0, 30.0, 32.0, 50.0])
+    resident = iter([1.0, 10.0, 25.0, 45.0, 1.0, 9.0, 11.0, 35.0, 37.0, 50.0])  # the ledger's 5 MiB included
     monkeypatch.setattr(d_cost, "World", world)
     monkeypatch.setattr(d_cost, "rss_mib", lambda _pid: next(resident))
     monkeypatch.setattr("asyncio.sleep", at_once)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -61,6 +62,17 @@ def test_another_process_marks_by_payload(book: Ledger) -> None:
     subprocess.run([sys.executable, "-P", "-c", code], env=env, check=True)
     assert (book.ran(range(10)), book.twice(range(10))) == (1, 1)
     assert book.starts(range(5, 6))[0] > 0
+
+
+def test_it_tells_how_much_of_it_is_resident_in_a_process(tmp_path: Path) -> None:
+    book = Ledger.create(1 << 20, tmp_path)
+    before = book.resident_mib(os.getpid())
+    for number in range(book.slots):
+        book.mark(number)
+    assert before < 1.0
+    assert book.resident_mib(os.getpid()) == 9.0
+    book.remove()
+    assert book.resident_mib(os.getpid()) == 0.0, "other mappings do not count"
 
 
 def test_removing_it_leaves_no_file(tmp_path: Path) -> None:
