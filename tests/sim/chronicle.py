@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,11 @@ class Line(NamedTuple):
     text: str
     tasks: tuple[str, ...]
     """The tasks it is about; none: it is about everything."""
+
+    def told(self, wanted: Collection[str]) -> str:
+        """The text, behind those of its tasks that are wanted and that it does not name itself."""
+        names = [each for each in self.tasks if each in wanted and each not in self.text]
+        return f"{' '.join(names)}: {self.text}" if names else self.text
 
 
 class Chronicle:
@@ -74,7 +79,7 @@ class Chronicle:
         """The timeline of some tasks: what happened to them, and to everything."""
         wanted = set(tasks)
         told = [line for line in self.lines if not line.tasks or wanted.intersection(line.tasks)]
-        return "\n".join(f"{each.at_us / 1e6:>11.6f}  {each.process:<18} {each.text}" for each in told)
+        return "\n".join(f"{each.at_us / 1e6:>11.6f}  {each.process:<18} {each.told(wanted)}" for each in told)
 
 
 class Logs:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 from unittest.mock import patch
@@ -153,8 +154,13 @@ def _judge(world: World, result: Result) -> None:
     result.executors = sum("-e" in address for address in world.processes)
     result.wrong += [("MEAGRE", "", each) for each in _missing(result)]
     result.digest = world.chronicle.digest
-    about = {task_id for _, task_id, _ in result.wrong if task_id}
-    result.story = world.chronicle.story(*(about or world.server.tasks()))
+    result.story = world.chronicle.story(*_about(result, world.server.tasks()))
+
+
+def _about(result: Result, tasks: Collection[str]) -> set[str]:
+    """The tasks that a story is to tell of: those that what is wrong is about, or that its sentences name; else all."""
+    named = set(re.split(r"[\s:,;()]+", " ".join(sentence for _, _, sentence in result.wrong)))
+    return {task_id for _, task_id, _ in result.wrong if task_id} | named.intersection(tasks) or set(tasks)
 
 
 def _missing(result: Result) -> Iterator[str]:

@@ -31,6 +31,8 @@ from .pops import Pops
 
 _READS: Final = calls.READS | {"pop", "open"}
 """What changes no task's record."""
+AFRESH: Final = {"retry", "redrive"}
+"""Moves by which somebody starts a task afresh."""
 _ROWS: Final = {move.name: move for move in MOVES}
 State = tuple[str, int, int, bool]
 """Of a task: status, counter of the token, losses, flagged."""
@@ -387,7 +389,7 @@ class StoreServer:
                 self._chronicle.odd.append(f"{task_id}: {told} is no row of MOVES")
             return
         self._chronicle.moves[name] += 1
-        if name in {"schedule", "retry"}:
+        if name in {"schedule", *AFRESH}:
             self._waits_since[task_id] = self._loop.now_us
         if name == "claim":
             nonce = self.field(task_id, "n") or ""
@@ -408,8 +410,9 @@ class StoreServer:
         self._judge_stop(name, task_id, told)
         if verb in {"retry", "redrive"} and ITEM_MARK in task_id:
             self.ends.by_hand += 1
-        if name == "retry":
-            self._chronicle.event(Rescheduled(self._loop.now_us, task_id, now_us))
+        if name in AFRESH:
+            due_us = int(self.field(task_id, "at") or 0)
+            self._chronicle.event(Rescheduled(self._loop.now_us, task_id, max(now_us, due_us)))
 
     def _beside(self, task_id: str) -> None:
         """Somebody has made a task of the job beside its ticks."""

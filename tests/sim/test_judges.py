@@ -14,12 +14,14 @@ from unittest.mock import patch
 import pytest
 
 from atf.process import Process as Frame
+from atf.verify.history import Rescheduled
 from tests.chaos.rows import simulation as row
 
 from . import __main__ as command
+from .chronicle import Line
 from .loop import Process
 from .nemesis import DONE, HORIZON_S, KINDS, Nemesis
-from .play import Result, _missing
+from .play import Result, _about, _missing
 from .pops import AT_ONCE_US, Astray, Pops
 from .world import World
 
@@ -62,6 +64,32 @@ def test_pops_of_two_processes_have_nothing_to_do_with_each_other() -> None:
     pops = Pops()
     assert judged((0, 100, "a"), pops_of=pops) == []
     assert judged((100, 200, "b"), process="h2-ctl.1", pops_of=pops) == []
+
+
+# --- what is started afresh -------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_instant(world: World) -> None:
+    def call(verb: str, *args: str) -> Any:
+        return world.server.execute(verb, "atf:{0}", ["", *args], server=verb == "claim")
+
+    call("schedule", "0-a", "sim/step:1", "", "d" * 16, "", "0", "", "sim/step:line", "", "", "")
+    call("enqueue", "0", "256", "0")
+    ((_, counter, *_),) = call("claim", "h1-e1.1", "nonce", "16000000", "4096", "1", "0-a")
+    call("finish", "0-a", counter, "nonce", "3", "", "0", "it failed", "0", "1", "0")
+    call("redrive", "", "0-a", "5000000")
+    assert [each for each in world.chronicle.events if isinstance(each, Rescheduled)] == [
+        Rescheduled(0, "0-a", world.server.now_us() + 5_000_000)
+    ]
+
+
+def test_a_story_is_told_of_whatever_its_findings_name() -> None:
+    found = Result(1, wrong=[("OUT_OF_ORDER", "0-k9", "0-k9 at 2 s: it began too early: 0-k2 began after it, at 3 s")])
+    assert _about(found, {"0-k2": 1, "0-k9": 1, "0-k1": 1}) == {"0-k2", "0-k9"}
+    assert _about(Result(1), {"0-k1": 1}) == {"0-k1"}
+    line = Line(0, "", "claim: ENQUEUED -> CLAIMED", ("0-k2", "0-k1"))
+    assert line.told({"0-k2"}) == "0-k2: claim: ENQUEUED -> CLAIMED"
+    assert line.told({"0-k7"}) == "claim: ENQUEUED -> CLAIMED"
 
 
 # --- what a seed must have had ----------------------------------------------------------------------------------------
