@@ -166,7 +166,7 @@ local function walk_on(P, batch, wv, what, at, now)
   local key, items = part_key(P, batch), items_key(P, batch)
   local found = redis.call('ZRANGE', items, fmt(at), '+inf', 'BYSCORE', 'LIMIT', 0, STEP, 'WITHSCORES')
   local ids = {}
-  gathering(function(sets)
+  gathering(#found / 2, function(sets)
     for i = 1, #found, 2 do
       ids[#ids + 1] = found[i]
       WALKS[what](P, sets, item_id(P, batch, found[i]), now)

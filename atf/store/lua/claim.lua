@@ -26,11 +26,11 @@ register('claim', {'allow-oom'}, function(keys, args)
 
   local answer, leased, any_size, full = {}, {}, args[8] == '1', false
   local kept = {}
-  gathering(function(sets)
+  gathering(#args - 8, function(sets)
     for i = 9, #args do
       local id = args[i]
-      local task = full and {} or redis.call('HMGET', task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'r')
-      local holder = task[1] == 'CLAIMED' and redis.call('HMGET', task_key(P, id), 'n', 'o') or {}
+      local task = full and NOTHING or redis.call('HMGET', task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'r')
+      local holder = task[1] == 'CLAIMED' and redis.call('HMGET', task_key(P, id), 'n', 'o') or NOTHING
       local again = holder[1] == nonce and holder[2] == owner  -- this very call, once more
       if full then
         answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
@@ -49,7 +49,7 @@ register('claim', {'allow-oom'}, function(keys, args)
           leased[task[2]] = true
         end
         -- The first run has nothing behind it: a field that is not there costs most of all to read.
-        local earlier = run == 1 and {} or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z')
+        local earlier = run == 1 and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z')
         local attempt = fmt(tonumber(earlier[1] or 0) + 1)
         answer[#answer + 1] = {id, fmt(counter), task[3], attempt, fmt(run), earlier[2] or '0', task[4], earlier[3] or '0'}
         bytes, any_size = bytes - #task[3] - CLAIM_OVERHEAD, false

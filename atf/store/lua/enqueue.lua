@@ -16,6 +16,20 @@
 
 local BUDGET_BESIDE = 64  -- items at most, where more than one queue has live tasks
 local VISIT_BESIDE = 8    -- items that one of them may have at least
+local LEASED = {'CLAIMED', 'PROCESSING'}
+local PUSHED = {'RETRIABLE_FAILURE', 'NEW'}
+
+-- How long it is until the first instant of a sorted set, or nil: it is empty.
+local function first_in(set, now)
+  local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
+  return first[2] and math.max(tonumber(first[2]) - now, 0)
+end
+
+-- The shorter one of two waits: -1 and nil are none.
+local function sooner(wait, other)
+  if other and (wait < 0 or other < wait) then return other end
+  return wait
+end
 
 local function first_score(P, queue, status)
   local first = redis.call('ZRANGE', live_key(P, queue, status), 0, 0, 'WITHSCORES')
@@ -24,7 +38,7 @@ local function first_score(P, queue, status)
 end
 
 local function due_ids(P, queue, status, now, limit)
-  if limit <= 0 then return {} end
+  if limit <= 0 then return NOTHING end
   return redis.call('ZRANGE', live_key(P, queue, status), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(limit))
 end
 
@@ -42,7 +56,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   if door then door.gates = config[5] or nil end
   local count = {enqueued = 0, again = 0, lost = 0, looked = 0, gated = 0, standing = 0}
 
-  for _, status in ipairs({'CLAIMED', 'PROCESSING'}) do
+  for _, status in ipairs(LEASED) do
     for _, id in ipairs(due_ids(P, queue, status, lease_now, budget_again - count.looked)) do
       count.looked = count.looked + 1
       if redis.call('EXISTS', task_key(P, id)) == 1 then
@@ -90,7 +104,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
     room.left = math.max(room.left - kept, 0)
   end
   if not paused then
-    for _, status in ipairs({'RETRIABLE_FAILURE', 'NEW'}) do
+    for _, status in ipairs(PUSHED) do
       local most = math.min(budget - kept - count.looked, limit - length)
       local ids = due_ids(P, queue, status, now, room and math.min(most, room.left) or most)
       count.looked = count.looked + #ids
@@ -127,7 +141,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   end
 
   local next_at, short = nil, false
-  for _, status in ipairs(paused and {'CLAIMED', 'PROCESSING'} or LIVE) do
+  for _, status in ipairs(paused and LEASED or LIVE) do
     local score = first_score(P, queue, status)
     if score and (status == 'CLAIMED' or status == 'PROCESSING') and score <= now then
       -- Overdue by a clock that is not believed yet. It may be believed any moment, by a consumer that has just started: soon again.
@@ -156,6 +170,7 @@ end
 
 -- The queues of a pass, those of a lambda together.
 local function by_lambda(queues)
+  if #queues < 2 then return #queues == 1 and {queues} or NOTHING end
   local groups, known = {}, {}
   for _, queue in ipairs(queues) do
     local name = lambda_of(queue)
@@ -172,11 +187,11 @@ end
 -- takes part as soon as there is a permit, lest it always come too late. The least urgent is visited first, and leaves the others
 -- what they were dealt: so the more urgent ones get what it does not use.
 local function by_shares(P, queues, config, now, places)
-  local name, claims, known = lambda_of(queues[1]), {}, {}
-  for _, queue in ipairs(queues) do known[queue] = true end
-  local door = config[3] ~= '1' and config[4]
+  local name, door = lambda_of(queues[1]), config[3] ~= '1' and config[4]
   local waits = door and waiting_priorities(P, name) or ''
   if #queues == 1 and (waits == '' or waits == string.sub(queues[1], -1)) then return {{queue = queues[1], gets = 0}} end
+  local claims, known = {}, {}
+  for _, queue in ipairs(queues) do known[queue] = true end
   local room = door and permits_for(P, queues[1], settings_of(door), now)
   if room and room.left > 0 then
     for digit in string.gmatch(waits, '%d') do
@@ -229,18 +244,17 @@ end
 
 -- Lambdas whose gates have ended or were lifted, or that are to let something pass. Half of a pass at most: the other is for what is due.
 local function due_gates(P, now, most, ask)
-  local first, dealt = redis.call('ZRANGE', P .. ':gates', 0, 0, 'WITHSCORES'), 0
-  if not first[2] then return 0, nil end
-  if tonumber(first[2]) <= now then
+  local wait, dealt = first_in(P .. ':gates', now), 0
+  if wait == 0 then
     for _, name in ipairs(redis.call('ZRANGE', P .. ':gates', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
       local count, failing_here = look_at_gates(P, name, now, most - dealt)
       dealt = dealt + count
       if failing_here then ask[#ask + 1] = name end
       if dealt >= most then break end
     end
-    first = redis.call('ZRANGE', P .. ':gates', 0, 0, 'WITHSCORES')
+    wait = first_in(P .. ':gates', now)
   end
-  return dealt, first[2] and math.max(tonumber(first[2]) - now, 0)
+  return dealt, wait
 end
 
 -- Notes that store consumers which see pauses of claims go by are here, and whether this one has gone by on the clock that this pass
@@ -307,19 +321,11 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     if budget <= 0 then break end
   end
   check_lines(P, now)
-  local most, wait, indexes = tonumber(args[4]), -1, {':due'}
-  local function until_then(rest)
-    if rest and (wait < 0 or rest < wait) then wait = rest end
-  end
-  until_then(gates_in)
-  until_then(note_pass(P, now, lease_now))
+  local most, wait = tonumber(args[4]), sooner(gates_in or -1, note_pass(P, now, lease_now))
   if most > 0 then
     due_jobs(P, now, most, jobs)
-    indexes[2] = ':jobs'
+    wait = sooner(wait, first_in(P .. ':jobs', now))
   end
-  for _, index in ipairs(indexes) do
-    local first = redis.call('ZRANGE', P .. index, 0, 0, 'WITHSCORES')
-    until_then(first[2] and math.max(tonumber(first[2]) - now, 0))
-  end
+  wait = sooner(wait, first_in(P .. ':due', now))
   return {fmt(now), fmt(wait), enqueued, again, lost, pushed, owed, jobs, gated, ask, standing}
 end)

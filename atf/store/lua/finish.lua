@@ -9,7 +9,7 @@ local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped'}
 register('finish', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer, ends = {}, {}
-  gathering(function(sets)
+  gathering((#args - 1) / 10, function(sets)
     for i = 2, #args, 10 do
       local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
       local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w', 'h')
@@ -19,7 +19,7 @@ register('finish', {'allow-oom'}, function(keys, args)
         answer[#answer + 1] = before and 1 or 2
       else
         -- The only run so far follows no other one: a field that is not there costs most of all to read.
-        local earlier = task[6] == '1' and {} or redis.call('HMGET', task_key(P, id), 'a', 'R')
+        local earlier = task[6] == '1' and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'R')
         local attempts = tonumber(earlier[1] or 0) + 1
         local ended = now - tonumber(args[i + 9])
         local runs = with_run(earlier[2], task[5] or '', ended - tonumber(args[i + 8]), ended, attempts, WHY[outcome])

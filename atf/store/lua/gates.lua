@@ -244,7 +244,7 @@ end
 local function past_gates(P, queue, status, ids, now, text)
   local gates, through, kept, bytes = gates_of(text), {}, kept_none(), 0
   if #gates == 0 then return ids, 0 end
-  gathering(function(sets)
+  gathering(#ids, function(sets)
     for _, id in ipairs(ids) do
       if bytes > GATE_BYTES then break end
       local task = redis.call('HMGET', task_key(P, id), unpack(gates.fields))
@@ -328,7 +328,7 @@ end
 local function let_through(P, name, number, ids, now)
   if #ids == 0 then return end
   local queues = {}
-  gathering(function(sets)
+  gathering(#ids, function(sets)
     for _, id in ipairs(ids) do
       sets.ZREM(parked_key(P, name, number), id)
       local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'g', 'at')

@@ -5,7 +5,7 @@
 register('heartbeat', {'allow-oom'}, function(keys, args)
   local P, now, timeout = keys[1], instant(args[1]), tonumber(args[2])
   local answer, leased = {}, {}
-  gathering(function(sets)
+  gathering((#args - 2) / 5, function(sets)
     for i = 3, #args, 5 do
       local id = args[i]
       local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'x', 'q')

@@ -13,20 +13,22 @@
 local MAX_UNPACKED = 1000
 local MAX_DRAWN = 256  -- ids of lambdas with a placement that one pop looks at; behind them it takes what comes first
 
-local function all_empty(P, group)  -- mostly so: few calls instead of one per queue
+local function all_empty(P, queues, from, to)  -- mostly so: few calls instead of one per queue
+  if from == to then return false end  -- its length says so itself
   local lists = {}
-  for i, queue in ipairs(group) do lists[i] = list_key(P, queue) end
+  for i = from, to do lists[#lists + 1] = list_key(P, queues[i]) end
   for first = 1, #lists, MAX_UNPACKED do
     if redis.call('EXISTS', unpack(lists, first, math.min(first + MAX_UNPACKED - 1, #lists))) > 0 then return false end
   end
   return true
 end
 
--- Those of some queues that hold something for this pool; also added to their lambda's in `lambdas`.
-local function filled(P, queues, pool, lambdas, look)
+-- Those of some queues, queues[from] to queues[to], that hold something for this pool; also added to their lambda's in `lambdas`.
+local function filled(P, queues, from, to, pool, lambdas, look)
+  if from > to or all_empty(P, queues, from, to) then return NOTHING end
   local found = {}
-  if all_empty(P, queues) then return found end
-  for _, queue in ipairs(queues) do
+  for i = from, to do
+    local queue = queues[i]
     local length, name = redis.call('LLEN', list_key(P, queue)), lambda_of(queue)
     local ours, placed
     if length > 0 then ours, placed = given(P, name, pool) end
@@ -56,6 +58,10 @@ end
 
 local function share(found, wanted)
   local left = wanted
+  if #found == 1 then
+    found[1].gets = math.min(found[1].wants, left)
+    return left - found[1].gets
+  end
   while left > 0 do
     local hungry = {}
     for _, each in ipairs(found) do
@@ -98,21 +104,22 @@ register('pop', {'allow-oom'}, function(keys, args)
   local answer, lambdas, behind, i = {}, {}, {}, 5
   local look = {host = args[4], now = now, wanted = wanted, drawn = 0}
   while i <= #args do
-    local group, size = {}, tonumber(args[i])
-    for j = i + 1, i + size do
-      local of = lambdas[lambda_of(args[j])]
-      if wanted > 0 then
-        group[#group + 1] = args[j]
-      elseif of and got(of) > 0 then
-        behind[#behind + 1] = args[j]
-      else
-        answer[#answer + 1], answer[#answer + 2] = args[j], {}
+    local first, last = i + 1, i + tonumber(args[i])
+    if wanted > 0 then
+      wanted = share(filled(P, args, first, last, pool, lambdas, look), wanted)
+    else
+      for j = first, last do
+        local of = lambdas[lambda_of(args[j])]
+        if of and got(of) > 0 then
+          behind[#behind + 1] = args[j]
+        else
+          answer[#answer + 1], answer[#answer + 2] = args[j], NOTHING
+        end
       end
     end
-    i = i + size + 1
-    wanted = share(filled(P, group, pool, lambdas, look), wanted)
+    i = last + 1
   end
-  filled(P, behind, pool, lambdas, look)
+  filled(P, behind, 1, #behind, pool, lambdas, look)
   for _, name in ipairs(lambdas) do
     local queues = lambdas[name]
     if #queues > 1 and got(queues) > 0 then deal(P, name, queues, got(queues), 'pops') end

@@ -8,11 +8,11 @@
 --          join and no task stands for it; id is that of the task that stands for it where it was not the first of its window, else ""
 local THROTTLE = '0'
 local MAX_UNPACKED = 1000
-local NOTHING = {}
 
 -- The records of a call's tasks; and whether none of them is there yet, as mostly, which is told by few calls instead of one per task.
 local function records_of(P, args)
-  local records, named, all_new = {}, {}, #args > 12  -- of one task the same call answers all that is asked
+  if #args == 12 then return {task_key(P, args[2])}, false end  -- of one task the same call answers all that is asked
+  local records, named, all_new = {}, {}, true
   for i = 2, #args, 11 do
     local record = task_key(P, args[i])
     if named[record] then all_new = false end
@@ -61,7 +61,7 @@ register('schedule', {}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answers, earliest, keyed = {}, {}, {}
   local records, all_new = records_of(P, args)
-  gathering(function(sets)
+  gathering(#records, function(sets)
     for i = 2, #args, 11 do
       local record = records[(i + 9) / 11]
       local id, queue, spec, digest, limits = args[i], args[i + 1], args[i + 2], args[i + 3], args[i + 6]

@@ -10,7 +10,7 @@ register('schedule_items', {}, function(keys, args)
   local part = redis.call('HMGET', part_key(P, batch), 'closed', 'home')
   if part[1] then return {} end
   local answer, earliest, keyed, stored = {}, nil, false, 0
-  gathering(function(sets)
+  gathering((#args - 6) / 5, function(sets)
     for i = 7, #args, 5 do
       local number, item, ordering, concurrency = args[i], args[i + 1], args[i + 3], args[i + 4]
       local id = item_id(P, batch, item)

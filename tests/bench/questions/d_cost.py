@@ -173,8 +173,7 @@ async def memory(system: System, sizes: Sizes) -> Figures:
                 if sorted(by_name(world.pids()).values()) != sorted(by_name(pids).values()):
                     raise BenchError("a process ended and was started again: what it keeps can't be told")
                 found[str(start + step)] = {
-                    name: round(rss_mib(pid) - world.ledger.resident_mib(pid), 2)
-                    for name, pid in by_name(pids).items()
+                    name: round(rss_mib(pid) - world.ledger.resident_mib(pid), 2) for name, pid in by_name(pids).items()
                 }
         worst, ratios = grown(found[str(early)], found[str(sizes.million)])
         return {"worst_growth": worst, "ratios": ratios, "rss_mib": found, **ran(world, numbers)}
