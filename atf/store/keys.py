@@ -75,7 +75,7 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:h:<lambda>",
         "hash",
-        "in the lambda's home: partition -> what permits it got, gave back and needs (lua/home.lua); v, turn, e, z",
+        "in the lambda's home: partition -> what permits it got, gave back and needs (lua/home.lua); v, turn, e, seen, z",
     ),
     KeySpec("atf:{p}:lambdas", "set", "names of the lambdas"),
     KeySpec(
@@ -226,6 +226,8 @@ PERMIT_FIELDS: Final = {
     "e": "when this partition's server last forgot something, as home was told",
     "ae": "the same, as home has answered",
     "he": "when home's server last forgot something",
+    "me": "when this partition's server last forgot something, or an instant after one of which home knows (lua/permits.lua, epoch_of)",
+    "ms": "the record's field `settled` when that was said",
 }
 
 

@@ -397,6 +397,8 @@ class StoreServer:
         if name in {"enqueue", "claim"} and self._paused(task_id):
             self._chronicle.odd.append(f"{task_id}: {told}, past a gate")
         if name == "schedule":
+            if task_id in self.stored:  # by an earlier call, which the store has forgotten
+                self._chronicle.event(Rescheduled(self._loop.now_us, task_id, int(self.field(task_id, "at") or 0)))
             self.stored[task_id] = Stored(self._loop.now_us, now_us)
             if verb == "tick":
                 self._ticked(task_id)

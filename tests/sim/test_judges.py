@@ -83,6 +83,19 @@ def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_in
     ]
 
 
+def test_a_task_that_is_stored_anew_since_the_store_has_forgotten_it_has_another_instant(world: World) -> None:
+    call = ["", "0-a", "sim/step:1", "", "d" * 16, "", "2000000", "", "", "", "", ""]
+    for _ in range(2):
+        world.server.execute("schedule", "atf:{0}", call, server=False)
+        assert not [each for each in world.chronicle.events if isinstance(each, Rescheduled)]
+    world.server.keep_nothing()
+    world.server.restarted(forgetting=True)
+    world.server.execute("schedule", "atf:{0}", call, server=False)
+    assert [each for each in world.chronicle.events if isinstance(each, Rescheduled)] == [
+        Rescheduled(0, "0-a", world.server.now_us() + 2_000_000)
+    ]
+
+
 def test_a_story_is_told_of_whatever_its_findings_name() -> None:
     found = Result(1, wrong=[("OUT_OF_ORDER", "0-k9", "0-k9 at 2 s: it began too early: 0-k2 began after it, at 3 s")])
     assert _about(found, {"0-k2": 1, "0-k9": 1, "0-k1": 1}) == {"0-k2", "0-k9"}

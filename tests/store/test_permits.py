@@ -619,6 +619,43 @@ async def test_a_partition_that_forgot_what_it_had_asks_before_it_uses_any(
         await world.beat(*claims)
 
 
+@pytest.mark.parametrize("who", ["home", "another", "both"])
+async def test_a_server_that_forgot_when_it_forgot_and_whose_clock_is_behind_is_heard(
+    open_store: OpenStore, clock: Clock, who: str
+) -> None:
+    """The others know of a later instant at which it forgot something than it knows itself."""
+    world = await limited(open_store, clock, "running=1", 2)
+    await spread(world, 5)
+    partitions = Partitions(world)
+    await partitions.until(clock() + US)
+    before = await dump(world.store)
+    home = next(int(key[5]) for key in before.data if ":h:" in key)
+    those = [each for each in range(2) if who == "both" or (each == home) == (who == "home")]
+    for partition in those:
+        await world.store._call("settle", partition, [1])
+    await partitions.until(clock() + 40 * US)
+    for partition in those:
+        record = f"atf:{{{partition}}}"
+        later = int((await dump(world.store)).hash(record)["settled"])
+        for kind in "hp":
+            key = f"{record}:{kind}:{LAMBDA}"
+            await world.store._link.command("DEL", key, key=key)
+            if earlier := before.hash(key):
+                pairs = [each for pair in earlier.items() for each in pair]
+                await world.store._link.command("HSET", key, *pairs, key=key)
+        settled = str(later - 5 * US)
+        assert settled > before.hash(record).get("settled", "0")
+        await world.store._link.command("HSET", record, "settled", settled, "calm", settled, key=record)
+    ran = 0
+    for _ in range(40):
+        await partitions.until(clock() + 2 * US)
+        claims = held(await world.claim(*await partitions.pop()))
+        assert len(claims) <= 1
+        ran += len(claims)
+        await world.finish(Outcome.SUCCEEDED, *claims)
+    assert ran == 10
+
+
 async def test_a_role_of_an_older_release_strikes_messages_off_and_nothing_waits_for_ever(
     open_store: OpenStore, clock: Clock
 ) -> None:

@@ -18,7 +18,10 @@ end
 
 local function new_entry() return {s = 0, e = -1, he = -1, nG = 0, nR = 0, nN = 0, nC = -1, bG = 0, bR = 0, bN = 0, bC = -1, turn = 0, sent = 0, nT = 0, bT = 0} end
 
-local function read_home(P, name, partitions)
+-- What home knows of a lambda, and how many partitions there are. `heard`: of which epoch of it (see epoch_of) somebody else knows.
+local function read_home(P, name, heard)
+  local record = redis.call('HMGET', P, 'partitions', 'settled')
+  local partitions, settled = tonumber(record[1]), tonumber(record[2] or 0)
   local home, all = {parts = {}, P = P, name = name}, redis.call('HGETALL', home_key(P, name))
   for i = 1, #all, 2 do
     local number = tonumber(all[i])
@@ -35,11 +38,13 @@ local function read_home(P, name, partitions)
   end
   for number = 0, partitions - 1 do home.parts[number] = home.parts[number] or new_entry() end
   home.v, home.turn = home.v or 0, home.turn or 0
-  return home
+  home.e, home.seen = epoch_of(home.e, home.seen, settled), settled
+  if heard > home.e then home.e = heard + 1 end
+  return home, partitions
 end
 
 local function write_home(P, name, home)
-  local values = {'v', fmt(home.v), 'turn', fmt(home.turn), 'e', fmt(home.e), 'z', fmt(home.z or 0)}
+  local values = {'v', fmt(home.v), 'turn', fmt(home.turn), 'e', fmt(home.e), 'seen', fmt(home.seen), 'z', fmt(home.z or 0)}
   for number, entry in pairs(home.parts) do
     local texts_of = {}
     for i, field in ipairs(ENTRY) do texts_of[i] = fmt(entry[field]) end
@@ -149,13 +154,15 @@ end
 -- What a partition said: its number, the number of its message, when it and (as it knows) home last forgot something, per kind permits
 -- got, given back and needed, tasks that run there, and when its bucket was empty.
 local function hear(P, name, from, number, epoch, home_epoch, said, runs, z, now)
-  local record = redis.call('HMGET', P, 'partitions', 'settled')
-  local partitions = tonumber(record[1])
   local limits = limits_of(settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil))
-  local home = read_home(P, name, partitions)
-  home.e = tonumber(record[2] or 0)
+  local home, partitions = read_home(P, name, home_epoch)
   local entry = home.parts[from]
-  if epoch < entry.e or epoch == entry.e and number <= entry.s then return end
+  if epoch < entry.e then  -- an old message; or its server has forgotten that it said something later
+    tell_part(P, home, from, limits, tonumber(string.sub(P, 6, -2)), now)
+    write_home(P, name, home)
+    return
+  end
+  if epoch == entry.e and number <= entry.s then return end
   entry.e, entry.s = epoch, number
   for _, kind in ipairs({'n', 'b'}) do
     local back = said[kind .. 'R'] - entry[kind .. 'R']
@@ -193,9 +200,6 @@ end
 -- A lambda's settings have changed: where this is its home, what is given out changes, too.
 settings_changed = function(P, name, now)
   if redis.call('EXISTS', home_key(P, name)) == 0 then return end
-  local record = redis.call('HMGET', P, 'partitions', 'settled')
-  local partitions = tonumber(record[1])
-  local home = read_home(P, name, partitions)
-  home.e = tonumber(record[2] or 0)
+  local home, partitions = read_home(P, name, -1)
   give_out(P, home, limits_of(settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil)), partitions, -1, now)
 end

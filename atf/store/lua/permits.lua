@@ -91,8 +91,16 @@ end
 
 -- What a partition knows of its part: per kind what it has (G, R), the most to keep (C) and what it last said it needs (N). Servers may
 -- forget: `e` is the last such instant of this partition's (see note_server) when it told home, `ae` when home answered, `he` is home's
--- own. What was said before no longer holds, and until home has answered nothing is used.
-local NUMBERS = {'nG', 'nR', 'nC', 'nN', 'bG', 'bR', 'bC', 'bN', 'at', 's', 'v', 'e', 'ae', 'he', 'z'}
+-- own. What was said before no longer holds, and until home has answered nothing is used. `me` and `ms`: see epoch_of.
+local NUMBERS = {'nG', 'nR', 'nC', 'nN', 'bG', 'bR', 'bC', 'bN', 'at', 's', 'v', 'e', 'ae', 'he', 'z', 'me', 'ms'}
+
+-- When a server last forgot something, as home and the partitions tell each other: `settled` (see note_server), except that it never goes
+-- back. The server that takes over may have lost that very number, and its clock may be behind: what it says would count as old for good.
+-- `last` is what it was when settled was `seen`; whoever hears that others know of a later one goes on behind that.
+local function epoch_of(last, seen, settled)
+  if not last or last < settled then return settled end
+  return (seen or last) == settled and last or last + 1
+end
 local function read_part(P, name)
   local known = redis.call('HMGET', permits_key(P, name), 'w', 'y', 'log', unpack(NUMBERS))
   local part = {waits = known[1] or '', paced = known[2] or '', log = known[3] or ''}
@@ -130,7 +138,8 @@ local function permits_for(P, queue, settings, now)
   local name = lambda_of(queue)
   local room = {name = name, limits = limits, part = read_part(P, name), running = limits.n, used = {}, have = {}, need = {}}
   local record = redis.call('HMGET', P, 'partitions', 'settled')
-  room.partitions, room.epoch = tonumber(record[1] or 1), tonumber(record[2] or 0)
+  room.partitions, room.settled = tonumber(record[1] or 1), tonumber(record[2] or 0)
+  room.epoch = epoch_of(room.part.me, room.part.ms, room.settled)
   local alone, knows = room.partitions == 1, room.part.ae == room.epoch
   if limits.n then
     room.used.n, room.have.n = in_hand(P, name), alone and limits.n or knows and may_use(room.part, 'n', limits.n) or 0
@@ -197,7 +206,8 @@ local function tell_home(P, room, now)
   local before = has(part, 'n') + has(part, 'b')
   part.nN, part.bN = room.need.n or 0, room.need.b or 0
   part.e, part.at, part.s = room.epoch, now, (part.s or 0) + 1
-  write_part(P, room.name, part, 'nR', 'nN', 'bR', 'bN', 'e', 'at', 's')
+  part.me, part.ms = room.epoch, room.settled
+  write_part(P, room.name, part, 'nR', 'nN', 'bR', 'bN', 'e', 'at', 's', 'me', 'ms')
   ask_home(P, room.name, room.partitions, room.used.n or 0, part, now)
   part = read_part(P, room.name)  -- where home is here, it has answered already
   return has(part, 'n') + has(part, 'b') > before
@@ -226,10 +236,12 @@ end
 -- wait (below 0: all). An older message than the last one changes nothing; nor does what was said before this server forgot something.
 local function take_part(P, name, number, home_epoch, epoch, given, z, limits, now)
   local part = read_part(P, name)
-  local heard, here = part.he or -1, tonumber(redis.call('HGET', P, 'settled') or 0)
+  local heard, settled = part.he or -1, tonumber(redis.call('HGET', P, 'settled') or 0)
+  local here = epoch_of(part.me, part.ms, settled)
   if home_epoch < heard or home_epoch == heard and number <= (part.v or 0) then return false end
   if home_epoch ~= heard then part.e = nil end  -- home has forgotten what it heard
   part.he, part.v = home_epoch, number
+  if epoch > here then part.me, part.ms, part.e = epoch + 1, settled, nil end  -- home has heard of what this server has forgotten
   if epoch == here then
     part.ae = here
     for _, kind in ipairs({'n', 'b'}) do
@@ -245,7 +257,7 @@ local function take_part(P, name, number, home_epoch, epoch, given, z, limits, n
       end
     end
   end
-  write_part(P, name, part, 'nG', 'nR', 'nC', 'bG', 'bR', 'bC', 'v', 'e', 'ae', 'he', 'z')
+  write_part(P, name, part, 'nG', 'nR', 'nC', 'bG', 'bR', 'bC', 'v', 'e', 'ae', 'he', 'z', 'me', 'ms')
   for digit in string.gmatch(part.waits .. part.paced, '%d') do visit_by(P, name .. ':' .. digit, now) end
   if not part.e or part.nC or part.bC then visit_by(P, name .. ':0', now) end  -- home waits to be told, whatever waits here
   return true
