@@ -15,7 +15,7 @@ from atf.task import US
 
 from .conftest import OpenStore
 from .versions import FOUNDATION, FoundationStore, in_place
-from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, QUEUE, Clock, World, dump, held, to
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, QUEUE, Clock, Dump, World, dump, held, to
 
 
 async def limited(open_store: OpenStore, clock: Clock, settings: str, partitions: int = 1) -> World:
@@ -585,6 +585,16 @@ async def test_permits_of_a_partition_that_is_away_are_given_to_nobody_before_it
     assert len(here + held(await world.claim(*await world.pop(partition=1 - away)))) == 4
 
 
+async def set_back(world: World, before: Dump, partition: int) -> None:
+    """What a partition knows of permits is what it knew before."""
+    for kind in "hp":
+        key = f"atf:{{{partition}}}:{kind}:{LAMBDA}"
+        await world.store._link.command("DEL", key, key=key)
+        if earlier := before.hash(key):
+            pairs = [each for pair in earlier.items() for each in pair]
+            await world.store._link.command("HSET", key, *pairs, key=key)
+
+
 @pytest.mark.parametrize("who", ["home", "another", "both"])
 async def test_a_partition_that_forgot_what_it_had_asks_before_it_uses_any(
     open_store: OpenStore, clock: Clock, who: str
@@ -604,12 +614,7 @@ async def test_a_partition_that_forgot_what_it_had_asks_before_it_uses_any(
     assert len(claims) == 4
     for partition in range(2):
         if who == "both" or (partition == home) == (who == "home"):
-            for kind in "hp":
-                key = f"atf:{{{partition}}}:{kind}:{LAMBDA}"
-                await world.store._link.command("DEL", key, key=key)
-                if earlier := before.hash(key):
-                    pairs = [each for pair in earlier.items() for each in pair]
-                    await world.store._link.command("HSET", key, *pairs, key=key)
+            await set_back(world, before, partition)
             await world.store._call("settle", partition, [1])
     for _ in range(5):
         await partitions.until(clock() + 2 * US)
@@ -637,12 +642,7 @@ async def test_a_server_that_forgot_when_it_forgot_and_whose_clock_is_behind_is_
     for partition in those:
         record = f"atf:{{{partition}}}"
         later = int((await dump(world.store)).hash(record)["settled"])
-        for kind in "hp":
-            key = f"{record}:{kind}:{LAMBDA}"
-            await world.store._link.command("DEL", key, key=key)
-            if earlier := before.hash(key):
-                pairs = [each for pair in earlier.items() for each in pair]
-                await world.store._link.command("HSET", key, *pairs, key=key)
+        await set_back(world, before, partition)
         settled = str(later - 5 * US)
         assert settled > before.hash(record).get("settled", "0")
         await world.store._link.command("HSET", record, "settled", settled, "calm", settled, key=record)
