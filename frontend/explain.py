@@ -124,8 +124,8 @@ def _waiting(found: Explanation) -> Answer:
         return Answer(
             "not_due", f"It is not due yet: it was scheduled for {duration(left)} from now.", record.next_at_us
         )
-    if found.paused:
-        return Answer("paused", f"It is due, but {_paused(found)}")
+    if kept := _kept_back(found):
+        return kept
     if nobody := _nobody(found, "It is due"):
         return nobody
     if found.queue_depth >= found.queue_limit:
@@ -242,6 +242,15 @@ def _finished(found: Explanation) -> Answer:
     return Answer("finished", sentence)
 
 
+def _kept_back(found: Explanation) -> Answer | None:
+    """That nothing is pushed of its lambda."""
+    if found.paused:
+        return Answer("paused", f"It is due, but {_paused(found)}")
+    if found.unknown:
+        return Answer("not_registered", f"It is due, but {_unknown(found)}")
+    return None
+
+
 def _nobody(found: Explanation, start: str) -> Answer | None:
     """That no worker is there which would run it; None: some is, or that is not known."""
     if not found.served:
@@ -268,6 +277,15 @@ def _not_run(found: Explanation) -> str:
     return (
         f"no live worker of the pool that it runs in runs {name}: none of their executors has asked for its tasks lately. Start executors"
         f" there whose apps have it, or see atf lambdas set {name} pool=…"
+    )
+
+
+def _unknown(found: Explanation) -> str:
+    name = found.record.lambda_name
+    return (
+        f"the store does not know {name}, so not its limits and gates either, as after it has lost its data: nothing of it is"
+        f" pushed. Start an executor whose app has it anew, or run atf lambdas register MODULE:APP. Where atf lambdas show {name} knows"
+        " it, this part of the store is told of it at once."
     )
 
 

@@ -169,7 +169,7 @@ class Reading(Caller):
         slots = more[4:6] or (0, -1)
         hosts, aside = more[6:8] or (0, [])
         (served,) = more[8:9] or (not unserved,)
-        (not_run,) = more[9:10] or (0,)
+        not_run, unknown = (*more[9:11], 0, 0)[:2]
         in_hand = 0
         if waits_for.startswith("running"):
             counts = await self.counts(record.lambda_name)
@@ -194,6 +194,7 @@ class Reading(Caller):
             hosts=hosts,
             aside={host.decode(): int(until) for host, until in zip(aside[::2], aside[1::2], strict=True)},
             not_run=bool(not_run),
+            unknown=bool(unknown),
         )
 
 

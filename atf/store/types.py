@@ -459,6 +459,7 @@ class Explanation(NamedTuple):
     hosts: int = 0  # live hosts of the pool that its lambda is given to
     aside: Mapping[str, int] = {}  # those of them that set its lambda aside: until when, µs
     not_run: bool = False  # live workers of that pool all say which lambdas they run, and this one is not among them
+    unknown: bool = False  # the partition of the task does not know its lambda, or not yet
 
 
 class Found(enum.IntEnum):

@@ -22,6 +22,7 @@ from atf.store.store import Store
 from atf.store.types import Beat, Held, NewTask, TaskRecord
 from atf.task import US
 from atf.testing.runtime import VirtualRuntime
+from tests.known import know
 
 BEFORE = "before"
 """The call fails and had no effect."""
@@ -127,6 +128,7 @@ class World:
         attempts: int = 3,
     ) -> list[str]:
         """Schedules tasks for now and brings them into their queue. Answers their ids."""
+        await know(self.store, name)
         tasks = []
         for _ in range(count):
             self._number += 1
@@ -213,6 +215,7 @@ def world(
         stored = StoreSettings(partitions=partitions, wakeups=wakeups)
         store = await Store.open(stored, Timing(), runtime, fake=fakeredis.FakeServer())
         store.now = runtime.wall_us
+        await know(store, "shop/mail")
         built = World(store, runtime, ControllerSettings(**settings))
         duty = runtime.spawn(built.controller.run() if running else asyncio.sleep(0), name="controller")
         try:

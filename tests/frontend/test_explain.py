@@ -59,6 +59,16 @@ async def test_paused_before_and_in_its_queue(bench: Bench) -> None:
         assert "atf resume photos/thumbnail" in answer.sentence
 
 
+async def test_the_store_has_lost_what_it_knew_of_its_lambda(bench: Bench) -> None:
+    task_id = await bench.schedule("a")
+    key = f"atf:{{{task_id.split('-')[0]}}}:l:photos/thumbnail"
+    await bench.store._link.command("DEL", key, key=key)
+    await bench.enqueue()
+    answer = await explain(bench, task_id)
+    assert answer.reason == "not_registered"
+    assert "atf lambdas register" in answer.sentence
+
+
 async def test_its_lambda_runs_as_many_as_may(bench: Bench) -> None:
     await bench.register(max_running=2)
     ids = [await bench.schedule(name, ordering_key=name) for name in "abcdefgh"]

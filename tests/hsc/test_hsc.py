@@ -17,6 +17,7 @@ from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.types import NewTask, TaskRecord
 from atf.task import MAX_BATCH_BYTES, MAX_HELD, US, Status
+from tests.known import know
 
 START_US = 1_800_000_000 * US
 OK, LOST, CANCEL = h.OK, h.LOST, h.CANCEL
@@ -70,6 +71,7 @@ async def bench() -> AsyncIterator[Bench]:
     runtime = SystemRuntime()
     fake = fakeredis.FakeServer(version=(7, 4))
     store = await Store.open(StoreSettings(partitions=2), Timing(), runtime, fake=fake)
+    await know(store, "photos/thumbnail")
     yield Bench(store, runtime)
     await store.close()
 

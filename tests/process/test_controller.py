@@ -26,6 +26,7 @@ from atf.store.library import PLACE_PATIENCE_US
 from atf.store.store import Store
 from atf.store.types import Held, LambdaRecord, NewTask, Outcome, RunResult
 from atf.task import US, Status
+from tests.known import know
 
 from .roles import end, line
 
@@ -86,6 +87,7 @@ def next_work(executor_id: str, *, wait: float, ack: int = 0) -> c.NextWorkReque
 async def test_a_task_passes_from_the_store_to_an_executor_s_call_and_both_roles_end_in_order(url: str) -> None:
     runtime = SystemRuntime()
     store = await Store.open(StoreSettings(redis_url=url, partitions=PARTITIONS), Timing(), runtime)
+    await know(store, "shop/mail")
     async with (
         running("store-consumer", url) as consumer,
         running("hsc", url) as hsc,
@@ -114,6 +116,7 @@ async def test_a_task_passes_from_the_store_to_an_executor_s_call_and_both_roles
 
 async def test_a_store_consumer_that_is_polled_does_nothing_by_itself(url: str) -> None:
     store = await Store.open(StoreSettings(redis_url=url, partitions=PARTITIONS), Timing(), SystemRuntime())
+    await know(store, "shop/mail")
     task = NewTask("t1", 1, "shop/mail", 1, b"spec", b"digest", None, 0, 3, 3, 3600 * US)
     async with running("store-consumer", url, "--poll-on-request") as address:
         assert await health(address) == health_pb2.HealthCheckResponse.SERVING

@@ -26,9 +26,10 @@ from atf.errors import AtfError, FailedPrecondition, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.task import Status
+from tests.known import know
 from tests.store.modes import Nodes, TcpServer, Trio, folder_of, in_step, wait_for
 from tests.store.servers import WHO
-from tests.store.world import Clock, World
+from tests.store.world import LAMBDA, Clock, World
 
 from . import quick
 
@@ -158,6 +159,7 @@ async def test_a_claim_is_answered_when_it_is_replicated_and_not_before(trio: Tr
     """A master that dies with it would give the task to another executor. The same call again finds what the first one did."""
     wait_for(lambda: in_step(trio.master()) == 2, "both replicas follow")
     store = await opened(trio.url, durability="replicated")
+    await know(store, LAMBDA)
     world = World(store, Clock())
     (claimed,) = await world.schedule("claimed")
     await world.passes()

@@ -20,12 +20,13 @@ from atf.embedded.binary import find_binary
 from atf.runtime import SystemRuntime
 from atf.store import library
 from atf.store.store import Store
+from tests.known import know
 
 from .modes import MODES, running_mode
 from .servers import OLDEST, Server, more_binaries, running
 from .versions import in_place
 from .watched import watched
-from .world import Clock, World
+from .world import LAMBDA, Clock, World
 
 FAKE = "fake"
 EMBEDDED = "embedded"
@@ -89,6 +90,7 @@ async def open_store(
             kind: type[Store] = Store,
             timing: Timing | None = None,
             agree: bool = True,
+            known: bool = True,
             **settings: Any,
         ) -> Store:
             settings = {"partitions": partitions, **settings}
@@ -99,6 +101,8 @@ async def open_store(
             )
             stack.push_async_callback(store.close)
             store.now = clock
+            if known:
+                await know(store, LAMBDA)
             return store
 
         yield open_it

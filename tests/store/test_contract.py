@@ -38,6 +38,7 @@ from atf.store.types import (
 )
 from atf.store.windows import Window
 from atf.task import MAX_BATCH, US, Status
+from tests.known import know
 
 from . import slow_log
 from .conftest import OpenStore
@@ -109,6 +110,7 @@ async def reference(clock: Clock) -> AsyncIterator[Store]:
         fake = fakeredis.FakeServer(version=(7, 4))
         store = await Store.open(StoreSettings(partitions=2), Timing(), SystemRuntime(), fake=fake)
     store.now = clock
+    await know(store, LAMBDA)
     yield store
     await store.close()
 
@@ -381,6 +383,7 @@ async def full_items(world: World, batch: int) -> None:
 async def full_jobs(world: World, batch: int) -> None:
     """As many jobs as one call may hold are made, tick, are looked at and deleted."""
     store = world.store
+    await know(store, "full/jobs")
     names = [f"full/j{batch}-{number}" for number in range(4 * MAX_BATCH)]
     await store.schedule_jobs(
         [NewJob(name, "request", False, SPEC[: 7 << 9], "queue", world.clock()) for name in names]

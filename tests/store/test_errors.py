@@ -32,6 +32,7 @@ from atf.store.refusals import translate
 from atf.store.store import Store
 from atf.store.types import Held, LambdaRecord, Outcome, Verdict
 from atf.task import US, Status
+from tests.known import know
 
 from .conftest import OpenStore
 from .servers import RESTRICTED, Server, running
@@ -43,6 +44,7 @@ async def opened(url: str, clock: Clock | None = None, **settings: Any) -> Async
     store = await Store.open(StoreSettings(redis_url=url, **{"partitions": 2, **settings}), Timing(), SystemRuntime())
     store.now = clock
     try:
+        await know(store, LAMBDA)
         yield store
     finally:
         await store.close()
@@ -168,7 +170,10 @@ async def test_a_store_that_went_and_came_back_empty_is_used_again(embedded: Ser
                 await call()
         embedded.start()
         await world.schedule("a")
-        assert await world.passes() == (1, 0, 0)
+        assert await world.passes() == (0, 0, 0)  # its limits and gates are gone, too
+        await know(store, LAMBDA)
+        await world.schedule("b")
+        assert await world.passes() == (2, 0, 0)
 
 
 async def test_a_store_that_stalls_is_unavailable_and_its_late_answers_go_nowhere(
@@ -298,6 +303,7 @@ async def test_no_claims_for_one_lease_after_a_restart_unless_nothing_is_forgott
     )
     store.now = clock
     await store._link.load_library()
+    await know(store, LAMBDA)
     world = World(store, clock)
     (claim,) = await world.run("a")
     await world.schedule("b")
@@ -361,6 +367,7 @@ async def test_a_server_that_forgot_even_its_first_claim_is_noticed(clock: Clock
         StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4))
     )
     store.now = clock
+    await know(store, LAMBDA)
     world = World(store, clock)
     await world.schedule("b")
     await world.passes()
@@ -377,6 +384,7 @@ async def test_a_server_that_comes_back_with_nothing_is_noticed_by_whoever_knew_
     store.now = clock
     await store._link.load_library()
     await store._open_partition(0)
+    await know(store, LAMBDA)
     world = World(store, clock)
     await world.run("b")
     await store._link.client.flushall()
@@ -384,6 +392,7 @@ async def test_a_server_that_comes_back_with_nothing_is_noticed_by_whoever_knew_
     run_id = "second"
     clock.advance(1)
     await world.schedule("b")
+    await know(store, LAMBDA)
     await store._open_partition(0)  # as at the first call over a connection of its own
     await world.passes()
     await claim_after_restart(world)

@@ -12,6 +12,7 @@ from atf.store.store import Store
 from atf.store.transfer import export_tasks
 from atf.store.types import LambdaRecord, Outcome, Verdict
 from atf.task import US, Status
+from tests.known import know
 
 from .conftest import OpenStore
 from .test_transfer import PARTITIONS, another_store, live
@@ -37,6 +38,7 @@ async def restored(
     store = await another_store(clock)
     suspects: list[Suspect] = []
     done = await import_tasks(store, file, report=suspects.append, old=old, settle=settle)
+    await know(store, LAMBDA)
     return store, done, {each.id.partition("-")[2]: each for each in suspects}
 
 

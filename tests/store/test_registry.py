@@ -9,15 +9,17 @@ import pytest
 from atf.errors import Unavailable
 from atf.store import library
 from atf.store.store import Store
-from atf.store.types import LambdaRecord, OutboxRecord
+from atf.store.types import LambdaRecord, OutboxRecord, Verdict
 from atf.task import US
 
 from .conftest import OpenStore
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, dump, to
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, Clock, World, dump, to
 
 
-def record(spec: bytes = b"spec \x00\xff", queue_limit: int = 7, paused: bool = False) -> LambdaRecord:
-    return LambdaRecord(LAMBDA, spec, queue_limit, ENQUEUE_TIMEOUT_US, paused)
+def record(
+    spec: bytes = b"spec \x00\xff", queue_limit: int = 7, paused: bool = False, name: str = LAMBDA, settings: str = ""
+) -> LambdaRecord:
+    return LambdaRecord(name, spec, queue_limit, ENQUEUE_TIMEOUT_US, paused, settings)
 
 
 async def in_partition(world: World, partition: int) -> dict[str, str]:
@@ -76,10 +78,12 @@ async def test_a_pass_hands_out_what_a_writer_that_died_owed(
     break_delivery(writer, monkeypatch)
     with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
         await writer.register([record()])
-    assert await in_partition(world, 1) == {}
+    before = await in_partition(world, 1)
+    assert before["limit"] != "7"
     passed = await world.store.enqueue(0, 0)
-    assert [(each.partition, each.target) for each in passed.outbox] == [(0, 1)]
-    await world.store.deliver(passed.outbox[0])
+    assert [(each.partition, each.target) for each in passed.outbox] == [(0, 1)] * 2  # its settings, and its gates
+    for each in passed.outbox:
+        await world.store.deliver(each)
     assert (await in_partition(world, 1))["limit"] == "7"
     assert (await world.store.enqueue(0, 0)).outbox == []
 
@@ -89,13 +93,14 @@ async def test_an_undelivered_record_is_handed_out_again(world: World, monkeypat
         break_delivery(world.store, patch)
         with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
             await world.store.register([record()])
-    (owed,) = (await world.store.enqueue(0, 0)).outbox
+    owed = (await world.store.enqueue(0, 0)).outbox
+    assert len(owed) == 2
     again = await world.store.enqueue(0, 0)  # whoever got it may still be at it
     assert (again.outbox, again.next_in_us) == ([], library.OUTBOX_RETRY_US)
     world.clock.advance(library.OUTBOX_RETRY_US / US)
-    assert (await world.store.enqueue(0, 0)).outbox == [owed]
-    for _ in range(2):
-        await world.store.deliver(owed)  # twice does no harm
+    assert (await world.store.enqueue(0, 0)).outbox == owed
+    for each in owed * 2:
+        await world.store.deliver(each)  # twice does no harm
     assert (await in_partition(world, 1))["limit"] == "7"
     world.clock.advance(library.OUTBOX_RETRY_US / US)
     passed = await world.store.enqueue(0, 0)
@@ -112,12 +117,81 @@ async def test_an_old_change_after_a_newer_one_is_ignored(world: World, monkeypa
             with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
                 await world.store.set_paused(LAMBDA, paused)
     owed = (await world.store.enqueue(0, 0)).outbox
-    assert len(owed) == 4
+    assert len(owed) == 5
     for each in reversed(owed):
         await world.store.deliver(each)
     found = await in_partition(world, 1)
     assert (found["limit"], found["paused"]) == ("2", "0")
     assert found == await in_partition(world, 0)
+
+
+async def test_a_pause_that_was_on_its_way_when_the_store_lost_everything_does_not_stand(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.store.register([record()])
+    with monkeypatch.context() as patch:
+        break_delivery(world.store, patch)
+        with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
+            await world.store.set_paused(LAMBDA, True)
+    (late,) = (await world.store.enqueue(0, 0)).outbox
+    for key in (await dump(world.store)).data:
+        await world.store._link.command("DEL", key, key=key)
+    for partition in range(2):
+        await world.store._open_partition(partition)
+    world.clock.advance(20)
+    await world.store.register([record()])
+    await world.store.deliver(late)
+    assert [(await in_partition(world, each))["paused"] for each in range(2)] == ["0", "0"]
+
+
+async def test_nothing_is_pushed_of_a_lambda_that_is_not_known(world: World) -> None:
+    """Its limits would not hold: they are not known either."""
+    name = "shop/new"
+    await world.store.schedule([world.task(f"t{number}", lambda_name=name) for number in range(5)])
+    assert await world.passes() == (0, 0, 0)
+    found = await world.store.explain("0-t0")
+    assert found is not None
+    assert found.unknown
+    await world.check()
+    await world.store.register([record(name=name, settings="running=2")])
+    for _ in range(3):
+        await world.deliver()
+        for partition in range(2):
+            await world.passes(partition)
+    assert len(await world.queued(f"{name}:1")) == 2
+    found = await world.store.explain("0-t4")
+    assert found is not None
+    assert not found.unknown
+    await world.check()
+
+
+async def test_a_lease_ends_where_its_lambda_is_not_known_any_more(world: World) -> None:
+    (claim,) = await world.run("a")
+    key = f"atf:{{0}}:l:{LAMBDA}"
+    await world.store._link.command("DEL", key, key=key)
+    world.clock.advance(LEASE_US / US)
+    assert await world.passes() == (0, 0, 1)
+    assert await world.beat(claim) == [Verdict.LOST]
+    await world.store.register([record()])
+    assert await world.passes() == (0, 1, 0)
+
+
+async def test_a_partition_that_was_emptied_asks_what_holds_of_its_lambdas(world: World) -> None:
+    await world.store.register([record(settings="running=1")])
+    await world.store.set_paused(LAMBDA, paused=True)
+    for key in (await dump(world.store)).data:
+        if key.startswith("atf:{1}"):
+            await world.store._link.command("DEL", key, key=key)
+    await world.store._open_partition(1)
+    await world.schedule("a", partition=1)
+    assert (await world.store.enqueue(1, 0)).outbox == []
+    await world.schedule("b", partition=1)  # that has it looked at again
+    (asked,) = (await world.store.enqueue(1, 0)).outbox
+    assert asked.target == 0
+    await world.store.deliver(asked)
+    await world.deliver()
+    known = await in_partition(world, 1)
+    assert (known["door"], known["paused"]) == ("running=1", "1")
 
 
 async def test_the_next_writer_delivers_what_is_owed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

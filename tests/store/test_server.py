@@ -19,10 +19,12 @@ from atf.store.fake import fake_link
 from atf.store.findings import Changes, Finding, State, ok, refuse, warn
 from atf.store.modes import open_link
 from atf.store.store import Store
+from atf.store.types import LambdaRecord
+from tests.known import know
 
 from .conftest import OpenStore
 from .servers import Server, running
-from .world import Clock, World
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World
 
 SOUND_INFO = {"redis_version": "7.2.4", "role": "master", "maxmemory": str(1 << 30), "aof_enabled": "1"}
 SOUND_CONFIG = {
@@ -244,6 +246,7 @@ async def test_the_user_that_ships_may_do_all(user: str, clock: Clock) -> None:
 
     store = await open_as_role(user)
     store.now = clock
+    await store.register([LambdaRecord(LAMBDA, b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
     world = World(store, clock)
     (claim,) = await world.run("a")
     await world.fail(claim)
@@ -344,6 +347,7 @@ async def test_while_a_longer_timeout_comes_into_use_the_pause_after_a_restart_i
     old = Store(fake_link(fake, lambda: (server_run, "0")), StoreSettings(partitions=1), Timing(), SystemRuntime())
     old.now = clock
     await old._link.load_library()
+    await know(old, LAMBDA)
     world = World(old, clock)
     await world.run("a")
     await old.retime(30_000_000)

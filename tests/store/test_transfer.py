@@ -19,6 +19,7 @@ from atf.store.store import Store
 from atf.store.transfer import export_tasks
 from atf.store.types import Found, LambdaRecord, Mended, NewTask, Outcome, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, US, Status
+from tests.known import know
 
 from .conftest import OpenStore
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held
@@ -128,6 +129,7 @@ async def test_ordered_tasks_keep_their_order(world: World, clock: Clock, tmp_pa
     await export_tasks(world.store, file)
     target = await another_store(clock)
     await import_tasks(target, file, settle=False)
+    await know(target, "shop/orders")
     there = World(target, clock)
     partition = target.partition_for("key")
     order = []

@@ -40,6 +40,7 @@ from atf.store.types import (
 )
 from atf.store.windows import Window
 from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, US, Status
+from tests.known import know
 
 EPOCH_US = 1_700_000_000 * US
 LAMBDA = "shop/mail"
@@ -251,9 +252,10 @@ def _task_violations(
 def _visit_violations(found: Dump, record: str, queue: str, task_id: str, status: Status, needed: float) -> list[str]:
     """Whether the upper level of the due index visits a queue in time for one of its tasks."""
     leased = status in {Status.CLAIMED, Status.PROCESSING}
-    paused = found.hash(f"{record}:l:{queue.rpartition(':')[0]}").get("paused") == "1"
+    config = found.hash(f"{record}:l:{queue.rpartition(':')[0]}")
+    held_back = config.get("paused") == "1" or "limit" not in config  # paused, or not known here
     visit = found.zset(f"{record}:due").get(queue)
-    if paused and not leased:
+    if held_back and not leased:
         return []
     if visit is None:
         return [f"{task_id}: {status.name}, and nobody will visit {queue}"]
@@ -332,7 +334,9 @@ class World:
         )
 
     async def schedule(self, *names: str, **options: Any) -> list[str]:
-        """Schedules tasks and answers their stored ids."""
+        """Schedules tasks and answers their stored ids. Stores that these tests open know LAMBDA; others are known from then on."""
+        if (name := options.get("lambda_name", LAMBDA)) != LAMBDA:
+            await know(self.store, name)
         made = await self.store.schedule([self.task(name, **options) for name in names])
         assert not any(each.conflict or each.existed for each in made)
         return [each.id for each in made]
@@ -561,6 +565,7 @@ class World:
     async def batches(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
         """Everything that can happen to batches: one is cancelled, one deleted and forgotten, one waits for more, one is being deleted."""
         store = self.store
+        await know(store, "shop/items")
         for name in ("cancelled", "deleted", "goes-on", "half-deleted"):
             assert (await store.open_batch(name, b"d", b"spec", "shop/items", US)).found is Found.NEW
             slow = {"ordering_key": f"{name}.site", "pause_us": US} if name == "deleted" else {}

@@ -20,6 +20,7 @@ from atf.store_consumer.consumer import StoreConsumer
 from atf.store_consumer.sweeper import Sweeper
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US, Status
 from atf.testing.runtime import VirtualRuntime
+from tests.known import know
 from tests.virtual import virtual
 
 QUEUE = "shop/mail:1"
@@ -116,6 +117,7 @@ def world(
     async def opened(runtime: VirtualRuntime) -> AsyncIterator[World]:
         stored = StoreSettings(partitions=partitions, **settings)
         store = await Store.open(stored, Timing(), runtime, fake=fakeredis.FakeServer())
+        await know(store, "shop/mail", "shop/done")
         built = World(store, runtime)
         yield built
         await built.stop()

@@ -184,7 +184,7 @@ local PART = 1000  -- values of one command; Lua can unpack some thousands
 
 -- Calls work(sets), and then writes what it has put there: one command per set costs a fraction of one per task. A task moves
 -- once in a call at most, also where a call names it twice. Also if `work` fails: what has moved must be found where it is now.
--- Of one task there is nothing to gather, and all that it takes would cost a call a tenth of its time.
+-- Of one task there is nothing to gather: the tables that it takes would be most of a call's garbage.
 local function gathering(tasks, work)
   if tasks == 1 then return work(AT_ONCE) end
   local order, values, noted, counts = {}, {ZADD = {}, ZREM = {}}, {}, nil
@@ -481,7 +481,7 @@ local function put_settings(P, name, limit, timeout, door, version, now)
   local known = redis.call('HMGET', key, 'limit', 'timeout', 'door')
   redis.call('HSET', key, 'limit', limit, 'timeout', timeout, 'rv', version)
   if door ~= '' then redis.call('HSET', key, 'door', door) elseif known[3] then redis.call('HDEL', key, 'door') end
-  if known[1] and (known[1] ~= limit or known[2] ~= timeout or (known[3] or '') ~= door) then visit_lambda(P, name, now) end
+  if known[1] ~= limit or known[2] ~= timeout or (known[3] or '') ~= door then visit_lambda(P, name, now) end
   if (known[3] or '') ~= door then settings_changed(P, name, now) end
   local watched, watched_before = settings_of(door).fatal ~= nil, settings_of(known[3]).fatal ~= nil
   if watched ~= watched_before then redis.call('HINCRBY', P, 'watched', watched and 1 or -1) end

@@ -16,6 +16,7 @@
 
 local BUDGET_BESIDE = 64  -- items at most, where more than one queue has live tasks
 local VISIT_BESIDE = 8    -- items that one of them may have at least
+local ASK_AGAIN = 1000000  -- µs: home is asked no sooner again about lambdas that this partition does not know
 local LEASED = {'CLAIMED', 'PROCESSING'}
 local PUSHED = {'RETRIABLE_FAILURE', 'NEW'}
 
@@ -47,7 +48,7 @@ end
 local function visit(P, queue, config, now, lease_now, budget_again, budget, kept)
   local limit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT)
   local expires = now + tonumber(config[2] or DEFAULT_ENQUEUE_TIMEOUT)
-  local paused = config[3] == '1'
+  local paused = config[3] == '1' or not config[1]  -- unknown here, or not yet: its limits and gates are, too
   local list = list_key(P, queue)
   local length = redis.call('LLEN', list)
   local state = redis.call('HMGET', queue_key(P, queue), 'pushed', 'keyed')
@@ -257,6 +258,16 @@ local function due_gates(P, now, most, ask)
   return dealt, wait
 end
 
+-- A lambda that this partition does not know waits to be told of: its limits and gates are not known either. Its home is asked, since
+-- it may know it where this server was emptied.
+local function ask_of_lambdas(P, now)
+  local record = redis.call('HMGET', P, 'partitions', 'asked')
+  local asked = tonumber(record[2] or 0)
+  if record[1] == '1' or string.sub(P, 6, -2) == '0' or now >= asked and now - asked < ASK_AGAIN then return end
+  redis.call('HSET', P, 'asked', fmt(now))
+  owe(P, 0, '0\n["retell",""]', now)
+end
+
 -- Notes that store consumers which see pauses of claims go by are here, and whether this one has gone by on the clock that this pass
 -- believes (see pause_left). Returns how long that is to come yet, or nil.
 --
@@ -304,6 +315,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     else
       local places, kept = math.min(budget, each * #queues), 0
       local config = redis.call('HMGET', lambda_key(P, lambda_of(queues[1])), 'limit', 'timeout', 'paused', 'door', 'gates')
+      if not config[1] then ask_of_lambdas(P, now) end
       local claims = by_shares(P, queues, config, now, places)
       for _, claim in ipairs(claims) do kept = kept + claim.gets end
       for _, claim in ipairs(claims) do

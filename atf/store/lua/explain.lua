@@ -8,7 +8,8 @@
 --          tasks that hold slots of its concurrency key, tasks before it in that key's line (-1 = it does not wait there),
 --          live hosts of its pool, and of those that set its lambda aside: host, until when, ...,
 --          1 if a worker of the pool that its lambda runs in is alive, whether that has a name or not,
---          1 if there are such, all of them say which lambdas they run, and none runs this one
+--          1 if there are such, all of them say which lambdas they run, and none runs this one,
+--          1 if this partition does not know its lambda
 local HOSTS_SEEN = 256
 
 -- What a host has said of itself: its pool, and by lambda until when it sets that aside.
@@ -56,5 +57,5 @@ register('explain', {'no-writes'}, function(keys, args)
     end
   end
   return {fmt(now), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for,
-    task[4] or '', not served and pool or '', taken, before, hosts, aside, served and 1 or 0, not_run and 1 or 0}
+    task[4] or '', not served and pool or '', taken, before, hosts, aside, served and 1 or 0, not_run and 1 or 0, config[2] and 0 or 1}
 end)

@@ -15,6 +15,8 @@ register('register', {}, function(keys, args)
       redis.call('SADD', P .. ':lambdas', name)
       redis.call('HSET', key, 'spec', args[i + 1], 'code', code)
       write_settings(P, name, spec64, code, known[3], home, partitions, now)
+      -- New here: it may have been forgotten, and a pause of before be on its way still, which nobody could see and lift.
+      if not known[1] then write_gates(P, name, table.concat(gate_lines(P, name, now), ';'), home, partitions, now) end
       changed = changed + 1
     end
   end
