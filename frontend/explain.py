@@ -178,6 +178,8 @@ def _enqueued(found: Explanation) -> Answer:
         lost = record.next_at_us <= found.now_us  # or handed back, or never claimed
         if lost and found.waits_for.startswith(("rate=", "burst=")):
             return _short_of_permits(found)
+        if lost and (kept := _kept_back(found)):
+            return kept
         return Answer(
             "between",
             "A controller has taken it from its queue and is about to claim it for an executor. If nobody claims it, it is"
@@ -285,7 +287,7 @@ def _unknown(found: Explanation) -> str:
     return (
         f"the store does not know {name}, so not its limits and gates either, as after it has lost its data: nothing of it is"
         f" pushed. Start an executor whose app has it anew, or run atf lambdas register MODULE:APP. Where atf lambdas show {name} knows"
-        " it, this part of the store is told of it at once."
+        " it, this part of the store is about to be told."
     )
 
 

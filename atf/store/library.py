@@ -28,6 +28,8 @@ FULL_REVISIT_US: Final = t.US
 """When a full queue is looked at again, should no pop do it sooner."""
 UNBELIEVED_REVISIT_US: Final = t.US
 """When a queue is looked at again whose leases are over only by a clock that is not believed yet."""
+UNKNOWN_REVISIT_US: Final = t.US
+"""When a queue is looked at again whose lambda its partition does not know."""
 PASSED_LATELY_US: Final = 30 * t.US
 """Store consumers have passed lately: then one of them has to have seen a pause of claims go by."""
 PERMIT_REVISIT_US: Final = t.US
@@ -111,6 +113,7 @@ def _code() -> str:
         "VISITS_PER_PASS": VISITS_PER_PASS,
         "FULL_REVISIT": FULL_REVISIT_US,
         "UNBELIEVED_REVISIT": UNBELIEVED_REVISIT_US,
+        "UNKNOWN_REVISIT": UNKNOWN_REVISIT_US,
         "PASSED_LATELY": PASSED_LATELY_US,
         "PERMIT_REVISIT": PERMIT_REVISIT_US,
         "PERMIT_TURN": PERMIT_TURN_US,

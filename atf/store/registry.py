@@ -122,7 +122,7 @@ class Registry(Caller):
         if kind == "ask_permits":
             await self._call("ask_permits", record.target, args[2:])
         elif kind == "retell":
-            await self._call("retell", record.target, [HOME, self.partitions, name])
+            await self._call("retell", record.target, [HOME, self.partitions, name, *rest])
         elif kind == "grant_permits":
             await self._call("grant_permits", record.target, args[2:])
         elif kind == BATCH_TOLD:

@@ -445,12 +445,13 @@ local function holds(status, counter, nonce, task_counter, task_nonce)
   return (status == 'CLAIMED' or status == 'PROCESSING') and task_counter == counter and task_nonce == nonce
 end
 
--- A change that this partition owes another one. It lies in the due index until it has been delivered.
+-- A change that this partition owes another one. It lies in the due index until it has been delivered. Returns its number.
 local function owe(P, target, body, now)
   local number = fmt(redis.call('HINCRBY', P, 'outbox', 1))
   redis.call('HSET', P .. ':outbox', number, target .. '\n' .. body)
   redis.call('ZADD', P .. ':outbox:due', fmt(now), number)
   visit_by(P, OUTBOX, now)
+  return number
 end
 
 -- settings of lambdas -------------------------------------------------------------------------------------------------------
@@ -490,8 +491,8 @@ end
 local NOT_OF_THE_DOOR = {limit = true, timeout = true, owner = true, runbook = true}
 
 -- Writes what holds of a lambda in its home partition, and owes it to the others: what an operator set (`set`) goes before what
--- the code says (`code`), "-" lifts that.
-local function write_settings(P, name, spec64, code, set, home, partitions, now)
+-- the code says (`code`), "-" lifts that. `gates`: the text of its gates, for those that do not know the lambda yet; nil: they know them.
+local function write_settings(P, name, spec64, code, set, gates, home, partitions, now)
   local holds_now, names, door = settings_of(code), {}, {}
   for each, value in pairs(settings_of(set)) do holds_now[each] = value end
   for each, value in pairs(holds_now) do
@@ -502,7 +503,7 @@ local function write_settings(P, name, spec64, code, set, home, partitions, now)
   door = table.concat(door, ' ')
   local version = grown(P, 'lambda_version', now)
   put_settings(P, name, holds_now.limit, holds_now.timeout, door, version, now)
-  local strings = {'register', name, spec64, holds_now.limit, holds_now.timeout, door}
+  local strings = {'register', name, spec64, holds_now.limit, holds_now.timeout, door, gates}
   local body = version .. '\n["' .. table.concat(strings, '","') .. '"]'  -- nothing in them needs to be escaped
   for target = 0, partitions - 1 do
     if target ~= home then owe(P, target, body, now) end

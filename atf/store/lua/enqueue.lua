@@ -16,7 +16,6 @@
 
 local BUDGET_BESIDE = 64  -- items at most, where more than one queue has live tasks
 local VISIT_BESIDE = 8    -- items that one of them may have at least
-local ASK_AGAIN = 1000000  -- µs: home is asked no sooner again about lambdas that this partition does not know
 local LEASED = {'CLAIMED', 'PROCESSING'}
 local PUSHED = {'RETRIABLE_FAILURE', 'NEW'}
 
@@ -48,7 +47,8 @@ end
 local function visit(P, queue, config, now, lease_now, budget_again, budget, kept)
   local limit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT)
   local expires = now + tonumber(config[2] or DEFAULT_ENQUEUE_TIMEOUT)
-  local paused = config[3] == '1' or not config[1]  -- unknown here, or not yet: its limits and gates are, too
+  local unknown = not config[1]  -- or not yet: then its limits and gates are, too
+  local paused = config[3] == '1' or unknown
   local list = list_key(P, queue)
   local length = redis.call('LLEN', list)
   local state = redis.call('HMGET', queue_key(P, queue), 'pushed', 'keyed')
@@ -142,9 +142,11 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   end
 
   local next_at, short = nil, false
-  for _, status in ipairs(paused and LEASED or LIVE) do
+  for _, status in ipairs(paused and not unknown and LEASED or LIVE) do
     local score = first_score(P, queue, status)
-    if score and (status == 'CLAIMED' or status == 'PROCESSING') and score <= now then
+    if unknown and score then
+      score = math.max(score, now + UNKNOWN_REVISIT)  -- an older role's functions would not say that it is known now
+    elseif score and (status == 'CLAIMED' or status == 'PROCESSING') and score <= now then
       -- Overdue by a clock that is not believed yet. It may be believed any moment, by a consumer that has just started: soon again.
       score = now + math.min(score - lease_now, UNBELIEVED_REVISIT)
     end
@@ -188,6 +190,7 @@ end
 -- takes part as soon as there is a permit, lest it always come too late. The least urgent is visited first, and leaves the others
 -- what they were dealt: so the more urgent ones get what it does not use.
 local function by_shares(P, queues, config, now, places)
+  if not config[1] then places = 0 end  -- nothing of it is pushed
   local name, door = lambda_of(queues[1]), config[3] ~= '1' and config[4]
   local waits = door and waiting_priorities(P, name) or ''
   if #queues == 1 and (waits == '' or waits == string.sub(queues[1], -1)) then return {{queue = queues[1], gets = 0}} end
@@ -258,14 +261,14 @@ local function due_gates(P, now, most, ask)
   return dealt, wait
 end
 
--- A lambda that this partition does not know waits to be told of: its limits and gates are not known either. Its home is asked, since
--- it may know it where this server was emptied.
-local function ask_of_lambdas(P, now)
+-- Asks home of a lambda that this partition does not know, since home may know it where this server was emptied: of all of them, where
+-- it knows none. There is one such question at a time; the queue is visited again, and asks anew.
+local function ask_of(P, name, now)
   local record = redis.call('HMGET', P, 'partitions', 'asked')
-  local asked = tonumber(record[2] or 0)
-  if record[1] == '1' or string.sub(P, 6, -2) == '0' or now >= asked and now - asked < ASK_AGAIN then return end
-  redis.call('HSET', P, 'asked', fmt(now))
-  owe(P, 0, '0\n["retell",""]', now)
+  if record[1] == '1' or string.sub(P, 6, -2) == '0' then return end
+  if record[2] and redis.call('HEXISTS', P .. ':outbox', record[2]) == 1 then return end
+  local only = redis.call('EXISTS', P .. ':lambdas') == 1 and name or ''
+  redis.call('HSET', P, 'asked', owe(P, 0, '0\n["retell","","' .. only .. '"]', now))
 end
 
 -- Notes that store consumers which see pauses of claims go by are here, and whether this one has gone by on the clock that this pass
@@ -315,7 +318,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     else
       local places, kept = math.min(budget, each * #queues), 0
       local config = redis.call('HMGET', lambda_key(P, lambda_of(queues[1])), 'limit', 'timeout', 'paused', 'door', 'gates')
-      if not config[1] then ask_of_lambdas(P, now) end
+      if not config[1] then ask_of(P, lambda_of(queues[1]), now) end
       local claims = by_shares(P, queues, config, now, places)
       for _, claim in ipairs(claims) do kept = kept + claim.gets end
       for _, claim in ipairs(claims) do

@@ -10,6 +10,6 @@ register('override', {'allow-oom'}, function(keys, args)
   if known[1] ~= args[5] or (known[5] or '') ~= args[7] then return 2 end
   redis.call('HSET', lambda_key(P, name), 'set', args[8])
   local code = known[2] or ('limit=' .. known[3] .. ' timeout=' .. known[4])  -- an older role's functions wrote it
-  write_settings(P, name, args[6], code, args[8], tonumber(args[2]), tonumber(args[3]), now)
+  write_settings(P, name, args[6], code, args[8], nil, tonumber(args[2]), tonumber(args[3]), now)
   return 1
 end)

@@ -14,9 +14,9 @@ register('register', {}, function(keys, args)
     if known[1] ~= args[i + 1] or known[2] ~= code then
       redis.call('SADD', P .. ':lambdas', name)
       redis.call('HSET', key, 'spec', args[i + 1], 'code', code)
-      write_settings(P, name, spec64, code, known[3], home, partitions, now)
       -- New here: it may have been forgotten, and a pause of before be on its way still, which nobody could see and lift.
-      if not known[1] then write_gates(P, name, table.concat(gate_lines(P, name, now), ';'), home, partitions, now) end
+      local gates = not known[1] and table.concat(gate_lines(P, name, now), ';') or nil
+      write_settings(P, name, spec64, code, known[3], gates, home, partitions, now)
       changed = changed + 1
     end
   end

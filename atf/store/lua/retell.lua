@@ -1,6 +1,7 @@
 -- retell: in the lambdas' home: says again to the other partitions what holds of lambdas. Idempotent.
 -- KEYS[1]  the home partition's record
--- ARGV     now, number of this partition, number of partitions, name after which to go on ("" = from the first)
+-- ARGV     now, number of this partition, number of partitions, name after which to go on ("" = from the first), and then one name,
+--          where it is that lambda alone
 -- RETURNS  how many lambdas were told of; the others follow
 --
 -- After a server lost its last second a partition may not know any more what home has struck off as delivered. Or it may have been
@@ -23,7 +24,8 @@ end
 
 register('retell', {'allow-oom'}, function(keys, args)
   local P, now, home, partitions, after = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3]), args[4]
-  local names, told = redis.call('SMEMBERS', P .. ':lambdas'), 0
+  local one = args[5] and args[5] ~= '' and args[5]
+  local names, told = one and {one} or redis.call('SMEMBERS', P .. ':lambdas'), 0
   table.sort(names)
   for _, name in ipairs(names) do
     if told == STEP then
@@ -31,9 +33,13 @@ register('retell', {'allow-oom'}, function(keys, args)
       break
     end
     if name > after then
-      local known = redis.call('HMGET', lambda_key(P, name), 'spec', 'code', 'set')
-      if known[1] and known[2] then write_settings(P, name, base64(known[1]), known[2], known[3], home, partitions, now) end
-      write_gates(P, name, table.concat(gate_lines(P, name, now), ';'), home, partitions, now)
+      local known = redis.call('HMGET', lambda_key(P, name), 'spec', 'code', 'set', 'limit', 'timeout')
+      if known[1] then
+        local code = known[2] or 'limit=' .. known[4] .. ' timeout=' .. known[5]  -- an older role's functions wrote it
+        local gates = table.concat(gate_lines(P, name, now), ';')
+        write_gates(P, name, gates, home, partitions, now)  -- an older role takes them from such a record alone
+        write_settings(P, name, base64(known[1]), code, known[3], gates, home, partitions, now)
+      end
       told, after = told + 1, name
     end
   end
