@@ -73,6 +73,7 @@ def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_in
     def call(verb: str, *args: str) -> Any:
         return world.server.execute(verb, "atf:{0}", ["", *args], server=verb == "claim")
 
+    call("apply", "1", "register", "sim/step", "", "100", "10000000", "")
     call("schedule", "0-a", "sim/step:1", "", "d" * 16, "", "0", "", "sim/step:line", "", "", "")
     call("enqueue", "0", "256", "0")
     ((_, counter, *_),) = call("claim", "h1-e1.1", "nonce", "16000000", "4096", "1", "0-a")
