@@ -346,8 +346,11 @@ class _Checker:
 
     def _is_no_more(self, claim: Claimed, following: Claimed) -> bool:
         """Whether the store has forgotten a claim, and its clock was set back so far that nothing was left for fences to grow by."""
-        forgotten = any(each.since_us <= claim.at_us <= each.at_us for each in self._forgot)
-        return forgotten and bool(self._set_back) and following.store_us <= claim.fence
+        return self._is_forgotten(claim) and bool(self._set_back) and following.store_us <= claim.fence
+
+    def _is_forgotten(self, claim: Claimed | None) -> bool:
+        """Whether the store has forgotten a claim: then it knows the one before it as the newest."""
+        return claim is not None and any(each.since_us <= claim.at_us <= each.at_us for each in self._forgot)
 
     def _began(self, event: Began) -> None:
         task = self._tasks[event.task_id]
@@ -380,7 +383,8 @@ class _Checker:
     def _recorded(self, event: Recorded) -> None:
         task = self._tasks[event.task_id]
         task.not_before_us = event.not_before_us
-        younger = [run.fence for run in task.runs if _is_younger(task, run.token, (event.fence, event.nonce))]
+        runs = [run for run in task.runs if not self._is_forgotten(task.claims.get(run.token))]
+        younger = [run.fence for run in runs if _is_younger(task, run.token, (event.fence, event.nonce))]
         if younger:
             text = f"the result of claim {event.fence}, after claim {max(younger)} had begun to run"
             self._breach(Breach.STALE_RESULT_ACCEPTED, event.task_id, event.at_us, text)

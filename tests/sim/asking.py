@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 AT_THE_END_S: Final = 60.0
 """How long the service waits for all its tasks at the end, when nothing disturbs them any more."""
+TOLD_WITHIN_US: Final = 8_000_000
+"""µs from a task's end until whoever waits for it is told: more than a poll_interval, should the ring be lost."""
 
 
 class Asker:
@@ -73,9 +75,16 @@ class Asker:
         if known:
             told = await self._all("wait for all", known, self._client.wait(known, timeout=AT_THE_END_S))
             left = set(known) - {each.id for each in told or ()}
-            ended = [each for each in sorted(left) if self._world.server.field(each, "s") in {s.name for s in FINISHED}]
+            ended = [each for each in sorted(left) if self._ended_before(each, TOLD_WITHIN_US)]
             if told is not None and ended:
                 self._world.chronicle.odd.append(f"{ended} have ended, and who waited for them was not told")
+
+    def _ended_before(self, task_id: str, ago_us: int) -> bool:
+        server = self._world.server
+        status = server.field(task_id, "s") or ""
+        if status not in {each.name for each in FINISHED}:
+            return False
+        return int(server.field(task_id, f"t{Status[status].value}") or 0) + ago_us <= server.now_us()
 
     async def _explained(self, task_id: str) -> TaskInfo:
         return (await self._client.explain(task_id)).task

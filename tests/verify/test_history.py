@@ -181,6 +181,15 @@ def test_a_stale_result_is_known_by_when_its_claim_was_given_where_fences_shrink
     assert lived(*claims, *runs, Recorded(200, "t", 5, nonce="m")).counts == {Breach.STALE_RESULT_ACCEPTED: 1}
 
 
+def test_a_result_is_not_stale_where_the_store_has_forgotten_the_younger_claim() -> None:
+    older = (claimed(90, 5, "m"), Began(95, "t", 5, "p", DUE, nonce="m"), Gone(110, "p"))
+    younger = (claimed(120, 6, "n"), Began(125, "t", 6, "q", DUE, nonce="n"), Gone(130, "q"))
+    result = Recorded(200, "t", 5, nonce="m")
+    assert lived(*older, *younger, Forgot(140, 100), result).findings == []
+    for forgot in ((), (Forgot(140, 121),), (Forgot(210, 100),)):
+        assert lived(*older, *younger, *forgot, result).counts == {Breach.STALE_RESULT_ACCEPTED: 1}
+
+
 def test_more_of_one_lambda_at_once_than_may() -> None:
     def one(at: int, task: str, process: str = "p") -> Event:
         return Began(at, task, at, process, DUE, "steps", 2)
