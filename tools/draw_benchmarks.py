@@ -17,8 +17,8 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the questions are not installed
 
-from tests.bench import levels, results, svg  # noqa: E402
-from tests.bench.explain import CPU, END_TO_END, NONE, beside_the_store, beside_the_trial, budget, comparable  # noqa: E402
+from tests.bench import explain, levels, results, svg  # noqa: E402
+from tests.bench.explain import CPU, END_TO_END, NONE, budget  # noqa: E402
 from tests.bench.known import OURS, PEERS, SYSTEMS  # noqa: E402
 from tests.bench.question import FULL_ROUNDS, Question, all_questions, smaller  # noqa: E402
 from tests.bench.results import failed, medians_of  # noqa: E402
@@ -76,12 +76,14 @@ def draw(questions: Mapping[str, Question], found: Mapping[str, Result], words: 
     for name, question in questions.items():
         why = filled(words.get("questions", {}).get(name, {}).get("why", ""), found)
         parts.append(_section(questions, question, found, why, machines))
-        if name == CPU and comparable(found, CPU, END_TO_END):
-            parts += beside_the_trial(question, found)
+        if name == CPU and explain.comparable(found, CPU, END_TO_END):
+            parts += explain.beside_the_trial(question, found)
         if name == CPU and END_TO_END in found and (also := _cpu_of_others(question, found)):
             parts.append(also)
+        if name == CPU and (twice := explain.other_rounds(questions, found)):
+            parts.append(twice)
         if name == END_TO_END and name in found:
-            parts += beside_the_store(question, found)
+            parts += explain.beside_the_store(question, found)
         if name in found and (bars := _bars(question, found[name])):
             pages[f"{name}.svg"] = svg.chart(question.what, question.unit, bars)
     parts += ["## How each system is set", *_settings()]

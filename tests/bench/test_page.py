@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 from tests.bench import results, svg, trial
+from tests.bench.explain import comparable
 from tests.bench.known import PEERS, SYSTEMS
 from tests.bench.question import Bar, Figures, Question, Sizes, all_questions
 from tests.bench.test_results import SIZES, circumstances, one, question
@@ -132,14 +133,65 @@ def test_what_the_machine_explains_of_the_excess_follows_from_the_peers() -> Non
 
     said = page(rates)
     assert "| Huey | 4,840 | 3,872 | 0.80 | 5,690 | – | – |" in said
-    assert "the peers do here 0.50 to 0.80 × what they did in the trial, 0.50 × at the median. ATF takes 4.00 ×" in said
+    assert (
+        "the peers do here 0.50 to 0.80 × what they did in the trial, 0.50 × at the median. In the same rounds ATF takes 4.00 ×"
+        in said
+    )
     assert "a factor of 1.25 by Huey, which kept most of its rate, and of 2.00 if all is put down to it" in said
     assert "The rest, a factor of 2.00 to 3.20, is ATF's own" in said
     said = page({name: 2 * rate for name, rate in trial.END_TO_END_PER_S.items()})
-    assert "a factor of 1.00 by " in said, "a machine that is faster explains nothing"
-    assert "what they did in the trial" not in page({})
-    for elsewhere in ({"cpu": "Another one"}, {"commit": "another"}, {"python": "4"}):
-        assert "what they did in the trial" not in page(rates, **elsewhere), elsewhere
+    assert "by the peers the machine explains nothing of it" in said, "a machine that is faster explains nothing"
+    by_the_peers = "can be told from the peers, which ran on that of the trial, too:\n\n| peer |"
+    assert by_the_peers in said
+    assert by_the_peers in page(rates, commit="another"), "of the same code"
+    assert "told from the peers" not in page({})
+    for elsewhere in ({"cpu": "Another one"}, {"code": "another"}, {"python": "4"}):
+        said = page(rates, **elsewhere)
+        assert "what they did in the trial" not in said, elsewhere
+        assert "told from the peers" not in said, elsewhere
+
+
+def test_results_explain_each_other_if_machine_code_versions_and_settings_are_the_same() -> None:
+    def found(**more: Any) -> dict[str, dict[str, Any]]:
+        return {
+            "one": results.result(question(), SIZES, 1, [one("atf", {"per_s": 1.0}), one("saq", {"per_s": 1.0})]),
+            "two": results.result(question(), SIZES, 1, [one("atf", {"per_s": 1.0}, **more)]),
+        }
+
+    assert comparable(found(), "one", "two")
+    assert comparable({**found(), "two": found()["two"] | {"commit": "another"}}, "one", "two"), (
+        "the product's code decides"
+    )
+    assert not comparable({**found(), "two": found()["two"] | {"code": "another"}}, "one", "two")
+    assert not comparable(found(versions={"x": "2"}), "one", "two")
+    assert not comparable(found(settings="others"), "one", "two")
+    assert not comparable(found(), "one", "three")
+
+
+def test_why_the_cpu_of_a_task_stands_on_the_page_twice() -> None:
+    asked = {each: question(name=each, systems=("atf", "saq")) for each in ("cpu", "end-to-end")}
+
+    def page(cpu: dict[str, Any], **more: Any) -> str:
+        at = {"at": "2026-11-23T09:46:58+00:00", "load": 2.5}
+        rounds = [
+            one("atf", {"cpu_us_total": 132.0}, at="2026-11-23T08:40:24+00:00"),
+            one("saq", {"cpu_us_total": 9.0}),
+        ]
+        found = {
+            "cpu": results.result(asked["cpu"], SIZES, 1, [one("atf", cpu, **at, **more)]),
+            "end-to-end": results.result(asked["end-to-end"], SIZES, 1, rounds),
+        }
+        return draw_benchmarks.draw(asked, found, WORDS)["index.md"]
+
+    said = page({"cpu_us_total": 176.0})
+    assert "[cpu](#cpu) measures a task's CPU in rounds of its own, and finds 176 µs; it says what differs." in said
+    assert (
+        "ATF's 176 µs in the rounds of `cpu` and 132 in those of `end-to-end` are of one and the same measurement, taken at other times:"
+        " 1 runs from 2026-11-23 09:46 to 09:46 (ATF alone, load 2.50 to 2.50) and 1 runs from 2026-11-23 08:40 to 08:40 (beside others, load 0.10 to 0.10)."
+        " Machine, code, versions, settings and sizes are the same in both;" in said
+    )
+    assert "They are not of the same sizes, machine, code" in page({"cpu_us_total": 176.0}, settings="others")
+    assert "one and the same measurement" not in page({"another": 1.0})
 
 
 def test_bars_of_another_question_are_shown_where_a_reader_looks_for_them() -> None:
@@ -337,10 +389,10 @@ def test_the_floor_stands_beside_our_rate() -> None:
     assert "Of the 300 µs of CPU that a task takes with ATF here the store has 120, 40 %." in page
     assert "do 160 tasks/s in a run of their own ([floor](#floor)); ATF's rate beside them is 25 % of that." in page
     assert "5 × SAQ's median are 200 tasks/s, 1.25 × what these functions do." in page
-    found["floor"]["commit"] = "another"
+    found["floor"]["code"] = "another"
     page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
     assert "here the store has 120, 40 %." in page
-    assert "these functions do" not in page, "of another commit, or another machine"
+    assert "these functions do" not in page, "of another code, or another machine"
 
 
 def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
