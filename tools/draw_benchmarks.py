@@ -373,7 +373,7 @@ def _table(question: Question, result: Result, kills: Verdict) -> str:
 def _also(medians: Mapping[str, Any], path: str) -> str:
     found = inner(medians, path)
     if isinstance(found, Mapping):
-        return ", ".join(f"{name} {svg.number(value)}" for name, value in found.items()) or NONE
+        return ", ".join(f"{name}: {svg.with_unit(value, path)}" for name, value in found.items()) or NONE
     return svg.number(found)
 
 

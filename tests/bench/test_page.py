@@ -6,6 +6,8 @@ import tomllib
 import xml.etree.ElementTree as ET
 from typing import Any
 
+import pytest
+
 from tests.bench import results, svg, trial
 from tests.bench.explain import comparable
 from tests.bench.known import PEERS, SYSTEMS
@@ -317,6 +319,27 @@ def test_figures_have_about_three_digits() -> None:
     assert [svg.number(each) for each in (0, 0.123, 12.34, 123.4, 12345.6)] == ["0", "0.12", "12.3", "123", "12,346"]
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("store_us_by_batch", "1: 350 µs, 16: 62.0 µs"),
+        ("ticks_per_s", "1: 350/s, 16: 62.0/s"),
+        ("last_start_s", "1: 350 s, 16: 62.0 s"),
+        ("call_ms", "1: 350 ms, 16: 62.0 ms"),
+        ("rss_mib.100000", "1: 350 MiB, 16: 62.0 MiB"),
+        ("percent_by_role", "1: 350 %, 16: 62.0 %"),
+        ("ratios", "1: 350 ×, 16: 62.0 ×"),
+        ("counts", "1: 350, 16: 62.0"),
+    ],
+)
+def test_figures_of_one_cell_have_their_names_and_units(path: str, shown: str) -> None:
+    figures: Any = {"1": 350.0, "16": 62.0}
+    for name in reversed(path.split(".")):
+        figures = {name: figures}
+    pages = drawn(question(also=(path,)), [one("atf", {"per_s": 1.0, **figures})])
+    assert f"| {shown} | ok |" in pages["index.md"]
+
+
 def test_what_a_round_left_out_is_told_once() -> None:
     figures = {"per_s": 1.0, "not_run": {"9 pending": "too little memory"}}
     pages = drawn(question(), [one("atf", figures), one("atf", figures)])
@@ -403,6 +426,6 @@ def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
     ours = results.result(cpu, SIZES, 1, [one("atf", took)])
     page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": ours}, WORDS)["index.md"]
     assert page.count("The rounds of [end-to-end](#end-to-end) measure it, too:") == 1
-    assert "| SAQ (x 1) | 9.00 | 1 of 5: 9.00 to 9.00 | 1.00 × | client 2.00, workers 7.00 | ok |" in page
+    assert "| SAQ (x 1) | 9.00 | 1 of 5: 9.00 to 9.00 | 1.00 × | client: 2.00 µs, workers: 7.00 µs | ok |" in page
     page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": {**others, "question": "cpu"}}, WORDS)["index.md"]
     assert "measure it, too" not in page
