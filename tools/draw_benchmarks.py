@@ -17,7 +17,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the questions are not installed
 
-from tests.bench import explain, levels, results, svg  # noqa: E402
+from tests.bench import explain, killed, levels, results, svg  # noqa: E402
 from tests.bench.explain import CPU, END_TO_END, NONE, budget  # noqa: E402
 from tests.bench.known import OURS, PEERS, SYSTEMS  # noqa: E402
 from tests.bench.question import FULL_ROUNDS, Question, all_questions, smaller  # noqa: E402
@@ -82,6 +82,8 @@ def draw(questions: Mapping[str, Question], found: Mapping[str, Result], words: 
             parts.append(also)
         if name == CPU and (twice := explain.other_rounds(questions, found)):
             parts.append(twice)
+        if name == KILL and (otherwise := killed.otherwise(found)):
+            parts.append(otherwise)
         if name == END_TO_END and name in found:
             parts += explain.beside_the_store(question, found)
         if name in found and (bars := _bars(question, found[name])):

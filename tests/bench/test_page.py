@@ -362,6 +362,42 @@ def test_who_was_not_killed_yet_is_no_best_peer_and_leaves_the_bar_open() -> Non
     assert "| – | – | 5 × | not known |" in drawn(asked, rounds, kill())["index.md"]
 
 
+def test_the_page_says_what_was_killed_in_other_versions_or_settings_than_it_is_measured_with() -> None:
+    def of(name: str, redis: str, settings: str = "s", **more: str) -> dict[str, Any]:
+        return one(name, {"per_s": 1.0, "never": 0}, versions={"redis": redis, **more}, settings=settings)
+
+    kill = question(name="kill", figure="never", systems=("atf", "saq", "arq", "rq", "huey", "celery-later"))
+    killed = [of("atf", "8.1"), of("saq", "7.4"), of("arq", "5.3"), of("rq", "5.3"), of("celery-later", "8.1")]
+    fast = [
+        of("atf", "8.1"),
+        of("saq", "5.3", "others"),
+        of("arq", "5.3", hiredis="3.5"),
+        of("rq", "5.3"),
+        of("celery", "6.4"),
+    ]
+    slow = [of("saq", "7.4"), of("rq", "5.3", "others"), of("huey", "9.9")]
+    systems = ("atf", "saq", "arq", "rq", "huey", "celery")
+    asked = {"kill": kill, **{name: question(name=name, systems=systems) for name in ("slow", "fast")}}
+    found = {
+        name: results.result(asked[name], SIZES, 1, each)
+        for name, each in (("kill", killed), ("slow", slow), ("fast", fast))
+    }
+
+    def page() -> str:
+        return draw_benchmarks.draw(asked, found, WORDS)["index.md"].partition("## kill")[2].partition("## slow")[0]
+
+    assert page().endswith(
+        "Killed otherwise than measured, as far as both are recorded (of settings, what is said of them):\n\n"
+        "* SAQ: killed with redis 7.4, measured with redis 5.3, other settings (fast)\n"
+        "* RQ: other settings (slow)\n"
+        "* Celery, with its workers for what is due later: killed with redis 8.1, measured with redis 6.4 (everywhere)\n\n"
+    )
+    found["fast"]["code"] = "another"
+    assert "* ATF: another code (everywhere)\n" in page(), "that of peers is not the product's"
+    found = {"kill": found["kill"], "slow": found["kill"] | {"question": "slow"}}
+    assert "Killed otherwise" not in page()
+
+
 def test_a_result_says_where_what_is_compared_did_not_run_in_pairs_or_in_one_run() -> None:
     def said(*rounds: dict[str, Any]) -> list[bool]:
         page = drawn(question(systems=("atf", "saq")), list(rounds))["index.md"]
