@@ -82,6 +82,8 @@ def draw(questions: Mapping[str, Question], found: Mapping[str, Result], words: 
             parts.append(also)
         if name == CPU and (twice := explain.other_rounds(questions, found)):
             parts.append(twice)
+        if name == explain.DRAIN and name in found:
+            parts += explain.resident(found[name])
         if name == KILL and (otherwise := killed.otherwise(found)):
             parts.append(otherwise)
         if name == END_TO_END and name in found:

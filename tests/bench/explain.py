@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from . import svg, trial
-from .known import FLOOR, OURS, SYSTEMS
+from .known import FLOOR, OURS, PEERS, SYSTEMS
 from .question import Question
 from .results import failed, medians_of
 from .stats import figure, inner, ratio
@@ -133,6 +133,27 @@ def beside_the_store(question: Question, found: Mapping[str, Result]) -> list[st
             f"[{CPU}](#{CPU}) measures a task's CPU in rounds of its own, and finds {svg.number(apart)} µs; it says what differs."
         )
     return [" ".join(said)] if said else []
+
+
+def resident_mib(result: Result) -> dict[str, float]:
+    """What the processes of each system but client and store keep in memory: the medians of its roles, added up."""
+    return {
+        name: sum(mib for role, mib in roles.items() if role not in {"client", "store"})
+        for name, each in medians_of(result).items()
+        if not failed(result, name) and (roles := inner(each, "rss_mib"))
+    }
+
+
+def resident(result: Result) -> list[str]:
+    """ATF's memory beside that of the peers."""
+    together = resident_mib(result)
+    peers = sorted((together[name], SYSTEMS[name].title) for name in PEERS if name in together)
+    if OURS not in together or not peers:
+        return []
+    least, most = (f"{svg.number(mib)} MiB ({title})" for mib, title in (peers[0], peers[-1]))
+    ours = svg.number(together[OURS])
+    said = f"All processes but client and store together keep {ours} MiB resident with ATF, with the peers {least} to {most}"
+    return [f"{said}; a page that several of them share counts in each."]
 
 
 def other_rounds(questions: Mapping[str, Question], found: Mapping[str, Result]) -> str:

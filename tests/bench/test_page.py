@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.bench import results, svg, trial
-from tests.bench.explain import comparable
+from tests.bench.explain import comparable, resident_mib
 from tests.bench.known import PEERS, SYSTEMS
 from tests.bench.question import Bar, Figures, Question, Sizes, all_questions
 from tests.bench.test_results import SIZES, circumstances, one, question
@@ -360,6 +360,24 @@ def test_who_was_not_killed_yet_is_no_best_peer_and_leaves_the_bar_open() -> Non
     page = drawn(asked, rounds, kill(saq=0))["index.md"]
     assert "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | not known |" in page
     assert "| – | – | 5 × | not known |" in drawn(asked, rounds, kill())["index.md"]
+
+
+def test_where_a_peer_keeps_less_in_memory_the_page_says_so_and_why() -> None:
+    def of(name: str, **mib: float) -> dict[str, Any]:
+        return one(name, {"per_s": 1.0, "rss_mib": {"client": 99.0, "store": 99.0, **mib}})
+
+    drain = question(name="drain", systems=("atf", "saq", "huey", "arq"))
+    rounds = [of("atf", hsc=60.0, executors=140.0), of("saq", workers=65.0), of("huey", workers=155.0)]
+    found = results.result(drain, SIZES, 1, [*rounds, one("arq", error="it broke")])
+    page = draw_benchmarks.draw({"drain": drain}, {"drain": found}, WORDS)["index.md"]
+    assert "together keep 200 MiB resident with ATF, with the peers 65.0 MiB (SAQ) to 155 MiB (Huey); a page" in page
+    found = results.result(drain, SIZES, 1, [one("atf", {"per_s": 1.0}), one("saq", {"per_s": 1.0})])
+    assert "together keep" not in draw_benchmarks.draw({"drain": drain}, {"drain": found}, WORDS)["index.md"]
+    words = tomllib.loads(draw_benchmarks.WORDS.read_text(encoding="utf-8"))["questions"]
+    assert words["drain"]["why"].startswith("ATF keeps more in memory than a peer, since")
+    recorded = resident_mib(results.latest(results.RESULTS)["drain"])
+    assert max(recorded, key=lambda name: recorded[name]) == "atf", "mend these words"
+    assert "(../scaling.md#partitions)" in words["idle"]["why"]
 
 
 def test_the_page_says_what_was_killed_in_other_versions_or_settings_than_it_is_measured_with() -> None:
