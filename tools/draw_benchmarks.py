@@ -1,6 +1,7 @@
 """Draws docs/benchmarks/ from the results in benchmarks/ and the words in docs/benchmarks/words.toml, or checks that it is current.
 
-In docs/scaling.md it draws the figures alone: what stands between <!--=question/system:path--> and <!--/-->.
+In docs/scaling.md it draws the figures alone: what stands between <!--=question/system:path--> and <!--/-->. Names in a path may have
+spaces and commas, as those of levels have; without a system it is a path of the result itself: <!--=scale:cpu-->.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
 _LOSES: Final = "loses what a killed process had taken from the queue"
 SCALING: Final = ROOT / "docs" / "scaling.md"
-_NAMED: Final = r"(?P<question>[a-z-]+)/(?P<system>[a-z-]+):(?P<path>[\w.-]+)"
+_NAMED: Final = r"(?P<question>[a-z-]+)(/(?P<system>[a-z-]+))?:(?P<path>\w([\w., -]*\w)?)"
 FIGURE: Final = re.compile(rf"\{{{_NAMED}\}}")
 """In the words a median of a recorded result: {batch/atf:submit_cpu_us.store}."""
 IN_PLACE: Final = re.compile(rf"(?P<before><!--={_NAMED}-->)[^<]*(?P<after><!--/-->)")
@@ -226,28 +227,26 @@ def _section(
 
 def filled(words: str, found: Mapping[str, Result]) -> str:
     """Words with the figures that they name, each as FIGURE has it; a figure that is not recorded is a dash."""
-
-    def shown(match: re.Match[str]) -> str:
-        value = recorded(match, found)
-        return NONE if value is None else svg.number(value)
-
-    return FIGURE.sub(shown, words).strip()
+    return FIGURE.sub(lambda match: _named(match, found), words).strip()
 
 
 def with_figures(page: str, found: Mapping[str, Result]) -> str:
     """A page that is written by hand, with the figures that it names as they are recorded now."""
-
-    def shown(match: re.Match[str]) -> str:
-        value = recorded(match, found)
-        return f"{match['before']}{NONE if value is None else svg.number(value)}{match['after']}"
-
-    return IN_PLACE.sub(shown, page)
+    return IN_PLACE.sub(lambda match: f"{match['before']}{_named(match, found)}{match['after']}", page)
 
 
-def recorded(match: re.Match[str], found: Mapping[str, Result]) -> float | None:
-    """The figure that words name; None: it is not recorded."""
+def _named(match: re.Match[str], found: Mapping[str, Result]) -> str:
+    value = recorded(match, found)
+    return NONE if value is None else value if isinstance(value, str) else svg.number(value)
+
+
+def recorded(match: re.Match[str], found: Mapping[str, Result]) -> float | str | None:
+    """The figure that words name, or what a result says of itself; None: it is not recorded."""
     result = found.get(match["question"])
-    return figure(medians_of(result).get(match["system"], {}), match["path"]) if result else None
+    if result is None:
+        return None
+    value = inner(medians_of(result).get(match["system"], {}) if match["system"] else result, match["path"])
+    return value if isinstance(value, int | float | str) else None
 
 
 def _falls_short(question: Question, result: Result, kills: Verdict) -> list[str]:
