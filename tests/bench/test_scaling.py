@@ -88,7 +88,7 @@ def of_one_server() -> str:
     return (
         f"On the machine of these measurements that is {hundreds(1e6 / one['store'])} tasks/s with one server and one partition, {us(one['store'])} µs each"
         f" (the {hundreds(1e6 / COST['store'])} of the table are those of one of three masters, {us(COST['store'])} µs each)."
-        f" All other roles together take {sum(cores.values()) - 1:.1f} cores then, the busiest of them (the HSC) {cores['hsc']:.2f},"
+        f" At those {hundreds(1e6 / one['store'])} all other roles together take {sum(cores.values()) - 1:.1f} cores, the busiest of them (the HSC) {cores['hsc']:.2f},"
         f" two executors {cores['executors']:.2f}:"
     )
 
