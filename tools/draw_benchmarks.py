@@ -1,6 +1,7 @@
 """Draws docs/benchmarks/ from the results in benchmarks/ and the words in docs/benchmarks/words.toml, or checks that it is current.
 
-In docs/scaling.md it draws the figures alone: what stands between <!--=question/system:path--> and <!--/-->.
+In docs/scaling.md it draws the figures alone: what stands between <!--=question/system:path--> and <!--/-->. Names in a path may have
+spaces and commas, as those of levels have; without a system it is a path of the result itself: <!--=scale:cpu-->.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the questions are not installed
 
-from tests.bench import levels, results, svg  # noqa: E402
-from tests.bench.explain import CPU, END_TO_END, NONE, beside_the_store, beside_the_trial, budget, comparable  # noqa: E402
+from tests.bench import explain, killed, levels, results, svg  # noqa: E402
+from tests.bench.explain import CPU, END_TO_END, NONE, budget  # noqa: E402
 from tests.bench.known import OURS, PEERS, SYSTEMS  # noqa: E402
 from tests.bench.question import FULL_ROUNDS, Question, all_questions, smaller  # noqa: E402
 from tests.bench.results import failed, medians_of  # noqa: E402
@@ -31,7 +32,7 @@ FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
 _LOSES: Final = "loses what a killed process had taken from the queue"
 SCALING: Final = ROOT / "docs" / "scaling.md"
-_NAMED: Final = r"(?P<question>[a-z-]+)/(?P<system>[a-z-]+):(?P<path>[\w.-]+)"
+_NAMED: Final = r"(?P<question>[a-z-]+)(/(?P<system>[a-z-]+))?:(?P<path>\w([\w., -]*\w)?)"
 FIGURE: Final = re.compile(rf"\{{{_NAMED}\}}")
 """In the words a median of a recorded result: {batch/atf:submit_cpu_us.store}."""
 IN_PLACE: Final = re.compile(rf"(?P<before><!--={_NAMED}-->)[^<]*(?P<after><!--/-->)")
@@ -76,12 +77,18 @@ def draw(questions: Mapping[str, Question], found: Mapping[str, Result], words: 
     for name, question in questions.items():
         why = filled(words.get("questions", {}).get(name, {}).get("why", ""), found)
         parts.append(_section(questions, question, found, why, machines))
-        if name == CPU and comparable(found, CPU, END_TO_END):
-            parts += beside_the_trial(question, found)
+        if name == CPU and explain.comparable(found, CPU, END_TO_END):
+            parts += explain.beside_the_trial(question, found)
         if name == CPU and END_TO_END in found and (also := _cpu_of_others(question, found)):
             parts.append(also)
+        if name == CPU and (twice := explain.other_rounds(questions, found)):
+            parts.append(twice)
+        if name == explain.DRAIN and name in found:
+            parts += explain.resident(found[name])
+        if name == KILL and (otherwise := killed.otherwise(found)):
+            parts.append(otherwise)
         if name == END_TO_END and name in found:
-            parts += beside_the_store(question, found)
+            parts += explain.beside_the_store(question, found)
         if name in found and (bars := _bars(question, found[name])):
             pages[f"{name}.svg"] = svg.chart(question.what, question.unit, bars)
     parts += ["## How each system is set", *_settings()]
@@ -220,28 +227,26 @@ def _section(
 
 def filled(words: str, found: Mapping[str, Result]) -> str:
     """Words with the figures that they name, each as FIGURE has it; a figure that is not recorded is a dash."""
-
-    def shown(match: re.Match[str]) -> str:
-        value = recorded(match, found)
-        return NONE if value is None else svg.number(value)
-
-    return FIGURE.sub(shown, words).strip()
+    return FIGURE.sub(lambda match: _named(match, found), words).strip()
 
 
 def with_figures(page: str, found: Mapping[str, Result]) -> str:
     """A page that is written by hand, with the figures that it names as they are recorded now."""
-
-    def shown(match: re.Match[str]) -> str:
-        value = recorded(match, found)
-        return f"{match['before']}{NONE if value is None else svg.number(value)}{match['after']}"
-
-    return IN_PLACE.sub(shown, page)
+    return IN_PLACE.sub(lambda match: f"{match['before']}{_named(match, found)}{match['after']}", page)
 
 
-def recorded(match: re.Match[str], found: Mapping[str, Result]) -> float | None:
-    """The figure that words name; None: it is not recorded."""
+def _named(match: re.Match[str], found: Mapping[str, Result]) -> str:
+    value = recorded(match, found)
+    return NONE if value is None else value if isinstance(value, str) else svg.number(value)
+
+
+def recorded(match: re.Match[str], found: Mapping[str, Result]) -> float | str | None:
+    """The figure that words name, or what a result says of itself; None: it is not recorded."""
     result = found.get(match["question"])
-    return figure(medians_of(result).get(match["system"], {}), match["path"]) if result else None
+    if result is None:
+        return None
+    value = inner(medians_of(result).get(match["system"], {}) if match["system"] else result, match["path"])
+    return value if isinstance(value, int | float | str) else None
 
 
 def _falls_short(question: Question, result: Result, kills: Verdict) -> list[str]:
@@ -371,7 +376,7 @@ def _table(question: Question, result: Result, kills: Verdict) -> str:
 def _also(medians: Mapping[str, Any], path: str) -> str:
     found = inner(medians, path)
     if isinstance(found, Mapping):
-        return ", ".join(f"{name} {svg.number(value)}" for name, value in found.items()) or NONE
+        return ", ".join(f"{name}: {svg.with_unit(value, path)}" for name, value in found.items()) or NONE
     return svg.number(found)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from . import svg, trial
-from .known import FLOOR, OURS, SYSTEMS
+from .known import FLOOR, OURS, PEERS, SYSTEMS
 from .question import Question
 from .results import failed, medians_of
 from .stats import figure, inner, ratio
@@ -18,6 +18,7 @@ NONE: Final = "–"
 END_TO_END: Final = "end-to-end"
 DRAIN: Final = "drain"
 CPU: Final = "cpu"
+_BY_THE_PEERS: Final = "How far the machine explains what is over the budget can be told from the peers, which ran on that of the trial, too:"
 Result = Mapping[str, Any]
 
 
@@ -63,14 +64,19 @@ def beside_the_trial(question: Question, found: Mapping[str, Result]) -> list[st
     over = sum(measured.values()) / sum(question.budget.values())
     rest = sorted(over / each for each in machine)
     best = next(name for name, each in kept.items() if each == most)
-    said = (
-        f"While tasks are being scheduled the peers do here {svg.number(min(kept.values()))} to {svg.number(most)} × what they did in the trial,"
-        f" {svg.number(middle)} × at the median. ATF takes {svg.number(over)} × its budget. Of that the machine explains a factor of {svg.number(machine[0])}"
-        f" by {SYSTEMS[best].title}, which kept most of its rate, and of {svg.number(machine[1])} if all is put down to it that the median peer lost,"
+    explained = (
+        f" Of that the machine explains a factor of {svg.number(machine[0])} by {SYSTEMS[best].title}, which kept most of its rate,"
+        f" and of {svg.number(machine[1])} if all is put down to it that the median peer lost,"
         " which other versions, other settings and a busier machine may have cost as well."
         f" The rest, a factor of {svg.number(rest[0])} to {svg.number(rest[1])}, is ATF's own; the roles over their budgets stand above, the largest first."
+        if machine[1] > 1
+        else " The median peer is no slower here, so that by the peers the machine explains nothing of it; their versions and settings may be others than there."
     )
-    return [_rates_beside_the_trial(found), said]
+    said = (
+        f"While tasks are being scheduled the peers do here {svg.number(min(kept.values()))} to {svg.number(most)} × what they did in the trial,"
+        f" {svg.number(middle)} × at the median. In the same rounds ATF takes {svg.number(over)} × its budget.{explained}"
+    )
+    return [_BY_THE_PEERS, _rates_beside_the_trial(found), said]
 
 
 def _rates_beside_the_trial(found: Mapping[str, Result]) -> str:
@@ -121,11 +127,77 @@ def beside_the_store(question: Question, found: Mapping[str, Result]) -> list[st
             if (peer := bar.best(result["systems"], verdict(found.get(KILL)).safe))
             and (rate := figure(medians_of(result)[peer], bar.figure))
         ]
+    apart = figure(medians_of(found[CPU]).get(OURS, {}), "cpu_us_total") if CPU in found else None
+    if total and apart:
+        said.append(
+            f"[{CPU}](#{CPU}) measures a task's CPU in rounds of its own, and finds {svg.number(apart)} µs; it says what differs."
+        )
     return [" ".join(said)] if said else []
 
 
+def resident_mib(result: Result) -> dict[str, float]:
+    """What the processes of each system but client and store keep in memory: the medians of its roles, added up."""
+    return {
+        name: sum(mib for role, mib in roles.items() if role not in {"client", "store"})
+        for name, each in medians_of(result).items()
+        if not failed(result, name) and (roles := inner(each, "rss_mib"))
+    }
+
+
+def resident(result: Result) -> list[str]:
+    """ATF's memory beside that of the peers."""
+    together = resident_mib(result)
+    peers = sorted((together[name], SYSTEMS[name].title) for name in PEERS if name in together)
+    if OURS not in together or not peers:
+        return []
+    least, most = (f"{svg.number(mib)} MiB ({title})" for mib, title in (peers[0], peers[-1]))
+    ours = svg.number(together[OURS])
+    said = f"All processes but client and store together keep {ours} MiB resident with ATF, with the peers {least} to {most}"
+    return [f"{said}; a page that several of them share counts in each."]
+
+
+def other_rounds(questions: Mapping[str, Question], found: Mapping[str, Result]) -> str:
+    """Why the CPU of a task stands on the page twice, in `cpu` and in `end-to-end`; "": it does not."""
+    both = (CPU, END_TO_END)
+    if not {*both} <= found.keys() or questions[CPU].measure is not questions[END_TO_END].measure:
+        return ""
+    alone, beside = (figure(medians_of(found[each]).get(OURS, {}), "cpu_us_total") for each in both)
+    if alone is None or beside is None:
+        return ""
+    said = (
+        f"ATF's {svg.number(alone)} µs in the rounds of `{CPU}` and {svg.number(beside)} in those of `{END_TO_END}` are of one and the same measurement,"
+        f" taken at other times: {' and '.join(_rounds_of_ours(found[each]) for each in both)}."
+    )
+    if found[CPU]["sizes"] != found[END_TO_END]["sizes"] or not comparable(found, *both):
+        return f"{said} They are not of the same sizes, machine, code, versions and settings."
+    return (
+        f"{said} Machine, code, versions, settings and sizes are the same in both; how fast the machine was just then is not recorded, so compare"
+        " what stands in one table."
+    )
+
+
+def _rounds_of_ours(result: Result) -> str:
+    """When ATF was measured, how often, beside whom, and what the machine did."""
+    rounds = result["systems"][OURS]["rounds"]
+    times, loads = sorted(each["at"] for each in rounds), [each["load"] for each in rounds]
+    whom = "beside others" if len(result["systems"]) > 1 else "ATF alone"
+    first, last = (each[:16].replace("T", " ") for each in (times[0], times[-1]))
+    return f"{len(rounds)} runs from {first} to {last.removeprefix(first[:11])} ({whom}, load {svg.number(min(loads))} to {svg.number(max(loads))})"
+
+
 def comparable(found: Mapping[str, Result], *questions: str) -> bool:
-    """Whether these have results of one machine and one commit: the figures of others do not explain each other."""
-    same = ("cpu", "cores", "memory_mib", "kernel", "python", "server", "commit", "code")
-    origins = {tuple(found[name].get(each) for each in same) if name in found else None for name in questions}
-    return len(origins) == 1 and None not in origins
+    """Whether these have results of one machine and one code, the systems that several of them have in the same versions and settings.
+
+    The figures of others do not explain each other. The code is that of the product: two commits may have the same, since most change
+    tests, words or results.
+    """
+    if not found.keys() >= {*questions}:
+        return False
+    same = ("cpu", "cores", "memory_mib", "kernel", "python", "interpreter", "server", "code")
+    origins = {tuple(found[name].get(each) for each in same) for name in questions}
+    set_as: dict[str, set[tuple[Any, ...]]] = {}
+    for name in questions:
+        for system, each in found[name]["systems"].items():
+            if each["rounds"]:
+                set_as.setdefault(system, set()).add((*sorted(each["versions"].items()), each["settings"]))
+    return len(origins) == 1 and all(len(each) == 1 for each in set_as.values())

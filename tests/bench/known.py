@@ -29,12 +29,14 @@ class System:
         title: for people.
         module: in systems/, and of its environment; "": it is no process that takes tasks.
         env: variables of all its processes.
+        loses: whether its documentation says that what a killed worker had taken is lost: no kill that found nothing proves otherwise.
     """
 
     name: str
     title: str
     module: str = ""
     env: dict[str, str] = field(default_factory=dict)
+    loses: bool = False
 
     @property
     def ours(self) -> bool:
@@ -63,7 +65,8 @@ SYSTEMS: Final = {
         System(OURS, "ATF", OURS),
         System(NO_WAKEUPS, "ATF, wake-ups off", OURS, {"ATF_WAKEUPS": "false"}),
         System("taskiq", "taskiq (redis streams)", "taskiq"),
-        System("huey", "Huey", "huey"),
+        # Guide "Consuming Tasks", "Consumer Shutdown": no at-least-once delivery, no acknowledgement, what was being run is lost.
+        System("huey", "Huey", "huey", loses=True),
         System("dramatiq", "Dramatiq", "dramatiq"),
         System("saq", "SAQ", "saq"),
         System("arq", "arq", "arq"),

@@ -6,6 +6,7 @@ with its version, its fonts and its numbers' last digits. It knows no question a
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from html import escape
@@ -16,6 +17,8 @@ _LINE: Final = 18
 _LETTER: Final = 7
 """Of a name or a title: more than most take, so that long ones stay within the picture."""
 _OURS, _PEER, _INK, _FAINT = "#1f6feb", "#8c959f", "#57606a", "#d0d7de"
+_UNITS: Final = {"per_s": "/s", "us": " µs", "ms": " ms", "s": " s", "mib": " MiB", "percent": " %", "ratios": " ×"}
+"""What a figure's name says of its unit; the first one that it has counts."""
 _FONT: Final = "font-family='system-ui, sans-serif' font-size='13'"
 
 
@@ -74,3 +77,9 @@ def number(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def with_unit(value: float, path: str) -> str:
+    """A figure with the unit that the name of what it is a part of says, such as cpu_us."""
+    units = (unit for name, unit in _UNITS.items() if re.search(rf"(^|[_.]){name}([_.]|$)", path))
+    return number(value) + next(units, "")

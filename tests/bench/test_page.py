@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 import xml.etree.ElementTree as ET
 from typing import Any
 
+import pytest
+
 from tests.bench import results, svg, trial
+from tests.bench.explain import comparable, resident_mib
 from tests.bench.known import PEERS, SYSTEMS
 from tests.bench.question import Bar, Figures, Question, Sizes, all_questions
 from tests.bench.test_results import SIZES, circumstances, one, question
@@ -132,14 +136,65 @@ def test_what_the_machine_explains_of_the_excess_follows_from_the_peers() -> Non
 
     said = page(rates)
     assert "| Huey | 4,840 | 3,872 | 0.80 | 5,690 | – | – |" in said
-    assert "the peers do here 0.50 to 0.80 × what they did in the trial, 0.50 × at the median. ATF takes 4.00 ×" in said
+    assert (
+        "the peers do here 0.50 to 0.80 × what they did in the trial, 0.50 × at the median. In the same rounds ATF takes 4.00 ×"
+        in said
+    )
     assert "a factor of 1.25 by Huey, which kept most of its rate, and of 2.00 if all is put down to it" in said
     assert "The rest, a factor of 2.00 to 3.20, is ATF's own" in said
     said = page({name: 2 * rate for name, rate in trial.END_TO_END_PER_S.items()})
-    assert "a factor of 1.00 by " in said, "a machine that is faster explains nothing"
-    assert "what they did in the trial" not in page({})
-    for elsewhere in ({"cpu": "Another one"}, {"commit": "another"}, {"python": "4"}):
-        assert "what they did in the trial" not in page(rates, **elsewhere), elsewhere
+    assert "by the peers the machine explains nothing of it" in said, "a machine that is faster explains nothing"
+    by_the_peers = "can be told from the peers, which ran on that of the trial, too:\n\n| peer |"
+    assert by_the_peers in said
+    assert by_the_peers in page(rates, commit="another"), "of the same code"
+    assert "told from the peers" not in page({})
+    for elsewhere in ({"cpu": "Another one"}, {"code": "another"}, {"python": "4"}):
+        said = page(rates, **elsewhere)
+        assert "what they did in the trial" not in said, elsewhere
+        assert "told from the peers" not in said, elsewhere
+
+
+def test_results_explain_each_other_if_machine_code_versions_and_settings_are_the_same() -> None:
+    def found(**more: Any) -> dict[str, dict[str, Any]]:
+        return {
+            "one": results.result(question(), SIZES, 1, [one("atf", {"per_s": 1.0}), one("saq", {"per_s": 1.0})]),
+            "two": results.result(question(), SIZES, 1, [one("atf", {"per_s": 1.0}, **more)]),
+        }
+
+    assert comparable(found(), "one", "two")
+    assert comparable({**found(), "two": found()["two"] | {"commit": "another"}}, "one", "two"), (
+        "the product's code decides"
+    )
+    assert not comparable({**found(), "two": found()["two"] | {"code": "another"}}, "one", "two")
+    assert not comparable(found(versions={"x": "2"}), "one", "two")
+    assert not comparable(found(settings="others"), "one", "two")
+    assert not comparable(found(), "one", "three")
+
+
+def test_why_the_cpu_of_a_task_stands_on_the_page_twice() -> None:
+    asked = {each: question(name=each, systems=("atf", "saq")) for each in ("cpu", "end-to-end")}
+
+    def page(cpu: dict[str, Any], **more: Any) -> str:
+        at = {"at": "2026-11-23T09:46:58+00:00", "load": 2.5}
+        rounds = [
+            one("atf", {"cpu_us_total": 132.0}, at="2026-11-23T08:40:24+00:00"),
+            one("saq", {"cpu_us_total": 9.0}),
+        ]
+        found = {
+            "cpu": results.result(asked["cpu"], SIZES, 1, [one("atf", cpu, **at, **more)]),
+            "end-to-end": results.result(asked["end-to-end"], SIZES, 1, rounds),
+        }
+        return draw_benchmarks.draw(asked, found, WORDS)["index.md"]
+
+    said = page({"cpu_us_total": 176.0})
+    assert "[cpu](#cpu) measures a task's CPU in rounds of its own, and finds 176 µs; it says what differs." in said
+    assert (
+        "ATF's 176 µs in the rounds of `cpu` and 132 in those of `end-to-end` are of one and the same measurement, taken at other times:"
+        " 1 runs from 2026-11-23 09:46 to 09:46 (ATF alone, load 2.50 to 2.50) and 1 runs from 2026-11-23 08:40 to 08:40 (beside others, load 0.10 to 0.10)."
+        " Machine, code, versions, settings and sizes are the same in both;" in said
+    )
+    assert "They are not of the same sizes, machine, code" in page({"cpu_us_total": 176.0}, settings="others")
+    assert "one and the same measurement" not in page({"another": 1.0})
 
 
 def test_bars_of_another_question_are_shown_where_a_reader_looks_for_them() -> None:
@@ -176,10 +231,13 @@ def test_every_figure_that_the_words_name_is_one_of_its_question() -> None:
     named = [match for each in words.values() for match in draw_benchmarks.FIGURE.finditer(each["why"])]
     named += draw_benchmarks.IN_PLACE.finditer(draw_benchmarks.SCALING.read_text(encoding="utf-8"))
     assert {match["question"] for match in named} >= {"batch", "ahead", "floor"}
-    assert [match[0] for match in named if match["question"] not in asked or match["system"] not in SYSTEMS] == []
+    strange = [match for match in named if match["question"] not in asked or match["system"] not in {None, *SYSTEMS}]
+    assert [match[0] for match in strange] == []
     # A result may be older than a figure that its question has now.
     shown = {name: (each.figure, *each.also) for name, each in asked.items()}
-    unknown = [match for match in named if draw_benchmarks.recorded(match, found) is None]
+    unknown = [
+        match for match in named if draw_benchmarks.recorded(match, found) is None and match["question"] in found
+    ]
     assert [match[0] for match in unknown if not match["path"].startswith(shown[match["question"]])] == []
     drawn = [draw_benchmarks.filled(each["why"], found) for each in words.values()]
     assert [each for each in drawn if "{" in each or "}" in each] == []
@@ -265,6 +323,27 @@ def test_figures_have_about_three_digits() -> None:
     assert [svg.number(each) for each in (0, 0.123, 12.34, 123.4, 12345.6)] == ["0", "0.12", "12.3", "123", "12,346"]
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("store_us_by_batch", "1: 350 µs, 16: 62.0 µs"),
+        ("ticks_per_s", "1: 350/s, 16: 62.0/s"),
+        ("last_start_s", "1: 350 s, 16: 62.0 s"),
+        ("call_ms", "1: 350 ms, 16: 62.0 ms"),
+        ("rss_mib.100000", "1: 350 MiB, 16: 62.0 MiB"),
+        ("percent_by_role", "1: 350 %, 16: 62.0 %"),
+        ("ratios", "1: 350 ×, 16: 62.0 ×"),
+        ("counts", "1: 350, 16: 62.0"),
+    ],
+)
+def test_figures_of_one_cell_have_their_names_and_units(path: str, shown: str) -> None:
+    figures: Any = {"1": 350.0, "16": 62.0}
+    for name in reversed(path.split(".")):
+        figures = {name: figures}
+    pages = drawn(question(also=(path,)), [one("atf", {"per_s": 1.0, **figures})])
+    assert f"| {shown} | ok |" in pages["index.md"]
+
+
 def test_what_a_round_left_out_is_told_once() -> None:
     figures = {"per_s": 1.0, "not_run": {"9 pending": "too little memory"}}
     pages = drawn(question(), [one("atf", figures), one("atf", figures)])
@@ -285,6 +364,60 @@ def test_who_was_not_killed_yet_is_no_best_peer_and_leaves_the_bar_open() -> Non
     page = drawn(asked, rounds, kill(saq=0))["index.md"]
     assert "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | not known |" in page
     assert "| – | – | 5 × | not known |" in drawn(asked, rounds, kill())["index.md"]
+
+
+def test_where_a_peer_keeps_less_in_memory_the_page_says_so_and_why() -> None:
+    def of(name: str, **mib: float) -> dict[str, Any]:
+        return one(name, {"per_s": 1.0, "rss_mib": {"client": 99.0, "store": 99.0, **mib}})
+
+    drain = question(name="drain", systems=("atf", "saq", "huey", "arq"))
+    rounds = [of("atf", hsc=60.0, executors=140.0), of("saq", workers=65.0), of("huey", workers=155.0)]
+    found = results.result(drain, SIZES, 1, [*rounds, one("arq", error="it broke")])
+    page = draw_benchmarks.draw({"drain": drain}, {"drain": found}, WORDS)["index.md"]
+    assert "together keep 200 MiB resident with ATF, with the peers 65.0 MiB (SAQ) to 155 MiB (Huey); a page" in page
+    found = results.result(drain, SIZES, 1, [one("atf", {"per_s": 1.0}), one("saq", {"per_s": 1.0})])
+    assert "together keep" not in draw_benchmarks.draw({"drain": drain}, {"drain": found}, WORDS)["index.md"]
+    words = tomllib.loads(draw_benchmarks.WORDS.read_text(encoding="utf-8"))["questions"]
+    assert words["drain"]["why"].startswith("ATF keeps more in memory than a peer, since")
+    recorded = resident_mib(results.latest(results.RESULTS)["drain"])
+    assert max(recorded, key=lambda name: recorded[name]) == "atf", "mend these words"
+    assert "(../scaling.md#partitions)" in words["idle"]["why"]
+
+
+def test_the_page_says_what_was_killed_in_other_versions_or_settings_than_it_is_measured_with() -> None:
+    def of(name: str, redis: str, settings: str = "s", **more: str) -> dict[str, Any]:
+        return one(name, {"per_s": 1.0, "never": 0}, versions={"redis": redis, **more}, settings=settings)
+
+    kill = question(name="kill", figure="never", systems=("atf", "saq", "arq", "rq", "huey", "celery-later"))
+    killed = [of("atf", "8.1"), of("saq", "7.4"), of("arq", "5.3"), of("rq", "5.3"), of("celery-later", "8.1")]
+    fast = [
+        of("atf", "8.1"),
+        of("saq", "5.3", "others"),
+        of("arq", "5.3", hiredis="3.5"),
+        of("rq", "5.3"),
+        of("celery", "6.4"),
+    ]
+    slow = [of("saq", "7.4"), of("rq", "5.3", "others"), of("huey", "9.9")]
+    systems = ("atf", "saq", "arq", "rq", "huey", "celery")
+    asked = {"kill": kill, **{name: question(name=name, systems=systems) for name in ("slow", "fast")}}
+    found = {
+        name: results.result(asked[name], SIZES, 1, each)
+        for name, each in (("kill", killed), ("slow", slow), ("fast", fast))
+    }
+
+    def page() -> str:
+        return draw_benchmarks.draw(asked, found, WORDS)["index.md"].partition("## kill")[2].partition("## slow")[0]
+
+    assert page().endswith(
+        "Killed otherwise than measured, as far as both are recorded (of settings, what is said of them):\n\n"
+        "* SAQ: killed with redis 7.4, measured with redis 5.3, other settings (fast)\n"
+        "* RQ: other settings (slow)\n"
+        "* Celery, with its workers for what is due later: killed with redis 8.1, measured with redis 6.4 (everywhere)\n\n"
+    )
+    found["fast"]["code"] = "another"
+    assert "* ATF: another code (everywhere)\n" in page(), "that of peers is not the product's"
+    found = {"kill": found["kill"], "slow": found["kill"] | {"question": "slow"}}
+    assert "Killed otherwise" not in page()
 
 
 def test_a_result_says_where_what_is_compared_did_not_run_in_pairs_or_in_one_run() -> None:
@@ -315,6 +448,20 @@ def test_figures_in_a_page_that_is_written_by_hand_are_drawn_anew() -> None:
     assert draw_benchmarks.with_figures(drawn_once, found) == drawn_once
 
 
+def test_figures_of_levels_and_what_a_result_says_of_itself_can_be_named() -> None:
+    levels = {"3 masters, 4 partitions, 2 of each": {"cpu_us": {"store-consumer": 16.04}}}
+    found = {
+        "speed": results.result(question(), SIZES, 1, [one("atf", {"levels": levels})]) | {"cpu": "A (R) @ 2.5GHz"}
+    }
+    path = "speed/atf:levels.3 masters, 4 partitions, 2 of each.cpu_us.store-consumer"
+    page = f"| <!--={path}-->9<!--/--> | <!--=speed:cpu-->B<!--/--> | <!--=speed:sizes.tasks-->9<!--/--> | <!--=speed:none.such-->9<!--/--> |"
+    shown = ["16.0", "A (R) @ 2.5GHz", "10.0", "–"]
+    drawn_once = draw_benchmarks.with_figures(page, found)
+    assert re.sub("<!--.*?-->", "", drawn_once) == f"| {' | '.join(shown)} |"
+    assert draw_benchmarks.with_figures(drawn_once, found) == drawn_once
+    assert draw_benchmarks.filled(f"{{{path}}}", found) == "16.0"
+
+
 def test_a_bar_is_not_known_while_a_peer_is_missing_or_has_failed() -> None:
     bars = (Bar(words="5 ×", figure="per_s", limit=5.0, least=True, against=("saq", "huey")),)
     ours, saq = one("atf", {"per_s": 9000.0}), one("saq", {"per_s": 1500.0})
@@ -337,10 +484,10 @@ def test_the_floor_stands_beside_our_rate() -> None:
     assert "Of the 300 µs of CPU that a task takes with ATF here the store has 120, 40 %." in page
     assert "do 160 tasks/s in a run of their own ([floor](#floor)); ATF's rate beside them is 25 % of that." in page
     assert "5 × SAQ's median are 200 tasks/s, 1.25 × what these functions do." in page
-    found["floor"]["commit"] = "another"
+    found["floor"]["code"] = "another"
     page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
     assert "here the store has 120, 40 %." in page
-    assert "these functions do" not in page, "of another commit, or another machine"
+    assert "these functions do" not in page, "of another code, or another machine"
 
 
 def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
@@ -351,6 +498,6 @@ def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
     ours = results.result(cpu, SIZES, 1, [one("atf", took)])
     page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": ours}, WORDS)["index.md"]
     assert page.count("The rounds of [end-to-end](#end-to-end) measure it, too:") == 1
-    assert "| SAQ (x 1) | 9.00 | 1 of 5: 9.00 to 9.00 | 1.00 × | client 2.00, workers 7.00 | ok |" in page
+    assert "| SAQ (x 1) | 9.00 | 1 of 5: 9.00 to 9.00 | 1.00 × | client: 2.00 µs, workers: 7.00 µs | ok |" in page
     page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": {**others, "question": "cpu"}}, WORDS)["index.md"]
     assert "measure it, too" not in page

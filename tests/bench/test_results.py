@@ -481,10 +481,16 @@ def test_at_least_once_is_who_has_lost_nothing_by_any_kill_with_any_of_its_worke
     def rounds(*never: int) -> dict[str, Any]:
         return {"rounds": [{"never": each} for each in never]}
 
-    systems = {"atf": rounds(0), "saq": rounds(0, 0), "huey": rounds(0, 2), "rq": rounds()}
+    systems = {"atf": rounds(0), "saq": rounds(0, 0), "arq": rounds(0, 2), "rq": rounds()}
     found = verdict({"systems": systems | {"celery": rounds(0), "celery-later": rounds(0, 1)}})
-    assert found == (frozenset({"saq"}), frozenset({"huey", "celery"})), "of RQ nothing is known"
-    assert verdict(None) == (frozenset(), frozenset())
+    assert found == (frozenset({"saq"}), frozenset({"arq", "celery", "huey"})), "of RQ nothing is known"
+
+
+def test_a_peer_whose_documentation_says_that_a_kill_costs_tasks_is_none_that_lost_nothing() -> None:
+    lucky = {"systems": {"huey": {"rounds": [{"never": 0}]}, "saq": {"rounds": [{"never": 0}]}}}
+    assert verdict(lucky) == (frozenset({"saq"}), frozenset({"huey"}))
+    assert verdict(None) == (frozenset(), frozenset({"huey"})), "nobody has to be killed for that"
+    assert [each.name for each in known.SYSTEMS.values() if each.loses] == ["huey"]
 
 
 def test_a_bar_of_those_that_are_at_least_once_takes_the_verdict_of_the_kill() -> None:

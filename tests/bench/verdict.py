@@ -1,4 +1,4 @@
-"""What the question `kill` found: which peers run every task at least once. Other questions ask it before they compare with one of them."""
+"""Which peers run every task at least once, by what the question `kill` found. Other questions ask it before they compare with one of them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ QUESTION = "kill"
 
 
 class Verdict(NamedTuple):
-    """The peers by what was recorded of them; one that is in neither was not killed yet.
+    """The peers by what is known of them; one that is in neither was not killed yet.
 
     Attributes:
         safe: every task ran after each kill, with all workers that it is measured with.
-        loses: a kill cost it tasks.
+        loses: a kill cost it tasks, or may by what its documentation says.
     """
 
     safe: frozenset[str] = frozenset()
@@ -29,5 +29,5 @@ def verdict(kill: Mapping[str, Any] | None) -> Verdict:
     for name, each in (kill or {}).get("systems", {}).items():
         for one in each["rounds"]:
             lost[SYSTEMS[name].module] += one["never"]
-    peers = [name for name in PEERS if name in lost]
-    return Verdict(frozenset(name for name in peers if not lost[name]), frozenset(name for name in peers if lost[name]))
+    loses = frozenset(name for name in PEERS if lost[name] or SYSTEMS[name].loses)
+    return Verdict(frozenset(name for name in PEERS if name in lost) - loses, loses)

@@ -1,8 +1,10 @@
-"""`atf bench` with real processes: every figure is there, it leaves nothing behind, and says what can't be started."""
+"""`atf bench` with real processes: every figure is there, it leaves nothing behind, a store of others as it was, and says what can't be started."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import json
 import os
 import subprocess
 import sys
@@ -11,17 +13,31 @@ from pathlib import Path
 
 import pytest
 
+from atf import cli
 from atf.bench import run
 from atf.bench.run import Plan, Report, bench
 from atf.cli.progress import Lines
+from atf.config import StoreSettings, Timing
+from atf.embedded import find_binary
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+from atf.store.types import LambdaRecord, NewTask, TaskRecord
+from atf.task import US
+from tests.store.servers import running
 
 COMMAND = [sys.executable, "-P", "-m", "atf.cli", "bench"]
+SMALL = ("--partitions", "1", "--tasks", "100", "--rounds", "1", "--executors", "1", "--json")
 
 
-def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for as long as is needed here."""
     monkeypatch.setattr(run, "IDLE_S", 0.5)
     monkeypatch.setattr(run, "LEAD_S", 2.0)
     monkeypatch.setattr(run, "AHEAD_S", (0.3, 0.6))
+
+
+def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     said: list[str] = []
     plan = Plan(tasks=300, rounds=2, singles=20, burst=50, rate=50, seconds=1, executors=1, settings={})
@@ -59,6 +75,52 @@ def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     assert (found["executors"], found["tasks"], found["rounds"]) == (1, 300, 2)
     assert any("valkey" in line or "redis" in line for line in said), "it names the store"
     assert not list(tmp_path.glob("atf-bench-*")), "it leaves nothing behind"
+
+
+def test_a_store_of_others_keeps_what_is_in_it_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("atf.cli.bench.Plan", functools.partial(Plan, singles=20, burst=50, rate=50, seconds=1))
+    with running(str(find_binary().path)) as server, server.client() as client:
+        client.set("session:1", "anna")
+        client.hset("cart:1", mapping={"apples": 3})
+        client.rpush("rq:queue:mail", "a", "b")
+        foreign = {key: client.dump(key) for key in ("session:1", "cart:1", "rq:queue:mail")}
+        later = asyncio.run(scheduled(server.url))
+        before = client.config_get("*"), client.info("server")["run_id"]
+        assert cli.main(["bench", "--redis-url", server.url, *SMALL]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["measured"]["before"] == {"pending": 1, "finished": 0}, "what others have waits in it"
+        assert found["measured"]["end_to_end"]["per_s"] > 0
+        assert (found["appendonly"], found["appendfsync"]) == ("no", "everysec"), "as it was set"
+        assert (client.config_get("*"), client.info("server")["run_id"]) == before, "the same server, set as before"
+        assert {key: client.dump(key) for key in foreign} == foreign
+        assert asyncio.run(stored(server.url, later.id)) == later
+        assert client.set("session:2", "bert"), "it goes on"
+
+
+async def scheduled(url: str) -> TaskRecord:
+    """A task of somebody else, due in an hour."""
+    store = await opened(url)
+    await store.register([LambdaRecord("shop/mail", b"", 1_000, 10 * US, paused=False)])
+    (made,) = await store.schedule(
+        [NewTask("t1", 0, "shop/mail", 1, b"spec", b"digest", None, 3600 * US, 3, 3, 3600 * US)]
+    )
+    await store.close()
+    found = await stored(url, made.id)
+    assert found is not None
+    return found
+
+
+async def stored(url: str, task_id: str) -> TaskRecord | None:
+    store = await opened(url)
+    (found,) = await store.get([task_id])
+    await store.close()
+    return found
+
+
+async def opened(url: str) -> Store:
+    return await Store.open(StoreSettings(redis_url=url, partitions=1), Timing(), SystemRuntime())
 
 
 def test_a_store_that_can_not_be_started_is_named(tmp_path: Path) -> None:
