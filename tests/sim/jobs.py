@@ -80,7 +80,7 @@ async def life(world: World, client: AsyncClient) -> None:
     options = options_of(world.seed)
     if deletes := chance.random() < 0.3:
         del options["repeats"]
-    await _until_done(world, "job", lambda: client.schedule_job(JOB, task, f"@every {EVERY_S}s", **options))
+    await _make(world, lambda: client.schedule_job(JOB, task, f"@every {EVERY_S}s", **options))
     made_us = world.now_us()
     if chance.random() < 0.4:
         await asyncio.sleep(chance.uniform(5, 20))
@@ -124,6 +124,16 @@ async def _beside(world: World, client: AsyncClient) -> None:
 async def _outlive(world: World, since_us: int) -> None:
     """Waits until no copy of a call can be under way any more: neither of the client's nor of the one to the store that it leads to."""
     await asyncio.sleep(max(0.0, 2 * LATEST_S - (world.now_us() - since_us) / US))
+
+
+async def _make(world: World, call: Any) -> None:
+    """Makes the job once. A call that failed may have made it all the same, or a copy of it may; and another call makes it anew once it has ended."""
+    made = False
+    while not made:
+        begun = world.now_us()
+        if not (made := await attempt(world, "job", call()) is not None):
+            await _outlive(world, begun)
+            made = world.server.has_job(JOB)
 
 
 async def _until_done(world: World, what: str, call: Any) -> None:

@@ -260,6 +260,10 @@ class StoreServer:
         value = item.value.get(name.encode()) if item is not None else None
         return None if value is None else value.decode("latin-1")
 
+    def has_job(self, name: str) -> bool:
+        """Whether it has a job's record, read past the network; one that has ended keeps it for a while."""
+        return any(key.endswith(f"}}:j:{name}".encode()) for key in self._data)
+
     def loop_us(self) -> int:
         """The instant of the observer's clock."""
         return self._loop.now_us
