@@ -34,6 +34,8 @@ LINES: Final = 10_000
 PLACES: Final = 20
 CONSUMERS: Final = 2
 KILL_EVERY_S: Final = (2.0, 5.0)
+KILL_EVERY_ON_CLUSTER_S: Final = (4.0, 10.0)
+"""There tasks are slower, and each failover holds up a third of them for seconds."""
 KILLS: Final = 3
 """Executors that are killed at least while the tasks with keys run."""
 RATE_BAR: Final = 0.5
@@ -140,9 +142,10 @@ class Course:
         raise OSError(f"nothing ran for {_STALLED_S:g} s")
 
     async def _kill(self) -> None:
-        """Kills a worker now and then; on a cluster every other time a master."""
-        for master in itertools.cycle((False, self._nodes is not None)):
-            await asyncio.sleep(random.uniform(*KILL_EVERY_S))
+        """Kills a worker now and then; on a cluster a master after every other one."""
+        on_cluster = self._nodes is not None
+        for master in itertools.cycle((False, on_cluster, False)):
+            await asyncio.sleep(random.uniform(*(KILL_EVERY_ON_CLUSTER_S if on_cluster else KILL_EVERY_S)))
             if master and self._nodes is not None:
                 await fail_over(self._nodes)
                 self.masters += 1
