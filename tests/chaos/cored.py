@@ -1,4 +1,4 @@
-"""Ten lambdas that only tell when they began and in which executor: the load of the row `cores`.
+"""Eleven lambdas that only tell when they began and in which executor: the load of the row `cores`.
 
 A run appends the instant, µs of the wall clock, its lambda's number and the process id of its executor's guard to a file of its process.
 """
@@ -17,7 +17,7 @@ import atf
 
 FOLDER: Final = "ATF_CHAOS_CORED"
 """The variable that tells executors where they write."""
-LAMBDAS: Final = 10
+LAMBDAS: Final = 11
 WORK_S: Final = 0.05
 _RECORD: Final = struct.Struct("<qII")
 

@@ -1,4 +1,4 @@
-"""Lambdas with limits that only tell when they ran, and beside how many others: the load of the row `quotas`.
+"""Lambdas with limits that only tell when they ran, and beside how many others: the load of the rows `quotas` and `quotas-cluster`.
 
 A run of `paced` appends when it began to a file of its process. A run of `few` holds a lock on a file of its own, which the kernel
 takes away with its process; it counts the locks that are held, itself among them, and appends when it began and how many ran.

@@ -11,7 +11,7 @@ from atf.task import US
 
 from .conftest import OpenStore
 from .versions import FOUNDATION, FoundationStore, in_place
-from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, Clock, World, dump, held, labelled
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, Clock, Dump, World, dump, held, labelled
 
 QUEUE, SKIP, CANCEL_RUNNING = range(3)
 KEY = f"{LAMBDA}:anna"
@@ -51,6 +51,51 @@ async def test_so_many_run_at_once_and_the_others_follow_in_turn(world: World, l
     assert order == ["0-a", "0-b", "0-c", "0-d", "0-e"]
     found = await world.check()
     assert not [key for key in found.data if ":slots:" in key or ":line:" in key or key.endswith(":lines")]
+
+
+async def test_keys_whose_tasks_have_all_ended_leave_nothing(world: World) -> None:
+    await world.finish(Outcome.SUCCEEDED, *(await world.run("without-a-key")))
+    before = await swept(world)
+    for number in range(90):
+        tasks = [f"{number}-{each}" for each in "abc"]
+        await add(
+            world,
+            *tasks,
+            limit=1 + number % 2,
+            policy=(QUEUE, SKIP, CANCEL_RUNNING)[number % 3],
+            key=f"customer-{number}",
+        )
+    claims = await started(world)
+    assert sum(":slots:" in key for key in (await world.check()).data) == 90
+    await world.store.cancel([f"0-{number}-b" for number in range(0, 90, 7)])
+    await world.fail(*claims[::4])
+    await world.store.lose("executor-1", claims[1::4], "killed")
+    await world.finish(Outcome.FAILED_FATAL, *claims[2::4], error="no such account")
+    await world.finish(Outcome.SUCCEEDED, *claims[3::4])
+    while claims := await started(world):
+        await world.finish(Outcome.SUCCEEDED, *claims)
+        world.clock.advance(BACKOFF_US / US)
+    after = await swept(world)
+    assert set(after.data) == set(before.data)
+    assert "customer-" not in str(after.data)
+
+
+async def started(world: World) -> list[Held]:
+    """Claims what may run; what was cancelled while it stood in its queue is passed over."""
+    await world.passes()
+    ids = await world.pop()
+    return held((await world.store.claim("executor-1", f"nonce-{world.clock.us}", ids, PLENTY)).claims) if ids else []
+
+
+async def swept(world: World) -> Dump:
+    """What is in the store once all that has ended was removed, and all queues were looked at."""
+    world.clock.advance(100_000)
+    await world.passes()
+    while await world.store.sweep(0, 1000):
+        pass
+    found = await world.check()
+    assert found.tasks() == {}
+    return found
 
 
 async def test_keys_do_not_meet_and_tasks_without_one_are_free(world: World) -> None:

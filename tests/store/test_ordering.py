@@ -10,7 +10,7 @@ from atf.errors import InvalidArgument
 from atf.store.types import Held, LambdaRecord, Mended, Outcome
 from atf.task import US, Status
 
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, held
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Dump, World, held
 
 KEY = "customer-7"
 
@@ -167,6 +167,53 @@ async def test_a_record_that_somebody_deleted_holds_up_nobody(world: World) -> N
     await world.finish(Outcome.SUCCEEDED, claim)
     await world.passes()
     assert await world.pop() == ["0-c"]
+
+
+async def test_keys_whose_tasks_have_all_ended_leave_nothing(world: World) -> None:
+    await world.store.register([LambdaRecord(LAMBDA, b"", 10_000, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    await world.finish(Outcome.SUCCEEDED, *(await world.run("without-a-key")))
+    before = await swept(world)
+    names = [f"customer-{number}" for number in range(250)]
+    names = [each for each in names if world.store.partition_for(each) == 0][:100]
+    for each in names:
+        await world.schedule(f"{each}-a", f"{each}-b", f"{each}-c", ordering_key=each)
+    await world.store.cancel([f"0-{each}-b" for each in names[::3]])
+    assert sum(":o:" in key for key in (await world.check()).data) == 100
+    await end(world, mixed=True)
+    while await end(world):
+        pass
+    after = await swept(world)
+    assert set(after.data) == set(before.data)
+    assert "customer-" not in str(after.data)
+
+
+async def end(world: World, *, mixed: bool = False) -> int:
+    """Runs what is due to its end; mixed: a quarter of it fails, one fails for good and one is lost. No key stays stopped. How many ran."""
+    world.clock.advance(BACKOFF_US / US)
+    await world.passes()
+    ids = await world.pop()
+    claims = held(await world.claim(*ids)) if ids else []
+    done, failed, fatal, lost = [claims[turn::4] for turn in range(4)] if mixed else [claims, [], [], []]
+    await world.finish(Outcome.SUCCEEDED, *done)
+    await world.fail(*failed)
+    await world.finish(Outcome.FAILED_FATAL, *fatal, error="no such account")
+    await world.store.lose("executor-1", lost, "killed")
+    stopped, _ = await world.store.list_keys(LAMBDA, 256, "")
+    assert len(stopped) == len(fatal)
+    for each in stopped:
+        await world.store.skip_key(LAMBDA, each.key)
+    return len(claims)
+
+
+async def swept(world: World) -> Dump:
+    """What is in the store once all that has ended was removed, and all queues were looked at."""
+    world.clock.advance(100_000)
+    await world.passes()
+    while await world.store.sweep(0, 1000):
+        pass
+    found = await world.check()
+    assert found.tasks() == {}
+    return found
 
 
 # --- keys that stop ---------------------------------------------------------------------------------------------------

@@ -128,6 +128,17 @@ async def test_a_raised_limit_holds_at_once_and_a_lowered_one_waits(open_store: 
     assert await world.passes() == (5, 0, 0)
 
 
+async def test_what_stands_in_a_queue_when_a_limit_is_lowered_still_starts(open_store: OpenStore, clock: Clock) -> None:
+    world = await limited(open_store, clock, "running=4")
+    await names(world, 10)
+    await world.passes()
+    await world.store.override(LAMBDA, to("running=1"))
+    claims = held(await world.claim(*await world.pop()))
+    assert len(claims) == 4
+    await world.finish(Outcome.SUCCEEDED, *claims[1:])
+    assert await world.passes() == (0, 0, 0)
+
+
 async def test_what_ran_before_there_was_a_limit_counts(open_store: OpenStore, clock: Clock) -> None:
     world = await limited(open_store, clock, "")
     claims = await world.run("a", "b", "c")

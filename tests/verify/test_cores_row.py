@@ -13,8 +13,10 @@ from tests.chaos.rows.isolation_cores import (
     PAUSE_S,
     ROTATION_S,
     ROTATIONS,
+    SLACK_S,
     Began,
     Seen,
+    calm,
     judge_claims,
     judge_owner,
     judge_places,
@@ -61,6 +63,12 @@ def test_runs_are_inside_on_the_owners_core_and_just_after_a_rotation() -> None:
     assert judge_places([run(5.15, (0 - 4) % 4)], looks) == (1, 0)  # handed over before the rotation
     assert judge_places([run(5.15, (0 - 7) % 4)], looks) == (0, 1)
     assert judge_places([run(5.9, (0 - 7) % 4)], looks) == (0, 0)  # nobody has looked at that time
+
+
+def test_an_instant_just_after_a_change_is_not_calm() -> None:
+    changed_us, after_us = 1_000, round(4 * SLACK_S * _US)
+    instants = (changed_us - 1, changed_us, changed_us + after_us // 2, changed_us + after_us)
+    assert [calm(each, [changed_us, 9 * _US]) for each in instants] == [True, False, False, True]
 
 
 def test_turns_are_told_apart_by_their_lambdas_and_by_when_they_were_handed_over() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.lines import RECORD, OpenRuns, Run, broken_order, read
-from tests.chaos.rows.isolation_ordered import broken
+from tests.chaos.rows.isolation_ordered import KILLS, broken
 
 
 def wrote(folder: Path, pid: int, *records: tuple[int, int, int, float]) -> None:
@@ -36,9 +36,10 @@ def test_a_run_that_its_kill_cut_off_ended_there(tmp_path: Path) -> None:
 
 
 def test_a_trial_that_tried_nothing_has_failed() -> None:
-    good: dict[str, Any] = {"cut_off": 3, "failovers": None, "disorder": 0, "overlaps": 0, "missing": 0}
+    good: dict[str, Any] = {"cut_off": 3, "kills": KILLS, "failovers": None, "disorder": 0, "overlaps": 0, "missing": 0}
     assert broken(**good) == []
     assert broken(**good | {"failovers": 1}) == []
     assert broken(**good | {"cut_off": 0}) == ["no run of a key was cut off: no killed head was tried"]
+    assert broken(**good | {"kills": KILLS - 1}) == ["2 executors were killed, 3 at least are to be"]
     assert broken(**good | {"failovers": 0}) == ["no replica took over from a killed master"]
     assert broken(**good | {"disorder": 2, "missing": 1}) == ["2 runs out of their order", "1 tasks did not run"]

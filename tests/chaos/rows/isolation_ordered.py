@@ -1,9 +1,10 @@
 """Rows: many ordering keys whose tasks fail now and then, over four partitions, two store consumers and two controllers, while executors are
 killed; then the same tasks without keys. On one server, and on a Redis Cluster whose masters are killed too: their replicas take over.
 
-A worker is killed while it runs something, so that what is lost is the head of its key; a trial in which that did not happen has failed.
+A worker is killed while it runs something, so that what is lost is the head of its key; a trial in which that did not happen often enough has
+failed.
 
-ATF_CHAOS_LINES_OF=1000x20 makes it smaller. What ran when is written down by the runs themselves.
+ATF_CHAOS_LINES_OF=6000x20 makes it smaller. What ran when is written down by the runs themselves.
 """
 
 from __future__ import annotations
@@ -17,55 +18,43 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import redis
-
-from atf.cli.cluster import Cluster, ClusterSettings
-from atf.cli.processes import ExecutorPids
 from atf.client import AsyncClient
-from atf.embedded import find_binary
 from atf.errors import Unavailable
 from tests.chaos import lines
-from tests.chaos.another import Another
 from tests.chaos.bench import environment
 from tests.chaos.frame import Progress, Row, Trial
-from tests.chaos.stores import DURABLE, REPLICATING, until
-from tests.store.modes import Nodes, TcpServer, in_step
+from tests.chaos.several import PARTITIONS, Several, available, fail_over, several
 
 LINES: Final = 10_000
 PLACES: Final = 20
-PARTITIONS: Final = 4
-CONTROLLERS: Final = 2
-"""Each with one executor."""
-KILL_EVERY_S: Final = (6.0, 14.0)
+CONSUMERS: Final = 2
+KILL_EVERY_S: Final = (2.0, 5.0)
+KILL_EVERY_ON_CLUSTER_S: Final = (4.0, 10.0)
+"""There tasks are slower, and each failover holds up a third of them for seconds."""
+KILLS: Final = 3
+"""Executors that are killed at least while the tasks with keys run."""
 RATE_BAR: Final = 0.5
 """Of the rate without keys, measured in the same trial with executors killed as often."""
-DURABILITY: Final = "replicated"
-"""On a cluster: a replica has every task, claim and end before it is answered, so that a failover takes none of them back."""
-NODE_SETTINGS: Final = tuple((name, value or '""') for name, value in (DURABLE | REPLICATING).items())
-"""As in the other rows of a cluster."""
 _LOOK_S: Final = 0.002
 """Shorter than a run: a worker is killed in the midst of one."""
 _STALLED_S: Final = 90.0
 _SAY_S: Final = 15.0
-_UP_S: Final = 60.0
 
 
 class Course:
     """One trial.
 
     Args:
-        frontend: its address.
-        executors: says which run now.
+        roles: whose executors are killed; on a Redis Cluster in turns with its masters, which are started again when their replicas have taken
+            over. One server lives.
         folder: where runs write.
         count: keys.
         places: tasks of each.
-        nodes: of the cluster, whose masters are killed in turns with executors, and started again when their replicas have taken over; None: one
-            server, which lives.
         progress: is told how it goes.
 
     Attributes:
@@ -73,18 +62,9 @@ class Course:
         masters: how many were killed, and followed by their replicas.
     """
 
-    def __init__(
-        self,
-        frontend: str,
-        executors: Callable[[], Sequence[ExecutorPids]],
-        folder: Path,
-        count: int,
-        places: int,
-        nodes: Nodes | None,
-        progress: Progress,
-    ) -> None:
-        self._frontend, self._executors, self._folder, self._progress = frontend, executors, folder, progress
-        self._lines, self._places, self._nodes = count, places, nodes
+    def __init__(self, roles: Several, folder: Path, count: int, places: int, progress: Progress) -> None:
+        self._roles, self._nodes, self._folder, self._progress = roles, roles.nodes, folder, progress
+        self._lines, self._places = count, places
         self._open = lines.OpenRuns(folder)
         self.killed: dict[int, float] = {}
         self.masters = 0
@@ -117,6 +97,7 @@ class Course:
         return {
             "failures": broken(
                 cut_off=cut_off,
+                kills=kills_of_ordered,
                 failovers=None if self._nodes is None else masters_of_ordered,
                 disorder=disorder,
                 overlaps=overlaps,
@@ -138,7 +119,7 @@ class Course:
     async def _drain(self, *, ordered: bool) -> float:
         """From the first call to the last end: tasks a second."""
         began = time.monotonic()
-        async with AsyncClient(self._frontend, timeout=60) as client:
+        async with AsyncClient(self._roles.cluster.frontend_address, timeout=60) as client:
             await lines.schedule(client, self._lines, self._places, ordered=ordered)
             self._progress.say(f"scheduled after {time.monotonic() - began:.0f} s")
             await self._finished(client)
@@ -161,11 +142,12 @@ class Course:
         raise OSError(f"nothing ran for {_STALLED_S:g} s")
 
     async def _kill(self) -> None:
-        """Kills a worker now and then; on a cluster every other time a master."""
-        for master in itertools.cycle((False, self._nodes is not None)):
-            await asyncio.sleep(random.uniform(*KILL_EVERY_S))
+        """Kills a worker now and then; on a cluster a master after every other one."""
+        on_cluster = self._nodes is not None
+        for master in itertools.cycle((False, on_cluster, False)):
+            await asyncio.sleep(random.uniform(*(KILL_EVERY_ON_CLUSTER_S if on_cluster else KILL_EVERY_S)))
             if master and self._nodes is not None:
-                await _fail_over(self._nodes)
+                await fail_over(self._nodes)
                 self.masters += 1
             else:
                 await self._kill_worker()
@@ -173,7 +155,7 @@ class Course:
     async def _kill_worker(self) -> None:
         """Kills a worker that runs something just now."""
         while True:
-            busy = [each.worker for each in self._executors() if self._open.of(each.worker) > 0]
+            busy = [each.worker for each in self._roles.executors() if self._open.of(each.worker) > 0]
             if busy:
                 break
             await asyncio.sleep(_LOOK_S)
@@ -183,10 +165,11 @@ class Course:
             self.killed[pid] = time.monotonic()
 
 
-def broken(*, cut_off: int, failovers: int | None, disorder: int, overlaps: int, missing: int) -> list[str]:
+def broken(*, cut_off: int, kills: int, failovers: int | None, disorder: int, overlaps: int, missing: int) -> list[str]:
     """What of the bar did not hold; `failovers` None: none are tried."""
     bars = {
         "no run of a key was cut off: no killed head was tried": cut_off == 0,
+        f"{kills} executors were killed, {KILLS} at least are to be": kills < KILLS,
         "no replica took over from a killed master": failovers == 0,
         f"{disorder} runs out of their order": disorder > 0,
         f"{overlaps} runs began before the run before them had ended": overlaps > 0,
@@ -204,82 +187,9 @@ async def _left(client: AsyncClient) -> int | None:
     return sum(count for status, count in info.counts.items() if not status.finished)
 
 
-async def _fail_over(nodes: Nodes) -> None:
-    """Kills a master, and starts it again as soon as its replica is the master: nobody else has what that one takes on until then."""
-    await until(lambda: len(_masters(nodes)) == len(nodes.servers) // 2, "every master has its replica")
-    before = _masters(nodes)
-    killed = random.choice(before)
-    killed.kill()
-    await until(lambda: any(_leads(each) for each in nodes.servers if each not in before), "a replica takes over")
-    killed.start()  # not in a thread: that would go on when this is cancelled
-
-
-def _masters(nodes: Nodes) -> list[TcpServer]:
-    """The masters whose replicas are in step."""
-    return [each for each in nodes.servers if _leads(each) and in_step(each) == 1]
-
-
-def _leads(server: TcpServer) -> bool:
-    try:
-        return bool(server.info("replication")["role"] == "master")
-    except (redis.RedisError, OSError):
-        return False
-
-
 def _size() -> tuple[int, int]:
     count, _, places = os.environ.get("ATF_CHAOS_LINES_OF", f"{LINES}x{PLACES}").partition("x")
     return int(count), int(places)
-
-
-@asynccontextmanager
-async def _roles(
-    env: Mapping[str, str], folder: Path, redis_url: str
-) -> AsyncIterator[tuple[str, Callable[[], list[ExecutorPids]]]]:
-    """Every role, the store consumer and the controller twice: the frontend's address, and who knows the executors."""
-    settings = ClusterSettings(
-        redis_url=redis_url,
-        data_dir=str(folder / "data"),
-        free_ports=True,
-        partitions=PARTITIONS,
-        durability=DURABILITY if redis_url else "",
-    )
-    async with AsyncExitStack() as stack:
-        log = stack.enter_context((folder / "roles.log").open("w", encoding="utf-8", buffering=1))
-
-        def say(name: str, line: str) -> None:
-            print(f"{name:<14} | {line}", file=log)
-
-        cluster = await stack.enter_async_context(Cluster(settings, ["tests.chaos.lines:app"], env=env, say=say))
-        theirs = {**env, "ATF_REDIS_URL": cluster.redis_url}
-        of_store = ["--listen", "127.0.0.1:0", "--partitions", str(PARTITIONS)]
-        of_store += ["--durability", DURABILITY] if redis_url else []
-        addresses = ["--hsc", cluster.addresses["hsc"], "--frontend", cluster.frontend_address]
-        consumer = Another(theirs, ["store-consumer", *of_store], folder / "consumer-2.log")
-        words = ["controller", *of_store, "--executors", "1", *addresses, "tests.chaos.lines:app"]
-        controller = Another(theirs, words, folder / "controller-2.log")
-        for each in (consumer, controller):
-            each.start()
-            stack.push_async_callback(each.kill)
-
-        def executors() -> list[ExecutorPids]:
-            return [*cluster.executors(), *controller.executors()]
-
-        async with asyncio.timeout(_UP_S):
-            while len(executors()) < CONTROLLERS:
-                await asyncio.sleep(0.1)
-        yield cluster.frontend_address, executors
-
-
-@contextmanager
-def _cluster(folder: Path) -> Iterator[Nodes]:
-    """Three masters and their replicas, which write to disk before they answer."""
-    folder.mkdir()
-    nodes = Nodes(str(find_binary().path), folder, replicas=True, settings=NODE_SETTINGS)
-    try:
-        nodes.start()
-        yield nodes
-    finally:
-        nodes.kill()
 
 
 async def _once(on_cluster: bool, progress: Progress) -> Trial:
@@ -288,9 +198,8 @@ async def _once(on_cluster: bool, progress: Progress) -> Trial:
     record.mkdir()
     env = environment(folder, **{lines.FOLDER: str(record)})
     try:
-        with _cluster(folder / "nodes") if on_cluster else nullcontext() as nodes:
-            async with _roles(env, folder, nodes.url if nodes else "") as (frontend, executors):
-                trial = await Course(frontend, executors, record, *_size(), nodes, progress).run()
+        async with several("tests.chaos.lines:app", env, folder, on_cluster=on_cluster, consumers=CONSUMERS) as roles:
+            trial = await Course(roles, record, *_size(), progress).run()
     except BaseException:
         progress.say(f"what the roles said is in {folder}")
         raise
@@ -309,13 +218,14 @@ def _row(name: str, store: str, *, on_cluster: bool) -> Row:
     return Row(
         name=name,
         what=(
-            f"{LINES:,} ordering keys × {PLACES} tasks, 5 % of them fail at first, over {PARTITIONS} partitions{store}, 2 store consumers"
-            f" and {CONTROLLERS} controllers, while executors are killed in the midst of runs, at random"
+            f"{LINES:,} ordering keys × {PLACES} tasks, 5 % of them fail at first, over {PARTITIONS} partitions{store}, {CONSUMERS} store consumers"
+            " and 2 controllers, while executors are killed in the midst of runs, at random"
         ),
-        bar=f"runs cut off{', and failovers' if on_cluster else ''}: no task out of its key's order, no two of a key at once, all ran, at {RATE_BAR:g} of the rate without keys at least",
-        full=1,
+        bar=f"{KILLS} executors killed at least, runs cut off{', and failovers' if on_cluster else ''}: no task out of its key's order, no two of a key at once, all ran, at {RATE_BAR:g} of the rate without keys at least",
+        full=3,
         batch=1,
         run=functools.partial(_run, on_cluster),
+        available=available,
     )
 
 

@@ -1,4 +1,5 @@
-"""Row: limits of lambdas, over four partitions, three store consumers and two controllers, one of each kind of role killed at random.
+"""Rows: limits of lambdas, over four partitions, three store consumers and two controllers, one of each kind of role killed in its turn. On one
+server, and on a Redis Cluster whose masters are killed too: their replicas take over.
 
 First a minute of a flood against `rate`, with nothing killed; then a minute of a flood against `max_running`, in which every role and
 executors are killed again and again. The lambdas' own record judges.
@@ -7,29 +8,30 @@ executors are killed again and again. The lambdas' own record judges.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import random
 import shutil
 import signal
 import tempfile
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import redis
 
-from atf.cli.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient
 from tests.chaos import limited
-from tests.chaos.another import Another
 from tests.chaos.bench import environment
 from tests.chaos.frame import Progress, Row, Trial
+from tests.chaos.several import PARTITIONS, Several, available, fail_over, masters, several, whole
 
-PARTITIONS: Final = 4
 CONSUMERS: Final = 3
+EXECUTORS: Final = 2
+"""Of one controller; the other has one."""
 TRIAL_S: Final = float(os.environ.get("ATF_QUOTAS_SECONDS", "60"))
 WITHIN: Final = 0.01
 """Share by which what ran in the time may miss rate × time."""
@@ -38,6 +40,7 @@ RUN_S: Final = (0.05, 0.5)
 LIFE_S: Final = (0.5, 3.0)
 """Seconds between two kills, at least and at most."""
 ROLES: Final = ("store-consumer", "hsc", "frontend", "controller", "executor", "store", "another")
+"""`another`: a second controller, or one of two more store consumers."""
 _QUIET_S: Final = 120.0
 """Seconds after the last kill within which everything has run."""
 _US: Final = 1_000_000
@@ -46,17 +49,21 @@ _US: Final = 1_000_000
 class Course:
     """A minute against each limit."""
 
-    def __init__(self, cluster: Cluster, more: Sequence[Another], record: Path) -> None:
-        self._cluster, self._more, self._record = cluster, more, record
+    def __init__(self, roles: Several, record: Path) -> None:
+        self._roles, self._record = roles, record
+        self._frontend = roles.cluster.frontend_address
         self._chance = random.Random()
+        self._victims = self._dealt()
 
     async def paced(self, number: int) -> Trial:
-        """A flood of twice what may be pushed; how it was paced."""
+        """A flood of half as much again as may be pushed; how it was paced."""
+        if self._roles.nodes is not None:
+            await whole(self._roles.nodes)  # the one that was killed last is back
         before = len(limited.read(self._record, "paced"))
         count = round(limited.RATE * TRIAL_S * 1.5) + BURST
         tasks = [limited.paced.options(key=f"p{number}-{each}").prepare() for each in range(count)]
         began_us = time.time_ns() // 1000
-        async with AsyncClient(self._cluster.frontend_address, timeout=60) as client:
+        async with AsyncClient(self._frontend, timeout=60) as client:
             for start in range(0, count, 250):
                 await client.schedule_many(tasks[start : start + 250])
             await asyncio.sleep(TRIAL_S + 2)
@@ -69,12 +76,20 @@ class Course:
 
     def _pushed(self, prefix: str) -> list[int]:
         """When each task was pushed, µs, as the store noted it."""
-        with redis.Redis.from_url(self._cluster.redis_url) as store:
-            keys = [each for each in store.scan_iter("atf:{*}:t:*", count=1000) if f"-{prefix}".encode() in each]
-            reading = store.pipeline(transaction=False)
-            for key in keys:
-                reading.hget(key, "t2")
-            return sorted(int(at) for at in reading.execute() if at)
+        found: list[int] = []
+        with ExitStack() as stack:
+            for store in map(stack.enter_context, self._stores()):
+                keys = [each for each in store.scan_iter("atf:{*}:t:*", count=1000) if f"-{prefix}" in each]
+                reading = store.pipeline(transaction=False)
+                for key in keys:
+                    reading.hget(key, "t2")
+                found += [int(at) for at in reading.execute() if at]
+        return sorted(found)
+
+    def _stores(self) -> list[redis.Redis]:
+        if self._roles.nodes is None:
+            return [redis.Redis.from_url(self._roles.cluster.redis_url, decode_responses=True)]
+        return [each.client() for each in masters(self._roles.nodes)]
 
     async def few(self, number: int) -> Trial:
         """A flood of what runs for a while, and kills; how many ran at once."""
@@ -82,36 +97,54 @@ class Course:
         mean_s = sum(RUN_S) / 2
         count = round(limited.MAX_RUNNING * TRIAL_S / mean_s * 0.6)
         made = [(f"f{number}-{each}", self._chance.uniform(*RUN_S)) for each in range(count)]
-        async with AsyncClient(self._cluster.frontend_address, timeout=60) as client:
+        async with AsyncClient(self._frontend, timeout=60) as client:
             tasks = [limited.few.options(key=key).prepare(seconds) for key, seconds in made]
             for start in range(0, count, 250):
                 await client.schedule_many(tasks[start : start + 250])
-            kills, until = 0, time.monotonic() + TRIAL_S
+            kills, until = Counter[str](), time.monotonic() + TRIAL_S
             while time.monotonic() < until:
                 await asyncio.sleep(self._chance.uniform(*LIFE_S))
-                kills += await self._kill()
+                role = next(self._victims)
+                kills[role] += await self._kill(role)
         await self._until(lambda: len(limited.read(self._record, "few")) - before >= count)
         runs = limited.read(self._record, "few")[before:]
         most = max((each.beside for each in runs), default=0)
         failures = [f"{most} ran at once, {limited.MAX_RUNNING} may"] if most > limited.MAX_RUNNING else []
         failures += [f"{len(runs)} of {count} have run"] if len(runs) < count else []
-        return {"failures": failures, "kills": kills, "runs": len(runs), "most_running": most}
+        failures += [f"{role} was never killed" for role in ROLES if not kills[role]]
+        masters_killed = {} if self._roles.nodes is None else {"masters_killed": kills["store"]}
+        return {
+            "failures": failures,
+            "kills": kills.total(),
+            **masters_killed,
+            "runs": len(runs),
+            "most_running": most,
+        }
 
-    async def _kill(self) -> int:
-        role = self._chance.choice(ROLES)
+    def _dealt(self) -> Iterator[str]:
+        """Each role once, in any order, again and again."""
+        while True:
+            yield from self._chance.sample(ROLES, len(ROLES))
+
+    async def _kill(self, role: str) -> int:
+        """Kills a process of a role; 0 where none runs just now."""
+        cluster, nodes = self._roles.cluster, self._roles.nodes
         if role == "another":
-            victim = self._chance.choice(self._more)
+            victim = self._chance.choice([*self._roles.consumers, self._roles.controller])
             await victim.kill()
             await asyncio.sleep(self._chance.uniform(0, 1))
             victim.start()
             return 1
         if role == "executor":
-            workers = [each.worker for each in self._cluster.executors() if each.worker]
+            workers = [each.worker for each in self._roles.executors() if each.worker]
             if workers:
                 os.kill(self._chance.choice(workers), signal.SIGKILL)
             return len(workers[:1])
-        if self._cluster.pid(role):
-            self._cluster.kill(role)
+        if role == "store" and nodes is not None:
+            await fail_over(nodes)
+            return 1
+        if cluster.pid(role):
+            cluster.kill(role)
             return 1
         return 0
 
@@ -157,36 +190,25 @@ def _most_in_a_second(instants: Iterable[int]) -> int:
     return most
 
 
-async def _run(n: int, progress: Progress) -> Sequence[Trial]:
+async def _run(on_cluster: bool, n: int, progress: Progress) -> Sequence[Trial]:
     folder = Path(tempfile.mkdtemp(prefix="atf-quotas-"))
     record = limited.made(folder / "record")
     env = environment(folder, **{limited.FOLDER: str(record)})
-    settings = ClusterSettings(data_dir=str(folder / "data"), free_ports=True, executors=2, partitions=PARTITIONS)
     found: list[Trial] = []
-    async with AsyncExitStack() as stack:
-        log = stack.enter_context((folder / "roles.log").open("w", encoding="utf-8", buffering=1))
-
-        def say(name: str, line: str) -> None:
-            print(f"{name:<14} | {line}", file=log)
-
-        cluster = await stack.enter_async_context(Cluster(settings, ["tests.chaos.limited:app"], env=env, say=say))
-        theirs = env | {"ATF_REDIS_URL": cluster.redis_url}
-        of_store = ["--listen", "127.0.0.1:0", "--partitions", str(PARTITIONS)]
-        more = [Another(theirs, ["store-consumer", *of_store], folder / f"consumer-{each}.log") for each in (2, 3)]
-        addresses = ["--hsc", cluster.addresses["hsc"], "--frontend", cluster.frontend_address]
-        words = ["controller", *of_store, "--executors", "1", *addresses, "tests.chaos.limited:app"]
-        more.append(Another(theirs, words, folder / "controller-2.log"))
-        for each in more:
-            each.start()
-            stack.push_async_callback(each.kill)
-        await asyncio.sleep(3)
-        course = Course(cluster, more, record)
-        async for number in progress.trials(n):
-            rate = await course.paced(number)
-            progress.say(f"rate: {rate}")
-            few = await course.few(number)
-            progress.say(f"max_running: {few}")
-            found.append({**few, **rate, "failures": [*rate["failures"], *few["failures"]]})
+    try:
+        async with several(
+            "tests.chaos.limited:app", env, folder, on_cluster=on_cluster, consumers=CONSUMERS, executors=EXECUTORS
+        ) as roles:
+            course = Course(roles, record)
+            async for number in progress.trials(n):
+                rate = await course.paced(number)
+                progress.say(f"rate: {rate}")
+                few = await course.few(number)
+                progress.say(f"max_running: {few}")
+                found.append({**few, **rate, "failures": [*rate["failures"], *few["failures"]]})
+    except BaseException:
+        progress.say(f"what the roles said, and the record, are in {folder}")
+        raise
     if any(each["failures"] for each in found):
         progress.say(f"BROKEN; what the roles said, and the record, are in {folder}")
     else:
@@ -194,16 +216,26 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
     return found
 
 
-ROWS: Final = [
-    Row(
-        name="quotas",
+def _row(name: str, store: str, *, on_cluster: bool) -> Row:
+    return Row(
+        name=name,
         what=(
-            f"rate {limited.RATE}/s and max_running {limited.MAX_RUNNING} over {PARTITIONS} partitions, {CONSUMERS} store consumers and"
-            " 2 controllers; a trial is a minute of a flood against each, the second under kills of every role"
+            f"rate {limited.RATE}/s and max_running {limited.MAX_RUNNING} over {PARTITIONS} partitions{store}, {CONSUMERS} store consumers and"
+            f" 2 controllers; a trial is a minute of a flood against each, the second under kills of every role{', and of masters' if on_cluster else ''}"
         ),
-        bar=f"{limited.RATE} × 60 ± 1 % pushed in 60 s, never above {BURST} in any second; never {limited.MAX_RUNNING + 1} run at once",
+        bar=f"{limited.RATE} × 60 ± 1 % pushed in 60 s, never above {BURST} in any second; never {limited.MAX_RUNNING + 1} run at once; every role was killed",
         full=5,
         batch=5,
-        run=_run,
+        run=functools.partial(_run, on_cluster),
+        available=available,
     )
+
+
+ROWS: Final = [
+    _row("quotas", "", on_cluster=False),
+    _row(
+        "quotas-cluster",
+        " on a Redis Cluster of 3 + 3 nodes, durability replicated",
+        on_cluster=True,
+    ),
 ]
