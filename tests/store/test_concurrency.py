@@ -10,8 +10,9 @@ from atf.store.types import Held, LambdaRecord, Outcome, SlotsRecord
 from atf.task import US
 
 from .conftest import OpenStore
+from .test_ordering import swept
 from .versions import FOUNDATION, FoundationStore, in_place
-from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, Clock, Dump, World, dump, held, labelled
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, Clock, World, dump, held, labelled
 
 QUEUE, SKIP, CANCEL_RUNNING = range(3)
 KEY = f"{LAMBDA}:anna"
@@ -85,17 +86,6 @@ async def started(world: World) -> list[Held]:
     await world.passes()
     ids = await world.pop()
     return held((await world.store.claim("executor-1", f"nonce-{world.clock.us}", ids, PLENTY)).claims) if ids else []
-
-
-async def swept(world: World) -> Dump:
-    """What is in the store once all that has ended was removed, and all queues were looked at."""
-    world.clock.advance(100_000)
-    await world.passes()
-    while await world.store.sweep(0, 1000):
-        pass
-    found = await world.check()
-    assert found.tasks() == {}
-    return found
 
 
 async def test_keys_do_not_meet_and_tasks_without_one_are_free(world: World) -> None:
