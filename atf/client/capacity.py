@@ -99,7 +99,7 @@ class CapacityInfo:
             groups=[list(each.executors) for each in capacity.groups],
             queue=[(getattr(each, "lambda"), each.core) for each in capacity.queue],
             beyond=[getattr(each, "lambda") for each in capacity.beyond],
-            reserved=dict(capacity.reserved),
+            reserved=dict(sorted(capacity.reserved.items())),
             lookahead=capacity.lookahead,
             rotation=capacity.rotation,
             next_rotation_at=from_us(capacity.next_rotation_at_us),

@@ -56,7 +56,7 @@ class GateInfo:
         return cls(
             lambda_name=getattr(gate, "lambda"),
             action=_WORDS.get(gate.action, ""),
-            labels=dict(gate.labels),
+            labels=dict(sorted(gate.labels.items())),
             delay=gate.delay_us / 1e6,
             share=gate.share,
             until=from_us(gate.until_at_us),
@@ -88,7 +88,7 @@ class AuditInfo:
             from_us(entry.at_us),
             entry.what,
             getattr(entry, "lambda"),
-            dict(entry.labels),
+            dict(sorted(entry.labels.items())),
             entry.who,
             entry.why,
             entry.detail,

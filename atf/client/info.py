@@ -92,7 +92,7 @@ class TaskInfo:
                 EndedRun(each.owner, from_us(each.started_at_us), from_us(each.ended_at_us), each.why, each.attempt)
                 for each in task.ended_runs
             ),
-            labels=dict(task.spec.labels),
+            labels=dict(sorted(task.spec.labels.items())),
         )
 
 
@@ -122,7 +122,7 @@ class LambdaInfo:
             paused=info.paused,
             counts={status: info.counts.get(status.name, 0) for status in Status},
             queue_depths={queue.name: queue.depth for queue in info.queues},
-            overrides=dict(info.overrides),
+            overrides=dict(sorted(info.overrides.items())),
             settings=settings_of(info.in_force if info.HasField("in_force") else info.spec),
             code=settings_of(info.spec),
         )

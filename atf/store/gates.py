@@ -59,7 +59,7 @@ class Gates(Registry):
         """
         said = _Said(gate.who, gate.why, gate.automatic)
         detail += await self._dropped(gate.lambda_name, gate.labels, [gate.action])
-        entry = _Entry("set_gate", gate.lambda_name, dict(gate.labels), gate.who, gate.why, detail)
+        entry = _Entry("set_gate", gate.lambda_name, dict(sorted(gate.labels.items())), gate.who, gate.why, detail)
         until: Arg = "" if gate.until_us is None else gate.until_us
         args: list[Arg] = [HOME, self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
         args += (_amount(gate), until, gate.for_us, int(unless_set), gate.request_id)
@@ -75,7 +75,7 @@ class Gates(Registry):
     ) -> int | None:
         """Lifts the gates of a lambda with these labels and one of these actions. Returns how many; None where there is no such lambda."""
         detail = " ".join(action.value for action in actions) + await self._dropped(name, labels, actions)
-        entry = msgspec.json.encode(_Entry("lift_gate", name, dict(labels), who, why, detail))
+        entry = msgspec.json.encode(_Entry("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
         args: list[Arg] = [HOME, self.partitions, name, entry, *(_about(action, labels) for action in actions)]
         lifted = int(await self._call("lift_gates", HOME, args))
         await self._deliver_owed()

@@ -99,11 +99,15 @@ class Service:
         await asyncio.Event().wait()
 
     async def _register_anew(self, frame: Frame, frontend: Any, request: f.RegisterLambdasRequest) -> None:
-        """Whoever deploys registers once more what a store knows nothing of any more that has come back with nothing."""
-        known = 0
+        """Whoever deploys registers once more what a store knows nothing of any more that has come back with nothing.
+
+        And again whenever it comes back from then on: it may have lost its last second, and that word with it.
+        """
+        server = self._world.server
+        known = server.run_id
         while True:
             await asyncio.sleep(2)
-            if known < (known := self._world.server.emptied):
+            if known != (known := server.run_id) and server.emptied:
                 await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
 
     async def _life(self, client: AsyncClient, number: int) -> None:

@@ -29,6 +29,13 @@ async def in_partition(world: World, partition: int) -> dict[str, str]:
     return {name: value for name, value in stored.items() if name not in {"code", "set"}}
 
 
+async def lose_everything(world: World) -> None:
+    for key in (await dump(world.store)).data:
+        await world.store._link.command("DEL", key, key=key)
+    for partition in range(world.store.partitions):
+        await world.store._open_partition(partition)
+
+
 def break_delivery(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the writer die between its write and the delivery."""
 
@@ -42,7 +49,7 @@ async def test_a_lambda_is_written_in_every_partition(world: World) -> None:
     assert await world.store.register([record()]) == 1
     assert await world.store.lambdas() == {LAMBDA: record()}
     home, other = await in_partition(world, 0), await in_partition(world, 1)
-    assert {name: value for name, value in other.items() if name not in {"gv", "pv", "paused"}} == home
+    assert {name: value for name, value in other.items() if name not in {"pv", "paused"}} == home
     assert other["paused"] == "0"  # it is told that there are no gates: one of before may be on its way to it
     assert (home["spec"].encode("latin-1"), home["limit"], home["timeout"]) == (b"spec \x00\xff", "7", "10000000")
     found = await dump(world.store)
@@ -134,15 +141,98 @@ async def test_a_pause_that_was_on_its_way_when_the_store_lost_everything_does_n
         with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
             await world.store.set_paused(LAMBDA, True)
     (late,) = (await world.store.enqueue(0, 0)).outbox
-    for key in (await dump(world.store)).data:
-        await world.store._link.command("DEL", key, key=key)
-    for partition in range(2):
-        await world.store._open_partition(partition)
+    await lose_everything(world)
     world.clock.advance(20)
     await world.store.register([record()])
     await world.store.deliver(late)
     assert (await in_partition(world, 0)).get("paused") is None
     assert (await in_partition(world, 1))["paused"] == "0"
+
+
+async def one_from_before(world: World, monkeypatch: pytest.MonkeyPatch, paused: bool) -> OutboxRecord:
+    """A pause, or its end, that is on its way when a store loses everything whose clock was set back shortly before."""
+    await world.store.register([record()])
+    if not paused:
+        await world.store.set_paused(LAMBDA, True)
+    with monkeypatch.context() as patch:
+        break_delivery(world.store, patch)
+        with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
+            await world.store.set_paused(LAMBDA, paused)
+    (late,) = (await world.store.enqueue(0, 0)).outbox
+    world.clock.advance(-44)
+    await lose_everything(world)
+    return late
+
+
+async def test_a_pause_of_before_the_clock_was_set_back_stands_until_somebody_resumes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = await one_from_before(world, monkeypatch, paused=True)
+    await world.store.register([record()])
+    await world.store.deliver(late)
+    assert (await in_partition(world, 1))["paused"] == "1"  # it has the newer version
+    assert await world.store.set_paused(LAMBDA, False)
+    await world.deliver()
+    assert (await in_partition(world, 1))["paused"] == "0"
+
+
+async def test_an_end_of_a_pause_of_before_the_clock_was_set_back_stands_until_somebody_pauses(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = await one_from_before(world, monkeypatch, paused=False)
+    await world.store.register([record()])
+    await world.store.set_paused(LAMBDA, True)
+    await world.store.deliver(late)
+    assert (await in_partition(world, 1))["paused"] == "0"
+    assert await world.store.set_paused(LAMBDA, True)  # it has been, at home
+    await world.deliver()
+    assert [(await in_partition(world, each))["paused"] for each in range(2)] == ["1", "1"]
+
+
+@pytest.mark.parametrize("paused", [True, False])
+async def test_what_a_partition_heard_before_the_clock_was_set_back_ends_with_the_next_word_of_home(
+    world: World, monkeypatch: pytest.MonkeyPatch, paused: bool
+) -> None:
+    await world.store.deliver(await one_from_before(world, monkeypatch, paused))
+    await world.store.register([record()])
+    if not paused:
+        await world.store.set_paused(LAMBDA, True)
+    await world.deliver()
+    assert (await in_partition(world, 1))["paused"] == str(int(not paused))
+    await world.store.register([record(queue_limit=9)])
+    assert (await in_partition(world, 1))["limit"] == "9"
+
+
+async def test_settings_of_before_the_clock_was_set_back_end_with_the_next_word_of_home(world: World) -> None:
+    await world.store.register([record(), record(name="shop/other")])
+    world.clock.advance(-44)
+    for key in (await dump(world.store)).data:
+        if key.startswith("atf:{0}"):
+            await world.store._link.command("DEL", key, key=key)
+    await world.store._open_partition(0)
+    await world.store.register([record(queue_limit=9)])
+    assert (await in_partition(world, 1))["limit"] == "7"
+    await world.deliver()
+    assert (await in_partition(world, 1))["limit"] == "9"
+
+
+async def test_a_partition_that_hears_of_changes_in_another_order_is_not_told_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.store.register([record()])
+    with monkeypatch.context() as patch:
+        break_delivery(world.store, patch)
+        for paused in (True, False):
+            with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
+                await world.store.set_paused(LAMBDA, paused)
+    first, second = (await world.store.enqueue(0, 0)).outbox
+    await world.store.deliver(second)
+    known = await in_partition(world, 1)
+    await world.store.deliver(first)
+    (asked,) = (await world.store.enqueue(1, 0)).outbox
+    await world.store.deliver(asked)
+    await world.deliver()
+    assert await in_partition(world, 1) == known
 
 
 async def test_nothing_is_pushed_of_a_lambda_that_is_not_known(world: World) -> None:

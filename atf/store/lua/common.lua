@@ -475,6 +475,13 @@ end
 
 local settings_changed  -- home.lua
 
+-- Of which versions a partition knows what holds of a lambda: of its settings, of its gates, and of its pause alone, of which an
+-- older role's functions may have said more.
+local function versions_of(P, name)
+  local known = redis.call('HMGET', lambda_key(P, name), 'rv', 'gv', 'pv')
+  return tonumber(known[1] or 0), tonumber(known[2] or 0), tonumber(known[3] or 0)
+end
+
 -- Writes what holds of a lambda within one partition. The queue's limit and timeout have fields of their own, which every visit
 -- reads; all else is the field `door`, which most lambdas don't have.
 local function put_settings(P, name, limit, timeout, door, version, now)
@@ -503,6 +510,7 @@ local function write_settings(P, name, spec64, code, set, gates, home, partition
   door = table.concat(door, ' ')
   local version = grown(P, 'lambda_version', now)
   put_settings(P, name, holds_now.limit, holds_now.timeout, door, version, now)
+  if gates then redis.call('HSET', lambda_key(P, name), 'gv', version) end  -- as the others know it
   local strings = {'register', name, spec64, holds_now.limit, holds_now.timeout, door, gates}
   local body = version .. '\n["' .. table.concat(strings, '","') .. '"]'  -- nothing in them needs to be escaped
   for target = 0, partitions - 1 do

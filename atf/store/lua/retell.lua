@@ -1,11 +1,13 @@
 -- retell: in the lambdas' home: says again to the other partitions what holds of lambdas. Idempotent.
 -- KEYS[1]  the home partition's record
 -- ARGV     now, number of this partition, number of partitions, name after which to go on ("" = from the first), and then one name,
---          where it is that lambda alone
+--          where it is that lambda alone, and of which versions of its settings and gates who asks knows, where these seemed newer
 -- RETURNS  how many lambdas were told of; the others follow
 --
 -- After a server lost its last second a partition may not know any more what home has struck off as delivered. Or it may have been
--- delivered since what home has forgotten, a pause that nobody can see and lift. So each is told under a new version.
+-- delivered since what home has forgotten, a pause that nobody can see and lift. So each is told under a new version. Versions grow
+-- with the server's clock. Where that was set back before it forgot, what it forgot is newer: so whoever knows of such says of which
+-- version, and home goes on behind that.
 local STEP = 32  -- lambdas of one call
 local ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 
@@ -22,9 +24,19 @@ local function base64(bytes)
   return table.concat(parts)
 end
 
+-- Whether others know of newer versions of a lambda than home. Then home's versions go on behind those.
+local function go_on_behind(P, name, settings_there, gates_there)
+  local settings, gates, pause = versions_of(P, name)
+  if settings_there <= settings and gates_there <= math.max(gates, pause) then return false end
+  local version = tonumber(redis.call('HGET', P, 'lambda_version') or 0)
+  redis.call('HSET', P, 'lambda_version', fmt(math.max(version, settings_there, gates_there)))
+  return true
+end
+
 register('retell', {'allow-oom'}, function(keys, args)
   local P, now, home, partitions, after = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3]), args[4]
   local one = args[5] and args[5] ~= '' and args[5]
+  if args[6] and not go_on_behind(P, one, tonumber(args[6]), tonumber(args[7])) then return 0 end
   local names, told = one and {one} or redis.call('SMEMBERS', P .. ':lambdas'), 0
   table.sort(names)
   for _, name in ipairs(names) do

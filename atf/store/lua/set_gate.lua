@@ -18,7 +18,10 @@ register('set_gate', {'allow-oom'}, function(keys, args)
       local number = fmt(gate.number)
       local call = string.match(redis.call('HGET', tally_key(P, name), 'r' .. number) or '', '^%d+ (%S*)')
       local same = args[10] ~= '' and call == args[10]
-      if same or args[9] == '1' then return {number, fmt(gate.ends)} end
+      if same or args[9] == '1' then
+        write_gates(P, name, table.concat(lines, ';'), tonumber(args[2]), tonumber(args[3]), now)  -- see lift_gates
+        return {number, fmt(gate.ends)}
+      end
     end
   end
   if #kept >= MAX_GATES then return {0} end
