@@ -97,6 +97,8 @@ class Redrive:
 def _check(request: f.RedriveRequest, known: Known) -> None:
     check_labels(request.labels)
     check_who(request.who, request.why)
+    if not request.HasField("dry_run"):
+        raise InvalidArgument("dry_run is not said: true only says what would be started, false starts it")
     if len(request.error) > MAX_ERROR_CHARS:
         raise InvalidArgument(f"error: {len(request.error)} characters, at most {MAX_ERROR_CHARS}")
     if request.rate != 0 and not MIN_RATE <= request.rate <= MAX_RATE:  # NaN is not, either

@@ -136,6 +136,9 @@ KEYS: Final = (
         "worker host -> its pool, and the lambdas that it sets aside: pool=<pool> <lambda>=<until> ...",
     ),
     KeySpec(
+        "atf:{p}:hosts:run", "hash", "worker host -> the lambdas that it serves, with a space before and behind each"
+    ),
+    KeySpec(
         "atf:{p}:near",
         "hash",
         "affinity key, lambda:key -> the host that had its last task; !lambda and a host -> until when that is not waited for",

@@ -87,6 +87,8 @@ PLACE_AWAY_US: Final = 2 * t.US
 """How long a host that let this pass is waited for no more."""
 NEAR_LIFE_US: Final = 3600 * t.US
 """How long it is remembered which host had the last task of an affinity key."""
+SPREAD_HOSTS: Final = 256
+"""Hosts that have their parts of a lambda at once when it becomes spread; others when they say next what they serve."""
 NEAR_KEPT: Final = 50_000
 """Affinity keys of which it is, in one partition."""
 
@@ -136,7 +138,7 @@ def _code() -> str:
         "ENDS_STEP": ENDS_STEP_US,
         "ENDS_STEPS": ENDS_STEPS,
         "JUDGE_AGAIN": JUDGE_AGAIN_US,
-        "placement": f"{{PATIENCE = {PLACE_PATIENCE_US}, AWAY = {PLACE_AWAY_US}, LIFE = {NEAR_LIFE_US}, KEPT = {NEAR_KEPT}}}",
+        "placement": f"{{PATIENCE = {PLACE_PATIENCE_US}, AWAY = {PLACE_AWAY_US}, LIFE = {NEAR_LIFE_US}, KEPT = {NEAR_KEPT}, HOSTS = {SPREAD_HOSTS}}}",
     }
     lua = files("atf.store") / "lua"
     verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name not in SHARED)

@@ -19,7 +19,7 @@ NAME = "photos/thumbnail"
 
 
 def redrive(**fields: Any) -> f.RedriveRequest:
-    return f.RedriveRequest(**{"lambda": NAME, "who": "ada", **fields})
+    return f.RedriveRequest(**{"lambda": NAME, "who": "ada", "dry_run": False, **fields})
 
 
 async def dead(bench: Bench, *names: str, error: str = "it rained", **spec: Any) -> list[str]:
@@ -36,6 +36,15 @@ async def test_a_dry_run_starts_nothing_and_says_what_would_be_started(bench: Be
     assert sorted(reply.ids) == sorted(ids)
     assert await bench.counts() == {"FATAL_FAILURE": 2}
     assert not (await bench.frontend.list_audit(f.ListAuditRequest())).entries
+
+
+async def test_nothing_is_started_where_it_is_not_said_whether_to(bench: Bench) -> None:
+    await dead(bench, "a")
+    request = redrive()
+    request.ClearField("dry_run")
+    with pytest.raises(InvalidArgument, match="dry_run is not said: true only says"):
+        await bench.frontend.redrive(request)
+    assert await bench.counts() == {"FATAL_FAILURE": 1}
 
 
 async def test_so_many_a_second_become_due_over_all_pages(bench: Bench) -> None:

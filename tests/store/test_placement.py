@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from atf.store import keys, library
 from atf.store.library import NEAR_LIFE_US, PLACE_AWAY_US, PLACE_PATIENCE_US
 from atf.store.types import LambdaRecord, Outcome
@@ -13,9 +15,12 @@ PATIENCE_S = PLACE_PATIENCE_US / US
 AWAY_S = PLACE_AWAY_US / US
 
 
+def record_of(settings: str, limit: int = 1000) -> LambdaRecord:
+    return LambdaRecord(LAMBDA, b"x", limit, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)
+
+
 async def placed(world: World, how: str, limit: int = 1000) -> None:
-    settings = f"placement={how}"
-    await world.store.register([LambdaRecord(LAMBDA, b"x", limit, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)])
+    await world.store.register([record_of(f"placement={how}", limit)])
 
 
 async def push(world: World, *names: str, **options: str) -> None:
@@ -269,6 +274,30 @@ async def test_hosts_that_are_gone_or_serve_other_lambdas_have_no_part(world: Wo
     await push(world, *(f"t{number}" for number in range(4)))
     assert await ask(world, "one") == "t0 t1…"
     assert set((await dump(world.store)).hash(f"atf:{{0}}:spread:{LAMBDA}")) == {"one", "two"}
+
+
+@pytest.mark.parametrize("before", ["", "placement=sticky"])
+async def test_hosts_have_their_parts_of_a_lambda_as_soon_as_it_is_spread(world: World, before: str) -> None:
+    await world.store.register([record_of(before)])
+    await serve(world, "one", "two")
+    await serve(world, "three", lambdas=(f"{LAMBDA}s", "shop/other"))
+    await serve(world, "gone", seconds=10)
+    world.clock.advance(10)
+    await placed(world, "spread")
+    assert set((await dump(world.store)).hash(f"atf:{{0}}:spread:{LAMBDA}")) == {"one", "two"}
+    await push(world, *(f"t{number}" for number in range(4)))
+    assert [await ask(world, "one"), await ask(world, "one")] == ["t0 t1…", "…"]
+    assert await ask(world, "two") == "t2 t3"
+
+
+async def test_a_setting_of_a_spread_lambda_leaves_the_parts_as_they_are(world: World) -> None:
+    await placed(world, "spread")
+    await serve(world, "one", "two")
+    await push(world, "a", "b")
+    assert await ask(world, "one") == "a…"
+    await world.store.register([record_of("placement=spread rate=1000")])
+    assert await ask(world, "one") == "…"
+    assert await ask(world, "two") == "b"
 
 
 async def test_a_host_that_joins_does_not_make_up_for_what_it_missed(world: World) -> None:

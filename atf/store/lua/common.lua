@@ -490,7 +490,10 @@ local function put_settings(P, name, limit, timeout, door, version, now)
   redis.call('HSET', key, 'limit', limit, 'timeout', timeout, 'rv', version)
   if door ~= '' then redis.call('HSET', key, 'door', door) elseif known[3] then redis.call('HDEL', key, 'door') end
   if known[1] ~= limit or known[2] ~= timeout or (known[3] or '') ~= door then visit_lambda(P, name, now) end
-  if (known[3] or '') ~= door then settings_changed(P, name, now) end
+  if (known[3] or '') ~= door then
+    settings_changed(P, name, now)
+    if settings_of(door).placement == 'spread' then placement.spread(P, name, now) end
+  end
   local watched, watched_before = settings_of(door).fatal ~= nil, settings_of(known[3]).fatal ~= nil
   if watched ~= watched_before then redis.call('HINCRBY', P, 'watched', watched and 1 or -1) end
 end

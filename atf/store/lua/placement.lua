@@ -161,5 +161,17 @@ placement.join_spread = function(P, name, host, now)
   end
 end
 
+-- A lambda is spread from now on: hosts that serve it have their parts at once, and not when they say next what they serve.
+placement.spread = function(P, name, now)
+  local hosts, word = redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, placement.HOSTS), ' ' .. name .. ' '
+  local least = least_of(spread_over(P, name, '', now))
+  for _, host in ipairs(hosts) do
+    local serves = redis.call('HGET', P .. ':hosts:run', host)
+    if serves and string.find(serves, word, 1, true) and redis.call('HEXISTS', spread_key(P, name), host) == 0 then
+      redis.call('HSET', spread_key(P, name), host, fmt(least))
+    end
+  end
+end
+
 end
 placing()

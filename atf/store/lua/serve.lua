@@ -26,11 +26,13 @@ register('serve', {'allow-oom'}, function(keys, args)
   for _, gone in ipairs(redis.call('ZRANGE', P .. ':hosts', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
     redis.call('ZREM', P .. ':hosts', gone)
     redis.call('HDEL', P .. ':hosts:say', gone)
+    redis.call('HDEL', P .. ':hosts:run', gone)
   end
   local say = {'pool=' .. pool}
   for i = 6, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
   redis.call('ZADD', P .. ':hosts', till, host)
   redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
+  redis.call('HSET', P .. ':hosts:run', host, ' ' .. table.concat(args, ' ', last + 1) .. ' ')
   for i = last + 1, #args do placement.join_spread(P, args[i], host, now) end
   return 1
 end)
