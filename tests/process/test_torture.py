@@ -1,29 +1,35 @@
-"""A frontend and an HSC as processes of their own, fed with what is no request: they stay small, say little, and go on."""
+"""A frontend, a controller and an HSC as processes of their own, fed with what is no request: they stay small, say little, and go on."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 
 from atf.embedded import DataDir, EmbeddedStore, find_binary
+from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.channel import FrontendStub, open_channel
 from atf.rpc.failure import MAX_MESSAGE_BYTES
+from atf.runtime import SystemRuntime
 from tests.torture import wire
 from tests.torture.texts import TEXTS
 from tests.torture.world import INVALID, OK, TOO_LARGE, schedule
 
-from .roles import end
-from .test_services import register, running
+from .roles import end, line
+from .test_controller import start
+from .test_services import register
 
+REFUSED = grpc.StatusCode.FAILED_PRECONDITION
 SECRET = "5ecret"
 ROUNDS = 4
 MAX_PEAK_MIB = 280
@@ -78,6 +84,26 @@ async def hsc_round(torturer: Torturer) -> None:
     await asyncio.gather(*(torturer.send("HSC/SetResults", each.data, INVALID) for each in broken))
 
 
+def asks(**fields: Any) -> bytes:
+    """A call for work that is in order, but for these fields."""
+    said = {"executor_id": "e", "max_tasks": 1, "lambdas": ["photos/thumbnail"], "boot_id": SystemRuntime().boot_id()}
+    return c.NextWorkRequest(**{**said, **fields}).SerializeToString()
+
+
+async def controller_round(torturer: Torturer) -> None:
+    many = asks(lambdas=["x/y"] * 600_000)
+    await asyncio.gather(*(torturer.send("Controller/NextWork", many, INVALID) for _ in range(8)))
+    for long in (asks(executor_id=SECRET * 500_000), asks(features=[SECRET] * 400_000), asks(lane="a" * 3_000_000)):
+        await asyncio.gather(*(torturer.send("Controller/NextWork", long, INVALID) for _ in range(4)))
+    await asyncio.gather(*(torturer.send("Controller/NextWork", many + many, TOO_LARGE) for _ in range(4)))
+    others = asks(boot_id=SECRET * 500_000)
+    await asyncio.gather(*(torturer.send("Controller/NextWork", others, REFUSED) for _ in range(4)))
+    broken = wire.broken(c.NextWorkRequest.DESCRIPTOR)
+    await asyncio.gather(*(torturer.send("Controller/NextWork", each.data, INVALID) for each in broken))
+    once = (asks(executor_id=uuid.uuid4().hex) for _ in range(200))  # executors that never come again
+    await asyncio.gather(*(torturer.send("Controller/NextWork", each, OK) for each in once))
+
+
 @contextlib.asynccontextmanager
 async def torturer_of(address: str) -> AsyncIterator[Torturer]:
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
@@ -85,14 +111,34 @@ async def torturer_of(address: str) -> AsyncIterator[Torturer]:
         yield Torturer(channel)
 
 
-@pytest.mark.parametrize(("role", "round_"), [("frontend", frontend_round), ("hsc", hsc_round)])
-async def test_a_role_under_torture_stays_small_says_little_and_goes_on(
-    role: str, round_: object, tmp_path: Path
-) -> None:
-    assert callable(round_)
+Round = Callable[[Torturer], Awaitable[None]]
+ROLES: dict[str, tuple[Round, list[str]]] = {
+    "frontend": (frontend_round, []),
+    "controller": (controller_round, ["--hsc", "127.0.0.1:1"]),  # nobody is there, and nobody is asked
+    "hsc": (hsc_round, []),
+}
+
+
+@contextlib.asynccontextmanager
+async def running(role: str, url: str, *arguments: str) -> AsyncIterator[tuple[Process, str]]:
+    process = await start(role, url, *arguments)
+    try:
+        yield process, (await line(process, "ready"))["address"]
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await end(process)
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_role_under_torture_stays_small_says_little_and_goes_on(role: str, tmp_path: Path) -> None:
+    round_, arguments = ROLES[role]
     data = DataDir(tmp_path / "data")
     data.lock()
-    async with EmbeddedStore(find_binary(), data) as store, running(role, store.url) as (process, address):
+    async with (
+        EmbeddedStore(find_binary(), data) as store,
+        running(role, store.url, *arguments) as (process, address),
+    ):
         async with torturer_of(address) as torturer:
             for _ in range(ROUNDS):
                 await round_(torturer)
@@ -102,6 +148,8 @@ async def test_a_role_under_torture_stays_small_says_little_and_goes_on(
                 await register(stub)
                 assert (await stub.schedule(schedule("a", payload=b"1"))).id
                 await stub.channel.close()
+            elif role == "controller":
+                await torturer.send("Controller/NextWork", asks(), OK)
             else:
                 await torturer.send(
                     "HSC/ClaimTasks", h.ClaimTasksRequest(executor_id="e", nonce="n").SerializeToString(), OK
