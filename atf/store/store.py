@@ -255,13 +255,14 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
             lambdas: that it serves: it has its part of those that are spread. None: what its workers run is not known.
         """
         said = list((aside or {}).items())[:MAX_BATCH]
-        args: list[Arg] = [pool, round(seconds * US), host, len(said)]
+        args: list[Arg] = [len(said)]
         for name, left in said:
             args += (name, round(left * US))
         for partition in range(self.partitions):
             for start in range(0, max(len(lambdas), 1), MAX_BATCH):
+                of = (pool, round(seconds * US), host, int(start > 0), *args)
                 with contextlib.suppress(Unavailable):  # it is said again
-                    await self._call("serve", partition, [*args, *lambdas[start : start + MAX_BATCH]])
+                    await self._call("serve", partition, [*of, *lambdas[start : start + MAX_BATCH]])
 
     async def pop(
         self, partition: int, groups: Sequence[Sequence[str]], want: int, pool: str = "", host: str = ""

@@ -421,3 +421,12 @@ async def test_runs_that_ended_more_than_a_minute_ago_do_not_count(watched: Worl
     assert await watched.store.judge(FAILS) is None
     assert await ends(watched, 1, 0, 19) == [FAILS]
     assert await watched.store.judge(FAILS) is not None
+
+
+async def test_what_failed_counts_until_somebody_resumes_and_lifting_nothing_is_no_resume(watched: World) -> None:
+    assert await ends(watched, 0, 0, 20) == [FAILS]
+    assert await watched.store.set_paused(FAILS, paused=False)
+    assert await watched.store.lift_gates(FAILS, {"team": "web"}, [GateAction.DROP]) == 0
+    assert await watched.store.judge(FAILS) is not None
+    assert await watched.store.set_paused(FAILS, paused=False)
+    assert await watched.store.judge(FAILS) is None

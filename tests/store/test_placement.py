@@ -285,9 +285,21 @@ async def test_hosts_have_their_parts_of_a_lambda_as_soon_as_it_is_spread(world:
     world.clock.advance(10)
     await placed(world, "spread")
     assert set((await dump(world.store)).hash(f"atf:{{0}}:spread:{LAMBDA}")) == {"one", "two"}
+    await serve(world, "one")
+    assert set((await dump(world.store)).hash("atf:{0}:hosts:run")) == {"one", "two", "three"}
     await push(world, *(f"t{number}" for number in range(4)))
     assert [await ask(world, "one"), await ask(world, "one")] == ["t0 t1…", "…"]
     assert await ask(world, "two") == "t2 t3"
+
+
+@pytest.mark.parametrize("place", [0, 255, 256, 600])
+async def test_a_host_may_serve_more_lambdas_than_one_call_tells(world: World, place: int) -> None:
+    many = [f"shop/n{number}" for number in range(600)]
+    for _ in range(2):  # what is said again does not pile up
+        await serve(world, "one", lambdas=(*many[:place], LAMBDA, *many[place:]))
+    assert (await dump(world.store)).hash("atf:{0}:hosts:run")["one"].split().count(LAMBDA) == 1
+    await placed(world, "spread")
+    assert set((await dump(world.store)).hash(f"atf:{{0}}:spread:{LAMBDA}")) == {"one"}
 
 
 async def test_a_setting_of_a_spread_lambda_leaves_the_parts_as_they_are(world: World) -> None:

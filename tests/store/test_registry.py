@@ -24,9 +24,9 @@ def record(
 
 
 async def in_partition(world: World, partition: int) -> dict[str, str]:
-    """The lambda's record there; what its code says is known to its home alone."""
+    """The lambda's record there; what its code says is known to its home alone, and what was asked to who asked."""
     stored = (await dump(world.store)).hash(f"atf:{{{partition}}}:l:{LAMBDA}")
-    return {name: value for name, value in stored.items() if name not in {"code", "set"}}
+    return {name: value for name, value in stored.items() if name not in {"code", "set", "asked"}}
 
 
 async def lose_everything(world: World) -> None:
@@ -216,20 +216,35 @@ async def test_settings_of_before_the_clock_was_set_back_end_with_the_next_word_
     assert (await in_partition(world, 1))["limit"] == "9"
 
 
+async def test_who_repeats_what_is_so_already_makes_no_pile_while_a_partition_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.store.register([record()])
+    with monkeypatch.context() as patch:
+        break_delivery(world.store, patch)
+        for number in range(200):
+            with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
+                await world.store.set_paused(LAMBDA, number > 100)
+    assert len((await dump(world.store)).hash("atf:{0}:outbox")) == 65  # the first pause is news
+    await world.deliver()
+    assert (await in_partition(world, 1))["paused"] == "1"
+
+
 async def test_a_partition_that_hears_of_changes_in_another_order_is_not_told_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.store.register([record()])
     with monkeypatch.context() as patch:
         break_delivery(world.store, patch)
-        for paused in (True, False):
+        for paused in (True, False, True):
             with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
                 await world.store.set_paused(LAMBDA, paused)
-    first, second = (await world.store.enqueue(0, 0)).outbox
-    await world.store.deliver(second)
+    first, second, third = (await world.store.enqueue(0, 0)).outbox
+    await world.store.deliver(third)
     known = await in_partition(world, 1)
+    await world.store.deliver(second)
     await world.store.deliver(first)
-    (asked,) = (await world.store.enqueue(1, 0)).outbox
+    (asked,) = (await world.store.enqueue(1, 0)).outbox  # once, not for each
     await world.store.deliver(asked)
     await world.deliver()
     assert await in_partition(world, 1) == known

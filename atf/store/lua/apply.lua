@@ -4,12 +4,20 @@
 -- ARGV     now, version, "register", "gate" or "pause" (of an older role), name, then spec, queue limit, enqueue timeout, other settings and
 --          perhaps the gates; or 1 paused, 0, and the gates
 -- RETURNS  1 applied, 0 was applied before
+-- One question at a time.
+local function ask_again(P, name, settings, gates, now)
+  local asked = redis.call('HGET', lambda_key(P, name), 'asked')
+  if asked and redis.call('HEXISTS', P .. ':outbox', asked) == 1 then return end
+  local question = '0\n["retell","","' .. name .. '","' .. fmt(settings) .. '","' .. fmt(gates) .. '"]'
+  redis.call('HSET', lambda_key(P, name), 'asked', owe(P, 0, question, now))
+end
+
 register('apply', {'allow-oom'}, function(keys, args)
   local P, now, version, name = keys[1], instant(args[1]), args[2], args[4]
   local said, settings, gates, pause = tonumber(version), versions_of(P, name)
   local of_settings, of_gates = args[3] == 'register', args[3] ~= 'register' or args[9]
   if of_settings and settings > said or of_gates and math.max(gates, pause) > said then
-    owe(P, 0, '0\n["retell","","' .. name .. '","' .. fmt(settings) .. '","' .. fmt(math.max(gates, pause)) .. '"]', now)
+    ask_again(P, name, settings, math.max(gates, pause), now)
   end
   if ({register = settings, gate = gates, pause = pause})[args[3]] >= said then return 0 end
   if args[3] == 'register' then

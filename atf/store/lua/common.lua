@@ -523,9 +523,10 @@ end
 
 -- Pauses or resumes a lambda within one partition, and has what waits for it looked at.
 local function set_paused(P, name, paused, version, now)
+  local before = redis.call('HGET', lambda_key(P, name), 'paused')
   redis.call('HSET', lambda_key(P, name), 'paused', paused, 'pv', version)
   visit_lambda(P, name, now)
-  if paused == '1' then return end
+  if before ~= '1' or paused == '1' then return end
   redis.call('DEL', P .. ':e:' .. name)  -- what has failed before it was resumed no longer counts
   for priority = 0, MAX_PRIORITY do redis.call('SPUBLISH', P .. ':bell:ready', name .. ':' .. priority) end
 end

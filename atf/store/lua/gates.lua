@@ -285,8 +285,10 @@ local function put_gates(P, name, text, version, now)
 end
 
 -- Writes a lambda's gates in its home partition, and owes them to the others. An older role's functions understand of the record
--- whether the lambda is paused.
-local function write_gates(P, name, text, home, partitions, now)
+-- whether the lambda is paused. `same`: somebody sets or lifts what is so already; that is passed on, since one of the others may have
+-- heard of what home has forgotten, but not where much is owed already: one of them may be away for long.
+local function write_gates(P, name, text, home, partitions, now, same)
+  if same and redis.call('ZCARD', P .. ':outbox:due') >= 64 then return end
   local version = grown(P, 'lambda_version', now)
   local paused = put_gates(P, name, text, version, now)
   local body = version .. '\n["gate","' .. name .. '","' .. paused .. '","' .. text .. '"]'  -- nothing in it needs to be escaped

@@ -11,8 +11,7 @@ register('lift_gates', {'allow-oom'}, function(keys, args)
   for _, line in ipairs(lines) do
     if not wanted[about(line)] then kept[#kept + 1] = line end
   end
-  -- Said to the others even where home has none of these: one of them may have heard of one that home has forgotten.
-  write_gates(P, name, table.concat(kept, ';'), tonumber(args[2]), tonumber(args[3]), now)
+  write_gates(P, name, table.concat(kept, ';'), tonumber(args[2]), tonumber(args[3]), now, #kept == #lines)
   if #kept < #lines then log_entry(P, now, args[5]) end
   return #lines - #kept
 end)

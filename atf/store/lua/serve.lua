@@ -1,7 +1,7 @@
 -- serve: notes that workers of a pool are alive, what they run, and which lambdas their host sets aside, for `explain` and for people
 -- KEYS[1]  the partition's record
 -- ARGV     now, pool ("" = of no name), how long it counts without being said again, the host ("" = of no name),
---          how many lambdas it sets aside ("*" = all) and per such: name, for how long from now (0 = it is on trial),
+--          1 = what follows goes on a list of lambdas that another call began, how many lambdas it sets aside ("*" = all) and per such: name, for how long from now (0 = it is on trial),
 --          then names of lambdas that it serves
 -- RETURNS  1
 --
@@ -10,7 +10,7 @@
 register('serve', {'allow-oom'}, function(keys, args)
   local P, now, pool, host = keys[1], instant(args[1]), args[2], args[4] or ''
   local workers, served = P .. ':workers', P .. ':served'
-  local till, last = fmt(now + tonumber(args[3])), 5 + 2 * tonumber(args[5] or 0)
+  local till, last = fmt(now + tonumber(args[3])), 6 + 2 * tonumber(args[6] or 0)
   for _, set in ipairs({workers, served}) do
     for _, gone in ipairs(redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
       redis.call('ZREM', set, gone)
@@ -29,10 +29,11 @@ register('serve', {'allow-oom'}, function(keys, args)
     redis.call('HDEL', P .. ':hosts:run', gone)
   end
   local say = {'pool=' .. pool}
-  for i = 6, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
+  for i = 7, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
   redis.call('ZADD', P .. ':hosts', till, host)
   redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
-  redis.call('HSET', P .. ':hosts:run', host, ' ' .. table.concat(args, ' ', last + 1) .. ' ')
+  local begun = args[5] == '1' and redis.call('HGET', P .. ':hosts:run', host) or ' '
+  redis.call('HSET', P .. ':hosts:run', host, begun .. table.concat(args, ' ', last + 1) .. ' ')
   for i = last + 1, #args do placement.join_spread(P, args[i], host, now) end
   return 1
 end)

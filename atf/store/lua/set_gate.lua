@@ -19,7 +19,7 @@ register('set_gate', {'allow-oom'}, function(keys, args)
       local call = string.match(redis.call('HGET', tally_key(P, name), 'r' .. number) or '', '^%d+ (%S*)')
       local same = args[10] ~= '' and call == args[10]
       if same or args[9] == '1' then
-        write_gates(P, name, table.concat(lines, ';'), tonumber(args[2]), tonumber(args[3]), now)  -- see lift_gates
+        write_gates(P, name, table.concat(lines, ';'), tonumber(args[2]), tonumber(args[3]), now, true)
         return {number, fmt(gate.ends)}
       end
     end
