@@ -398,6 +398,8 @@ async def full_jobs(world: World, batch: int) -> None:
                 for due in jobs
             ]
             assert await store.tick(partition, ticks) == [True] * len(ticks)
+            made = [f"{partition}-{each.task.id}" for each in ticks if each.task]
+            await store.cancel(made)  # else they are alive in the next round
         await store.list_jobs("full/", partition, "", MAX_BATCH)
     await store.get_jobs(names)
     await store.delete_jobs(names)
