@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from functools import partial
 from hashlib import md5
 from typing import Any
 
@@ -861,15 +862,16 @@ async def test_a_home_that_has_forgotten_what_it_heard_asks_again(world: World) 
     await batch.deliver()
     claims = await batch.take()
     home = keys.record(batch.store.batch_home("crawl"))
-    client = (await world.store._link.masters())[0].client
-    before = await client.hgetall(f"{home}:batch:crawl")
-    open_before = await client.zrange(f"{home}:batches:open", 0, -1, withscores=True)
+    at_home = partial(world.store._link.command, key=home)
+    record, still_open, ended = (f"{home}:{each}" for each in ("batch:crawl", "batches:open", "batches:ended"))
+    before = (await dump(world.store)).hash(record)
+    open_before = (await dump(world.store)).zset(still_open)
     await world.finish(Outcome.SUCCEEDED, *claims)
     await batch.deliver()
     assert (await batch.record()).ended
-    await client.delete(f"{home}:batch:crawl", f"{home}:batches:ended")
-    await client.hset(f"{home}:batch:crawl", mapping=before)
-    await client.zadd(f"{home}:batches:open", dict(open_before))
+    await at_home("DEL", record, ended)
+    await at_home("HSET", record, *(each.encode("latin-1") for pair in before.items() for each in pair))
+    await at_home("ZADD", still_open, *(each for member, at in open_before.items() for each in (int(at), member)))
     batch.ends.clear()
     await batch.deliver()
     assert not (await batch.record()).ended
