@@ -351,7 +351,9 @@ class Pool(msgspec.Struct):
             self._begin(core, claim, now_us)
 
     def _begin(self, core: int, claim: CoreClaim, now_us: int) -> None:
-        self.number += 1
+        self.number = max(
+            self.number + 1, now_us
+        )  # so that a store that has forgotten turns gives no number of theirs again
         self.turns[core] = Turn(claim.lambda_name, self.number, now_us, retries=claim.retries)
 
 

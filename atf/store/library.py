@@ -85,10 +85,10 @@ PLACE_PATIENCE_US: Final = t.US // 4
 """How long a task is left to the host that is to have it, once another one would take it."""
 PLACE_AWAY_US: Final = 2 * t.US
 """How long a host that let this pass is waited for no more."""
-NEAR_LIFE_US: Final = 3600 * t.US
-"""How long it is remembered which host had the last task of an affinity key."""
 SPREAD_HOSTS: Final = 256
 """Hosts that have their parts of a lambda at once when it becomes spread; others when they say next what they serve."""
+NEAR_LIFE_US: Final = 3600 * t.US
+"""How long it is remembered which host had the last task of an affinity key."""
 NEAR_KEPT: Final = 50_000
 """Affinity keys of which it is, in one partition."""
 

@@ -291,10 +291,8 @@ class _Checker:
                 task = self._tasks[event.task_id]
                 if task.accepted is None:
                     task.called, task.accepted, task.due_us = True, event, event.due_us
-                    forgot_us = max((each.at_us for each in self._forgot), default=-1)
                     for run in task.runs:  # the answer came late
-                        if run.start_us > forgot_us:  # else it ran by an earlier call, which the store has forgotten
-                            self._early(event.task_id, run, event.due_us)
+                        self._early(event.task_id, run, event.due_us)
             case Keyed():
                 self._keys[event.key].append(event)
             case Rescheduled():
@@ -376,9 +374,15 @@ class _Checker:
         self._together[event.together] = [*beside, run]
 
     def _early(self, task_id: str, run: _Run, due_us: int) -> None:
-        if run.store_us < due_us:
+        if run.store_us < due_us and not self._is_of_before(task_id, run):
             text = f"it was due {due_us - run.store_us} µs after the latest instant that the store's clock had shown"
             self._breach(Breach.EARLY, task_id, run.start_us, text)
+
+    def _is_of_before(self, task_id: str, run: _Run) -> bool:
+        """Whether a run was claimed before the store forgot something: perhaps by an earlier call for the task, due at another instant."""
+        claim = self._tasks[task_id].claims.get(run.token)
+        given_us = run.start_us if claim is None else claim.at_us
+        return any(each.at_us >= given_us for each in self._forgot)
 
     def _recorded(self, event: Recorded) -> None:
         task = self._tasks[event.task_id]

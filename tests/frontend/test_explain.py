@@ -202,7 +202,9 @@ async def test_the_group_on_its_lambdas_core_takes_nothing(
         record = await bench.store.cores("gpu")
         assert record is not None
         pool = Pool.decode(record.state)
-        pool.handed_over(0, 1, record.now_us)
+        turn = pool.turns[0]
+        assert turn is not None
+        pool.handed_over(0, turn.number, record.now_us)
         await bench.store.set_cores("gpu", record.version, pool.encode())
     answer = await explain(bench, task_id)
     assert answer.reason == "queued"

@@ -84,12 +84,13 @@ class Service:
                 work.append(frame.runtime.spawn(self._gate(client), name="gate"))
         await asyncio.wait(work)
         if self._paused:
-            # A copy of a call to pause may still be under way. Whoever paused a lambda looks again whether it goes on.
-            await asyncio.sleep(max(0.0, self._paused + LATEST_S - world.now_us() / 1e6))
+            # A copy of a call to pause may still be under way, and then one of the call to the store that it leads to. Whoever
+            # paused a lambda looks again whether it goes on.
+            await asyncio.sleep(max(0.0, self._paused + 2 * LATEST_S - world.now_us() / 1e6))
             while not await self._try("resume", "", client.resume(steps_of(self._world.seed).name)):
                 await asyncio.sleep(1)
         if self._gated:
-            await asyncio.sleep(max(0.0, self._gated + LATEST_S - world.now_us() / 1e6))
+            await asyncio.sleep(max(0.0, self._gated + 2 * LATEST_S - world.now_us() / 1e6))
             while not await self._try(
                 "lift", "", client.lift_gate(steps_of(self._world.seed).name, labels=COLLECTION, who="s")
             ):

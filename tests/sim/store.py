@@ -60,7 +60,7 @@ class StoreServer:
         answers: holds what callers are told of tasks against what these were.
         windows: of unique keys.
         stopped: at which task an ordering key has stopped, by what the store calls the key.
-        deleted: the last status of each item that went with its batch.
+        deleted: the last status of each item when it first went with its batch.
         emptied: how often it has lost everything.
         beside: tasks of a job that somebody made beside its ticks.
         pops: those that failed.
@@ -441,7 +441,8 @@ class StoreServer:
         """A task's record has been removed."""
         self._saw(key, last, None)
         if verb in {"command_batch", "tell_batch"}:
-            self.deleted[key.split(b":t:", 1)[1].decode()] = last[0]
+            # What a late copy of a call has made anew goes with the batch a second time, unfinished.
+            self.deleted.setdefault(key.split(b":t:", 1)[1].decode(), last[0])
 
     def _stops(self, task_id: str) -> bool:
         """Whether a task that fails for good stops its ordering key, by what its partition has been told of its lambda."""

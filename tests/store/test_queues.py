@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from atf.store import keys, library
@@ -422,17 +424,23 @@ async def test_a_priority_is_a_queue_of_its_own(world: World) -> None:
 
 async def rung(world: World, kind: str, partitions: list[int], *happenings: object) -> list[set[str]]:
     """What a bell rings after each of some awaitables."""
-    heard = []
+    heard, words = [], itertools.count()
     async with world.store.listen(kind, partitions) as bell:
-        await bell.wait(5)  # it rings once by itself, when it listens
+
+        async def until_heard(partition: int) -> set[str]:
+            """Says a word there, again until it is heard: on a Cluster one node's subscription is there before another's."""
+            word, channel = f"word-{next(words)}.", keys.bell(partition, kind)
+            messages: set[str] = set()
+            while not any(each.endswith(word) for each in messages):
+                await world.store._link.command("SPUBLISH", channel, word, key=channel)
+                messages |= await bell.wait(1)
+            return {each for each in messages if "word-" not in each}
+
+        for partition in partitions:
+            await until_heard(partition)
         for happening in happenings:
             await happening()  # type: ignore[operator]
-            channel = keys.bell(partitions[-1], kind)
-            await world.store._link.command("SPUBLISH", channel, "end", key=channel)
-            messages: set[str] = set()
-            while not any(each.endswith("end") for each in messages):
-                messages |= await bell.wait(5)
-            heard.append({each for each in messages if not each.endswith("end")})
+            heard.append(await until_heard(partitions[-1]))
     return heard
 
 

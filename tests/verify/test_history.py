@@ -85,6 +85,18 @@ def test_early_is_by_the_store_s_clock_also_if_the_acceptance_is_heard_of_late()
     assert check([*late, Forgot(7, 6)]).findings == [], "it was stored twice, and forgotten in between"
 
 
+def test_a_run_is_not_early_by_a_later_call_where_the_store_has_forgotten_the_one_that_it_was_claimed_by() -> None:
+    def accepted(*between: Event) -> Counter[Breach]:
+        run = Began(100, "t", 1, "p", DUE - 1, nonce="m")
+        return check([Called(0, "t"), *between, run, Found(END, "t", "SUCCESS", True)]).counts
+
+    claim, forgot = claimed(50, 1, "m"), Forgot(60, 0)
+    for due in (Accepted(70, "t", DUE), Accepted(110, "t", DUE)):
+        assert accepted(claim, forgot, due) == {}
+        for told in ((claim, due), (forgot, due), (forgot, claimed(65, 1, "m"), due)):
+            assert accepted(*told) == {Breach.EARLY: 1}
+
+
 def test_a_run_before_the_backoff_is_over_is_early_unless_the_store_forgot_the_failure() -> None:
     failed = (began(100, 1), ended(200, 1, ok=False), Recorded(210, "t", 1, 5_000))
     assert lived(*failed, began(300, 2, store=4_999)).counts == {Breach.EARLY: 1}
