@@ -14,6 +14,7 @@ from atf.task import FINISHED
 
 from .caller import attempt, schedule, stored_id
 from .lambdas import strict
+from .net import LATEST_S
 
 if TYPE_CHECKING:
     from .world import World
@@ -39,17 +40,20 @@ async def life(world: World, client: AsyncClient) -> None:
         options = {"key": f"s{number}", "ordering_key": KEY}
         task = strict.options(**options).prepare(chance.choice((0.02, 1.0)), chance.random() < 0.6)  # type: ignore[arg-type]
         await schedule(world, client, task, task_id, KEY)
+    settled = world.loop.time() + 2 * LATEST_S  # until then a copy of a call that failed may arrive, and stand behind a task that failed
     until = world.loop.time() + WITHIN_S
-    while any(_goes_on(world, each) for each in ids) and world.loop.time() < until:
+    while any(_goes_on(world, each, settled) for each in ids) and world.loop.time() < until:
         await asyncio.sleep(chance.uniform(1, 6))
         since = world.now_us()
         for each in await attempt(world, "list keys", client.stopped_keys(strict.name)) or ():
             await _mend(world, client, each, since)
 
 
-def _goes_on(world: World, task_id: str) -> bool:
+def _goes_on(world: World, task_id: str, settled: float) -> bool:
     status = world.server.field(task_id, "s")
-    return status is not None and status not in {each.name for each in FINISHED}
+    if status is None:
+        return world.loop.time() < settled
+    return status not in {each.name for each in FINISHED}
 
 
 async def _mend(world: World, client: AsyncClient, told: KeyInfo, since_us: int) -> None:
