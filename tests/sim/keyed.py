@@ -40,7 +40,8 @@ async def life(world: World, client: AsyncClient) -> None:
         options = {"key": f"s{number}", "ordering_key": KEY}
         task = strict.options(**options).prepare(chance.choice((0.02, 1.0)), chance.random() < 0.6)  # type: ignore[arg-type]
         await schedule(world, client, task, task_id, KEY)
-    settled = world.loop.time() + 2 * LATEST_S  # until then a copy of a call that failed may arrive, and stand behind a task that failed
+    # Until then a copy of a call that failed may arrive, and its task stand behind one that has failed.
+    settled = world.loop.time() + 2 * LATEST_S
     until = world.loop.time() + WITHIN_S
     while any(_goes_on(world, each, settled) for each in ids) and world.loop.time() < until:
         await asyncio.sleep(chance.uniform(1, 6))
