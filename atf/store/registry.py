@@ -120,7 +120,10 @@ class Registry(Caller):
         if kind == "register":
             args[3] = base64.b64decode(rest[0])
         if kind == "ask_permits":
-            await self._call("ask_permits", record.target, args[2:])
+            if await self._call("ask_permits", record.target, args[2:]) == 0:
+                raise Unavailable(
+                    f"partition {record.target} of the task store has lost its data, and no role has opened it since"
+                )
         elif kind == "retell":
             await self._call("retell", record.target, [HOME, self.partitions, name, *rest])
         elif kind == "grant_permits":

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from atf.errors import Unavailable
 from atf.store.types import Held, LambdaRecord, OutboxRecord, Outcome
 from atf.task import US
 
@@ -30,6 +31,32 @@ async def declare(world: World, settings: str) -> None:
 
 async def names(world: World, count: int, prefix: str = "t", **options: int) -> list[str]:
     return await world.schedule(*(f"{prefix}{number}" for number in range(count)), **options)
+
+
+async def test_a_home_whose_data_are_lost_hears_nothing_before_it_is_opened(
+    open_store: OpenStore, clock: Clock
+) -> None:
+    world = await limited(open_store, clock, "running=2", 2)
+    await world.deliver()
+    store = world.store
+    owed = []
+    for partition in (0, 1):
+        await names(world, 2, partition=partition)
+        await store.enqueue(partition, 0)
+        reply = await store._call("owed", partition, [256])
+        owed += [
+            OutboxRecord(partition, int(reply[at]), int(reply[at + 1]), reply[at + 2]) for at in range(0, len(reply), 3)
+        ]
+    (asked,) = [each for each in owed if b"ask_permits" in each.body]
+    record = f"atf:{{{asked.target}}}"
+    await store._link.command("DEL", record, key=record)
+    with pytest.raises(Unavailable, match=f"partition {asked.target} of the task store has lost its data"):
+        await store.deliver(asked)
+    assert await store._call("owed", asked.partition, [256])
+
+    await open_store(2)
+    await store.deliver(asked)
+    assert not await store._call("owed", asked.partition, [256])
 
 
 # --- max_running ------------------------------------------------------------------------------------------------------

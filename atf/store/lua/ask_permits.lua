@@ -3,8 +3,9 @@
 -- KEYS[1]  the home partition's record
 -- ARGV     now, lambda, partition that says so, number of its message, when it and (as it knows) home last forgot something, then of
 --          max_running's permits, and of the rate's: got, given back, needed; tasks that run there; when its bucket was empty
--- RETURNS  1
+-- RETURNS  1; 0 = nothing is known here of any partition (the store was emptied, and nobody has opened it since): to be said again
 register('ask_permits', {'allow-oom'}, function(keys, args)
+  if redis.call('HEXISTS', keys[1], 'partitions') == 0 then return 0 end
   local n = {}
   for i = 3, 13 do n[i] = tonumber(args[i]) end
   local said = {nG = n[7], nR = n[8], nN = n[9], bG = n[10], bR = n[11], bN = n[12]}
