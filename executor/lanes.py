@@ -106,7 +106,7 @@ class ThreadLanes:
             try:
                 self._loop.run_forever()
             except BaseException as error:  # noqa: BLE001  asyncio lets SystemExit in a task of the lambda's own through
-                _log.warning("a lambda's own asyncio task ended the loop; it goes on", error=repr(error))
+                _log.warning("a lambda's own asyncio task ended the loop; it goes on", error=type(error).__name__)
         with contextlib.suppress(BaseException):  # what lambdas keep open for the loop's lifetime, such as connections
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()

@@ -409,6 +409,8 @@ def _page(request: b.ListBatchItemsRequest) -> tuple[int, int, list[Status]]:
         raise InvalidArgument(f"first {request.first}: the number of an item, 0 to {MAX_ITEMS}")
     if request.page_token and not re.fullmatch(r"[0-9]{1,9}", request.page_token):
         raise InvalidArgument(f"page_token {shown(request.page_token)!r}: give the next_page_token of the page before")
+    if len(request.statuses) > len(view.TASK_STATUSES):
+        raise InvalidArgument(f"{len(request.statuses)} statuses: at most {len(view.TASK_STATUSES)}, each once")
     statuses: list[Status] = []
     for each in request.statuses:
         if each not in view.TASK_STATUSES:

@@ -21,15 +21,15 @@ class Answer(NamedTuple):
     until_us: int = 0
 
 
-def explain(found: Explanation, gates: Sequence[Gate] = (), no_core: Answer | None = None) -> f.ExplainTaskReply:
+def explain(found: Explanation, gates: Sequence[Gate] | None = (), no_core: Answer | None = None) -> f.ExplainTaskReply:
     """The answer of ExplainTask.
 
     Args:
         found: what surrounds the task.
-        gates: of its lambda, where one keeps it or the lambda is paused.
+        gates: of its lambda, where one keeps it or the lambda is paused; None: they can't be read.
         no_core: that its lambda has no core, where it waits for nothing else (explain_cores.py).
     """
-    answer = _gated(found, gates) or no_core or _answer(found)
+    answer = _gated(found, gates) or no_core or _answer(found, _pause_of(found, gates))
     return f.ExplainTaskReply(
         task=view.task(found.record),
         reason=answer.reason,
@@ -54,10 +54,15 @@ def all_set_aside(found: Explanation) -> bool:
     return bool(found.aside) and len(found.aside) >= found.hosts
 
 
-def _gated(found: Explanation, gates: Sequence[Gate]) -> Answer | None:
+def _gated(found: Explanation, gates: Sequence[Gate] | None) -> Answer | None:
     """Kept by a gate that looks at single tasks."""
     if not found.gate or found.record.status not in {Status.NEW, Status.RETRIABLE_FAILURE}:
         return None
+    if gates is None:
+        return Answer(
+            "gated",
+            "It is due, but a gate of its lambda keeps it. Which one can't be told while a server of the task store is away.",
+        )
     gate = next((each for each in gates if each.number == found.gate), None)
     if gate is None:
         return Answer("gated", "The gate that kept it was lifted or has ended; it is about to be let through.")
@@ -79,19 +84,35 @@ def _said(gate: Gate) -> str:
     return by + (f" ({_short(gate.why)})" if gate.why else "")
 
 
-def _answer(found: Explanation) -> Answer:
+def _pause_of(found: Explanation, gates: Sequence[Gate] | None) -> Answer | None:
+    """That its lambda is paused: what follows "It is due, but", and until when."""
+    if not found.paused:
+        return None
+    name = found.record.lambda_name
+    gate = next((each for each in gates or () if each.action is GateAction.PAUSE and not each.labels), None)
+    if gate is None and gates is not None:
+        return Answer(
+            "paused", "its lambda was paused until just now: it goes on with the next pass of a store consumer."
+        )
+    said, until_us = (_said(gate), gate.until_us) if gate else ("", 0)
+    until = f"for another {duration(until_us - found.now_us)}, or until" if until_us else "until"
+    sentence = f"its lambda is paused{said}: nothing of {name} starts {until} somebody runs atf resume {name}."
+    return Answer("paused", sentence, until_us)
+
+
+def _answer(found: Explanation, pause: Answer | None) -> Answer:
     match found.record.status:
         case Status.NEW | Status.RETRIABLE_FAILURE:
-            return _waiting(found)
+            return _waiting(found, pause)
         case Status.ENQUEUED:
-            return _enqueued(found)
+            return _enqueued(found, pause)
         case Status.CLAIMED | Status.PROCESSING:
             return _held(found)
         case _:
             return _finished(found)
 
 
-def _waiting(found: Explanation) -> Answer:
+def _waiting(found: Explanation, pause: Answer | None) -> Answer:
     """Not yet on its queue."""
     record, left = found.record, found.record.next_at_us - found.now_us
     if found.stopped_at:
@@ -124,7 +145,7 @@ def _waiting(found: Explanation) -> Answer:
         return Answer(
             "not_due", f"It is not due yet: it was scheduled for {duration(left)} from now.", record.next_at_us
         )
-    if kept := _kept_back(found):
+    if kept := _kept_back(found, pause):
         return kept
     if nobody := _nobody(found, "It is due"):
         return nobody
@@ -172,13 +193,13 @@ def _short_of_permits(found: Explanation) -> Answer:
     )
 
 
-def _enqueued(found: Explanation) -> Answer:
+def _enqueued(found: Explanation, pause: Answer | None) -> Answer:
     record = found.record
     if not found.in_queue:
         lost = record.next_at_us <= found.now_us  # or handed back, or never claimed
         if lost and found.waits_for.startswith(("rate=", "burst=")):
             return _short_of_permits(found)
-        if lost and (kept := _kept_back(found)):
+        if lost and (kept := _kept_back(found, pause)):
             return kept
         return Answer(
             "between",
@@ -187,8 +208,8 @@ def _enqueued(found: Explanation) -> Answer:
             record.next_at_us,
         )
     place = f"at position {found.position} of {found.queue_depth} in its queue (0 is the front)"
-    if found.paused:
-        return Answer("paused", f"It is {place}, but {_paused(found)}")
+    if pause:
+        return pause._replace(sentence=f"It is {place}, but {pause.sentence}")
     if nobody := _nobody(found, f"It is {place}"):
         return nobody
     if all_set_aside(found):
@@ -244,10 +265,10 @@ def _finished(found: Explanation) -> Answer:
     return Answer("finished", sentence)
 
 
-def _kept_back(found: Explanation) -> Answer | None:
+def _kept_back(found: Explanation, pause: Answer | None) -> Answer | None:
     """That nothing is pushed of its lambda."""
-    if found.paused:
-        return Answer("paused", f"It is due, but {_paused(found)}")
+    if pause:
+        return pause._replace(sentence=f"It is due, but {pause.sentence}")
     if found.unknown:
         return Answer("not_registered", f"It is due, but {_unknown(found)}")
     return None
@@ -301,11 +322,6 @@ def _set_aside(found: Explanation) -> str:
         f"{who} {name} aside, since executors that ran its tasks died there one after the other; {first} {again}. The"
         " controller's log says why they died."
     )
-
-
-def _paused(found: Explanation) -> str:
-    name = found.record.lambda_name
-    return f"its lambda is paused: nothing of {name} starts until somebody runs atf resume {name}."
 
 
 def _short(text: str) -> str:

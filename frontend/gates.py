@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, cast
 
-from atf.errors import FailedPrecondition, InvalidArgument, UnknownLambda
+from atf.errors import FailedPrecondition, InvalidArgument, Unavailable, UnknownLambda
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
+from atf.store.gates import quoted
 from atf.store.library import MAX_GATES
 from atf.store.store import Store
-from atf.store.types import AuditEntry, Gate, GateAction, NewGate
+from atf.store.types import AuditEntry, Explanation, Gate, GateAction, NewGate
 from atf.task import MAX_AHEAD_US, MAX_BATCH, check_id, check_lambda
 from atf.times import instant, length
 
@@ -19,6 +21,8 @@ from .validate import check_labels, shown
 
 MAX_WHO_CHARS: Final = 100
 MAX_WHY_CHARS: Final = 500
+MAX_LABEL_BYTES: Final = 2_048
+"""Of the labels of one gate, as they are stored; the store's functions read all gates of a lambda at once."""
 MIN_SHARE: Final = 1e-6
 """The store's functions tell ids apart no finer."""
 DEFAULT_PAGE: Final = 100
@@ -41,6 +45,15 @@ class Gates:
     def __init__(self, store: Store, lambdas: Lambdas) -> None:
         self._store = store
         self._lambdas = lambdas
+
+    async def met(self, found: Explanation) -> list[Gate] | None:
+        """The gates of a task's lambda, where one keeps it or the lambda is paused. None: their home can't be read."""
+        if not (found.gate or found.paused):
+            return []
+        try:
+            return await self._store.gates(found.record.lambda_name, counted=False)
+        except Unavailable:
+            return None
 
     async def set(self, request: f.SetGateRequest) -> f.Gate:
         """Sets a gate, in the place of the lambda's one with the same action and labels."""
@@ -133,9 +146,19 @@ def _action(number: int) -> GateAction:
     return action
 
 
+def _check_gate_labels(labels: Mapping[str, str]) -> None:
+    check_labels(labels)
+    size = sum(len(quoted(name)) + len(quoted(value)) for name, value in labels.items())
+    if size > MAX_LABEL_BYTES:
+        raise InvalidArgument(
+            f"labels: {size} bytes, where what is none of ASCII's letters, digits and _.-~ counts three a byte; at most {MAX_LABEL_BYTES} in one gate."
+            " One with fewer of them meets the same tasks, and maybe others"
+        )
+
+
 def _new_gate(request: f.SetGateRequest, now_us: int) -> NewGate:
     action = _action(request.action)
-    check_labels(request.labels)
+    _check_gate_labels(request.labels)
     check_who(request.who, request.why)
     if request.request_id:
         check_id(shown(request.request_id))

@@ -1,8 +1,8 @@
 """From ScheduleRequest to the store: checked, completed, and many calls in one.
 
-Concurrent Schedule calls of one partition share a call of the store: one goes out at once when none is under way, and what
-arrives meanwhile leaves together when it has come back. So an idle frontend adds no wait, a busy one makes few calls, and a
-partition that is away holds up no other.
+Concurrent calls of one task each share a call of the store, by partition and durability, whether they come by Schedule or, as from
+the client, by ScheduleMany: one goes out at once when none is under way, and what arrives meanwhile leaves together when it has
+come back. So an idle frontend adds no wait, a busy one makes few calls, and a partition that is away holds up no other.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from atf import task as rules
+from atf.durability import Durability
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, TooManyPending
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id
 from atf.store import keys
+from atf.store.calls import CALL_BYTES
 from atf.store.store import Store
 from atf.store.types import NewTask, Scheduled
 
@@ -35,7 +37,7 @@ _DIGEST_BYTES: Final = 12
 
 @dataclass
 class _Lane:
-    """One partition's tasks that wait for the store."""
+    """Tasks of one partition that wait for the store, which are to be equally safe: none waits for a disk or a replica that it did not ask for."""
 
     waiting: list[tuple[NewTask, asyncio.Future[Scheduled]]] = field(default_factory=list)
     sending: bool = False
@@ -50,7 +52,7 @@ class Scheduling:
         self._runtime = runtime
         self._cap = max_attempts_cap
         self.pending = Pending(store, runtime)
-        self._lanes: defaultdict[int, _Lane] = defaultdict(_Lane)
+        self._lanes: defaultdict[tuple[int, Durability], _Lane] = defaultdict(_Lane)
 
     async def one(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> f.ScheduleReply:
         """One task, in a call of the store that it may share with others; of a job, where there is a tick."""
@@ -77,12 +79,15 @@ class Scheduling:
 
     async def _store_one(self, task: NewTask) -> Scheduled:
         future: asyncio.Future[Scheduled] = asyncio.get_running_loop().create_future()
-        lane = self._lanes[task.partition]
+        lane = self._lanes[task.partition, max(task.durability, self._store.settings.floor)]
         lane.waiting.append((task, future))
         if not lane.sending:
             lane.sending = True
             self._runtime.spawn(self._send(lane), name="schedule")
         return await future
+
+    async def _store_all(self, tasks: Sequence[NewTask]) -> list[Scheduled | AtfError]:
+        return [await self._store_one(*tasks)] if len(tasks) == 1 else list(await self._store.schedule_each(tasks))
 
     async def many(self, requests: Sequence[f.ScheduleRequest]) -> f.ScheduleManyReply:
         """Many tasks; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
@@ -100,7 +105,7 @@ class Scheduling:
         entries, tasks = await self._let_in(tasks)
         stored: list[Scheduled | AtfError] = []
         try:
-            stored = list(await self._store.schedule_each([task for _, task in tasks]))
+            stored = await self._store_all([task for _, task in tasks])
         finally:
             for name, entry in entries.items():
                 made = (each for (_, task), each in zip(tasks, stored, strict=False) if task.lambda_name == name)
@@ -205,7 +210,8 @@ class Scheduling:
     async def _send(self, lane: _Lane) -> None:
         try:
             while waiting := [each for each in lane.waiting if not each[1].done()]:  # the callers of the rest gave up
-                batch, lane.waiting = waiting[: rules.MAX_BATCH], waiting[rules.MAX_BATCH :]
+                some = _of_one_call(waiting)
+                batch, lane.waiting = waiting[:some], waiting[some:]
                 await self._send_batch(batch)
             lane.waiting = []
         finally:
@@ -226,6 +232,16 @@ class Scheduling:
                     future.set_exception(_copy(scheduled))
                 else:
                     future.set_result(scheduled)
+
+
+def _of_one_call(waiting: Sequence[tuple[NewTask, object]]) -> int:
+    """How many of those that wait the store takes in one call: none waits for the answer to more."""
+    size = 0
+    for some, (task, _) in enumerate(waiting[: rules.MAX_BATCH]):
+        size += len(task.spec)
+        if some and size > CALL_BYTES:
+            return some
+    return min(len(waiting), rules.MAX_BATCH)
 
 
 def digest(request: f.ScheduleRequest) -> bytes:

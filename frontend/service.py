@@ -167,7 +167,7 @@ class FrontendService:
         if found.waits_for.startswith("rate="):
             held = (await self._known(found.record.lambda_name)).in_force
             found = found._replace(waits_for=f"burst={held.burst}") if chokes(held) else found
-        gates = await self._store.gates(found.record.lambda_name) if found.gate else []
+        gates = await self._gates.met(found)
         core = await self._capacity.lacks_core(found) if waits_for_executors(found) else None
         return explain(found, gates, core)
 

@@ -16,6 +16,10 @@ class PollService:
 
     async def poll(self, request: s.PollRequest, *, timeout: float = 10) -> s.PollReply:
         """One bounded pass over the partitions that are named, or all."""
+        if len(request.partitions) > self._consumer.partitions:
+            raise InvalidArgument(
+                f"{len(request.partitions)} partitions: the store has {self._consumer.partitions}, name each once"
+            )
         partitions = sorted(set(request.partitions)) or range(self._consumer.partitions)
         for each in partitions:
             if not 0 <= each < self._consumer.partitions:

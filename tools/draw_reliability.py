@@ -1,6 +1,6 @@
 """Draws the table of docs/reliability.md from the results of `make chaos` in reliability/, or checks that it is current.
 
-Beneath it a line each for the newest result of `make contract` and of `make fuzz`, which are no rows.
+Beneath it a line each for the newest result of `make contract`, of `make fuzz` and of `make upgrade`, which are no rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the rows are not installed
 
 from tests.chaos import frame  # noqa: E402
-from tools import contract, fuzz  # noqa: E402
+from tools import contract, fuzz, rolling_upgrade  # noqa: E402
 
 PAGE: Final = ROOT / "docs" / "reliability.md"
 START: Final = "<!-- results: drawn from reliability/*.json by tools/draw_reliability.py -->"
@@ -58,7 +58,7 @@ def proofs() -> dict[str, tuple[str, str]]:
     """The digests of the code, and of it with the suite that tries it, as they are now; of what is no row."""
     return {
         name: (frame.code(), frame.proof(*tool.ALSO, harness=tool.SUITE))
-        for name, tool in (("contract", contract), ("fuzz", fuzz))
+        for name, tool in (("contract", contract), ("fuzz", fuzz), ("upgrade", rolling_upgrade))
     }
 
 
@@ -91,7 +91,7 @@ def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]], c
 
 
 def beside(results: Path, now: Mapping[str, tuple[str, str]]) -> list[str]:
-    """A line each for the newest result of `make contract` and of `make fuzz`, with a link to it.
+    """A line each for the newest result of `make contract`, of `make fuzz` and of `make upgrade`, with a link to it.
 
     Args:
         results: the folder of results.
@@ -99,7 +99,7 @@ def beside(results: Path, now: Mapping[str, tuple[str, str]]) -> list[str]:
     """
     read = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in results.glob("*.json")]
     lines = []
-    for name, key, said in (("contract", "row", _contract), ("fuzz", "what", _fuzz)):
+    for name, key, said in (("contract", "row", _contract), ("fuzz", "what", _fuzz), ("upgrade", "row", _upgrade)):
         found = [each for each in read if each[1].get(key) == name]
         if not found:
             lines.append(f"- `make {name}`: not run: no result is recorded")
@@ -144,6 +144,18 @@ def _fuzz(found: Mapping[str, Any]) -> tuple[str, str, bool]:
     status = "**failed**: " + "; ".join(found["failed"][:3]) if found["verdict"] == "failed" else found["verdict"]
     counts = f"{found['tests'] - len(found['failed']):,} tests passed, {len(found['failed'])} failed, {found['examples']:,} examples of each fuzz test"
     return status, counts, found["dirty"] if "dirty" in found else bool(found["changed_files"])
+
+
+def _upgrade(found: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """Status, counts, and whether the tree had changes."""
+    status = "**failed**: " + "; ".join(found["failures"][:3]) if found["status"] == "failed" else found["status"]
+    figures = found["figures"]
+    counts = (
+        f"{len(figures.get('exit_codes', ()))} times a role was replaced, from {found['from']} to this code and back, under {found['rate']:g} tasks a"
+        f" second: {figures.get('accepted', 0):,} tasks, {figures.get('first_attempt', 0):,} with their first attempt, {figures.get('failed', 0)}"
+        f" failed, {figures.get('losses', 0)} losses"
+    )
+    return status, counts, found["dirty"]
 
 
 def measured(figures: Mapping[str, Any]) -> str:

@@ -4,6 +4,8 @@
 
 The older release comes out of git. Every role is a process with a port of its own; a role is replaced as in any deployment: asked
 to end, and started anew from the other release. Every task must succeed with its first attempt, whatever runs beside whatever.
+
+The result goes to reliability/ as JSON, also where it broke down: then it has failed.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +34,13 @@ from atf.store.contents import libraries
 from atf.store.store import Store
 
 ROOT: Final = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # the frame of results is not installed
+
+from tests.chaos import frame  # noqa: E402
+
+SUITE: Final = "tools/rolling_upgrade.py"
+"""What tries and judges: this file alone."""
+ALSO: Final = ()
 FOUNDATION: Final = "9477391"
 """The commit whose function library is the fixture of the store's tests."""
 ROLES: Final = ("store-consumer", "hsc", "frontend", "controller")
@@ -141,7 +150,10 @@ async def main() -> None:
     parser.add_argument("--from", dest="commit", default=FOUNDATION)
     parser.add_argument("--rate", type=float, default=50)
     parser.add_argument("--seconds", type=float, default=4, help="of load after each step")
+    parser.add_argument("--results", type=Path, default=frame.RESULTS)
     args = parser.parse_args()
+    where = frame.circumstances(*ALSO, harness=SUITE)
+    facts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="atf-upgrade-") as scratch:
         folder = Path(scratch)
         old = unpack(args.commit, folder / "old")
@@ -150,15 +162,65 @@ async def main() -> None:
         data = DataDir(folder / "data")
         data.lock()
         async with EmbeddedStore(find_binary(), data) as store, roles(folder, store.url) as made:
-            ok = await play(made, old, args.rate, args.seconds) and await both_were_here(store.url)
-            if not ok:
-                for name in ROLES:
-                    print((folder / f"{name}.log").read_text("utf-8")[-2000:], file=sys.stderr)
+            try:
+                facts = await play(made, old, args.rate, args.seconds)
+                failures = judged(facts, await library_names(store.url))
+            except Exception as error:  # noqa: BLE001  what could not be judged did not hold
+                failures = [f"it broke down: {type(error).__name__}: {error}"]
+            if failures:
+                show_logs(folder)
         data.release()
-    sys.exit(not ok)
+    if frame.proof(*ALSO, harness=SUITE) != where["proof"]:
+        sys.exit(f"{frame.CHANGED}: there is no result")
+    asked = {"from": args.commit, "rate": args.rate, "seconds_per_step": args.seconds}
+    frame.write(result(facts, failures) | asked | where, args.results)
+    print("\n".join(failures) or "ok")
+    sys.exit(bool(failures))
 
 
-async def play(made: dict[str, Role], old: Path, rate: float, seconds: float) -> bool:
+def show_logs(folder: Path) -> None:
+    """The last lines of every role that was started."""
+    for log in sorted(folder.glob("*.log")):
+        print(log.read_text("utf-8")[-2000:], file=sys.stderr)
+
+
+def judged(facts: Mapping[str, Any], libraries: str) -> list[str]:
+    """What is wrong, a sentence each.
+
+    Args:
+        facts: what `play` returned.
+        libraries: the names of the function libraries in the store.
+    """
+    looked_at = [
+        (not facts["accepted"], "no task was accepted"),
+        (facts["failed"], f"{facts['failed']} tasks failed: {'; '.join(facts['errors'])}"),
+        (
+            facts["first_attempt"] != facts["accepted"],
+            f"only {facts['first_attempt']} of {facts['accepted']} tasks took one attempt",
+        ),
+        (facts["losses"], f"{facts['losses']} losses were counted"),
+        (any(facts["exit_codes"]), f"roles ended with {facts['exit_codes']}"),
+        (libraries.count("atf_") < 2, f"not two releases have used the store: {libraries}"),
+    ]
+    return [said for wrong, said in looked_at if wrong]
+
+
+def result(facts: Mapping[str, Any], failures: list[str]) -> dict[str, Any]:
+    """The result, but for what was asked for, when and where."""
+    return {
+        "row": "upgrade",
+        "bar": "every task succeeds with its first attempt, no loss is counted, every role ends in order, and both releases have used the store",
+        "status": "failed" if failures else "ok",
+        "asked": 1,
+        "done": 1,
+        "full": 1,
+        "figures": dict(facts),
+        "failures": failures,
+    }
+
+
+async def play(made: dict[str, Role], old: Path, rate: float, seconds: float) -> dict[str, Any]:
+    """Replaces every role and goes back; returns what became of the tasks and of the roles."""
     import shop_app  # type: ignore[import-not-found]
 
     for each in made.values():
@@ -186,14 +248,14 @@ async def play(made: dict[str, Role], old: Path, rate: float, seconds: float) ->
     facts = {
         "accepted": len(found),
         "failed": len(failed),
+        "errors": failed[:3],
         "first_attempt": sum(each.attempts == 1 for each in found),
         "runs": dict(Counter(each.runs for each in found)),
         "losses": sum(each.losses for each in found),
         "exit_codes": codes,
     }
     print(json.dumps(facts))
-    print("\n".join(failed[:3]))
-    return not failed and facts["first_attempt"] == len(found) and not facts["losses"] and not any(codes)
+    return facts
 
 
 async def registered(client: atf.Client) -> None:
@@ -206,8 +268,8 @@ async def registered(client: atf.Client) -> None:
             await asyncio.sleep(0.1)
 
 
-async def both_were_here(url: str) -> bool:
-    """Whether two releases have really used the store."""
+async def library_names(url: str) -> str:
+    """The function libraries of the store: where two releases have really used it, two."""
     settings = StoreSettings(redis_url=url, partitions=int(PARTITIONS))
     store = await Store.open(settings, Timing(), SystemRuntime())
     try:
@@ -215,7 +277,7 @@ async def both_were_here(url: str) -> bool:
     finally:
         await store.close()
     print(f"function libraries: {finding.value}")
-    return finding.value.count("atf_") >= 2
+    return finding.value
 
 
 if __name__ == "__main__":

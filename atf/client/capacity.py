@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from atf.options import from_us
+from atf.errors import InvalidArgument
+from atf.options import duration_us, from_us
 from atf.rpc import frontend_pb2 as f
 from atf.task import DEFAULT_POOL, US
 
@@ -175,9 +176,14 @@ class CapacityCalls:
             UnknownLambda: no such lambda is registered.
             NotFound: nobody uses a pool of this name, and cores are not 0; or it has no cores, and no number of them was given.
         """
-        request = f.SetCapacityRequest(pool=pool, cores=cores, reserve=reserve, lookahead=lookahead)
-        if max_retries is not None:
-            request.max_retries = max_retries
+        try:
+            request = f.SetCapacityRequest(
+                pool=pool, cores=cores, reserve=reserve, lookahead=lookahead, max_retries=max_retries
+            )
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument(
+                f"cores, reserve, lookahead, max_retries: give whole numbers, cores up to 64: {error}"
+            ) from None
         for name, seconds in (
             ("hand_over_us", hand_over),
             ("reserved_timeout_us", reserved_timeout),
@@ -185,7 +191,7 @@ class CapacityCalls:
             ("rotation_us", rotation),
         ):
             if seconds is not None:
-                setattr(request, name, round(seconds * US))
+                setattr(request, name, duration_us(seconds, name.removesuffix("_us")))
         return CapacityInfo.from_proto(await self._calls.set_capacity(request))
 
     async def pools_with_cores(self) -> builtins.list[str]:

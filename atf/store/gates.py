@@ -5,6 +5,7 @@ A gate is written in the home partition and owed to the others, like a lambda's 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote, unquote
@@ -21,6 +22,14 @@ from .types import AuditEntry, Gate, GateAction, NewGate
 
 AUTOMATIC: Final = "atf"
 """Who sets automatic gates."""
+
+
+class Unless(enum.IntEnum):
+    """Which gate about the same is left as it is where another one is set; `set_gate` takes these numbers."""
+
+    NEVER = 0  # none: it is replaced
+    SET = 1  # any
+    ENDLESS = 2  # one that stands until it is lifted
 
 
 class _Said(msgspec.Struct, omit_defaults=True):
@@ -45,13 +54,15 @@ class _Entry(msgspec.Struct, omit_defaults=True):
 class Gates(Registry):
     """The verbs of Store about gates."""
 
-    async def set_gate(self, gate: NewGate, detail: str = "", *, unless_set: bool = False) -> tuple[int, int] | None:
+    async def set_gate(
+        self, gate: NewGate, detail: str = "", *, unless: Unless = Unless.NEVER
+    ) -> tuple[int, int] | None:
         """Sets a gate, in the place of the one of its lambda with the same action and labels.
 
         Args:
             gate: the gate.
             detail: what the audit log says of it, for people.
-            unless_set: leave the one that is there.
+            unless: which one about the same is left as it is.
 
         Returns:
             Its number, 0 where the lambda has as many as it may have, and the instant at which it ends (0: when it is lifted);
@@ -62,7 +73,7 @@ class Gates(Registry):
         entry = _Entry("set_gate", gate.lambda_name, dict(sorted(gate.labels.items())), gate.who, gate.why, detail)
         until: Arg = "" if gate.until_us is None else gate.until_us
         args: list[Arg] = [HOME, self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
-        args += (_amount(gate), until, gate.for_us, int(unless_set), gate.request_id)
+        args += (_amount(gate), until, gate.for_us, int(unless), gate.request_id)
         args += (msgspec.json.encode(said), msgspec.json.encode(entry))
         reply = [int(each) for each in await self._call("set_gate", HOME, args)]
         await self._deliver_owed()
@@ -102,14 +113,19 @@ class Gates(Registry):
         """Pauses or resumes a lambda; False where there is none of this name."""
         if paused:
             gate = NewGate(name, GateAction.PAUSE, {}, who=who, why=why)
-            return await self.set_gate(gate, unless_set=True) is not None
+            return await self.set_gate(gate, unless=Unless.ENDLESS) is not None
         return await self.lift_gates(name, {}, [GateAction.PAUSE], who, why) is not None
 
-    async def gates(self, name: str) -> list[Gate]:
-        """A lambda's gates, oldest first, with what each keeps and has dropped."""
+    async def gates(self, name: str, *, counted: bool = True) -> list[Gate]:
+        """A lambda's gates, oldest first.
+
+        Args:
+            name: the lambda's.
+            counted: with what each keeps and has dropped, for which every partition is asked; else with what their home alone knows.
+        """
         found: dict[int, Gate] = {}
         paused, due = False, 0
-        for partition in range(self.partitions):
+        for partition in range(self.partitions) if counted else [HOME]:
             now, paused_here, waiting, _, text, *counts = await self._call("get_gates", partition, [name])
             due += int(waiting)
             if partition == HOME:
@@ -134,7 +150,7 @@ class Gates(Registry):
             return None
         why = f"{fatal} of {ended} runs within a minute failed for good; its gate_at_fatal is {float(share) * 100:g} %"
         gate = NewGate(name, GateAction.PAUSE, {}, who=AUTOMATIC, why=why, automatic=True)
-        answer = await self.set_gate(gate, "pause, automatic", unless_set=True)
+        answer = await self.set_gate(gate, "pause, automatic", unless=Unless.SET)
         if answer is None or not answer[0]:
             return None
         return Gate(answer[0], name, GateAction.PAUSE, {}, 0, 0, AUTOMATIC, why, True, 0, 0, 0)
@@ -166,10 +182,13 @@ class Gates(Registry):
         ]
 
 
+def quoted(text: str) -> str:
+    """A label's name or value, as it is stored."""
+    return quote(text, safe="")
+
+
 def _about(action: GateAction, labels: Mapping[str, str]) -> str:
-    return " ".join(
-        [action.value, *(f"{quote(name, safe='')}={quote(labels[name], safe='')}" for name in sorted(labels))]
-    )
+    return " ".join([action.value, *(f"{quoted(name)}={quoted(labels[name])}" for name in sorted(labels))])
 
 
 def _amount(gate: NewGate) -> str:

@@ -87,6 +87,8 @@ PLACE_AWAY_US: Final = 2 * t.US
 """How long a host that let this pass is waited for no more."""
 SPREAD_HOSTS: Final = 256
 """Hosts that have their parts of a lambda at once when it becomes spread; others when they say next what they serve."""
+SPREAD_LOOKS: Final = 2048
+"""How much one call looks at for that, in units of what it takes to read a host's count: some 2 µs."""
 NEAR_LIFE_US: Final = 3600 * t.US
 """How long it is remembered which host had the last task of an affinity key."""
 NEAR_KEPT: Final = 50_000
@@ -138,7 +140,7 @@ def _code() -> str:
         "ENDS_STEP": ENDS_STEP_US,
         "ENDS_STEPS": ENDS_STEPS,
         "JUDGE_AGAIN": JUDGE_AGAIN_US,
-        "placement": f"{{PATIENCE = {PLACE_PATIENCE_US}, AWAY = {PLACE_AWAY_US}, LIFE = {NEAR_LIFE_US}, KEPT = {NEAR_KEPT}, HOSTS = {SPREAD_HOSTS}}}",
+        "placement": f"{{PATIENCE = {PLACE_PATIENCE_US}, AWAY = {PLACE_AWAY_US}, LIFE = {NEAR_LIFE_US}, KEPT = {NEAR_KEPT}, HOSTS = {SPREAD_HOSTS}, LOOKS = {SPREAD_LOOKS}}}",
     }
     lua = files("atf.store") / "lua"
     verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name not in SHARED)

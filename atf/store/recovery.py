@@ -24,6 +24,7 @@ from atf.task import DEFAULT_RETENTION_US, FINISHED, Status
 
 from . import keys, library
 from .adding import routing_key
+from .gates import Unless
 from .lines import (
     FORMAT,
     CoresLine,
@@ -40,7 +41,7 @@ from .lines import (
 )
 from .store import Store
 from .transfer import Progress, lines_of
-from .types import LambdaRecord, Made, NewGate, NewJob, RestoredTask, TaskRecord
+from .types import GateAction, LambdaRecord, Made, NewGate, NewJob, RestoredTask, TaskRecord
 from .windows import Window
 
 _PAGE: Final = 256
@@ -189,10 +190,12 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
     await store.register([record])
     if line.overrides:
         await store.override(line.name, lambda _: line.overrides)
+    now = await store.time_us()
     for gate in line.gates:
-        await store.set_gate(_gate(line.name, gate), "imported", unless_set=True)
-    if line.paused:
-        await store.set_paused(line.name, paused=True)  # a release before gates exported no more
+        if not gate.until_us or gate.until_us > now:
+            await store.set_gate(_gate(line.name, gate), "imported", unless=Unless.SET)
+    if line.paused and not any(gate.action is GateAction.PAUSE and not gate.labels for gate in line.gates):
+        await store.set_paused(line.name, paused=True)  # by a release before gates, which knew no more
 
 
 def _gate(name: str, line: GateLine) -> NewGate:

@@ -38,7 +38,7 @@ from .lines import (
     encode,
 )
 from .store import Store
-from .types import LambdaRecord, TaskRecord
+from .types import GateAction, LambdaRecord, TaskRecord
 
 _WAITING: Final = frozenset({Status.NEW, Status.RETRIABLE_FAILURE})
 _HELD: Final = frozenset({Status.CLAIMED, Status.PROCESSING})
@@ -110,7 +110,7 @@ async def _lambda_line(store: Store, each: LambdaRecord) -> LambdaLine:
         each.spec,
         each.queue_limit,
         each.enqueue_timeout_us,
-        each.paused,
+        each.paused and (not each.gated or any(gate.action is GateAction.PAUSE and not gate.labels for gate in gates)),
         each.settings,
         each.overrides,
         lines,

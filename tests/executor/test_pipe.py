@@ -77,6 +77,14 @@ async def test_the_lanes_share_the_slots_of_the_table(world: World) -> None:
 
 
 @virtual(inline)
+async def test_empty_answers_that_come_at_once_are_no_reason_to_spin(world: World) -> None:
+    for _ in range(100):
+        world.controller.put(c.NextWorkReply())
+    await asyncio.sleep(3)
+    assert 3 <= len(world.controller.requests) <= 20
+
+
+@virtual(inline)
 async def test_a_copy_of_an_answer_changes_nothing(world: World) -> None:
     world.controller.give(claim("0-a"))
     await world.settle()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from unittest.mock import AsyncMock
+
 import pytest
 
 from atf.cores import Pool
+from atf.errors import Unavailable
 from atf.frontend.explain import duration
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -57,6 +60,37 @@ async def test_paused_before_and_in_its_queue(bench: Bench) -> None:
         answer = await explain(bench, task_id)
         assert answer.reason == "paused"
         assert "atf resume photos/thumbnail" in answer.sentence
+
+
+async def test_paused_for_a_while_by_somebody_who_said_why(bench: Bench) -> None:
+    task_id = await bench.schedule("a")
+    pause = f.SetGateRequest(action=f.Gate.PAUSE, who="ada", why="it rains", for_us=30 * US)
+    setattr(pause, "lambda", "photos/thumbnail")
+    await bench.frontend.set_gate(pause)
+    answer = await explain(bench, task_id)
+    assert (answer.reason, answer.until_us) == ("paused", START_US + 30 * US)
+    assert "paused, set by ada (it rains)" in answer.sentence
+    assert "for another 30.0 s, or until somebody runs atf resume photos/thumbnail" in answer.sentence
+
+
+async def test_paused_until_just_now(bench: Bench) -> None:
+    task_id = await bench.schedule("a")
+    pause = f.SetGateRequest(action=f.Gate.PAUSE, who="ada", for_us=30 * US)
+    setattr(pause, "lambda", "photos/thumbnail")
+    await bench.frontend.set_gate(pause)
+    bench.clock.advance(31)
+    answer = await explain(bench, task_id)
+    assert (answer.reason, answer.until_us) == ("paused", 0)
+    assert "was paused until just now" in answer.sentence
+
+
+async def test_paused_where_nobody_can_tell_by_whom(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    task_id = await bench.schedule("a")
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail", "who": "ada"}))
+    monkeypatch.setattr(bench.store, "gates", AsyncMock(side_effect=Unavailable("away")))
+    answer = await explain(bench, task_id)
+    assert answer.reason == "paused"
+    assert "its lambda is paused: nothing" in answer.sentence
 
 
 async def test_the_store_has_lost_what_it_knew_of_its_lambda(bench: Bench) -> None:

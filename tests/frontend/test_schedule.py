@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -217,6 +218,47 @@ async def test_calls_that_come_while_one_is_under_way_leave_together(bench: Benc
     await asyncio.gather(first, *rest)
     assert gate.batches == [1, 256, 44]
     assert await bench.counts() == {"NEW": 302}
+
+
+async def test_calls_of_many_that_bring_one_task_each_leave_together(bench: Bench) -> None:
+    """That is how clients schedule a single task."""
+    await bench.schedule()
+    gate = Gate(bench)
+    requests = [request(each) for each in of_one_partition(bench, 6)]
+    calls = [
+        asyncio.create_task(bench.frontend.schedule_many(f.ScheduleManyRequest(requests=[each]))) for each in requests
+    ]
+    await settle()
+    gate.open.set()
+    assert [len((await each).results) for each in calls] == [1] * 6
+    assert gate.batches == [6]
+    assert await bench.counts() == {"NEW": 7}
+
+
+async def test_nobody_waits_for_a_disk_that_another_caller_has_asked_for(bench: Bench) -> None:
+    await bench.schedule()
+    gate = Gate(bench)
+    one, two = of_one_partition(bench, 2)
+    slow = asyncio.create_task(bench.schedule(one, durability=t.DISK))
+    await settle()
+    quick = asyncio.create_task(bench.schedule(two))
+    await settle()
+    assert gate.batches == [1, 1], "both are under way"
+    gate.open.set()
+    assert await quick
+    with contextlib.suppress(AtfError):  # fakeredis has no disk
+        await slow
+
+
+async def test_small_tasks_wait_for_no_call_of_large_ones_but_their_own(bench: Bench) -> None:
+    await bench.schedule()
+    gate = Gate(bench)
+    ids = of_one_partition(bench, 8)
+    calls = [asyncio.create_task(bench.schedule(each, payload=b"x" * 600_000)) for each in ids]
+    await settle()
+    gate.open.set()
+    await asyncio.gather(*calls)
+    assert gate.batches == [1] * 8, "two are more than one call of the store takes"
 
 
 async def test_each_caller_of_a_batch_gets_its_own_answer(bench: Bench) -> None:

@@ -21,6 +21,11 @@ def urgent(name: str) -> None:
     order.append(name)
 
 
+@app.task(shares={"low": 0.2})
+def shared(name: str) -> None:
+    order.append(name)
+
+
 @pytest.fixture(autouse=True)
 def _nothing_done() -> None:
     order.clear()
@@ -32,6 +37,17 @@ def test_high_goes_before_normal_before_low(h: Harness) -> None:
             work.options(priority=priority).schedule(f"{priority} {number}")
     h.run_until_idle()
     assert order == [f"{priority} {number}" for priority in ("high", "normal", "low") for number in range(3)]
+
+
+def test_a_flood_of_urgent_tasks_leaves_the_others_their_share(h: Harness) -> None:
+    for number in range(1000):
+        shared.options(priority="high").schedule(f"high {number}")
+    for number in range(300):
+        shared.options(priority="low").schedule(f"low {number}")
+    h.run_until_idle()
+    low = [name.startswith("low") for name in order]
+    assert sum(low[:576]) == pytest.approx(0.2 * 576, abs=3)  # an executor was given that many in three answers
+    assert (len(low), sum(low)) == (1300, 300)
 
 
 def test_a_lambda_may_have_a_priority_of_its_own(h: Harness) -> None:

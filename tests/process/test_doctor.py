@@ -65,7 +65,7 @@ def ours() -> dict[str, str]:
 
 
 async def hsc(server: Server, timeout: float = 16) -> Process:
-    return await python("-c", HSC, f"unix://{server.socket}", str(timeout))
+    return await python("-c", HSC, server.url, str(timeout))
 
 
 async def test_a_role_waits_for_a_store_that_evicts_and_says_what_goes_wrong_later(server: Server, real: Any) -> None:

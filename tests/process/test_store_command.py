@@ -118,7 +118,7 @@ def test_the_old_store_is_asked_while_the_number_of_partitions_changes(
         await store.close()
 
     with running(str(find_binary().path)) as server:
-        url = f"unix://{server.socket}"
+        url = server.url
         asyncio.run(prepare(url))
         export = ["store", "export", "tasks.atf", "--redis-url", url, "--partitions", "2", "--json"]
         assert main(export) == 0

@@ -1,34 +1,42 @@
-"""A frontend, a controller and an HSC as processes of their own, fed with what is no request: they stay small, say little, and go on."""
+"""Roles as processes of their own, fed with what is no request, or with more than they take: they stay small, say little, and go on."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import uuid
 from asyncio.subprocess import Process
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import grpc.aio
 import pytest
+from grpc_health.v1 import health_pb2
 
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
+from atf.rpc import store_consumer_pb2 as s
+from atf.rpc import task_pb2 as t
 from atf.rpc.channel import FrontendStub, open_channel
 from atf.rpc.failure import MAX_MESSAGE_BYTES
 from atf.runtime import SystemRuntime
+from atf.task import MAX_BATCH
 from tests.torture import wire
 from tests.torture.texts import TEXTS
-from tests.torture.world import INVALID, OK, TOO_LARGE, schedule
+from tests.torture.world import INVALID, NOT_FOUND, OK, TOO_LARGE, schedule
 
 from .roles import end, line
 from .test_controller import start
+from .test_guard import call, guarded
 from .test_services import register
 
+UNKNOWN = grpc.StatusCode.UNKNOWN
 REFUSED = grpc.StatusCode.FAILED_PRECONDITION
 SECRET = "5ecret"
 ROUNDS = 4
@@ -36,8 +44,8 @@ MAX_PEAK_MIB = 280
 """What a process may ever take. It starts with less than 80 and is sent about 100 in each round: it can't keep a part of it."""
 
 
-def peak_mib(process: Process) -> float:
-    status = Path(f"/proc/{process.pid}/status").read_text()
+def peak_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
 
 
@@ -48,24 +56,29 @@ class Torturer:
         self._channel = channel
 
     async def send(self, path: str, data: bytes, *codes: grpc.StatusCode, zipped: bool = False) -> None:
+        """`path` is Service/Method, with the package where that is not ATF's."""
         how = grpc.Compression.Gzip if zipped else grpc.Compression.NoCompression
+        full = path if "." in path else f"atf.v1.{path}"
         try:
-            await self._channel.unary_unary(f"/atf.v1.{path}")(data, timeout=20, compression=how)
+            await self._channel.unary_unary(f"/{full}")(data, timeout=20, compression=how)
             code = OK
         except grpc.aio.AioRpcError as error:
             code = error.code()
         assert code in codes, (path, code, data[:50])
 
 
-async def frontend_round(torturer: Torturer) -> None:
+async def full_round(torturer: Torturer, path: str, request: Any) -> None:
+    """Messages as large as any, larger ones, and broken ones."""
     unknown = wire.tag(1_000, wire.BYTES)
     full = unknown + wire.varint(MAX_MESSAGE_BYTES - 20) + SECRET.encode() * (MAX_MESSAGE_BYTES // len(SECRET))
-    request = f.ScheduleRequest.DESCRIPTOR
-    await asyncio.gather(*(torturer.send("Frontend/Schedule", full[:-9], INVALID) for _ in range(8)))
-    await asyncio.gather(*(torturer.send("Frontend/Schedule", full + full, TOO_LARGE) for _ in range(4)))
-    await torturer.send("Frontend/Schedule", full * 8, TOO_LARGE, zipped=True)
-    broken = [torturer.send("Frontend/Schedule", each.data, INVALID) for each in wire.broken(request)]
-    await asyncio.gather(*broken)
+    await asyncio.gather(*(torturer.send(path, full[:-9], INVALID) for _ in range(8)))
+    await asyncio.gather(*(torturer.send(path, full + full, TOO_LARGE) for _ in range(4)))
+    await torturer.send(path, full * 8, TOO_LARGE, zipped=True)
+    await asyncio.gather(*(torturer.send(path, each.data, INVALID) for each in wire.broken(request)))
+
+
+async def frontend_round(torturer: Torturer) -> None:
+    await full_round(torturer, "Frontend/Schedule", f.ScheduleRequest.DESCRIPTOR)
     many = [schedule(text, payload=SECRET.encode() * 40_000).SerializeToString() for text in TEXTS.values() if text]
     await asyncio.gather(*(torturer.send("Frontend/Schedule", each, INVALID) for each in many))
     ids = f.GetTaskRequest(id="\U0001f600" * 1_000_000).SerializeToString()
@@ -104,6 +117,17 @@ async def controller_round(torturer: Torturer) -> None:
     await asyncio.gather(*(torturer.send("Controller/NextWork", each, OK) for each in once))
 
 
+async def store_consumer_round(torturer: Torturer) -> None:
+    await full_round(torturer, "StoreConsumer/Poll", s.PollRequest.DESCRIPTOR)
+    for numbers in ([7] * 2_200_000, range(100_000)) * 2:
+        await torturer.send("StoreConsumer/Poll", s.PollRequest(partitions=numbers).SerializeToString(), INVALID)
+    health = "grpc.health.v1.Health/Check"
+    long = health_pb2.HealthCheckRequest(service=SECRET * 600_000).SerializeToString()
+    await asyncio.gather(*(torturer.send(health, long, NOT_FOUND) for _ in range(2)))
+    broken = wire.broken(health_pb2.HealthCheckRequest.DESCRIPTOR)
+    await asyncio.gather(*(torturer.send(health, each.data, UNKNOWN) for each in broken))  # gRPC's own service says so
+
+
 @contextlib.asynccontextmanager
 async def torturer_of(address: str) -> AsyncIterator[Torturer]:
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
@@ -116,7 +140,14 @@ ROLES: dict[str, tuple[Round, list[str]]] = {
     "frontend": (frontend_round, []),
     "controller": (controller_round, ["--hsc", "127.0.0.1:1"]),  # nobody is there, and nobody is asked
     "hsc": (hsc_round, []),
+    "store-consumer": (store_consumer_round, ["--poll-on-request"]),
 }
+GOOD: dict[str, tuple[str, bytes]] = {
+    "controller": ("Controller/NextWork", asks()),
+    "hsc": ("HSC/ClaimTasks", h.ClaimTasksRequest(executor_id="e", nonce="n").SerializeToString()),
+    "store-consumer": ("StoreConsumer/Poll", b""),
+}
+"""A call that is in order."""
 
 
 @contextlib.asynccontextmanager
@@ -142,18 +173,14 @@ async def test_a_role_under_torture_stays_small_says_little_and_goes_on(role: st
         async with torturer_of(address) as torturer:
             for _ in range(ROUNDS):
                 await round_(torturer)
-            assert peak_mib(process) < MAX_PEAK_MIB
+            assert peak_mib(process.pid) < MAX_PEAK_MIB
             if role == "frontend":
                 stub = FrontendStub(open_channel(address))
                 await register(stub)
                 assert (await stub.schedule(schedule("a", payload=b"1"))).id
                 await stub.channel.close()
-            elif role == "controller":
-                await torturer.send("Controller/NextWork", asks(), OK)
             else:
-                await torturer.send(
-                    "HSC/ClaimTasks", h.ClaimTasksRequest(executor_id="e", nonce="n").SerializeToString(), OK
-                )
+                await torturer.send(*GOOD[role], OK)
         process.terminate()
         assert process.stderr is not None
         text = await process.stderr.read()
@@ -162,3 +189,35 @@ async def test_a_role_under_torture_stays_small_says_little_and_goes_on(role: st
         assert b"Traceback" not in text
         assert len(text.splitlines()) < 20
     data.release()
+
+
+FED: Final = 30
+"""Answers of nearly 4 MiB: 120 in all."""
+MAX_FED_MIB = 180
+"""What a worker may ever take, which starts with about 80 and holds one of these answers, its results and what is left of both."""
+
+
+async def test_a_worker_that_is_fed_with_large_answers_stays_small_and_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Large payloads come back as large results; answers that are too large, and specs that are none, are one task's or one call's matter."""
+    payload = json.dumps({"word": SECRET * 2_600})
+    async with guarded("--log-format=json") as world:
+        pid, hsc, fed = (await world.event())["pid"], world.hsc, list[t.Claim]()
+        for number in range(FED):
+            claims = [call(f"0-{number}-{each}", "fine", payload) for each in range(MAX_BATCH)]
+            claims[0].spec = b"\xff" * (15 << 10)
+            if number % 10 == 0:
+                world.controller.give(*claims, *claims)  # never arrives
+            world.controller.give(*claims)
+            fed.extend(claims)
+            await world.until(lambda: len(hsc.results) == len(fed))
+        assert Counter(each.outcome for each in hsc.results) == {
+            t.SUCCEEDED: FED * (MAX_BATCH - 1),
+            t.FAILED_FATAL: FED,
+        }
+        assert peak_mib(pid) < MAX_FED_MIB
+    text = capsys.readouterr().out
+    assert SECRET not in text
+    assert "Traceback" not in text
+    assert len(text.splitlines()) < 5 * FED

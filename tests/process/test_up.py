@@ -299,8 +299,10 @@ async def test_others_at_the_same_directory(folder: Path, env: dict[str, str], u
 
 @contextmanager
 def held_port(port: int) -> Iterator[None]:
+    """Keeps a port from every role; several tests, which run side by side, can hold it together."""
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         with suppress(OSError):  # somebody else has it, which is as good
             held.bind(("127.0.0.1", port))
             held.listen()
@@ -308,6 +310,8 @@ def held_port(port: int) -> Iterator[None]:
 
 
 def test_a_taken_port_is_named_and_another_one_used(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
+    others = "".join(f'[{each}]\nlisten = "127.0.0.1:0"\n' for each in ("store_consumer", "controller", "hsc"))
+    (folder / "atf.toml").write_text(others, "utf-8")  # their defaults may be another test's just now
     with held_port(7401):
         ups.append(Up(folder, {**env, "ATF_FREE_PORTS": "false"}, "shop:app", "--json"))
         where = ups[0].where()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -313,6 +314,14 @@ async def test_cores_of_a_pool_are_set_and_seen(w: World) -> None:
     assert (shown.max_retries, shown.hand_over, shown.reserved_timeout, shown.multiplexed_timeout) == (2, 1.5, 60, 1)
     assert (shown.rotation_interval, shown.dropped, shown.timed_out) == (10, 4, 5)
     assert await w.client.pools_with_cores() == ["", "gpu"]
+    for given, said in (
+        ({"rotation": math.nan}, "rotation nan: give seconds"),
+        ({"hand_over": math.inf}, "hand_over inf: give seconds"),
+        ({"cores": 1 << 40}, "cores up to 64"),
+        ({"cores": 1.5}, "give whole numbers"),
+    ):
+        with pytest.raises(atf.InvalidArgument, match=said):
+            await w.client.set_capacity("gpu", **given)
 
 
 @virtual(world)

@@ -46,8 +46,8 @@ BELLS: Final = ("again", "done", "due", "ready")
 """Kinds of bells; "again": a connection is there anew, and whoever listens looks for himself."""
 EXCEPTED: Final = {
     "store barrier": "sent by the connection itself behind a write that must reach a disk or a replica; SimLink stands in its place",
-    "store restore": "of `atf store import` and `atf store recover`, which no role calls",
-    "store restore_windows": "of `atf store import` and `atf store recover`, which no role calls",
+    "store restore": "of `atf store import`, which no role calls",
+    "store restore_windows": "of `atf store import`, which no role calls",
     "store retime": "of `atf store timing --set`, after which every role is started anew",
     "store windows": "of `atf store export`, which reads",
 }

@@ -39,6 +39,10 @@ SETTINGS: Final[tuple[dict[str, object], ...]] = (
 """Which a lambda may be given while its tasks run; they finish with any of them."""
 
 
+POLLED: Final = "store-consumer-2"
+"""The store consumer that passes when it is asked to, in seeds that have one."""
+
+
 def polled(seed: int) -> bool:
     """Whether a seed's second store consumer passes when it is asked to, and by no clock of its own."""
     return seed % 7 == 3
@@ -51,11 +55,12 @@ def has_chain(world: World) -> bool:
 
 async def poll(world: World) -> None:
     """The clock outside of ATF by which a store consumer passes."""
-    consumer = world.wire("consumer-2")
+    consumer = world.wire(POLLED)
     while True:
         await asyncio.sleep(POLL_S)
         try:
-            await consumer.poll(s.PollRequest(), timeout=10)
+            reply = await consumer.poll(s.PollRequest(), timeout=10)
+            world.chronicle.say(f"poll answered: {reply.enqueued} enqueued")
         except AtfError as error:
             world.chronicle.say(f"poll failed: {error}")
 

@@ -176,6 +176,7 @@ class World:
 
     def wire(self, *addresses: str) -> Any:
         """A role by its addresses; each call takes one of them."""
+        assert set(addresses) <= set(self.addresses()), "nobody ever serves there"
         return Wire(self.net, lambda: self.chance.choice(addresses), self.roles)
 
     def wire_hsc(self) -> Any:
@@ -224,7 +225,7 @@ class World:
         store = await self.open_store(frame)
         settings = StoreConsumerSettings(sweep_interval=20)
         consumer = StoreConsumer(store=store, settings=settings, timing=TIMING, runtime=frame.runtime)
-        if errands.polled(self.seed) and frame.role == "consumer-2":
+        if errands.polled(self.seed) and frame.role == errands.POLLED:
             self._serve(frame.role, process, PollService(consumer))
             await frame.stopping.wait()
             return

@@ -10,7 +10,8 @@ import contextlib
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
 
@@ -25,24 +26,20 @@ from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.types import (
     Beat,
-    FirstTime,
     Held,
-    ItemTerms,
     LambdaRecord,
-    NewItem,
-    NewJob,
     Outcome,
     RestoredTask,
     RunResult,
-    Tick,
 )
-from atf.store.windows import Window
-from atf.task import MAX_BATCH, US, Status
+from atf.task import US, Status
 from tests.known import know
 
 from . import slow_log
 from .conftest import OpenStore
+from .largest import full_batches, full_gates, full_items, full_jobs, full_limits, full_reads, full_spread, many_queues
 from .test_keys import HEADERS
+from .test_registry import forget
 from .test_upgrade import whole_life
 from .versions import CURRENT, in_place
 from .watched import watched
@@ -240,6 +237,59 @@ async def test_any_calls_are_answered_as_on_every_other_server(open_store: OpenS
     assert differences(found, expected) == []
 
 
+@dataclass(frozen=True)
+class Call:
+    """What a function was called with."""
+
+    verb: str
+    record: str
+    args: tuple[Any, ...]
+    server: bool
+
+
+async def calls_of_every_verb(store: Store, clock: Clock) -> list[Call]:
+    """A whole life, as the store's functions were told it."""
+    calls: list[Call] = []
+    attempt = store._link.attempt
+
+    async def note(verb: str, record: str, args: Sequence[Any], *, server: bool = False, **options: Any) -> Any:
+        calls.append(Call(verb, record, tuple(args), server))
+        return await attempt(verb, record, args, server=server, **options)
+
+    store._link.attempt = note  # type: ignore[method-assign, assignment]
+    await every_verb(store, clock)
+    store._link.attempt = attempt  # type: ignore[method-assign]
+    return calls
+
+
+@pytest.mark.parametrize("opened", [False, True])
+async def test_a_call_to_a_store_that_has_lost_everything_breaks_no_function(
+    open_store: OpenStore, clock: Clock, opened: bool
+) -> None:
+    """A server may come back with nothing while calls of before are on their way to it, before or after a role has opened it again."""
+    store = await open_store()
+    for call in dict.fromkeys(await calls_of_every_verb(store, clock)):
+        await forget(store)
+        if opened:
+            await store._open_partition(0)
+            await store._open_partition(1)
+        await store._link.call(call.verb, call.record, call.args, server=call.server)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_calls_of_which_some_never_came_break_no_function(open_store: OpenStore, clock: Clock, seed: int) -> None:
+    """Each server of a store may have lost its last second, or everything, while the others remember."""
+    store, chance = await open_store(), random.Random(seed)
+    calls = await calls_of_every_verb(store, clock)
+    await forget(store)
+    lost = chance.choice([0.0, 0.05, 0.2, 0.5])
+    for call in calls:
+        if chance.random() < 0.01:
+            await forget(store, chance.choice(["atf:{0}", "atf:{1}"]))
+        if chance.random() >= lost:
+            await store._link.call(call.verb, call.record, call.args, server=call.server)
+
+
 async def test_a_whole_life_touches_no_undeclared_key(open_store: OpenStore, clock: Clock) -> None:
     """On fakeredis all tests are watched so; here real servers are, too."""
     with in_place(watched(CURRENT)):
@@ -266,165 +316,18 @@ async def test_an_undeclared_key_is_found(open_store: OpenStore, call: str, said
 
 # --- the largest calls ------------------------------------------------------------------------------------------------
 
-SPEC: Final = b"x" * (15 << 10)
-"""256 of these and what surrounds them are nearly the 4 MiB of a batch."""
+
+def _growing(verb: str) -> bool:
+    """Whether its calls, or their answers, grow with what they are about."""
+    asked, _, answered = re.sub(r"\s*\n--\s*", " ", HEADERS[verb]).partition(" RETURNS ")
+    answer = answered.partition(" -- ")[0]
+    return bool(re.search(r"\bthen (per|the|their|names)\b", asked) or re.search(r"\.\.\.|\b(per|names)\b", answer))
 
 
-async def full_batches(world: World, batch: int) -> None:
-    """Each verb on as many tasks as one call may hold, with nearly as many bytes."""
-    store = world.store
-    names = [f"b{batch}-{number}" for number in range(MAX_BATCH)]
-    ids = await world.schedule(*names, spec=SPEC)
-    await world.passes()
-    popped = await world.pop(want=MAX_BATCH)
-    assert sorted(popped) == sorted(ids)
-    assert len(await store.hand_back("executor-1", [], popped)) == MAX_BATCH
-    await world.passes()
-    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
-    assert len(claims) == MAX_BATCH
-    await store.hand_back("executor-1", claims, [])
-    await world.passes()
-    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
-    await world.beat(*claims)
-    await store.lose("executor-1", claims, "killed")
-    await world.passes()
-    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
-    await store.watch(ids)
-    await world.finish(Outcome.FAILED_FATAL, *claims, result=SPEC, error="no")
-    await store.retry(ids)
-    await store.get(ids)
-    await store.cancel(ids)
-    await store.retry(ids)
-    await world.passes()
-    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
-    world.clock.advance(20)
-    assert await world.passes() == (0, MAX_BATCH, MAX_BATCH)
-    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
-    await world.finish(Outcome.SUCCEEDED, *claims, result=SPEC)
-    await store.list_tasks(LAMBDA, None, MAX_BATCH, "")
-    world.clock.advance(100_000)
-    await world.passes()  # sees that nothing is alive; else a sweep takes less
-    assert await store.sweep(0, 100_000) == MAX_BATCH
-    await store.restore(
-        [RestoredTask(f"r{name}", LAMBDA, 1, SPEC, b"d", world.clock(), 0, "", "", 1, 0, 1, 7, "") for name in names]
-    )
-    for partition in range(2):
-        await world.passes(partition)
-        while popped := await world.pop(want=MAX_BATCH, partition=partition):
-            await world.finish(Outcome.SUCCEEDED, *held(await world.claim(*popped)))
-
-
-async def full_limits(world: World, batch: int) -> None:
-    """As many tasks as one call may hold, of a lambda with every limit, each with an ordering key and a concurrency key of its own."""
-    store, name = world.store, f"full/limits{batch}"
-    settings = "running=4096 rate=4096 burst=4096 stop=1 placement=sticky"
-    await store.register([LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)])
-    tasks = [
-        world.task(
-            f"l{batch}-{number}",
-            lambda_name=name,
-            ordering_key=f"key-{number}",
-            concurrency=keys.concurrency(name, f"slot-{number}", 1, 0),
-            affinity=f"near-{number}",
-        )
-        for number in range(MAX_BATCH)
-    ]
-    await store.schedule(tasks)
-    ids: list[str] = []
-    while len(ids) < MAX_BATCH:
-        for partition in range(store.partitions):
-            await world.passes(partition)
-        world.clock.advance(0.1)
-        ids += await world.pop(f"{name}:1", want=MAX_BATCH)
-    claims = held(await world.claim(*ids))
-    assert len(claims) == MAX_BATCH
-    await store.list_slots(name, MAX_BATCH, "")
-    await world.finish(Outcome.FAILED_FATAL, *claims, error="no")
-    await store.list_keys(name, MAX_BATCH, "")
-    assert sum((await store.redrive([(each.task_id, 0) for each in claims]))[1]) == MAX_BATCH
-    await store.cancel([each.task_id for each in claims])
-    unique = [
-        world.task(f"w{batch}-{number}", unique=keys.unique(LAMBDA, f"u{number}", US, 0)) for number in range(MAX_BATCH)
-    ]
-    await store.schedule(unique)
-    await store.cancel([f"0-{each.id}" for each in unique])
-    windows = [Window(f"{LAMBDA}:v{batch}-{n}", f"0-v{batch}-{n}", world.clock() + US) for n in range(2 * MAX_BATCH)]
-    await store.restore_windows(windows)
-    await store.first_time(
-        [FirstTime(f"0-f{batch}-{number}", "full", f"key {number}", US) for number in range(2 * MAX_BATCH)]
-    )
-    await store.waiting(0, "", [name] * MAX_BATCH)
-
-
-async def full_items(world: World, batch: int) -> None:
-    """The verbs of batches on as many items as one call may hold, with nearly as many bytes: they end, are retried, cancelled and deleted."""
-    store, name = world.store, f"full{batch}"
-    home, terms = store.batch_home(name), ItemTerms(LAMBDA, 1, max_attempts=1)
-    await store.open_batch(name, b"d", b"spec", LAMBDA, 3600 * US, home_only=True)
-    items = [
-        NewItem(number, f"{number:032x}", SPEC, f"{name}.{number}", keys.concurrency(LAMBDA, name, MAX_BATCH, 0))
-        for number in range(MAX_BATCH)
-    ]
-    assert await store.schedule_items(home, name, terms, items) == [False] * MAX_BATCH
-    assert await store.schedule_items(home, name, terms, items) == [True] * MAX_BATCH
-    await store.close_batch(name, MAX_BATCH)
-    for outcome, command in ((Outcome.FAILED_FATAL, "retry"), (Outcome.SUCCEEDED, "delete")):
-        await world.passes(home)
-        claims = held(await world.claim(*await world.pop(want=MAX_BATCH, partition=home)))
-        assert len(claims) == MAX_BATCH
-        await world.finish(outcome, *claims, result=SPEC, error="no" * (outcome is Outcome.FAILED_FATAL))
-        await world.deliver()
-        assert len((await store.list_items(name, 0, MAX_BATCH)).items) == MAX_BATCH
-        await store.command_batch(name, command)
-        await world.deliver()
-    assert await store.get_batch(name) is None
-
-
-async def full_jobs(world: World, batch: int) -> None:
-    """As many jobs as one call may hold are made, tick, are looked at and deleted."""
-    store = world.store
-    await know(store, "full/jobs")
-    names = [f"full/j{batch}-{number}" for number in range(4 * MAX_BATCH)]
-    await store.schedule_jobs(
-        [NewJob(name, "request", False, SPEC[: 7 << 9], "queue", world.clock()) for name in names]
-    )
-    for partition in range(store.partitions):
-        while jobs := (await store.enqueue(partition, 0)).jobs:
-            ticks = [
-                Tick(
-                    *(due.name, due.generation, due.due_us, None, 1, "misfire", US, due.due_us),
-                    world.task(f"of-{due.name[5:]}", partition=partition, lambda_name="full/jobs", at_us=due.due_us),
-                )
-                for due in jobs
-            ]
-            assert await store.tick(partition, ticks) == [True] * len(ticks)
-            made = [f"{partition}-{each.task.id}" for each in ticks if each.task]
-            await store.cancel(made)  # else they are alive in the next round
-        await store.list_jobs("full/", partition, "", MAX_BATCH)
-    await store.get_jobs(names)
-    await store.delete_jobs(names)
-
-
-async def many_queues(world: World) -> None:
-    """A pass over more queues than it visits, each of which has something to do; a pop that looks at them all."""
-    names = [f"many/q{number}" for number in range(100)]
-    await world.store.register([LambdaRecord(name, b"x", 10, ENQUEUE_TIMEOUT_US, paused=False) for name in names])
-    for name in names:
-        await world.schedule(*(f"{name[5:]}-{number}" for number in range(5)), lambda_name=name)
-    await world.passes()
-    assert len(await world.pop(*(f"{name}:1" for name in names), want=MAX_BATCH)) == MAX_BATCH
-    for name in names:
-        await world.store.counts(name)
-
-
-LISTS: Final = {
-    verb
-    for verb, header in HEADERS.items()
-    if re.search(r"\bthen (per|the|their|names)\b", re.sub(r"\s*\n--\s*", " ", header).partition(" RETURNS ")[0])
-}
-"""The verbs whose calls grow with what they are about."""
-FEW: Final = {"cores", "delivered", "serve"}
-"""Of those, the ones that are about a few: a controller's own executors and lambdas, what one pass has to deliver."""
+GROWING: Final = {verb for verb in VERBS if _growing(verb) or "gate" in verb}
+"""The verbs that take the longer the more they are about; what is asked of a lambda's gates depends on how many it has."""
+FEW: Final = {"delivered"}
+"""Of those, the one that is about a few: what one pass has to deliver."""
 
 
 async def test_calls_of_the_largest_size(open_store: OpenStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -437,11 +340,15 @@ async def test_calls_of_the_largest_size(open_store: OpenStore, clock: Clock, mo
         return await call(verb, *args, **more)
 
     monkeypatch.setattr(world.store._link, "call", noted)
-    real = not world.store._link.in_process
-    for batch in range(5 if slow_log.FOLDER else 1):
+    real, times = not world.store._link.in_process, 5 if slow_log.FOLDER else 1
+    for batch in range(times):
         await full_batches(world, batch)
-        for full in (full_limits, full_items, full_jobs) if real else ():
+        for full in (full_limits, full_items, full_jobs, full_gates) if real else ():
             await full(world, batch)
     await many_queues(world)
+    if real:
+        await full_reads(world, times)
+        for batch in range(times):
+            await full_spread(world, batch)
     await world.check()
-    assert not real or called >= LISTS - FEW
+    assert not real or called >= GROWING - FEW

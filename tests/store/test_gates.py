@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atf.store import library
+from atf.store import keys, library
 from atf.store.types import GateAction, LambdaRecord, NewGate, Outcome
 from atf.task import US, Status
 
@@ -328,6 +328,44 @@ async def test_pause_and_resume_are_a_gate_and_leave_the_others(one: World) -> N
     await one.store.set_paused(LAMBDA, False)
     assert [each.action for each in await one.store.gates(LAMBDA)] == [GateAction.ADMIT]
     assert not (await one.store.lambdas())[LAMBDA].paused
+
+
+@pytest.mark.parametrize("what", ["another gate", "retell"])
+async def test_a_pause_that_is_over_is_none_though_no_visit_has_struck_it_off(one: World, what: str) -> None:
+    await one.store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, {}, for_us=10 * US, who="ada"))
+    one.clock.advance(20)
+    assert await one.store.gates(LAMBDA) == []
+    if what == "another gate":
+        await one.gate("admit", 0.5, team="web")
+    else:
+        await one.store._link.call("retell", keys.record(0), [one.clock(), 0, one.store.partitions, ""])
+        await one.deliver()
+    assert [each.action for each in await one.store.gates(LAMBDA)] == [GateAction.ADMIT] * (what == "another gate")
+    assert not (await one.store.lambdas())[LAMBDA].paused
+    await one.schedule("a")
+    assert await in_queue(one) == ["0-a"]
+
+
+async def test_a_pause_of_an_older_role_outlives_the_end_of_a_gate_that_stood_before(one: World) -> None:
+    await one.store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, {}, for_us=10 * US))
+    version = one.clock() + US
+    await one.store._link.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "paused", "1", "pv", version, key=keys.record(0))
+    one.clock.advance(20)
+    (gate,) = await one.store.gates(LAMBDA)
+    assert (gate.action, gate.until_us) == (GateAction.PAUSE, 0)
+    await one.gate("admit", 0.5, team="web")
+    assert (await one.store.lambdas())[LAMBDA].paused
+
+
+async def test_a_pause_until_it_is_lifted_takes_the_place_of_one_that_ends(one: World) -> None:
+    await one.store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, {}, for_us=30 * US, who="ada"))
+    await one.store.set_paused(LAMBDA, True, "bob", "lunch")
+    (gate,) = await one.store.gates(LAMBDA)
+    assert (gate.who, gate.why, gate.until_us) == ("bob", "lunch", 0)
+    assert [each.who for each in await one.store.audit(None, 10)] == ["bob", "ada"]
+    one.clock.advance(60)
+    await one.schedule("a")
+    assert await in_queue(one) == []
 
 
 async def test_registering_anew_leaves_the_gates(one: World) -> None:

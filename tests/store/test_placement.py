@@ -9,7 +9,9 @@ from atf.store.library import NEAR_LIFE_US, PLACE_AWAY_US, PLACE_PATIENCE_US
 from atf.store.types import LambdaRecord, Outcome
 from atf.task import US
 
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, dump, held
+from .conftest import OpenStore
+from .versions import in_place
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Clock, World, dump, held
 
 PATIENCE_S = PLACE_PATIENCE_US / US
 AWAY_S = PLACE_AWAY_US / US
@@ -290,6 +292,22 @@ async def test_hosts_have_their_parts_of_a_lambda_as_soon_as_it_is_spread(world:
     await push(world, *(f"t{number}" for number in range(4)))
     assert [await ask(world, "one"), await ask(world, "one")] == ["t0 t1…", "…"]
     assert await ask(world, "two") == "t2 t3"
+
+
+async def test_beside_many_hosts_a_call_deals_over_some_of_them_and_the_others_join_by_themselves(
+    open_store: OpenStore, clock: Clock
+) -> None:
+    """As many as one call looks at in a few milliseconds; here two."""
+    source = library.CURRENT.source.replace(f"LOOKS = {library.SPREAD_LOOKS}", "LOOKS = 16")
+    with in_place(library.Library("atf_1_looks", source.replace(library.CURRENT.name, "atf_1_looks"))):
+        world = World(await open_store(), clock)
+    hosts, part_of = ["a", "b", "c", "d"], f"atf:{{0}}:spread:{LAMBDA}"
+    await serve(world, *hosts)
+    await placed(world, "spread")
+    assert set((await dump(world.store)).hash(part_of)) == {"a", "b"}
+    world.clock.advance(1)
+    await serve(world, *hosts)
+    assert set((await dump(world.store)).hash(part_of)) == set(hosts)
 
 
 @pytest.mark.parametrize("place", [0, 255, 256, 600])

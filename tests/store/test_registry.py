@@ -29,9 +29,15 @@ async def in_partition(world: World, partition: int) -> dict[str, str]:
     return {name: value for name, value in stored.items() if name not in {"code", "set", "asked"}}
 
 
+async def forget(store: Store, prefix: str = "") -> None:
+    """Deletes every key, or those that begin so."""
+    for key in (await dump(store)).data:
+        if key.startswith(prefix):
+            await store._link.command("DEL", key, key=key)
+
+
 async def lose_everything(world: World) -> None:
-    for key in (await dump(world.store)).data:
-        await world.store._link.command("DEL", key, key=key)
+    await forget(world.store)
     for partition in range(world.store.partitions):
         await world.store._open_partition(partition)
 

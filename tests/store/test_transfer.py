@@ -17,7 +17,7 @@ from atf.store import keys, library
 from atf.store.recovery import import_tasks
 from atf.store.store import Store
 from atf.store.transfer import export_tasks
-from atf.store.types import Found, LambdaRecord, Mended, NewTask, Outcome, TaskRecord
+from atf.store.types import Found, GateAction, LambdaRecord, Mended, NewGate, NewTask, Outcome, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, US, Status
 from tests.known import know
 
@@ -120,6 +120,51 @@ async def test_lambdas_arrive_paused_or_not_and_those_that_are_known_are_left_al
     for partition in range(PARTITIONS):
         await there.passes(partition)
     assert (await live(target))["quiet"].status is Status.NEW
+    await target.close()
+
+
+async def test_gates_arrive_with_their_ends_and_what_was_said_and_not_those_that_are_over(
+    world: World, clock: Clock, tmp_path: Path
+) -> None:
+    names = ("shop/long", "shop/short")
+    for name, seconds in zip(names, (100, 10), strict=True):
+        await world.store.register([LambdaRecord(name, b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+        await world.store.set_gate(NewGate(name, GateAction.PAUSE, {}, for_us=seconds * US, who="ada", why="rain"))
+        labels = {"team": "web"}
+        await world.store.set_gate(
+            NewGate(name, GateAction.DELAY, labels, amount=2 * US, for_us=seconds * US, automatic=True)
+        )
+    until_us = clock.us + 100 * US
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    clock.advance(20)
+    target = await another_store(clock)
+    await import_tasks(target, file)
+    assert {name: each.paused for name, each in (await target.lambdas()).items() if name in names} == {
+        "shop/long": True,
+        "shop/short": False,
+    }
+    assert await target.gates("shop/short") == []
+    found = [(each.action, each.labels, each.amount, each.until_us) for each in await target.gates("shop/long")]
+    assert found == [(GateAction.PAUSE, {}, 0, until_us), (GateAction.DELAY, {"team": "web"}, 2 * US, until_us)]
+    assert [(each.who, each.why, each.automatic) for each in await target.gates("shop/long")] == [
+        ("ada", "rain", False),
+        ("", "", True),
+    ]
+    await target.close()
+
+
+async def test_a_pause_that_is_over_by_the_time_of_the_export_does_not_arrive(
+    world: World, clock: Clock, tmp_path: Path
+) -> None:
+    await world.store.register([LambdaRecord("shop/short", b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+    await world.store.set_gate(NewGate("shop/short", GateAction.PAUSE, {}, for_us=10 * US))
+    clock.advance(20)
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    target = await another_store(clock)
+    await import_tasks(target, file)
+    assert not (await target.lambdas())["shop/short"].paused
     await target.close()
 
 

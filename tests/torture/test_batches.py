@@ -12,7 +12,14 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from atf.frontend.batches import MAX_EVERY_US, MAX_MESSAGE_ITEMS, MIN_EVERY_US
-from atf.frontend.new_batch import MAX_ARGUMENTS, MAX_CALLBACKS, MAX_PAUSE_US, MAX_WORKERS
+from atf.frontend.new_batch import (
+    MAX_ARGUMENT_BYTES,
+    MAX_ARGUMENTS,
+    MAX_CALLBACKS,
+    MAX_CALLBACKS_IN_ALL,
+    MAX_PAUSE_US,
+    MAX_WORKERS,
+)
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -32,6 +39,7 @@ METHODS = {
 ANSWERS = {OK, INVALID, NOT_FOUND, TAKEN, PRECONDITION, grpc.StatusCode.UNAVAILABLE}
 """The last: the stream broke off."""
 MARK = "!!!"
+WATCH = "Frontend.WatchBatch"
 OURS: dict[str, Any] = {"lambda": LAMBDA}
 
 
@@ -56,12 +64,23 @@ def place_of(path: Path) -> int:
 
 
 async def spoiled(world: World, method: str, path: Path, text: str) -> Answer:
-    if method == "Frontend.WatchBatch":
+    if method == WATCH:
         return await watched(world, put(b.WatchBatchRequest(id=BATCH), path, text).SerializeToString())
     messages: list[Any] = full_batch(world.fresh())
     place = place_of(path)
     messages[place] = put(messages[place], path, text)
     return await sent(world, *messages)
+
+
+async def marked(world: World, method: str, path: Path, spoil: bytes) -> Answer:
+    """A call with these bytes in the place of a text."""
+    messages: list[Any] = [b.WatchBatchRequest(id=BATCH)] if method == WATCH else full_batch(world.fresh())
+    place = place_of(path) if len(messages) > 1 else 0
+    data = [each.SerializeToString() for each in messages]
+    marks = put(messages[place], path, MARK).SerializeToString()
+    assert marks.count(MARK.encode()) == 1
+    data[place] = marks.replace(MARK.encode(), spoil)
+    return await watched(world, data[0]) if method == WATCH else await world.stream(*data)
 
 
 def test_every_method_that_streams_is_here_and_every_text_in_it_has_its_rule() -> None:
@@ -92,17 +111,16 @@ async def test_a_text_is_taken_or_refused_by_its_rule(method: str) -> None:
                 assert answer.code is OK, f"{'.'.join(path)}, {kind}: {answer}"
 
 
-async def test_a_text_that_is_no_utf8_is_refused() -> None:
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_text_that_is_no_utf8_is_refused(method: str) -> None:
+    kind = METHODS[method].input_type
     async with opened() as world:
-        for path, field in texts_of(METHODS["Frontend.ScheduleBatch"].input_type):
-            messages, place = full_batch(world.fresh()), place_of(path)
+        for path, field in texts_of(kind):
             for spoil in INVALID_UTF8.values():
-                data = [each.SerializeToString() for each in messages]
-                data[place] = put(messages[place], path, MARK).SerializeToString().replace(MARK.encode(), spoil)
-                answer = await world.stream(*data)
+                answer = await marked(world, method, path, spoil)
                 if field.type != FieldDescriptor.TYPE_BYTES:
                     assert answer.code is INVALID, path
-                    assert "ScheduleBatch: what was sent is no ScheduleBatchRequest" in answer.sentence
+                    assert f"{METHODS[method].name}: what was sent is no {kind.name}" in answer.sentence
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -116,7 +134,24 @@ async def test_what_is_no_message_or_no_sensible_one_does_no_harm(place: int) ->
             answer = await world.stream(*good[:place], each.data, *good[place + 1 :])
             assert answer.code in ANSWERS, (each.kind, answer)
         assert (await sent(world, *full_batch(world.fresh()))).code is OK
-        assert (await watched(world, b"\xff")).code is INVALID
+
+
+async def test_what_is_no_request_to_watch_or_no_sensible_one_does_no_harm() -> None:
+    chance, count = random.Random(f"{wire.SEED} watch"), wire.MORE or 12
+    kind, good = METHODS[WATCH].input_type, b.WatchBatchRequest(id=BATCH, at_most_every_us=MAX_EVERY_US)
+    data = good.SerializeToString()
+    async with opened() as world:
+        before = world.stored()
+        for each in (*wire.broken(kind), wire.Spoiled("a byte that is no tag", b"\xff")):
+            answer = await watched(world, each.data)
+            assert answer.code is INVALID, (each.kind, answer)
+            assert "WatchBatch: what was sent is no WatchBatchRequest" in answer.sentence, each.kind
+        for each in (*wire.odd(kind, data), *wire.random_bytes(chance, count), *wire.damaged(data, chance, count)):
+            answer = await watched(world, each.data)
+            assert answer.code in {OK, INVALID, NOT_FOUND}, (each.kind, answer)
+            assert answer.code is OK or len(answer.sentence) > 20, (each.kind, answer)
+        assert (await watched(world, data)).code is OK
+        assert world.stored() == before
 
 
 @pytest.mark.parametrize("places", [(), (1,), (2,), (1, 0, 2), (0, 0, 2), (0, 1), (0, 1, 1, 2), (2, 0, 1)])
@@ -159,12 +194,30 @@ def callbacks(number: int) -> list[b.Callback]:
     return [b.Callback(when=b.Callback.COMPLETION, task=t.TaskSpec(**OURS))] * number
 
 
+def callback_with(**fields: Any) -> b.ScheduleBatchRequest:
+    callback = b.Callback(**{"when": b.Callback.COMPLETION, "task": t.TaskSpec(**OURS), **fields})
+    return b.ScheduleBatchRequest(header=b.BatchHeader(spec=b.BatchSpec(**OURS, callbacks=[callback])))
+
+
+def callbacks_in_all(number: int) -> list[b.Callback]:
+    """So many, of which as many as possible follow others."""
+    first = callbacks(min(number, MAX_CALLBACKS))
+    made = [b.Callback.FromString(each.SerializeToString()) for each in first]
+    for following in range(number - len(made)):
+        made[following % MAX_CALLBACKS].then.extend(callbacks(1))
+    return made
+
+
 HEADERS: dict[str, tuple[Callable[[int], Any], int, int, str]] = {
     "items in flight": (spec_with(max_in_flight=lambda n: n), 0, MAX_CONCURRENCY, "max_in_flight"),
     "a pause": (spec_with(pause_us=lambda n: n), 0, MAX_PAUSE_US, "pause_us"),
     "workers": (spec_with(workers=lambda n: n), 0, MAX_WORKERS, "workers"),
     "callbacks": (spec_with(callbacks=callbacks), 0, MAX_CALLBACKS, "callbacks"),
+    "callbacks in all": (spec_with(callbacks=callbacks_in_all), 0, MAX_CALLBACKS_IN_ALL, "callbacks"),
+    "a callback's when": (lambda n: callback_with(when=n), 1, 3, "when"),
+    "what a callback gives": (lambda n: callback_with(gives=n), 0, 2, "gives"),
     "labels": (spec_with(labels=lambda n: {str(each): "" for each in range(n)}), 0, MAX_LABELS, "labels"),
+    "a durability": (lambda n: b.ScheduleBatchRequest(header=b.BatchHeader(durability=n)), 0, 3, "durability"),  # type: ignore[arg-type]
     "an id": (lambda n: b.ScheduleBatchRequest(header=b.BatchHeader(id="x" * n)), 1, 20, "batch id"),
     "a request's id": (lambda n: b.ScheduleBatchRequest(header=b.BatchHeader(request_id="x" * n)), 0, 64, "task id"),
 }
@@ -203,6 +256,9 @@ async def test_a_header_is_bounded(what: str) -> None:
         (LAMBDA, items(1, payload=b'{"a":"%s"}' % (b"a" * (MAX_PAYLOAD_BYTES - 7))), INVALID),
         ("atf/command", items(1, arguments=["a"] * MAX_ARGUMENTS), OK),
         ("atf/command", items(1, arguments=["a"] * (MAX_ARGUMENTS + 1)), INVALID),
+        ("atf/command", items(1, arguments=["a", "b" * (MAX_ARGUMENT_BYTES - 1)]), OK),
+        ("atf/command", items(1, arguments=["a", "b" * MAX_ARGUMENT_BYTES]), INVALID),
+        ("atf/command", items(1, arguments=["a", "ä" * (MAX_ARGUMENT_BYTES // 2)]), INVALID),
     ],
 )
 async def test_items_are_bounded(name: str, message: b.ScheduleBatchRequest, code: grpc.StatusCode) -> None:

@@ -2,310 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final
 
+import grpc
 import pytest
 from google.protobuf.message import Message
 
-from atf.controller.service import MAX_ACK, MAX_FEATURES, MAX_LAMBDAS, MAX_WAIT_US
-from atf.cores import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TIME_US
-from atf.frontend.batches import MAX_PAGE
-from atf.frontend.scheduling import MAX_REQUESTS
-from atf.frontend.validate import MAX_REGISTERED_AT_ONCE, MAX_SIGNATURE_CHARS
-from atf.isolation import (
-    MAX_AT_ONCE,
-    MAX_BURST,
-    MAX_OWNER_CHARS,
-    MAX_PENDING,
-    MAX_QUEUE_LIMIT,
-    MAX_RATE,
-    MAX_RUNBOOK_CHARS,
-    MAX_VERSION,
-)
-from atf.rpc import batch_pb2 as b
-from atf.rpc import controller_pb2 as c
+from atf.controller.service import MAX_WAIT_US
+from atf.frontend.gates import MIN_SHARE
+from atf.frontend.redrive import MIN_RATE
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.task import (
     MAX_AHEAD_US,
-    MAX_BATCH,
     MAX_ERROR_BYTES,
-    MAX_FIRST_TIME_US,
-    MAX_HELD,
-    MAX_NONCE_CHARS,
-    MAX_PAYLOAD_BYTES,
     MAX_PROGRESS_BYTES,
-    MAX_RESULT_BYTES,
     MAX_WHY_CHARS,
-)
-from atf.work_items import MAX_ITEMS
-
-from .world import BATCH, EXECUTOR, INVALID, JOB, LAMBDA, OK, World, full_job, lambda_spec, opened, schedule
-
-
-class Bound(NamedTuple):
-    """How much of something a request may have."""
-
-    method: str
-    request: Callable[[World, int], Message]
-    """With so much of it."""
-    least: int
-    most: int
-    says: str
-
-
-def _option(**fields: Any) -> Message:
-    return schedule("a", options=t.TaskOptions(**fields))
-
-
-def _spec(**fields: Any) -> Message:
-    spec = lambda_spec()
-    for name, value in fields.items():
-        setattr(spec, name, value)
-    return f.RegisterLambdasRequest(lambdas=[spec])
-
-
-def _shares(shares: dict[int, float]) -> Message:
-    return f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="a/b", shares=shares)])
-
-
-def _next_work(w: World, **fields: Any) -> Message:
-    given = {"executor_id": "e", "max_tasks": 1, "lambdas": [LAMBDA], "boot_id": w.runtime.boot_id(), **fields}
-    return c.NextWorkRequest(**given)
-
-
-def _first(ttl_us: int = 1) -> h.FirstTimeKey:
-    return h.FirstTimeKey(task_id="0-a", namespace="n", key="k", ttl_us=ttl_us)
-
-
-def _ref(number: int) -> t.ClaimRef:
-    return t.ClaimRef(task_id=f"0-{number}", token=t.Token(counter=1, nonce="n"))
-
-
-def _concurrency(**fields: Any) -> t.Concurrency:
-    return t.Concurrency(**{"key": "x", **fields})
-
-
-def _unique(**fields: Any) -> t.Unique:
-    return t.Unique(**{"key": "x", "window_us": 1_000_000, **fields})
-
-
-def _page(**fields: Any) -> Message:
-    return f.ListTasksRequest(**{"lambda": LAMBDA, **fields})
-
-
-def _cores(**fields: Any) -> Message:
-    return f.SetCapacityRequest(**fields)
-
-
-def _time(name: str) -> Bound:
-    return Bound("SetCapacity", lambda _, n: _cores(**{name: n}), MIN_TIME_US, MAX_TIME_US, name.removesuffix("_us"))
-
-
-def _hold(count: int) -> list[h.HeldClaim]:
-    return [h.HeldClaim(claim=_ref(each)) for each in range(count)]
-
-
-def _names(count: int) -> list[str]:
-    return [f"n/{each}" for each in range(count)]
-
-
-BOUNDS = {
-    "a page of batches": Bound(
-        "ListBatches", lambda _, n: b.ListBatchesRequest(page_size=n), 0, MAX_BATCH, "page_size"
-    ),
-    "a page of items": Bound(
-        "ListBatchItems", lambda _, n: b.ListBatchItemsRequest(id=BATCH, page_size=n), 0, MAX_PAGE, "page_size"
-    ),
-    "the first item of a page": Bound(
-        "ListBatchItems", lambda _, n: b.ListBatchItemsRequest(id=BATCH, first=n), 0, MAX_ITEMS, "first"
-    ),
-    "an id": Bound("Schedule", lambda w, n: schedule("x" * n), 0, 64, "task id"),
-    "a namespace": Bound("RegisterLambdas", lambda w, n: _spec(name="x" * n + "/a"), 1, 64, "lambda"),
-    "a lambda's name": Bound("RegisterLambdas", lambda w, n: _spec(name="a/" + "x" * n), 1, 64, "lambda"),
-    "an ordering key": Bound("Schedule", lambda w, n: schedule("a", ordering_key="x" * n), 0, 64, "ordering_key"),
-    "a concurrency key": Bound(
-        "Schedule", lambda w, n: schedule("a", concurrency=t.Concurrency(key="x" * n)), 1, 64, "concurrency.key"
-    ),
-    "a concurrency key's limit": Bound(
-        "Schedule",
-        lambda w, n: schedule("a", concurrency=t.Concurrency(key="x", limit=n)),
-        0,
-        10_000,
-        "concurrency.limit",
-    ),
-    "a concurrency key's policy": Bound(
-        "Schedule", lambda w, n: schedule("a", concurrency=_concurrency(policy=n)), 0, 2, "concurrency.policy"
-    ),
-    "a unique key": Bound("Schedule", lambda w, n: schedule("a", unique=_unique(key="x" * n)), 1, 64, "unique.key"),
-    "a unique key's window": Bound(
-        "Schedule", lambda w, n: schedule("a", unique=_unique(window_us=n)), 1_000, MAX_AHEAD_US, "unique.window_us"
-    ),
-    "a unique key's policy": Bound(
-        "Schedule", lambda w, n: schedule("a", unique=_unique(policy=n)), 0, 1, "unique.policy"
-    ),
-    "a label's name": Bound("Schedule", lambda w, n: schedule("a", labels={"ä" * n: ""}), 1, 64, "label"),
-    "a label's value": Bound("Schedule", lambda w, n: schedule("a", labels={"a": "ä" * n}), 0, 64, "label"),
-    "labels": Bound(
-        "Schedule", lambda w, n: schedule("a", labels={str(each): "" for each in range(n)}), 0, 16, "labels"
-    ),
-    "a payload": Bound("Schedule", lambda w, n: schedule("a", payload=bytes(n)), 0, MAX_PAYLOAD_BYTES, "payload"),
-    "priority": Bound("Schedule", lambda w, n: _option(priority=n), 0, 9, "priority"),
-    "attempts": Bound("Schedule", lambda w, n: _option(max_attempts=n), 1, (1 << 31) - 1, "max_attempts"),
-    "losses": Bound("Schedule", lambda w, n: _option(max_losses=n), 1, 100, "max_losses"),
-    "a timeout": Bound("Schedule", lambda w, n: _option(timeout_us=n), 0, MAX_AHEAD_US, "timeout_us"),
-    "a retention": Bound("Schedule", lambda w, n: _option(retention_us=n), 0, MAX_AHEAD_US, "retention_us"),
-    "a delay": Bound("Schedule", lambda w, n: schedule("a", delay_us=n), 0, MAX_AHEAD_US, "delay_us"),
-    "requests": Bound(
-        "ScheduleMany", lambda w, n: f.ScheduleManyRequest(requests=[schedule("")] * n), 0, MAX_REQUESTS, "requests"
-    ),
-    "jobs": Bound(
-        "ScheduleJobs",
-        lambda w, n: f.ScheduleJobsRequest(requests=[f.ScheduleJobRequest(job=full_job(JOB))] * n),
-        0,
-        MAX_REQUESTS,
-        "requests",
-    ),
-    "lambdas registered": Bound(
-        "RegisterLambdas",
-        lambda w, n: f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=each) for each in _names(n)]),
-        0,
-        MAX_REGISTERED_AT_ONCE,
-        "lambdas",
-    ),
-    "a signature": Bound("RegisterLambdas", lambda w, n: _spec(signature="ä" * n), 0, MAX_SIGNATURE_CHARS, "signature"),
-    "a queue": Bound("RegisterLambdas", lambda w, n: _spec(queue_limit=n), 0, MAX_QUEUE_LIMIT, "queue_limit"),
-    "an affinity key": Bound("Schedule", lambda w, n: schedule("a", affinity_key="x" * n), 0, 64, "affinity_key"),
-    "an owner": Bound("RegisterLambdas", lambda w, n: _spec(owner="ä" * n), 0, MAX_OWNER_CHARS, "owner"),
-    "a runbook": Bound("RegisterLambdas", lambda w, n: _spec(runbook="ä" * n), 0, MAX_RUNBOOK_CHARS, "runbook"),
-    "a rate": Bound("RegisterLambdas", lambda w, n: _spec(rate=n, burst=0), 0, MAX_RATE, "rate"),
-    "a burst": Bound("RegisterLambdas", lambda w, n: _spec(rate=1, burst=n), 0, MAX_BURST, "burst"),
-    "pending": Bound("RegisterLambdas", lambda w, n: _spec(max_pending=n), 0, MAX_PENDING, "max_pending"),
-    "running": Bound("RegisterLambdas", lambda w, n: _spec(max_running=n), 0, MAX_AT_ONCE, "max_running"),
-    "a share's priority": Bound("RegisterLambdas", lambda w, n: _shares({n: 0.5}), 0, 9, "priority"),
-    "shares": Bound("RegisterLambdas", lambda w, n: _shares(dict.fromkeys(range(n), 0.1)), 0, 10, "priority"),
-    "a pool": Bound("RegisterLambdas", lambda w, n: _spec(pool="x" * n), 0, 64, "pool"),
-    "a placement": Bound("RegisterLambdas", lambda w, n: _spec(placement=n), 0, 2, "placement"),
-    "a version": Bound("RegisterLambdas", lambda w, n: _spec(version=n), 0, MAX_VERSION, "version"),
-    "cores": Bound("SetCapacity", lambda w, n: _cores(cores=n), 0, MAX_CORES, "cores"),
-    "a reservation": Bound("SetCapacity", lambda w, n: _cores(cores=64, reserve={LAMBDA: n}), 0, 63, "cores"),
-    "a lookahead": Bound("SetCapacity", lambda w, n: _cores(lookahead=n), 1, MAX_LOOKAHEAD, "lookahead"),
-    "retries": Bound("SetCapacity", lambda w, n: _cores(max_retries=n), 0, MAX_RETRIES, "max_retries"),
-    **{
-        f"a time: {name}": _time(name)
-        for name in ("hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us")
-    },
-    "ids to wait for": Bound(
-        "WaitTasks", lambda w, n: f.WaitTasksRequest(ids=[w.new] * n, timeout_us=1), 1, MAX_BATCH, "ids"
-    ),
-    "ids to cancel": Bound("CancelTasks", lambda w, n: f.CancelTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
-    "ids to retry": Bound("RetryTasks", lambda w, n: f.RetryTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
-    "a page": Bound("ListTasks", lambda w, n: _page(page_size=n), 0, MAX_BATCH, "page_size"),
-    "a page of keys": Bound(
-        "ListKeys", lambda w, n: f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=n), 0, MAX_BATCH, "page_size"
-    ),
-    "a page of concurrency keys": Bound(
-        "ListConcurrencyKeys",
-        lambda w, n: f.ListConcurrencyKeysRequest(**{"lambda": LAMBDA}, page_size=n),
-        0,
-        MAX_BATCH,
-        "page_size",
-    ),
-    "a status": Bound("ListTasks", lambda w, n: _page(status=n), 0, 8, "status"),
-    "an encoding": Bound("Schedule", lambda w, n: schedule("a", encoding=n), 0, 1, "encoding"),
-    "an executor of the HSC": Bound(
-        "Heartbeat", lambda w, n: h.HeartbeatRequest(executor_id="x" * n), 1, 128, "executor_id"
-    ),
-    "a nonce": Bound(
-        "ClaimTasks", lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="x" * n), 1, MAX_NONCE_CHARS, "nonce"
-    ),
-    "ids to claim": Bound(
-        "ClaimTasks",
-        lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", task_ids=["0-a"] * n),
-        0,
-        MAX_BATCH,
-        "task_ids",
-    ),
-    "claims of a heartbeat": Bound(
-        "Heartbeat", lambda w, n: h.HeartbeatRequest(executor_id="e", claims=_hold(n)), 0, MAX_HELD, "claims"
-    ),
-    "results": Bound(
-        "SetResults",
-        lambda w, n: h.SetResultsRequest(executor_id="e", results=[h.Result(claim=_ref(1), outcome=t.FAILED)] * n),
-        0,
-        MAX_BATCH,
-        "results",
-    ),
-    "a result": Bound(
-        "SetResults",
-        lambda w, n: h.SetResultsRequest(
-            executor_id="e", results=[h.Result(claim=_ref(1), outcome=t.SUCCEEDED, result=bytes(n))]
-        ),
-        0,
-        MAX_RESULT_BYTES,
-        "result",
-    ),
-    "an outcome": Bound(
-        "SetResults",
-        lambda w, n: h.SetResultsRequest(executor_id="e", results=[h.Result(claim=_ref(1), outcome=n)]),  # type: ignore[arg-type]
-        1,
-        5,
-        "outcome",
-    ),
-    "claims handed back": Bound(
-        "HandBack", lambda w, n: h.HandBackRequest(executor_id="e", unclaimed=["0-a"] * n), 0, MAX_HELD, "unclaimed"
-    ),
-    "claims lost": Bound(
-        "ReportLoss",
-        lambda w, n: h.ReportLossRequest(executor_id="e", claims=[_ref(1)] * n),
-        0,
-        MAX_HELD,
-        "claims",
-    ),
-    "keys of first_time": Bound(
-        "FirstTime", lambda w, n: h.FirstTimeRequest(executor_id="e", keys=[_first()] * n), 0, MAX_BATCH, "keys"
-    ),
-    "a ttl of first_time": Bound(
-        "FirstTime",
-        lambda w, n: h.FirstTimeRequest(executor_id="e", keys=[_first(ttl_us=n)]),
-        1,
-        MAX_FIRST_TIME_US,
-        "ttl",
-    ),
-    "an executor": Bound("NextWork", lambda w, n: _next_work(w, executor_id="x" * n), 1, 64, "executor_id"),
-    "tasks of an answer": Bound("NextWork", lambda w, n: _next_work(w, max_tasks=n), 1, MAX_BATCH, "max_tasks"),
-    "lambdas of an executor": Bound(
-        "NextWork", lambda w, n: _next_work(w, lambdas=_names(n)), 1, MAX_LAMBDAS, "lambdas"
-    ),
-    "features of an executor": Bound(
-        "NextWork", lambda w, n: _next_work(w, features=["x"] * n), 0, MAX_FEATURES, "features"
-    ),
-    "an acknowledgement": Bound("NextWork", lambda w, n: _next_work(w, ack=n), 0, MAX_ACK, "ack"),
-}
-SERVICE = {"NextWork": "Controller"} | dict.fromkeys(
-    ("ClaimTasks", "Heartbeat", "SetResults", "HandBack", "ReportLoss", "FirstTime"), "HSC"
+    Status,
 )
 
+from . import bounds_of_jobs
+from .bounds import BOUNDS, Bound, next_work, page_of_tasks, spec_with
+from .bounds_of_jobs import OF
+from .numbers import amounts_of
+from .world import EXECUTOR, INVALID, OK, PRECONDITION, World, opened, schedule
 
-@pytest.mark.parametrize("what", BOUNDS)
+ALL: Final = {**BOUNDS, **bounds_of_jobs.BOUNDS}
+
+
+def beyond(bound: Bound, world: World) -> Iterator[tuple[int, Message]]:
+    """Requests with one more than most and one less than least, as far as there are any: -1 only where a field can hold it."""
+    for amount in (bound.most + 1, bound.least - 1):
+        try:
+            request = bound.request(world, amount)
+        except ValueError:  # no field of the wire has this number
+            continue
+        if amount >= 0 or any(amount in amounts for amounts in amounts_of(request).values()):
+            yield amount, request
+
+
+def test_each_bound_is_one_bound() -> None:
+    assert len(ALL) == len(BOUNDS) + len(bounds_of_jobs.BOUNDS)
+
+
+@pytest.mark.parametrize("what", ALL)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_at_its_bounds_it_is_taken_and_beyond_them_refused(what: str, untouched: World) -> None:
-    bound = BOUNDS[what]
-    method = f"{SERVICE.get(bound.method, 'Frontend')}.{bound.method}"
-    beyond = [bound.most + 1] if bound.most < (1 << 31) - 1 or bound.most > 1 << 31 else []
-    if bound.least > 0:
-        beyond.append(bound.least - 1)
-    for amount in beyond:
+    bound = ALL[what]
+    for amount, request in beyond(bound, untouched):
         before = untouched.stored()
-        answer = await untouched.ask(method, bound.request(untouched, amount))
-        assert answer.code is INVALID, answer
-        assert bound.says in answer.sentence, answer
+        answer = await untouched.ask(bound.full_method, request)
+        assert answer.code is INVALID, (amount, answer)
+        assert bound.says in answer.sentence, (amount, answer)
         assert untouched.stored() == before
     for amount in {bound.least, bound.most}:
         async with opened() as world:
-            assert (await world.ask(method, bound.request(world, amount))).code is OK, amount
+            answer = await world.ask(bound.full_method, bound.request(world, amount))
+            assert answer.code is OK, (amount, answer)
 
 
 @pytest.mark.parametrize(
@@ -344,9 +99,74 @@ async def test_waits_are_cut_and_not_refused_where_the_frontend_answers_them() -
         negative = await world.ask("Frontend.WaitTasks", f.WaitTasksRequest(ids=[world.new], timeout_us=-1))
         assert (negative.code, negative.sentence) == (INVALID, "timeout_us -1: at least 0")
         for wait in (-1, MAX_WAIT_US + 1):
-            answer = await world.ask("Controller.NextWork", _next_work(world, wait_us=wait))
+            answer = await world.ask("Controller.NextWork", next_work(world, wait_us=wait))
             assert answer.code is INVALID
             assert "wait_us" in answer.sentence
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_instants_are_at_most_ten_years_ahead(untouched: World) -> None:
+    hour_us, now_us = 3_600_000_000, untouched.runtime.wall_us()
+    for ahead_us, code in ((MAX_AHEAD_US + hour_us, INVALID), (MAX_AHEAD_US - hour_us, OK)):
+        async with opened() as world:
+            task, gate = schedule("a"), untouched.valid("Frontend.SetGate")
+            task.at_us = gate.until_at_us = now_us + ahead_us  # type: ignore[attr-defined]
+            for method, request in (("Frontend.Schedule", task), ("Frontend.SetGate", gate)):
+                answer = await world.ask(method, request)
+                assert answer.code is code, (method, answer)
+                assert code is OK or "more than ten years ahead" in answer.sentence
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(-1, INVALID), (0, OK), (t.RELAXED, OK), (t.DISK, PRECONDITION), (t.REPLICATED, PRECONDITION), (4, INVALID)],
+)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_durability_is_one_of_those_there_are(number: Any, code: grpc.StatusCode) -> None:
+    """The store of these tests is in memory, and has none but the least."""
+    async with opened() as world:
+        before, task = world.stored(), schedule("a")
+        task.durability = number
+        answer = await world.ask("Frontend.Schedule", task)
+        assert answer.code is code
+        assert code is OK or "durability" in answer.sentence
+        assert (world.stored() == before) == (code is not OK)
+
+
+@pytest.mark.parametrize("share", [0, MIN_SHARE / 2, 1, 1.5, -0.1, float("nan"), float("inf")])
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_gate_admits_some_and_not_all(share: float, untouched: World) -> None:
+    gate = f.SetGateRequest(**OF, action=f.Gate.ADMIT, share=share, who="ada")
+    answer = await untouched.ask("Frontend.SetGate", gate)
+    assert (answer.code, "share" in answer.sentence) == (INVALID, True)
+
+
+@pytest.mark.parametrize("share", [MIN_SHARE, 1 - MIN_SHARE])
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_gate_may_admit_very_few_or_nearly_all(share: float) -> None:
+    async with opened() as world:
+        await world.answer("Frontend.SetGate", f.SetGateRequest(**OF, action=f.Gate.ADMIT, share=share, who="ada"))
+
+
+@pytest.mark.parametrize("rate", [MIN_RATE * 0.9, float("nan"), float("inf"), -float("inf"), MIN_RATE])
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_redrive_is_not_slower_than_its_least_rate(rate: float, untouched: World) -> None:
+    answer = await untouched.ask("Frontend.Redrive", f.RedriveRequest(**OF, who="ada", dry_run=True, rate=rate))
+    assert answer.code is (OK if rate == MIN_RATE else INVALID)
+    assert answer.code is OK or "rate" in answer.sentence
+
+
+@pytest.mark.parametrize("us", [-(1 << 63), -1, (1 << 63) - 1])
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_times_of_a_run_are_cut(us: int) -> None:
+    """A run that has ended must be recorded, however long it says it took."""
+    async with opened() as world:
+        failed = h.Result(claim=world.held, outcome=t.FAILED, retry_in_us=us, ran_us=us, ended_ago_us=us)
+        await world.answer("HSC.SetResults", h.SetResultsRequest(executor_id=EXECUTOR, results=[failed]))
+        now_us, (record,) = await world.store.time_us(), await world.store.get([world.held.task_id])
+        assert record is not None
+        assert record.status is Status.RETRIABLE_FAILURE
+        assert 0 < record.next_at_us <= now_us + MAX_AHEAD_US
 
 
 @pytest.mark.parametrize("bad", ["é", "\U0001f600", "\0", "\x1b", "a\n"])
@@ -388,7 +208,7 @@ async def test_labels_and_signatures_come_back_as_they_were_sent(text: str) -> N
         task = await world.answer("Frontend.GetTask", f.GetTaskRequest(id=reply.id, with_spec=True))
         assert dict(task.spec.labels) == {text: text}
         assert task.spec.payload == text.encode()
-        await world.answer("Frontend.RegisterLambdas", _spec(signature=text))
+        await world.answer("Frontend.RegisterLambdas", spec_with(signature=text))
         infos = await world.answer("Frontend.ListLambdas", f.ListLambdasRequest(**{"lambda": "other/one"}))
         assert infos.lambdas[0].spec.signature == text
 
@@ -398,8 +218,8 @@ async def test_page_tokens_of_our_own_form_never_reach_the_store_as_nonsense() -
     async with opened() as world:
         for score in ("nan", "1e999", "--1", "1.2.3", "0x10", "1_000", "", " 1", "(1", "\u0661"):
             for last in ("0-a", "", "0-a/b", "zzz"):
-                answer = await world.ask("Frontend.ListTasks", _page(status=1, page_token=f"0.{last}.{score}"))
+                answer = await world.ask("Frontend.ListTasks", page_of_tasks(status=1, page_token=f"0.{last}.{score}"))
                 assert answer.code in ({OK, INVALID} if score == last == "" else {INVALID}), (last, score, answer)
         for token in ("0.0-gone.1", "0.0-gone.inf", "0.0-gone.1.5e+15", "0..", "19.1-x.2"):
-            answer = await world.ask("Frontend.ListTasks", _page(status=1, page_token=token))
+            answer = await world.ask("Frontend.ListTasks", page_of_tasks(status=1, page_token=token))
             assert answer.code is OK, (token, answer)

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import io
 import json
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from itertools import product
 from typing import Any, Self
 
 import aiohttp
 import pytest
 
-from atf.config import FrontendSettings, LogSettings
+import atf
+from atf.config import (
+    ControllerSettings,
+    ExecutorSettings,
+    FrontendSettings,
+    LogSettings,
+    StoreConsumerSettings,
+    Timing,
+)
 from atf.controller.losses import parse_death, report_death
 from atf.controller.pool import Pool
 from atf.controller.reports import Reports
+from atf.controller.service import ControllerService
+from atf.executor.heartbeat import Heartbeats
+from atf.executor.lanes import ThreadLanes
+from atf.executor.table import Table
+from atf.executor.worker import Executor
 from atf.frontend.dapr.http import HttpPort
 from atf.frontend.dapr.runtime import DaprRuntime
 from atf.frontend.service import FrontendService
+from atf.hsc.service import HscService
 from atf.log import get_logger, setup
+from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
+from atf.runtime import end
+from atf.store_consumer.consumer import StoreConsumer
 
 from .catalogue import RULES, put
 from .test_watch import initial, watched
@@ -173,6 +194,180 @@ async def test_a_call_of_dapr_s_http_leaves_no_secret_in_a_log(said: Said, monke
     assert codes == [204, 200, 400, 400, 500]
     assert "ZeroDivisionError" in said.text
     assert SECRET not in said.text
+
+
+app = atf.App("marked")
+called = threading.Event()
+"""A callback has run."""
+
+
+class Odd:
+    """What can't be encoded, and shows what it holds."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def __repr__(self) -> str:
+        return self.word
+
+
+@app.task(max_attempts=1)
+def gives(ctx: atf.Context, word: str) -> str:
+    ctx.progress(word)
+    assert ctx.first_time(word + ctx.task_id)
+    return word
+
+
+@app.task(max_attempts=1)
+def gives_bytes(word: str) -> bytes:
+    return word.encode()
+
+
+@app.task(max_attempts=1)
+def gives_odd(word: str) -> Any:
+    return Odd(word)
+
+
+@app.task(max_attempts=1)
+def fails(word: str) -> None:
+    raise ValueError(word)
+
+
+@app.task(max_attempts=2)
+def asks_again(word: str) -> None:
+    raise atf.Retry(word, after=0.001)
+
+
+@app.task(max_attempts=1)
+def gives_up(word: str) -> None:
+    raise atf.Fatal(word)
+
+
+@app.task(max_attempts=1)
+def leaves(word: str) -> None:
+    raise SystemExit(word)
+
+
+@app.task(max_attempts=1, timeout=0.05)
+async def rests(word: str) -> None:
+    try:
+        await asyncio.sleep(60)
+    finally:
+        raise ValueError(word)
+
+
+@app.task(max_attempts=1)
+async def fails_async(word: str) -> None:
+    raise ValueError(word)
+
+
+@app.task(max_attempts=1)
+async def leaves_beside(word: str) -> None:
+    """In an asyncio task of its own, which ends the loop."""
+
+    async def leave() -> None:
+        raise SystemExit(word)
+
+    beside = asyncio.get_running_loop().create_task(leave())
+    await asyncio.wait({beside})
+    assert isinstance(beside.exception(), SystemExit)
+
+
+@app.task
+def collects(batch: list[str], word: str) -> None:
+    assert all(word in each for each in batch)
+    called.set()
+
+
+class Hears(HscService):
+    """An HSC that keeps the nonces of the tokens that it gave."""
+
+    nonces: frozenset[str] = frozenset()
+
+    async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
+        self.nonces |= {request.nonce}
+        return await super().claim_tasks(request, timeout=timeout)
+
+
+@contextlib.asynccontextmanager
+async def working(world: World) -> AsyncIterator[Hears]:
+    """A store consumer, a controller, an HSC and an executor with the lanes of production, at work."""
+    store, runtime, timing, lambdas = world.store, world.runtime, Timing(), app.lambdas
+    hsc = Hears(store=store, timing=timing, runtime=runtime)
+    controller = ControllerService(store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime)
+    consumer = StoreConsumer(store=store, settings=StoreConsumerSettings(), timing=timing, runtime=runtime)
+    executor = Executor(
+        executor_id="executor-2",
+        lambdas=lambdas,
+        controller=controller,
+        hsc=hsc,
+        lanes=ThreadLanes(2, 8),
+        table=Table.in_memory(64),
+        settings=ExecutorSettings(),
+        timing=timing,
+        runtime=runtime,
+    )
+    beats = Heartbeats(
+        executor_id="executor-2",
+        ledger=executor.ledger,
+        hsc=hsc,
+        timing=timing,
+        runtime=runtime,
+        heard=executor.heard,
+        end=executor.abort,
+    )
+    executor.nudge = beats.nudge
+    register = f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()])
+    await world.answer("Frontend.RegisterLambdas", register)
+    roles = [runtime.spawn(each.run(), name="role") for each in (consumer, controller, beats)]
+    running = runtime.spawn(executor.run(), name="executor")
+    try:
+        yield hsc
+        executor.drain()
+        assert await running == 0
+    finally:
+        await end([running, *roles])
+        await controller.drain()
+
+
+def batch_of(lambda_name: str) -> list[bytes]:
+    """The messages of a batch of three items, whose results a callback is given."""
+    task = t.TaskSpec(**{"lambda": "marked/collects"}, payload=json.dumps({"word": SECRET}).encode())  # type: ignore[arg-type]
+    calls = b.Callback(when=b.Callback.COMPLETION, task=task, gives=b.Callback.RESULTS)
+    header = b.BatchHeader(id=lambda_name[7:], spec=b.BatchSpec(**{"lambda": lambda_name}, callbacks=[calls]))  # type: ignore[arg-type]
+    items = [b.BatchItem(payload=json.dumps({"word": f"{SECRET} {n}"}).encode()) for n in range(3)]
+    messages = [
+        b.ScheduleBatchRequest(header=header),
+        b.ScheduleBatchRequest(items=b.BatchItems(items=items)),
+        b.ScheduleBatchRequest(end=b.BatchEnd(items=3)),
+    ]
+    return [each.SerializeToString() for each in messages]
+
+
+async def test_lambdas_that_run_and_callbacks_leave_no_secret_in_a_log(said: Said) -> None:
+    """Whatever a lambda is given, returns, says or raises, and whatever is wrong with a callback."""
+    called.clear()
+    names = sorted(app.lambdas.keys() - {"marked/collects"})
+    payloads = [f'{{"word":"{SECRET}"}}', f'{{"word":{SECRET}', f'{{"{SECRET}":1}}']
+    async with opened() as world, working(world) as hsc:
+        requests: list[f.ScheduleRequest] = []
+        for name, payload in product(names, payloads):
+            spec: dict[str, Any] = {"lambda": name, "payload": payload.encode()}
+            requests.append(schedule(f"w{len(requests)}", **spec))
+        made = await world.answer("Frontend.ScheduleMany", f.ScheduleManyRequest(requests=requests))
+        ids = [each.reply.id for each in made.results]
+        for name in ("marked/gives", "marked/gives_bytes"):  # no callback can be given bytes
+            assert (await world.stream(*batch_of(name))).code is OK
+        wait = f.WaitTasksRequest(ids=ids, timeout_us=30_000_000, all=True)
+        ended = (await world.answer("Frontend.WaitTasks", wait)).tasks
+        assert await asyncio.to_thread(called.wait, 30)
+        async with asyncio.timeout(30):
+            while "callback can't be made" not in said.text:
+                await asyncio.sleep(0.01)
+    assert sum(SECRET in each.error for each in ended) >= 5, "what lambdas raise stands with their tasks"
+    assert "draining" in said.text
+    assert hsc.nonces
+    assert [each for each in (SECRET, *hsc.nonces) if each in said.text] == []
 
 
 class Refuses:

@@ -1,7 +1,7 @@
 """What the other files of this folder leave over of the functions that read a text or bytes; and the list of them all.
 
 A function of the product that is called parse or decode, or begins so, stands in FUZZED with the test that gives it anything, or in
-LEFT_OUT with the reason why none does.
+LEFT_OUT with the reason why none does. Those that read such a thing under another name stand in OTHERS.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import hypothesis.strategies as st
@@ -18,14 +19,18 @@ import pytest
 from hypothesis import given
 
 from atf import work_items
+from atf.builtin import command_result, http_answer
+from atf.builtin.http_request import _address
 from atf.cli import batch_rows
 from atf.cores import CoreSettings, Pool
 from atf.errors import ConfigError, InvalidArgument
 from atf.errors import Internal as InternalError
 from atf.frontend import redrive
+from atf.frontend.batches import Batches
 from atf.frontend.dapr import http
+from atf.frontend.jobs import Jobs
 from atf.frontend.settings import SETTINGS
-from atf.hosts import AllowedHosts
+from atf.hosts import AllowedHosts, split_authority
 from atf.items import OfName
 from atf.programs import AllowedPrograms
 from atf.store import ordering, reading, transfer
@@ -40,6 +45,7 @@ _HERE: Final = "torture/test_parsers.py::"
 _DECODERS: Final = "torture/test_decoders.py::"
 _PAYLOADS: Final = _DECODERS + "test_a_payload_becomes_arguments_or_is_refused"
 _SCHEDULES: Final = _HERE + "test_any_schedule_is_read_or_refused"
+_URLS: Final = _HERE + "test_any_url_is_an_address_or_refused_without_its_secrets"
 _TOKENS: Final = _HERE + "test_any_page_token_is_ours_or_refused"
 FUZZED: Final = {
     "atf/signature.py::Codec.decode": _PAYLOADS,
@@ -56,14 +62,11 @@ FUZZED: Final = {
     "atf/store/reading.py::_parse_token": _TOKENS,
     "frontend/redrive.py::_parse": _TOKENS,
     "frontend/settings.py::_whole.parse": _HERE + "test_any_setting_of_a_lambda_is_read_or_refused",
-    "frontend/dapr/http.py::_body": _HERE + "test_any_body_of_dapr_s_http_is_a_job_or_refused",
     "controller/losses.py::parse_death": _DECODERS + "test_any_event_of_a_guard_is_taken_or_passed_over",
     "atf/hosts.py::AllowedHosts.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
     "atf/programs.py::AllowedPrograms.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
     "atf/work_items.py::parse": _HERE + "test_any_id_is_that_of_an_item_or_none",
     "atf/cores.py::Pool.decode": _HERE + "test_any_state_of_cores_is_read_or_said_to_be_damaged",
-    "atf/cli/batch_rows.py::rows": _HERE + "test_any_file_of_items_is_read_or_refused_by_its_line",
-    "atf/cli/batch_rows.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
     **{
         f"atf/schedule/{each}": _SCHEDULES
         for each in (
@@ -74,7 +77,22 @@ FUZZED: Final = {
         )
     },
 }
-"""By the function, as "<file>::<name>", a test of `make fuzz`; beside those of these names others that read what somebody wrote."""
+"""By the function, as "<file>::<name>", a test of `make fuzz`."""
+OTHERS: Final = {
+    "frontend/dapr/http.py::_body": _HERE + "test_any_body_of_dapr_s_http_is_a_job_or_refused",
+    "frontend/jobs.py::Jobs._after": _TOKENS,
+    "frontend/batches.py::Batches._after": _TOKENS,
+    "atf/cli/batch_rows.py::rows": _HERE + "test_any_file_of_items_is_read_or_refused_by_its_line",
+    "atf/cli/batch_rows.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
+    "atf/cli/options.py::duration": "torture/test_settings.py::test_a_duration_is_seconds_or_refused",
+    "atf/rpc/server.py::split_address": "torture/test_settings.py::test_an_address_is_host_and_port_or_refused",
+    "atf/hosts.py::split_authority": _URLS,
+    "atf/builtin/http_request.py::_address": _URLS,
+    "atf/builtin/http_answer.py::retry_after_s": _HERE + "test_any_retry_after_is_so_many_seconds_or_none",
+    "atf/builtin/http_answer.py::_instant": _HERE + "test_any_retry_after_is_so_many_seconds_or_none",
+    "atf/builtin/command_result.py::read_failure": _HERE + "test_any_error_is_that_of_a_program_or_none",
+}
+"""The same for what reads something that somebody else wrote and is not called so: no test finds it by its name."""
 LEFT_OUT: Final = {
     "atf/items.py::Elements.decode": "a protocol",
     "executor/perform.py::Lambda.decode": "a protocol",
@@ -105,10 +123,11 @@ def test_every_function_that_parses_or_decodes_is_fuzzed_or_left_out_for_a_reaso
     }
     named = {each for each in known if re.fullmatch(r"_?(parse|decode)(_\w+)?", re.split(r"::|\.", each)[-1])}
     assert named - FUZZED.keys() - LEFT_OUT.keys() == set(), "give it a fuzz test, or a reason"
-    assert (FUZZED.keys() | LEFT_OUT.keys()) - known == set(), "they are gone"
+    assert (FUZZED.keys() | LEFT_OUT.keys()) - named == set(), "they are gone, or others"
+    assert OTHERS.keys() - (known - named) == set(), "they are gone, or called as the test finds them"
 
 
-@pytest.mark.parametrize("test", sorted(set(FUZZED.values())))
+@pytest.mark.parametrize("test", sorted({*FUZZED.values(), *OTHERS.values()}))
 def test_the_tests_of_the_list_are_fuzz_tests(test: str) -> None:
     file, _, name = test.partition("::")
     tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
@@ -198,11 +217,11 @@ def test_any_id_is_that_of_an_item_or_none(text: str) -> None:
         assert (found.batch_id in text, text.endswith(found.work_item_id), found.partition >= 0) == (True, True, True)
 
 
+PLACES = st.sampled_from(["0", "1", "65535", "9" * 30, "\u0663"])
 PAGE_TOKENS = st.one_of(
     BROKEN_TEXTS,
-    st.lists(st.sampled_from(["0", "1", "65535", "9" * 30, ".", "/", ":", "a", "\u0663", "\n"]), max_size=9).map(
-        "".join
-    ),
+    st.lists(st.one_of(PLACES, st.sampled_from([".", "/", ":", "a", "\n"])), max_size=9).map("".join),
+    st.lists(PLACES, min_size=1, max_size=2).map(lambda places: ":".join([*places, "a"])),
 )
 
 
@@ -214,6 +233,12 @@ def test_any_page_token_is_ours_or_refused(token: str, most: int) -> None:
             assert 0 <= read(token, most)[0] < most
     with understood_or(InvalidArgument):
         redrive._parse(token)
+    of_store: Any = SimpleNamespace(_store=SimpleNamespace(partitions=most))
+    with understood_or(InvalidArgument):
+        assert 0 <= Jobs._after(of_store, token)[0] < most
+    with understood_or(InvalidArgument):
+        place = Batches._after(of_store, token)
+        assert place is None or 0 <= place.home < most
     assert reading._parse_cursor(token)[0] >= 0
 
 
@@ -253,6 +278,78 @@ def test_any_list_of_what_is_allowed_is_read_or_refused(text: str) -> None:
         AllowedHosts.parse(text).allows("example.com", 80)
     with understood_or(ConfigError):
         AllowedPrograms.parse(text).path_of("convert")
+
+
+SECRET: Final = "hunter2"
+URLS = st.one_of(
+    BROKEN_TEXTS,
+    st.tuples(st.sampled_from(["http://", "https://", "HTTPS://", "ftp://", "http:/", ""]), TEXTS, TEXTS).map("/".join),
+    st.tuples(st.sampled_from(["a", "[::1]", "[::", "a:0", "a:65536", "a:80", "A.b.", "\u0661", "u:p@a"]), TEXTS).map(
+        lambda part: f"https://{part[0]}/{part[1]}"
+    ),
+)
+
+
+@fuzz
+@given(url=URLS)
+def test_any_url_is_an_address_or_refused_without_its_secrets(url: str) -> None:
+    try:
+        found = _address(url)
+    except InvalidArgument as error:
+        said = str(error)
+    else:
+        assert found.url.startswith(("http://", "https://"))
+        assert split_authority(f"{found.host}:{found.port}") == (found.host, found.port)
+        assert found.origin.isprintable()
+        said = found.origin
+    assert 10 < len(said) < 5_000
+    with pytest.raises(InvalidArgument) as caught:
+        _address(f"https://u:{SECRET}@{url}")
+    assert SECRET not in str(caught.value)
+
+
+HEADERS = st.one_of(
+    TEXTS,
+    st.integers(-(1 << 70), 1 << 70).map(str),
+    st.sampled_from(
+        ["Wed, 21 Oct 2015 07:28:00 GMT", "Fri, 31 Dec 9999 23:59:59 -2359", "1 Jan 1 0:0 +9999", "\u0663"]
+    ),
+    st.tuples(st.integers(), st.sampled_from(["Jan", "Feb", "x"]), st.integers(-1, 99_999), TEXTS).map(
+        lambda part: f"Mon, {part[0]} {part[1]} {part[2]} {part[3]}"
+    ),
+)
+
+
+@fuzz
+@given(after=HEADERS, date=HEADERS, wall_us=st.integers(0, 1 << 62))
+def test_any_retry_after_is_so_many_seconds_or_none(after: str, date: str, wall_us: int) -> None:
+    for headers in ({"Retry-After": after}, {"Retry-After": after, "Date": date}, {"Date": date}):
+        seconds = http_answer.retry_after_s(headers, wall_us)
+        assert seconds is None or 0 < seconds <= http_answer.MAX_RETRY_AFTER_S, headers
+
+
+@fuzz
+@given(
+    error=st.one_of(
+        BROKEN_TEXTS,
+        st.tuples(st.integers(0, 9_999), TEXTS, JSON_VALUES.map(json.dumps), TEXTS).map(
+            lambda part: f"exit code {part[0]}: {part[1]}\nstdout: {part[2]}\n{part[3]}"
+        ),
+        st.sampled_from(
+            ['exit code 1\nstdout: "\\ud800"', 'exit code 1\nstdout: "\\x"', 'exit code 1\nstdout: "a" "b"']
+        ),
+    ),
+    ended=st.tuples(st.integers(0, 255), st.binary(max_size=4_000), st.binary(max_size=4_000)),
+)
+def test_any_error_is_that_of_a_program_or_none(error: str, ended: tuple[int, bytes, bytes]) -> None:
+    found = command_result.read_failure(error)
+    assert found is None or f"exit code {found.exit_code}" in error
+    code, stdout, stderr = ended
+    said = command_result.error_of(command_result.Ended(code, stdout, stderr))
+    read = command_result.read_failure(said)
+    assert read is not None
+    assert read.exit_code == code
+    assert stdout.decode("utf-8", "replace").endswith(read.stdout.lstrip("\ufffd"))
 
 
 BODIES = st.dictionaries(

@@ -35,8 +35,6 @@ from .world import (
 ANSWERS = {OK, INVALID, NOT_FOUND, TAKEN, PRECONDITION}
 LONG_POLLS = {"Frontend.WaitTasks", "Controller.NextWork"}
 """A damaged number may ask them to wait."""
-OURS = [each for each in METHODS if not each.startswith("Dapr.")]
-"""What refuses bytes that are no message is the same for every service."""
 
 
 async def torture(world: World, method: str, spoiled: wire.Spoiled, *, may_wait: bool = True) -> grpc.StatusCode:
@@ -51,7 +49,7 @@ async def torture(world: World, method: str, spoiled: wire.Spoiled, *, may_wait:
     return answer.code
 
 
-@pytest.mark.parametrize("method", OURS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_no_message_is_refused(method: str, untouched: World) -> None:
     for spoiled in wire.broken(METHODS[method].input_type):

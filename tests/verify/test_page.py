@@ -11,6 +11,7 @@ import pytest
 from tests.chaos import frame
 from tests.chaos.frame import Row
 from tools import fuzz as fuzz_tool
+from tools import rolling_upgrade
 from tools.draw_reliability import END, START, beside, measured, proofs, put, table
 
 CODE = "fedcba987654"
@@ -60,9 +61,21 @@ FUZZ: dict[str, Any] = {
     "tests": 723,
     "failed": [],
 }
+UPGRADE: dict[str, Any] = {
+    **rolling_upgrade.result(
+        {"accepted": 1234, "failed": 0, "errors": [], "first_attempt": 1234, "losses": 0, "exit_codes": [0] * 8}, []
+    ),
+    "at": "2030-01-02T03:04:05+00:00",
+    "commit": "0123456789ab",
+    "code": CODE,
+    "proof": "u",
+    "dirty": False,
+    "from": "9477391",
+    "rate": 50.0,
+}
 
 
-NOW = {"contract": (CODE, "c"), "fuzz": (CODE, "f")}
+NOW = {"contract": (CODE, "c"), "fuzz": (CODE, "f"), "upgrade": (CODE, "u")}
 
 
 def row(name: str) -> Row:
@@ -131,13 +144,13 @@ def kept(folder: Path, **results: Any) -> Path:
     return folder
 
 
-def test_the_newest_contract_and_fuzz_results_are_linked_by_themselves(tmp_path: Path) -> None:
+def test_the_newest_contract_fuzz_and_upgrade_results_are_linked_by_themselves(tmp_path: Path) -> None:
     assert beside(tmp_path, NOW) == [
-        f"- `make {name}`: not run: no result is recorded" for name in ("contract", "fuzz")
+        f"- `make {name}`: not run: no result is recorded" for name in ("contract", "fuzz", "upgrade")
     ]
     later = "2030-01-03T00:00:00+00:00"
-    kept(tmp_path, a=CONTRACT, b={**CONTRACT, "at": later}, c=FUZZ, d={**FUZZ, "at": "2030-01-01"}, e=FOUND)
-    contract, fuzz = beside(tmp_path, NOW)
+    kept(tmp_path, a=CONTRACT, b={**CONTRACT, "at": later}, c=FUZZ, d={**FUZZ, "at": "2030-01-01"}, e=FOUND, f=UPGRADE)
+    contract, fuzz, upgrade = beside(tmp_path, NOW)
     assert contract == (
         "- `make contract`: ok; 7 tests passed, 0 failed, of 1,234 calls the slowest took 7.2 ms, 0 functions too slow (the bar is"
         " 20 ms); 2030-01-03, 01234567: [`b.json`](../reliability/b.json)"
@@ -146,12 +159,16 @@ def test_the_newest_contract_and_fuzz_results_are_linked_by_themselves(tmp_path:
         "- `make fuzz`: ok; 723 tests passed, 0 failed, 2,000 examples of each fuzz test; 2030-01-02, 01234567, with changes:"
         " [`c.json`](../reliability/c.json)"
     )
+    assert upgrade == (
+        "- `make upgrade`: ok; 8 times a role was replaced, from 9477391 to this code and back, under 50 tasks a second: 1,234 tasks,"
+        " 1,234 with their first attempt, 0 failed, 0 losses; 2030-01-02, 01234567: [`f.json`](../reliability/f.json)"
+    )
 
 
 def test_a_contract_or_a_fuzz_that_failed_says_of_what(tmp_path: Path) -> None:
     acl = {"embedded": {"passed": 2, "failed": 1}}
     failed = {**CONTRACT, "status": "failed", "failures": ["too late", "too long"], "acl": acl}
-    contract, fuzz = beside(kept(tmp_path, a=failed, b={**FUZZ, "verdict": "failed", "failed": ["x::y"]}), NOW)
+    contract, fuzz, _ = beside(kept(tmp_path, a=failed, b={**FUZZ, "verdict": "failed", "failed": ["x::y"]}), NOW)
     assert (
         "**failed**: too late; too long; 7 tests passed, 0 failed, as the user that ships 2 tests passed, 1 failed,"
         in contract
@@ -159,13 +176,19 @@ def test_a_contract_or_a_fuzz_that_failed_says_of_what(tmp_path: Path) -> None:
     assert "**failed**: x::y; 722 tests passed, 1 failed," in fuzz
 
 
+def test_an_upgrade_that_broke_down_says_so(tmp_path: Path) -> None:
+    broken = {**UPGRADE, **rolling_upgrade.result({}, ["it broke down: TimeoutError: "]), "code": "other"}
+    *_, upgrade = beside(kept(tmp_path, a=broken), NOW)
+    assert upgrade.startswith("- `make upgrade`: **failed**: it broke down: TimeoutError: , of older code; 0 times")
+
+
 def test_a_contract_and_a_fuzz_say_whether_they_are_of_other_code_or_of_another_suite(tmp_path: Path) -> None:
     kept(tmp_path, a={**CONTRACT, "proof": "other"}, b={**FUZZ, "code": "other", "proof": "other"})
-    contract, fuzz = beside(tmp_path, NOW)
+    contract, fuzz, _ = beside(tmp_path, NOW)
     assert contract.startswith("- `make contract`: ok, of an older suite; 7 tests")
     assert fuzz.startswith("- `make fuzz`: ok, of older code; 723 tests")
     without = {name: value for name, value in FUZZ.items() if name not in {"code", "proof", "dirty"}}
-    _, fuzz = beside(kept(tmp_path, b={**without, "changed_files": 1}), NOW)
+    _, fuzz, _ = beside(kept(tmp_path, b={**without, "changed_files": 1}), NOW)
     assert "ok, of older code; 723 tests" in fuzz
     assert ", with changes:" in fuzz
 
@@ -174,4 +197,4 @@ def test_what_is_held_beside_the_rows_is_known_by_the_product_and_its_own_suite(
     now = proofs()
     assert {code for code, _ in now.values()} == {frame.code()}
     assert now["fuzz"][1] == fuzz_tool.circumstances()["proof"]
-    assert len({proof for _, proof in now.values()} | {frame.proof()}) == 3
+    assert len({proof for _, proof in now.values()} | {frame.proof()}) == 4

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tests.chaos import limited
-from tests.chaos.rows.isolation_quotas import BURST, judge_rate
+from tests.chaos.rows.isolation_quotas import BURST, SLOWER, judge_changes, judge_rate
 
 _US = 1_000_000
 STEADY = [1 + number * _US // limited.RATE for number in range(limited.RATE * 12)]
@@ -34,6 +34,23 @@ def test_a_rate_that_is_missed_either_way_is_said() -> None:
 def test_a_burst_is_said() -> None:
     crowded = sorted([*STEADY[:-BURST], *[STEADY[500]] * (BURST - limited.RATE + 2)])
     assert any("in one second" in each for each in said(crowded))
+
+
+def changed(slow_from_s: float, fast_from_s: float) -> list[str]:
+    """What is said where the rate is set at 10 s and taken back at 20 s, and holds so much later."""
+    slow, fast = range(10_000, 20_000), range(20_000, 30_000)
+    pushed = [ms for ms in slow if ms % (10 if ms < 10_000 + slow_from_s * 1000 else 1000 // SLOWER) == 0]
+    pushed += [ms for ms in fast if ms % (1000 // SLOWER if ms < 20_000 + fast_from_s * 1000 else 10) == 0]
+    found: list[str] = judge_changes([ms * 1000 for ms in pushed], 10 * _US, 20 * _US)["failures"]
+    return found
+
+
+def test_another_rate_that_comes_late_is_said() -> None:
+    assert changed(0.9, 0.9) == []
+    (late,) = changed(1.5, 0.5)
+    assert "after the rate was set to 20" in late
+    (late,) = changed(0.5, 1.5)
+    assert "after the rate was 100 again" in late
 
 
 async def test_runs_at_once_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,12 @@
 -- RETURNS  {"settling", µs} while no claims are given, else per id {id, counter, spec, attempt, run, losses, at, alone};
 --          {id} = lost; {id, ""} = left as it was, for the bytes
 
--- Keeps a task that was pushed before a gate was set: that gate looks at it now. `kept`: by lambda, what was kept in this call.
-local function kept_at_claim(P, sets, kept, id, queue, spec, now)
+-- Keeps a task that was pushed before a gate was set: that gate looks at it now. By lambda: `known`, the gates as they were read in this
+-- call, since they may be long; `kept`, what was kept in it.
+local function kept_at_claim(P, sets, known, kept, id, queue, spec, now)
   local name = lambda_of(queue)
-  local gates = gates_of(redis.call('HGET', lambda_key(P, name), 'gates') or '')
+  known[name] = known[name] or gates_of(redis.call('HGET', lambda_key(P, name), 'gates') or '')
+  local gates = known[name]
   if #gates == 0 then return false end
   local task = redis.call('HMGET', task_key(P, id), unpack(gates.fields, 1, 6))
   local gate, newest = keeper(gates, id, spec, tonumber(task[5] or 0))
@@ -25,7 +27,7 @@ register('claim', {'allow-oom'}, function(keys, args)
   if pause then return {'settling', fmt(pause)} end
 
   local answer, leased, any_size, full = {}, {}, args[8] == '1', false
-  local kept = {}
+  local known, kept = {}, {}
   gathering(#args - 8, function(sets)
     for i = 9, #args do
       local id = args[i]
@@ -36,7 +38,7 @@ register('claim', {'allow-oom'}, function(keys, args)
         answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
       elseif task[1] ~= 'ENQUEUED' and not again then
         answer[#answer + 1] = {id}
-      elseif gated and not again and kept_at_claim(P, sets, kept, id, task[2], task[3], now) then
+      elseif gated and not again and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then
         answer[#answer + 1] = {id}
       elseif #task[3] + CLAIM_OVERHEAD > bytes and not any_size then
         answer[#answer + 1] = {id, ''}

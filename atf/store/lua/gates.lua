@@ -26,10 +26,11 @@ end
 
 local function whole_pause(line) return string.match(line, '^%d+ pause %d+ %S+ ?$') ~= nil end
 
--- The gates that look at single tasks, strongest first; `fields`: those of a task that they must know. The last text is remembered.
-local known_gates, known_gates_text
+-- The gates that look at single tasks, strongest first; `fields`: those of a task that they must know. Some texts are remembered: they
+-- may be long.
+local known_gates = {of = {}, count = 0}
 local function gates_of(text)
-  if text == known_gates_text then return known_gates end
+  if known_gates.of[text] then return known_gates.of[text] end
   local found = {fields = {'s', 'lim', 'k', 'w', 'gd', 'h'}}
   for line in string.gmatch(text, '[^;]+') do
     if not whole_pause(line) then
@@ -43,7 +44,8 @@ local function gates_of(text)
     if a ~= b then return a < b end
     return one.number < other.number
   end)
-  known_gates, known_gates_text = found, text
+  if known_gates.count == 64 then known_gates = {of = {}, count = 0} end
+  known_gates.of[text], known_gates.count = found, known_gates.count + 1
   return found
 end
 
@@ -297,17 +299,31 @@ local function write_gates(P, name, text, home, partitions, now, same)
   end
 end
 
+-- Whether a lambda is paused, by its record: field `paused`, and the versions of what was said last of its pause and of its gates. A
+-- pause among the gates that has ended is none any more, though no visit has struck it off yet. An older role's functions say so past
+-- the gates, under a newer version.
+local function paused_now(lines, paused, said, version, now)
+  if paused ~= '1' then return false end
+  for _, line in ipairs(lines) do
+    local ends = tonumber(string.match(line, '^%d+ pause (%d+) %S+ ?$'))
+    if ends then return ends == 0 or ends > now or tonumber(said or 0) > tonumber(version or 0) end
+  end
+  return true
+end
+
 -- The lines of a lambda's gates at home. Whether the lambda is paused may have been said by an older role's functions, past them.
 local function gate_lines(P, name, now)
-  local known, lines, paused = redis.call('HMGET', lambda_key(P, name), 'gates', 'paused'), {}, false
-  for line in string.gmatch(known[1] or '', '[^;]+') do
+  local known, all, lines, given = redis.call('HMGET', lambda_key(P, name), 'gates', 'paused', 'pv', 'gv'), {}, {}, false
+  for line in string.gmatch(known[1] or '', '[^;]+') do all[#all + 1] = line end
+  local paused = paused_now(all, known[2], known[3], known[4], now)
+  for _, line in ipairs(all) do
     local ends = gate_of(line).ends
-    if (ends == 0 or ends > now) and (known[2] == '1' or not whole_pause(line)) then
+    if (ends == 0 or ends > now) and (paused or not whole_pause(line)) then
       lines[#lines + 1] = line
-      paused = paused or whole_pause(line)
+      given = given or whole_pause(line)
     end
   end
-  if known[2] == '1' and not paused then lines[#lines + 1] = grown(P, 'lambda_version', now) .. ' pause 0 0' end
+  if paused and not given then lines[#lines + 1] = grown(P, 'lambda_version', now) .. ' pause 0 0' end
   return lines
 end
 

@@ -1,11 +1,11 @@
 -- get_gates: a lambda's gates as they stand in one partition
 -- KEYS[1]  the partition's record
 -- ARGV     now, name
--- RETURNS  now, 1 paused, due tasks that wait (NEW, RETRIABLE_FAILURE, ENQUEUED), dropped so far by any, text of the gates, then per
+-- RETURNS  now, 1 paused and not only until an instant that is over, due tasks that wait (NEW, RETRIABLE_FAILURE, ENQUEUED), dropped so far by any, text of the gates, then per
 --          gate: number, tasks it keeps, tasks it dropped, "when it was set, id of the call, record" ("" = not known here)
 register('get_gates', {'no-writes'}, function(keys, args)
   local P, now, name, waiting = keys[1], instant(args[1]), args[2], 0
-  local known = redis.call('HMGET', lambda_key(P, name), 'paused', 'gates')
+  local known = redis.call('HMGET', lambda_key(P, name), 'paused', 'gates', 'pv', 'gv')
   for priority = 0, MAX_PRIORITY do
     local queue = name .. ':' .. priority
     waiting = waiting + redis.call('ZCARD', live_key(P, queue, 'ENQUEUED'))
@@ -13,9 +13,11 @@ register('get_gates', {'no-writes'}, function(keys, args)
       waiting = waiting + redis.call('ZCOUNT', live_key(P, queue, status), '-inf', fmt(now))
     end
   end
-  local text = known[2] or ''
-  local answer = {fmt(now), known[1] == '1' and 1 or 0, waiting, redis.call('HGET', tally_key(P, name), 'dropped') or '0', text}
-  for line in string.gmatch(text, '[^;]+') do
+  local text, lines = known[2] or '', {}
+  for line in string.gmatch(text, '[^;]+') do lines[#lines + 1] = line end
+  local paused = paused_now(lines, known[1], known[3], known[4], now) and 1 or 0
+  local answer = {fmt(now), paused, waiting, redis.call('HGET', tally_key(P, name), 'dropped') or '0', text}
+  for _, line in ipairs(lines) do
     local number = string.match(line, '^%d+')
     local tally = redis.call('HMGET', tally_key(P, name), number, 'r' .. number)
     local at = #answer

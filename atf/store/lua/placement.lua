@@ -46,7 +46,8 @@ local function leave_to_owners(P, found, host, now)
   end
 end
 
--- The hosts of a lambda that is spread, with what each was given: those that live, and are not away. The others are forgotten.
+-- The hosts of a lambda that is spread, with what each was given: those that live, and are not away. The others are forgotten. And how
+-- many were looked at.
 local function spread_over(P, name, host, now)
   local all, counts = redis.call('HGETALL', spread_key(P, name)), {}
   for i = 1, #all, 2 do
@@ -57,7 +58,14 @@ local function spread_over(P, name, host, now)
       counts[all[i]] = tonumber(all[i + 1])
     end
   end
-  return counts
+  return counts, #all / 2
+end
+
+-- How much one call may still look at to deal lambdas over hosts: many lambdas beside many hosts would hold up the store. `now` tells calls
+-- apart.
+local function looks_left(now)
+  if placement.call ~= now then placement.call, placement.left = now, placement.LOOKS end
+  return placement.left
 end
 
 -- Who joins, or was away, starts where the least of the others stands: it is given no more than its part from now on.
@@ -153,18 +161,25 @@ placement.take = function(P, found, host, now, hungry)
   return {unpack(ids, 1, #taken)}, left
 end
 
+local SERVED_LOOKS = 8  -- what a host's list of lambdas takes to be looked through, in units of a host's count
+
 -- A host serves some lambdas: it has its part of those that are spread.
 placement.join_spread = function(P, name, host, now)
   if settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil).placement ~= 'spread' then return end
-  if redis.call('HEXISTS', spread_key(P, name), host) == 0 then
-    redis.call('HSET', spread_key(P, name), host, fmt(least_of(spread_over(P, name, host, now), host)))
-  end
+  if redis.call('HEXISTS', spread_key(P, name), host) == 1 or looks_left(now) <= 0 then return end
+  local counts, looked = spread_over(P, name, host, now)
+  redis.call('HSET', spread_key(P, name), host, fmt(least_of(counts, host)))
+  placement.left = placement.left - looked
 end
 
 -- A lambda is spread from now on: hosts that serve it have their parts at once, and not when they say next what they serve.
 placement.spread = function(P, name, now)
-  local hosts, word = redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, placement.HOSTS), ' ' .. name .. ' '
-  local least = least_of(spread_over(P, name, '', now))
+  local most, word = math.min(placement.HOSTS, math.floor(looks_left(now) / SERVED_LOOKS)), ' ' .. name .. ' '
+  if most <= 0 then return end
+  local hosts = redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, most)
+  local counts, looked = spread_over(P, name, '', now)
+  local least = least_of(counts)
+  placement.left = placement.left - looked - SERVED_LOOKS * #hosts
   for _, host in ipairs(hosts) do
     local serves = redis.call('HGET', P .. ':hosts:run', host)
     if serves and string.find(serves, word, 1, true) and redis.call('HEXISTS', spread_key(P, name), host) == 0 then

@@ -1,8 +1,8 @@
 -- set_gate: sets a gate of a lambda in its home partition, in the place of the one about the same, and owes it to the others
 -- KEYS[1]  the home partition's record
 -- ARGV     now, number of this partition, number of partitions, name, what it is about ("action label=value ..."), amount, until ("" =
---          after a while), that while (0 = until it is lifted), 1 = only where there is none about the same, id of the call ("" = none),
---          record, entry of the audit log
+--          after a while), that while (0 = until it is lifted), 1 = only where there is none about the same, 2 = where there is none
+--          that stands until it is lifted, id of the call ("" = none), record, entry of the audit log
 -- RETURNS  {number, until} of the gate; {} no such lambda; {0} it has too many
 --
 -- A call that is repeated finds its own gate.
@@ -18,7 +18,7 @@ register('set_gate', {'allow-oom'}, function(keys, args)
       local number = fmt(gate.number)
       local call = string.match(redis.call('HGET', tally_key(P, name), 'r' .. number) or '', '^%d+ (%S*)')
       local same = args[10] ~= '' and call == args[10]
-      if same or args[9] == '1' then
+      if same or args[9] == '1' or args[9] == '2' and gate.ends == 0 then
         write_gates(P, name, table.concat(lines, ';'), tonumber(args[2]), tonumber(args[3]), now, true)
         return {number, fmt(gate.ends)}
       end

@@ -1,7 +1,7 @@
 """Rows: limits of lambdas, over four partitions, three store consumers and two controllers, one of each kind of role killed in its turn. On one
 server, and on a Redis Cluster whose masters are killed too: their replicas take over.
 
-First a minute of a flood against `rate`, with nothing killed; then a minute of a flood against `max_running`, in which every role and
+First a minute of a flood against `rate`, with nothing killed, after which an operator sets a lower rate and takes it back; then a minute of a flood against `max_running`, in which every role and
 executors are killed again and again. The lambdas' own record judges.
 """
 
@@ -16,7 +16,7 @@ import signal
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -36,6 +36,12 @@ TRIAL_S: Final = float(os.environ.get("ATF_QUOTAS_SECONDS", "60"))
 WITHIN: Final = 0.01
 """Share by which what ran in the time may miss rate × time."""
 BURST: Final = limited.RATE * 5 // 4
+SLOWER: Final = limited.RATE // 5
+"""What an operator sets meanwhile."""
+CHANGE_S: Final = 1.0
+"""Seconds within which a setting holds everywhere."""
+HELD_S: Final = 3.0
+"""For so long each setting is judged from then on."""
 RUN_S: Final = (0.05, 0.5)
 LIFE_S: Final = (0.5, 3.0)
 """Seconds between two kills, at least and at most."""
@@ -56,11 +62,11 @@ class Course:
         self._victims = self._dealt()
 
     async def paced(self, number: int) -> Trial:
-        """A flood of half as much again as may be pushed; how it was paced."""
+        """A flood of half as much again as may be pushed, and what is pushed while settings change; how it was paced."""
         if self._roles.nodes is not None:
             await whole(self._roles.nodes)  # the one that was killed last is back
         before = len(limited.read(self._record, "paced"))
-        count = round(limited.RATE * TRIAL_S * 1.5) + BURST
+        count = round(limited.RATE * (TRIAL_S * 1.5 + 3 * (CHANGE_S + HELD_S))) + BURST
         tasks = [limited.paced.options(key=f"p{number}-{each}").prepare() for each in range(count)]
         began_us = time.time_ns() // 1000
         async with AsyncClient(self._frontend, timeout=60) as client:
@@ -68,11 +74,22 @@ class Course:
                 await client.schedule_many(tasks[start : start + 250])
             await asyncio.sleep(TRIAL_S + 2)
             pushed = self._pushed(f"p{number}-")
+            slower_us = await self._change(client, {"rate": SLOWER}, ())
+            again_us = await self._change(client, {}, ("rate",))
+            while_changed = self._pushed(f"p{number}-")
             await self._until(lambda: len(limited.read(self._record, "paced")) - before >= count)
         runs = [each.at_us for each in limited.read(self._record, "paced")[before:]]
         trial = judge_rate(pushed, runs, began_us)
-        trial["failures"] += [f"{len(runs)} of {count} have run"] if len(runs) != count else []
-        return trial
+        changed = judge_changes(while_changed, slower_us, again_us)
+        gone = [f"{len(runs)} of {count} have run"] if len(runs) != count else []
+        return {**trial, **changed, "failures": [*trial["failures"], *changed["failures"], *gone]}
+
+    async def _change(self, client: AsyncClient, settings: Mapping[str, object], unset: Sequence[str]) -> int:
+        """An operator changes the rate, and it is left so for a while; when the call was answered, µs."""
+        await client.set_lambda("limited/paced", settings, unset=unset)
+        answered_us = time.time_ns() // 1000
+        await asyncio.sleep(CHANGE_S + HELD_S + 0.5)
+        return answered_us
 
     def _pushed(self, prefix: str) -> list[int]:
         """When each task was pushed, µs, as the store noted it."""
@@ -179,6 +196,31 @@ def judge_rate(pushed: Sequence[int], runs: Sequence[int], began_us: int, second
     }
 
 
+def judge_changes(pushed: Sequence[int], slower_us: int, again_us: int) -> Trial:
+    """How soon another rate holds, in both directions.
+
+    Args:
+        pushed: when each was pushed, µs, in order.
+        slower_us: when the call that set SLOWER was answered.
+        again_us: when the one was that took it back.
+    """
+
+    def held(answered_us: int) -> list[int]:
+        first = answered_us + CHANGE_S * _US
+        return [each for each in pushed if first <= each < first + HELD_S * _US]
+
+    most, due = _most_in_a_second(held(slower_us)), round(limited.RATE * HELD_S)
+    again = len(held(again_us))
+    failures = []
+    if most > SLOWER * 5 // 4:
+        failures.append(
+            f"{most} were pushed in one second, {CHANGE_S:g} s after the rate was set to {SLOWER}, which lets {SLOWER * 5 // 4}"
+        )
+    if again < due * 0.95:
+        failures.append(f"{again} were pushed in {HELD_S:g} s, {CHANGE_S:g} s after the rate was {limited.RATE} again")
+    return {"failures": failures, "slower_in_a_second": most, "again_pushed": again}
+
+
 def _most_in_a_second(instants: Iterable[int]) -> int:
     window: deque[int] = deque()
     most = 0
@@ -223,7 +265,10 @@ def _row(name: str, store: str, *, on_cluster: bool) -> Row:
             f"rate {limited.RATE}/s and max_running {limited.MAX_RUNNING} over {PARTITIONS} partitions{store}, {CONSUMERS} store consumers and"
             f" 2 controllers; a trial is a minute of a flood against each, the second under kills of every role{', and of masters' if on_cluster else ''}"
         ),
-        bar=f"{limited.RATE} × 60 ± 1 % pushed in 60 s, never above {BURST} in any second; never {limited.MAX_RUNNING + 1} run at once; every role was killed",
+        bar=(
+            f"{limited.RATE} × 60 ± 1 % pushed in 60 s, never above {BURST} in any second; a lower rate that an operator sets holds, and the old one"
+            f" again, within {CHANGE_S:g} s; never {limited.MAX_RUNNING + 1} run at once; every role was killed"
+        ),
         full=5,
         batch=5,
         run=functools.partial(_run, on_cluster),

@@ -1,0 +1,294 @@
+"""Calls of the largest size, for the servers' slow logs: each verb on as much as one call of it may hold, or answer.
+
+What they take is noted in the slow logs, and judged by `make contract`.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Final
+
+from atf.rpc.task_pb2 import RAW, TaskSpec
+from atf.store import keys, library
+from atf.store.types import (
+    AuditEntry,
+    FirstTime,
+    GateAction,
+    ItemTerms,
+    LambdaRecord,
+    NewGate,
+    NewItem,
+    NewJob,
+    Outcome,
+    RestoredTask,
+    Tick,
+)
+from atf.store.windows import Window
+from atf.task import MAX_BATCH, MAX_LABELS, US
+from tests.known import know
+
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, World, held
+
+SPEC: Final = b"x" * (15 << 10)
+"""256 of these and what surrounds them are nearly the 4 MiB of a batch."""
+
+
+async def full_batches(world: World, batch: int) -> None:
+    """Each verb on as many tasks as one call may hold, with nearly as many bytes."""
+    store = world.store
+    names = [f"b{batch}-{number}" for number in range(MAX_BATCH)]
+    ids = await world.schedule(*names, spec=SPEC)
+    await world.passes()
+    popped = await world.pop(want=MAX_BATCH)
+    assert sorted(popped) == sorted(ids)
+    assert len(await store.hand_back("executor-1", [], popped)) == MAX_BATCH
+    await world.passes()
+    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
+    assert len(claims) == MAX_BATCH
+    await store.hand_back("executor-1", claims, [])
+    await world.passes()
+    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
+    await world.beat(*claims)
+    await store.lose("executor-1", claims, "killed")
+    await world.passes()
+    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
+    await store.watch(ids)
+    await world.finish(Outcome.FAILED_FATAL, *claims, result=SPEC, error="no")
+    await store.retry(ids)
+    await store.get(ids)
+    await store.cancel(ids)
+    await store.retry(ids)
+    await world.passes()
+    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
+    world.clock.advance(20)
+    assert await world.passes() == (0, MAX_BATCH, MAX_BATCH)
+    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
+    await world.finish(Outcome.SUCCEEDED, *claims, result=SPEC)
+    await store.list_tasks(LAMBDA, None, MAX_BATCH, "")
+    world.clock.advance(100_000)
+    await world.passes()  # sees that nothing is alive; else a sweep takes less
+    assert await store.sweep(0, 100_000) == MAX_BATCH
+    await store.restore(
+        [RestoredTask(f"r{name}", LAMBDA, 1, SPEC, b"d", world.clock(), 0, "", "", 1, 0, 1, 7, "") for name in names]
+    )
+    for partition in range(2):
+        await world.passes(partition)
+        while popped := await world.pop(want=MAX_BATCH, partition=partition):
+            await world.finish(Outcome.SUCCEEDED, *held(await world.claim(*popped)))
+
+
+async def full_limits(world: World, batch: int) -> None:
+    """As many tasks as one call may hold, of a lambda with every limit, each with an ordering key and a concurrency key of its own."""
+    store, name = world.store, f"full/limits{batch}"
+    settings = "running=4096 rate=4096 burst=4096 stop=1 placement=sticky"
+    await store.register([LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)])
+    tasks = [
+        world.task(
+            f"l{batch}-{number}",
+            lambda_name=name,
+            ordering_key=f"key-{number}",
+            concurrency=keys.concurrency(name, f"slot-{number}", 1, 0),
+            affinity=f"near-{number}",
+        )
+        for number in range(MAX_BATCH)
+    ]
+    await store.schedule(tasks)
+    ids: list[str] = []
+    while len(ids) < MAX_BATCH:
+        for partition in range(store.partitions):
+            await world.passes(partition)
+        world.clock.advance(0.1)
+        ids += await world.pop(f"{name}:1", want=MAX_BATCH)
+    claims = held(await world.claim(*ids))
+    assert len(claims) == MAX_BATCH
+    await store.list_slots(name, MAX_BATCH, "")
+    await world.finish(Outcome.FAILED_FATAL, *claims, error="no")
+    await store.list_keys(name, MAX_BATCH, "")
+    assert sum((await store.redrive([(each.task_id, 0) for each in claims]))[1]) == MAX_BATCH
+    await store.cancel([each.task_id for each in claims])
+    unique = [
+        world.task(f"w{batch}-{number}", unique=keys.unique(LAMBDA, f"u{number}", US, 0)) for number in range(MAX_BATCH)
+    ]
+    await store.schedule(unique)
+    await store.cancel([f"0-{each.id}" for each in unique])
+    windows = [Window(f"{LAMBDA}:v{batch}-{n}", f"0-v{batch}-{n}", world.clock() + US) for n in range(2 * MAX_BATCH)]
+    await store.restore_windows(windows)
+    assert len([each async for each in store.windows()]) >= len(windows)
+    await store.first_time(
+        [FirstTime(f"0-f{batch}-{number}", "full", f"key {number}", US) for number in range(2 * MAX_BATCH)]
+    )
+    await store.waiting(0, "", [name] * MAX_BATCH)
+
+
+async def full_items(world: World, batch: int) -> None:
+    """The verbs of batches on as many items as one call may hold, with nearly as many bytes: they end, are retried, cancelled and deleted."""
+    store, name = world.store, f"full{batch}"
+    home, terms = store.batch_home(name), ItemTerms(LAMBDA, 1, max_attempts=1)
+    await store.open_batch(name, b"d", b"spec", LAMBDA, 3600 * US, home_only=True)
+    items = [
+        NewItem(number, f"{number:032x}", SPEC, f"{name}.{number}", keys.concurrency(LAMBDA, name, MAX_BATCH, 0))
+        for number in range(MAX_BATCH)
+    ]
+    assert await store.schedule_items(home, name, terms, items) == [False] * MAX_BATCH
+    assert await store.schedule_items(home, name, terms, items) == [True] * MAX_BATCH
+    await store.close_batch(name, MAX_BATCH)
+    for outcome, command in ((Outcome.FAILED_FATAL, "retry"), (Outcome.SUCCEEDED, "delete")):
+        await world.passes(home)
+        claims = held(await world.claim(*await world.pop(want=MAX_BATCH, partition=home)))
+        assert len(claims) == MAX_BATCH
+        await world.finish(outcome, *claims, result=SPEC, error="no" * (outcome is Outcome.FAILED_FATAL))
+        await world.deliver()
+        assert len((await store.list_items(name, 0, MAX_BATCH)).items) == MAX_BATCH
+        await store.command_batch(name, command)
+        await world.deliver()
+    assert await store.get_batch(name) is None
+
+
+async def full_jobs(world: World, batch: int) -> None:
+    """As many jobs as one call may hold are made, tick, are looked at and deleted."""
+    store = world.store
+    await know(store, "full/jobs")
+    names = [f"full/j{batch}-{number}" for number in range(4 * MAX_BATCH)]
+    await store.schedule_jobs(
+        [NewJob(name, "request", False, SPEC[: 7 << 9], "queue", world.clock()) for name in names]
+    )
+    for partition in range(store.partitions):
+        while jobs := (await store.enqueue(partition, 0)).jobs:
+            ticks = [
+                Tick(
+                    *(due.name, due.generation, due.due_us, None, 1, "misfire", US, due.due_us),
+                    world.task(f"of-{due.name[5:]}", partition=partition, lambda_name="full/jobs", at_us=due.due_us),
+                )
+                for due in jobs
+            ]
+            assert await store.tick(partition, ticks) == [True] * len(ticks)
+            made = [f"{partition}-{each.task.id}" for each in ticks if each.task]
+            await store.cancel(made)  # else they are alive in the next round
+        await store.list_jobs("full/", partition, "", MAX_BATCH)
+    await store.get_jobs(names)
+    await store.delete_jobs(names)
+
+
+async def many_queues(world: World) -> None:
+    """A pass over more queues than it visits, each of which has something to do; a pop that looks at them all."""
+    names = [f"many/q{number}" for number in range(100)]
+    await world.store.register([LambdaRecord(name, b"x", 10, ENQUEUE_TIMEOUT_US, paused=False) for name in names])
+    for name in names:
+        await world.schedule(*(f"{name[5:]}-{number}" for number in range(5)), lambda_name=name)
+    await world.passes()
+    assert len(await world.pop(*(f"{name}:1" for name in names), want=MAX_BATCH)) == MAX_BATCH
+    for name in names:
+        await world.store.counts(name)
+
+
+# --- gates ------------------------------------------------------------------------------------------------------------
+
+LABELS: Final = {f"{number:=<64}": f"{number:%<64}" for number in range(5)}
+"""All but as many bytes as those of one gate may have as they are stored."""
+COLLECTIONS: Final = [
+    {name: LABELS[name] for name in some} for size in range(len(LABELS) + 1) for some in combinations(LABELS, size)
+]
+"""As many as a lambda may have gates. A task with all of the labels is in each of them."""
+GATED_BYTES: Final = library.GATE_BYTES // MAX_BATCH
+"""Of the spec of each task, where one visit may look into as many as it takes."""
+
+
+def gated_spec() -> bytes:
+    """A spec of GATED_BYTES with LABELS."""
+    spec = TaskSpec(encoding=RAW, labels=LABELS)
+    spec.payload = b"x" * (GATED_BYTES - spec.ByteSize() - 3)  # before it, its field and its length
+    return spec.SerializeToString()
+
+
+async def full_gates(world: World, batch: int) -> None:
+    """As many gates as a lambda may have look at as many tasks as one claim and one visit take, with as many bytes; they keep, let through and drop all."""
+    store, name, spec = world.store, f"full/gates{batch}", gated_spec()
+    assert (len(COLLECTIONS), len(spec)) == (library.MAX_GATES, GATED_BYTES)
+
+    async def claimed() -> list[str]:
+        """Claims what has been pushed, and answers what gates kept of it."""
+        popped = await world.pop(f"{name}:1", want=MAX_BATCH)
+        assert len(popped) == MAX_BATCH
+        return (await store.claim("executor-1", "nonce", popped, PLENTY)).lost
+
+    await store.register([LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False)])
+    await world.schedule(*(f"g{batch}-{number}" for number in range(MAX_BATCH)), lambda_name=name, spec=spec)
+    await world.passes()
+    for place, labels in enumerate(COLLECTIONS):
+        gate = NewGate(name, GateAction.DELAY, labels, (place + 1) * US, who="ada", why="y" * 500)
+        assert await store.set_gate(gate) != (0, 0)
+    assert await store.set_gate(NewGate(name, GateAction.PAUSE, {})) == (0, 0), (
+        "a lambda may have more gates than these"
+    )
+    assert len(await claimed()) == MAX_BATCH
+    world.clock.advance(ENQUEUE_TIMEOUT_US / US)
+    await world.passes()  # sees that other queues are empty, and that nothing is owed; else a visit takes less
+    await world.schedule(*(f"h{batch}-{number}" for number in range(MAX_BATCH)), lambda_name=name, spec=spec)
+    assert (await store.enqueue(0, 0)).gated == MAX_BATCH, "not all in one visit"
+    assert sum(each.waiting for each in await store.gates(name)) == 2 * MAX_BATCH
+    await store.judge(name)
+    await store._link.call("retell", keys.record(0), [world.clock(), 0, store.partitions, ""])
+    await world.deliver()
+    world.clock.advance(len(COLLECTIONS))
+    assert await world.passes() == (2 * MAX_BATCH, 0, 0)
+    for labels in COLLECTIONS:
+        assert await store.lift_gates(name, labels, list(GateAction)) == 1
+    await store.set_gate(NewGate(name, GateAction.DROP, {}))
+    assert len(await claimed() + await claimed()) == 2 * MAX_BATCH
+    (left,) = await store.gates(name)
+    assert left.dropped == 2 * MAX_BATCH
+    await store.lift_gates(name, {}, [GateAction.DROP])
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+READ: Final = [
+    LambdaRecord(
+        f"{'n' * 64}/{number:l<64}",
+        b"s" * 1024,
+        1000,
+        ENQUEUE_TIMEOUT_US,
+        paused=False,
+        settings="running=4096 rate=4096",
+    )
+    for number in range(2 * MAX_BATCH)
+]
+
+
+async def full_reads(world: World, times: int) -> None:
+    """The verbs whose answers grow with what there is, so many times: of many large lambdas, hosts that serve these, pools, batches, entries of the audit log."""
+    store = world.store
+    names = [record.name for record in READ]
+    await store.register(READ)
+    hosts = [f"{number:h<64}" for number in range(MAX_BATCH)]  # each in a pool of its own, of the same name
+    for number, host in enumerate(hosts):
+        few = names[number : number + 4]
+        await store.serve(host, 3600, host, dict.fromkeys(few, 3600.0), names[:MAX_BATCH])
+        await store.set_cores(host, 0, b"s" * 4096, deal_anew=True)
+        await store.open_batch(f"read-{number}", b"d", b"spec", LAMBDA, 3600 * US, home_only=True)
+        labels = {f"{place:l<64}": "v" * 64 for place in range(MAX_LABELS)}
+        await store.note(AuditEntry(0, 0, "set_gate", names[number], labels, "w" * 100, "y" * 500, "pause"))
+    ids = await world.schedule(
+        *(f"read-{number}" for number in range(MAX_BATCH)), ordering_key="read", lambda_name=names[0]
+    )
+    for _ in range(times):
+        await store.serve(hosts[0], 3600, hosts[0], dict.fromkeys(names[:MAX_BATCH], 3600.0), names[:MAX_BATCH])
+        await store.cores(hosts[0], here=hosts, stay_us=3600 * US)
+        explained = await store.explain(ids[-1])
+        assert explained is not None
+        assert explained.position == MAX_BATCH - 1
+        assert set(names) <= set(await store.lambdas())
+        assert len((await store.hosts())[1]) == len(hosts) == len(await store.live_pools())
+        assert len(await store.pools()) == len(hosts)
+        assert len(await store.audit(None, MAX_BATCH)) == MAX_BATCH
+        assert len(await store.list_batches(None, MAX_BATCH)) == MAX_BATCH
+
+
+async def full_spread(world: World, batch: int) -> None:
+    """Lambdas become spread beside the hosts of full_reads, all of which serve them, and one more host comes."""
+    store, spread = world.store, [each._replace(settings="placement=spread") for each in READ[:MAX_BATCH]]
+    await store.register(READ[:MAX_BATCH])
+    await store.register(spread)
+    await store.serve("", 3600, f"new{batch}", {}, [each.name for each in spread])
+    await world.deliver()

@@ -1,0 +1,301 @@
+"""How much of something a request to the frontend, the HSC or the controller may have; bounds_of_jobs.py has more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message
+
+from atf.controller.service import MAX_ACK, MAX_FEATURES, MAX_LAMBDAS
+from atf.cores import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TIME_US
+from atf.frontend import batch_view
+from atf.frontend.batches import MAX_PAGE
+from atf.frontend.scheduling import MAX_REQUESTS
+from atf.frontend.validate import MAX_REGISTERED_AT_ONCE, MAX_SIGNATURE_CHARS
+from atf.isolation import (
+    MAX_AT_ONCE,
+    MAX_BURST,
+    MAX_OWNER_CHARS,
+    MAX_PENDING,
+    MAX_QUEUE_LIMIT,
+    MAX_RATE,
+    MAX_RUNBOOK_CHARS,
+    MAX_VERSION,
+)
+from atf.rpc import batch_pb2 as b
+from atf.rpc import controller_pb2 as c
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.task import (
+    MAX_AHEAD_US,
+    MAX_BATCH,
+    MAX_FIRST_TIME_US,
+    MAX_HELD,
+    MAX_NONCE_CHARS,
+    MAX_PAYLOAD_BYTES,
+    MAX_RESULT_BYTES,
+)
+from atf.work_items import MAX_ITEMS
+
+from .world import BATCH, JOB, LAMBDA, World, full_job, lambda_spec, schedule
+
+
+class Bound(NamedTuple):
+    """How much of something a request may have."""
+
+    method: str
+    """With its service, where that is not the one that SERVICE has."""
+    request: Callable[[World, int], Message]
+    """With so much of it."""
+    least: int
+    most: int
+    says: str
+    """What a refusal's sentence names it by."""
+
+    @property
+    def full_method(self) -> str:
+        return self.method if "." in self.method else f"{SERVICE.get(self.method, 'Frontend')}.{self.method}"
+
+
+def _option(**fields: Any) -> Message:
+    return schedule("a", options=t.TaskOptions(**fields))
+
+
+def spec_with(**fields: Any) -> Message:
+    spec = lambda_spec()
+    for name, value in fields.items():
+        setattr(spec, name, value)
+    return f.RegisterLambdasRequest(lambdas=[spec])
+
+
+def _shares(shares: dict[int, float]) -> Message:
+    return f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="a/b", shares=shares)])
+
+
+def next_work(w: World, **fields: Any) -> Message:
+    given = {"executor_id": "e", "max_tasks": 1, "lambdas": [LAMBDA], "boot_id": w.runtime.boot_id(), **fields}
+    return c.NextWorkRequest(**given)
+
+
+def _first(ttl_us: int = 1) -> h.FirstTimeKey:
+    return h.FirstTimeKey(task_id="0-a", namespace="n", key="k", ttl_us=ttl_us)
+
+
+def _ref(number: int) -> t.ClaimRef:
+    return t.ClaimRef(task_id=f"0-{number}", token=t.Token(counter=1, nonce="n"))
+
+
+def _concurrency(**fields: Any) -> t.Concurrency:
+    return t.Concurrency(**{"key": "x", **fields})
+
+
+def _unique(**fields: Any) -> t.Unique:
+    return t.Unique(**{"key": "x", "window_us": 1_000_000, **fields})
+
+
+def page_of_tasks(**fields: Any) -> Message:
+    return f.ListTasksRequest(**{"lambda": LAMBDA, **fields})
+
+
+def _cores(**fields: Any) -> Message:
+    return f.SetCapacityRequest(**fields)
+
+
+def _time(name: str) -> Bound:
+    return Bound("SetCapacity", lambda _, n: _cores(**{name: n}), MIN_TIME_US, MAX_TIME_US, name.removesuffix("_us"))
+
+
+def _hold(count: int) -> list[h.HeldClaim]:
+    return [h.HeldClaim(claim=_ref(each)) for each in range(count)]
+
+
+def _names(count: int) -> list[str]:
+    return [f"n/{each}" for each in range(count)]
+
+
+BOUNDS = {
+    "a page of batches": Bound(
+        "ListBatches", lambda _, n: b.ListBatchesRequest(page_size=n), 0, MAX_BATCH, "page_size"
+    ),
+    "a page of items": Bound(
+        "ListBatchItems", lambda _, n: b.ListBatchItemsRequest(id=BATCH, page_size=n), 0, MAX_PAGE, "page_size"
+    ),
+    "statuses of items": Bound(
+        "ListBatchItems",
+        lambda _, n: b.ListBatchItemsRequest(id=BATCH, statuses=[b.ITEM_DONE] * n),
+        0,
+        len(batch_view.TASK_STATUSES),
+        "statuses",
+    ),
+    "the first item of a page": Bound(
+        "ListBatchItems", lambda _, n: b.ListBatchItemsRequest(id=BATCH, first=n), 0, MAX_ITEMS, "first"
+    ),
+    "an id": Bound("Schedule", lambda w, n: schedule("x" * n), 0, 64, "task id"),
+    "a namespace": Bound("RegisterLambdas", lambda w, n: spec_with(name="x" * n + "/a"), 1, 64, "lambda"),
+    "a lambda's name": Bound("RegisterLambdas", lambda w, n: spec_with(name="a/" + "x" * n), 1, 64, "lambda"),
+    "an ordering key": Bound("Schedule", lambda w, n: schedule("a", ordering_key="x" * n), 0, 64, "ordering_key"),
+    "a concurrency key": Bound(
+        "Schedule", lambda w, n: schedule("a", concurrency=t.Concurrency(key="x" * n)), 1, 64, "concurrency.key"
+    ),
+    "a concurrency key's limit": Bound(
+        "Schedule",
+        lambda w, n: schedule("a", concurrency=t.Concurrency(key="x", limit=n)),
+        0,
+        10_000,
+        "concurrency.limit",
+    ),
+    "a concurrency key's policy": Bound(
+        "Schedule", lambda w, n: schedule("a", concurrency=_concurrency(policy=n)), 0, 2, "concurrency.policy"
+    ),
+    "a unique key": Bound("Schedule", lambda w, n: schedule("a", unique=_unique(key="x" * n)), 1, 64, "unique.key"),
+    "a unique key's window": Bound(
+        "Schedule", lambda w, n: schedule("a", unique=_unique(window_us=n)), 1_000, MAX_AHEAD_US, "unique.window_us"
+    ),
+    "a unique key's policy": Bound(
+        "Schedule", lambda w, n: schedule("a", unique=_unique(policy=n)), 0, 1, "unique.policy"
+    ),
+    "a label's name": Bound("Schedule", lambda w, n: schedule("a", labels={"ä" * n: ""}), 1, 64, "label"),
+    "a label's value": Bound("Schedule", lambda w, n: schedule("a", labels={"a": "ä" * n}), 0, 64, "label"),
+    "labels": Bound(
+        "Schedule", lambda w, n: schedule("a", labels={str(each): "" for each in range(n)}), 0, 16, "labels"
+    ),
+    "a payload": Bound("Schedule", lambda w, n: schedule("a", payload=bytes(n)), 0, MAX_PAYLOAD_BYTES, "payload"),
+    "priority": Bound("Schedule", lambda w, n: _option(priority=n), 0, 9, "priority"),
+    "attempts": Bound("Schedule", lambda w, n: _option(max_attempts=n), 1, (1 << 31) - 1, "max_attempts"),
+    "losses": Bound("Schedule", lambda w, n: _option(max_losses=n), 1, 100, "max_losses"),
+    "a timeout": Bound("Schedule", lambda w, n: _option(timeout_us=n), 0, MAX_AHEAD_US, "timeout_us"),
+    "a retention": Bound("Schedule", lambda w, n: _option(retention_us=n), 0, MAX_AHEAD_US, "retention_us"),
+    "a delay": Bound("Schedule", lambda w, n: schedule("a", delay_us=n), 0, MAX_AHEAD_US, "delay_us"),
+    "requests": Bound(
+        "ScheduleMany", lambda w, n: f.ScheduleManyRequest(requests=[schedule("")] * n), 0, MAX_REQUESTS, "requests"
+    ),
+    "jobs": Bound(
+        "ScheduleJobs",
+        lambda w, n: f.ScheduleJobsRequest(requests=[f.ScheduleJobRequest(job=full_job(JOB))] * n),
+        0,
+        MAX_REQUESTS,
+        "requests",
+    ),
+    "lambdas registered": Bound(
+        "RegisterLambdas",
+        lambda w, n: f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=each) for each in _names(n)]),
+        0,
+        MAX_REGISTERED_AT_ONCE,
+        "lambdas",
+    ),
+    "a signature": Bound(
+        "RegisterLambdas", lambda w, n: spec_with(signature="ä" * n), 0, MAX_SIGNATURE_CHARS, "signature"
+    ),
+    "a queue": Bound("RegisterLambdas", lambda w, n: spec_with(queue_limit=n), 0, MAX_QUEUE_LIMIT, "queue_limit"),
+    "an affinity key": Bound("Schedule", lambda w, n: schedule("a", affinity_key="x" * n), 0, 64, "affinity_key"),
+    "an owner": Bound("RegisterLambdas", lambda w, n: spec_with(owner="ä" * n), 0, MAX_OWNER_CHARS, "owner"),
+    "a runbook": Bound("RegisterLambdas", lambda w, n: spec_with(runbook="ä" * n), 0, MAX_RUNBOOK_CHARS, "runbook"),
+    "a rate": Bound("RegisterLambdas", lambda w, n: spec_with(rate=n, burst=0), 0, MAX_RATE, "rate"),
+    "a burst": Bound("RegisterLambdas", lambda w, n: spec_with(rate=1, burst=n), 0, MAX_BURST, "burst"),
+    "pending": Bound("RegisterLambdas", lambda w, n: spec_with(max_pending=n), 0, MAX_PENDING, "max_pending"),
+    "running": Bound("RegisterLambdas", lambda w, n: spec_with(max_running=n), 0, MAX_AT_ONCE, "max_running"),
+    "a share's priority": Bound("RegisterLambdas", lambda w, n: _shares({n: 0.5}), 0, 9, "priority"),
+    "shares": Bound("RegisterLambdas", lambda w, n: _shares(dict.fromkeys(range(n), 0.1)), 0, 10, "priority"),
+    "a pool": Bound("RegisterLambdas", lambda w, n: spec_with(pool="x" * n), 0, 64, "pool"),
+    "a placement": Bound("RegisterLambdas", lambda w, n: spec_with(placement=n), 0, 2, "placement"),
+    "a version": Bound("RegisterLambdas", lambda w, n: spec_with(version=n), 0, MAX_VERSION, "version"),
+    "cores": Bound("SetCapacity", lambda w, n: _cores(cores=n), 0, MAX_CORES, "cores"),
+    "a reservation": Bound("SetCapacity", lambda w, n: _cores(cores=64, reserve={LAMBDA: n}), 0, 63, "cores"),
+    "a lookahead": Bound("SetCapacity", lambda w, n: _cores(lookahead=n), 1, MAX_LOOKAHEAD, "lookahead"),
+    "retries": Bound("SetCapacity", lambda w, n: _cores(max_retries=n), 0, MAX_RETRIES, "max_retries"),
+    **{
+        f"a time: {name}": _time(name)
+        for name in ("hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us")
+    },
+    "ids to wait for": Bound(
+        "WaitTasks", lambda w, n: f.WaitTasksRequest(ids=[w.new] * n, timeout_us=1), 1, MAX_BATCH, "ids"
+    ),
+    "ids to cancel": Bound("CancelTasks", lambda w, n: f.CancelTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
+    "ids to retry": Bound("RetryTasks", lambda w, n: f.RetryTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
+    "a page": Bound("ListTasks", lambda w, n: page_of_tasks(page_size=n), 0, MAX_BATCH, "page_size"),
+    "a page of keys": Bound(
+        "ListKeys", lambda w, n: f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=n), 0, MAX_BATCH, "page_size"
+    ),
+    "a page of concurrency keys": Bound(
+        "ListConcurrencyKeys",
+        lambda w, n: f.ListConcurrencyKeysRequest(**{"lambda": LAMBDA}, page_size=n),
+        0,
+        MAX_BATCH,
+        "page_size",
+    ),
+    "a status": Bound("ListTasks", lambda w, n: page_of_tasks(status=n), 0, 8, "status"),
+    "an encoding": Bound("Schedule", lambda w, n: schedule("a", encoding=n), 0, 1, "encoding"),
+    "an executor of the HSC": Bound(
+        "Heartbeat", lambda w, n: h.HeartbeatRequest(executor_id="x" * n), 1, 128, "executor_id"
+    ),
+    "a nonce": Bound(
+        "ClaimTasks", lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="x" * n), 1, MAX_NONCE_CHARS, "nonce"
+    ),
+    "ids to claim": Bound(
+        "ClaimTasks",
+        lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", task_ids=["0-a"] * n),
+        0,
+        MAX_BATCH,
+        "task_ids",
+    ),
+    "claims of a heartbeat": Bound(
+        "Heartbeat", lambda w, n: h.HeartbeatRequest(executor_id="e", claims=_hold(n)), 0, MAX_HELD, "claims"
+    ),
+    "results": Bound(
+        "SetResults",
+        lambda w, n: h.SetResultsRequest(executor_id="e", results=[h.Result(claim=_ref(1), outcome=t.FAILED)] * n),
+        0,
+        MAX_BATCH,
+        "results",
+    ),
+    "a result": Bound(
+        "SetResults",
+        lambda w, n: h.SetResultsRequest(
+            executor_id="e", results=[h.Result(claim=_ref(1), outcome=t.SUCCEEDED, result=bytes(n))]
+        ),
+        0,
+        MAX_RESULT_BYTES,
+        "result",
+    ),
+    "an outcome": Bound(
+        "SetResults",
+        lambda w, n: h.SetResultsRequest(executor_id="e", results=[h.Result(claim=_ref(1), outcome=n)]),  # type: ignore[arg-type]
+        1,
+        5,
+        "outcome",
+    ),
+    "claims handed back": Bound(
+        "HandBack", lambda w, n: h.HandBackRequest(executor_id="e", unclaimed=["0-a"] * n), 0, MAX_HELD, "unclaimed"
+    ),
+    "claims lost": Bound(
+        "ReportLoss",
+        lambda w, n: h.ReportLossRequest(executor_id="e", claims=[_ref(1)] * n),
+        0,
+        MAX_HELD,
+        "claims",
+    ),
+    "keys of first_time": Bound(
+        "FirstTime", lambda w, n: h.FirstTimeRequest(executor_id="e", keys=[_first()] * n), 0, MAX_BATCH, "keys"
+    ),
+    "a ttl of first_time": Bound(
+        "FirstTime",
+        lambda w, n: h.FirstTimeRequest(executor_id="e", keys=[_first(ttl_us=n)]),
+        1,
+        MAX_FIRST_TIME_US,
+        "ttl",
+    ),
+    "an executor": Bound("NextWork", lambda w, n: next_work(w, executor_id="x" * n), 1, 64, "executor_id"),
+    "tasks of an answer": Bound("NextWork", lambda w, n: next_work(w, max_tasks=n), 1, MAX_BATCH, "max_tasks"),
+    "lambdas of an executor": Bound(
+        "NextWork", lambda w, n: next_work(w, lambdas=_names(n)), 1, MAX_LAMBDAS, "lambdas"
+    ),
+    "features of an executor": Bound(
+        "NextWork", lambda w, n: next_work(w, features=["x"] * n), 0, MAX_FEATURES, "features"
+    ),
+    "an acknowledgement": Bound("NextWork", lambda w, n: next_work(w, ack=n), 0, MAX_ACK, "ack"),
+}
+SERVICE = {"NextWork": "Controller"} | dict.fromkeys(
+    ("ClaimTasks", "Heartbeat", "SetResults", "HandBack", "ReportLoss", "FirstTime"), "HSC"
+)
