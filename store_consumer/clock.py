@@ -6,6 +6,10 @@ The believed TIME moves ahead only as this host's clock does. A TIME further ahe
 heartbeat_timeout: by then each live executor has renewed its leases under it. A TIME that steps back is followed at once:
 leases then only end later.
 
+One that steps back and then ahead again leaves leases behind that end too early, and looks from here like none that stepped, where
+no answer came in between. So the store notes each step back, and ends no lease for a consumer that has not seen a
+heartbeat_timeout go by since it was told.
+
 Pure: the caller reads the clocks.
 """
 
@@ -40,10 +44,19 @@ class StoreClock:
         self._believed: _Reading | None = None
         self._ahead: _Reading | None = None  # a TIME that is not believed yet
         self._ahead_since = 0.0
+        self._jumped = False
+        self._told = ""  # the last step back that the store has told of
+        self._told_at = 0.0
+        self.step_back = ""
+        """The last step back since which a heartbeat_timeout has gone by, as the store names it; "" before it has named any."""
 
     @property
     def settled(self) -> bool:
-        """Whether the last TIME seen is believed."""
+        """Whether leases end by the last TIME seen."""
+        return self._steady and self.step_back == self._told
+
+    @property
+    def _steady(self) -> bool:
         return self._believed is not None and self._ahead is None
 
     def believed_us(self, monotonic: float) -> int:
@@ -53,28 +66,48 @@ class StoreClock:
         # Neither with the margin nor with the drift: after a jump a lease would end that much before its time.
         return self._believed.time_us + int(max(monotonic - self._believed.monotonic, 0) * US)
 
-    def saw(self, time_us: int, *, asked: float, answered: float, wall_us: int) -> None:
+    def saw(
+        self,
+        time_us: int,
+        *,
+        asked: float,
+        answered: float,
+        wall_us: int,
+        step_back: str = "0",
+        stepped_over: bool = True,
+    ) -> None:
         """Takes note of an answer of the store.
 
         Args:
             time_us: the store's TIME in it.
             asked: the monotonic clock when the question was sent.
             answered: the monotonic clock when the answer came.
-            wall_us: this host's wall clock when the answer came. Only a consumer that has no belief yet looks at it: a TIME that it
+            wall_us: this host's wall clock when the answer came. Only a consumer that has just started looks at it: a TIME that it
                 agrees with has made no step within the life of a lease. A slow answer can't tell, the next one may.
+            step_back: the last step back of TIME, as the store names it.
+            stepped_over: whether it ends leases for all that.
         """
         # TIME was read between the two instants. Dated from the first, the reading never falls behind the store.
         seen = _Reading(self._forward(_Reading(time_us, asked), answered), answered)
-        if self._believed is None and _agree(time_us, wall_us, answered - asked):
-            self._believed, self._ahead = seen, None
-        elif self._believed is not None and time_us <= self._forward(self._believed, answered) + STEP_US:
+        if self._believed is not None and self._follows(time_us, self._believed, answered):
             self._believed, self._ahead = self._earlier(self._believed, seen), None
-        elif self._ahead is None or time_us > self._forward(self._ahead, answered) + STEP_US:
-            self._ahead, self._ahead_since = seen, answered  # another jump starts the wait anew
-        else:
+        elif self._ahead is not None and self._follows(time_us, self._ahead, answered):
             self._ahead = self._earlier(self._ahead, seen)
-            if answered - self._ahead_since >= self._hold:
+        else:
+            self._jumped = self._ahead is not None or self._believed is not None
+            self._ahead, self._ahead_since = seen, answered  # another jump starts the wait anew
+        if self._ahead is not None:
+            stood = answered - self._ahead_since >= self._hold
+            if stood or (not self._jumped and _agree(time_us, wall_us, answered - asked)):
                 self._believed, self._ahead = self._ahead, None
+        if step_back != self._told:
+            self._told, self._told_at = step_back, answered
+        if stepped_over or (self._steady and answered - self._told_at >= self._hold):
+            self.step_back = step_back
+
+    def _follows(self, time_us: int, reading: _Reading, monotonic: float) -> bool:
+        """Whether TIME has not jumped ahead since a reading."""
+        return time_us <= self._forward(reading, monotonic) + STEP_US
 
     def _forward(self, reading: _Reading, monotonic: float) -> int:
         elapsed_us = max(monotonic - reading.monotonic, 0) * US

@@ -112,8 +112,18 @@ class StoreConsumer:
             Unavailable: the store could not be reached, or takes no writes.
         """
         clock, asked = self._clocks[partition], self._runtime.monotonic()
-        made = await self._store.enqueue(partition, clock.believed_us(asked), self._jobs.room(partition))
-        clock.saw(made.now_us, asked=asked, answered=self._runtime.monotonic(), wall_us=self._runtime.wall_us())
+        made = await self._store.enqueue(
+            partition, clock.believed_us(asked), self._jobs.room(partition), step_back=clock.step_back
+        )
+        answered = self._runtime.monotonic()
+        clock.saw(
+            made.now_us,
+            asked=asked,
+            answered=answered,
+            wall_us=self._runtime.wall_us(),
+            step_back=made.step_back,
+            stepped_over=made.stepped_over,
+        )
         self._say_clock(partition, settled=clock.settled)
         self._batches.take(each for each in made.outbox if each.kind in KINDS)
         self._outbox.take(each for each in made.outbox if each.kind not in KINDS)

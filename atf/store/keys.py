@@ -25,7 +25,7 @@ KEYS: Final = (
         "atf:{p}",
         "hash",
         "the partition's record: number of partitions, version of the data, heartbeat timeout, server last seen, until when no claims are"
-        " given, versions; KEYS[1] of every function",
+        " given, how far TIME has come and when it last went back, versions; KEYS[1] of every function",
     ),
     KeySpec("atf:{p}:t:<id>", "hash", "a task: see FIELDS; or the tombstone of its id"),
     KeySpec(

@@ -32,6 +32,10 @@ UNKNOWN_REVISIT_US: Final = t.US
 """When a queue is looked at again whose lambda its partition does not know."""
 PASSED_LATELY_US: Final = 30 * t.US
 """Store consumers have passed lately: then one of them has to have seen a pause of claims go by."""
+CLOCK_STEP_US: Final = t.US // 100
+"""By less TIME is not set back, and so exactly is noted how far it has come: within the drift that holders of leases allow for."""
+CLOCK_APART_US: Final = 2 * t.US
+"""TIME that is so far behind what a store consumer believes of it was set back. By less a slow answer may have misled it."""
 PERMIT_REVISIT_US: Final = t.US
 """When a queue is looked at again that waits for a permit, should nobody say that there is one."""
 PERMIT_TURN_US: Final = t.US // 10
@@ -118,7 +122,7 @@ def _code() -> str:
         "FULL_REVISIT": FULL_REVISIT_US,
         "UNBELIEVED_REVISIT": UNBELIEVED_REVISIT_US,
         "UNKNOWN_REVISIT": UNKNOWN_REVISIT_US,
-        "PASSED_LATELY": PASSED_LATELY_US,
+        "CLOCK": f"{{PASSED_LATELY = {PASSED_LATELY_US}, STEP = {CLOCK_STEP_US}, APART = {CLOCK_APART_US}}}",
         "PERMIT_REVISIT": PERMIT_REVISIT_US,
         "PERMIT_TURN": PERMIT_TURN_US,
         "RATE_STEP": RATE_STEP_US,
@@ -137,8 +141,7 @@ def _code() -> str:
         "MAX_GATES": MAX_GATES,
         "GATE_BYTES": GATE_BYTES,
         "AUDIT_KEPT": AUDIT_KEPT,
-        "ENDS_STEP": ENDS_STEP_US,
-        "ENDS_STEPS": ENDS_STEPS,
+        "ENDS": f"{{STEP = {ENDS_STEP_US}, STEPS = {ENDS_STEPS}}}",
         "JUDGE_AGAIN": JUDGE_AGAIN_US,
         "placement": f"{{PATIENCE = {PLACE_PATIENCE_US}, AWAY = {PLACE_AWAY_US}, LIFE = {NEAR_LIFE_US}, KEPT = {NEAR_KEPT}, HOSTS = {SPREAD_HOSTS}, LOOKS = {SPREAD_LOOKS}}}",
     }

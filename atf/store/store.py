@@ -217,16 +217,20 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
 
     # --- verbs --------------------------------------------------------------------------------------------------------
 
-    async def enqueue(self, partition: int, believed_us: int, jobs: int = library.JOBS_PER_PASS) -> EnqueuePass:
+    async def enqueue(
+        self, partition: int, believed_us: int, jobs: int = library.JOBS_PER_PASS, *, step_back: str = ""
+    ) -> EnqueuePass:
         """NEW, RETRIABLE_FAILURE (due), ENQUEUED (astray) → ENQUEUED; CLAIMED, PROCESSING (lease expired) → as `lose`.
 
         Args:
             partition: the one to pass over.
             believed_us: no lease ends after this instant, whatever the server's clock says; 0: no bound.
             jobs: due jobs that are told of at most; 0: none is, and the next instant is without theirs.
+            step_back: the last step back of the server's clock since which the caller has seen a heartbeat timeout go by; "": it has
+                just started.
         """
-        now, wait, enqueued, again, lost, queues, owed, due, gated, failing, standing = await self._call(
-            "enqueue", partition, [believed_us, MAX_BATCH, jobs]
+        now, wait, enqueued, again, lost, queues, owed, due, gated, failing, standing, stepped, over = await self._call(
+            "enqueue", partition, [believed_us, MAX_BATCH, jobs, step_back]
         )
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
         records = [
@@ -235,7 +239,20 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
         ]
         lambdas = [each.decode() for each in failing]
         next_in = None if int(wait) < 0 else int(wait)
-        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, due_jobs(due), gated, lambdas, standing)
+        return EnqueuePass(
+            int(now),
+            next_in,
+            enqueued,
+            again,
+            lost,
+            records,
+            due_jobs(due),
+            gated,
+            lambdas,
+            standing,
+            stepped.decode(),
+            bool(over),
+        )
 
     async def serve(
         self,

@@ -91,6 +91,8 @@ class EnqueuePass(NamedTuple):
     gated: int = 0  # tasks that gates have kept, dropped or let pass, or that were cancelled for their concurrency key
     failing: Sequence[str] = ()  # lambdas whose automatic gates may have to close
     standing: int = 0  # were ENQUEUED, expired, and still in their queue: looked at again later
+    step_back: str = "0"  # the last one of the store's clock; "0": there was none
+    stepped_over: bool = True  # whether the caller may end leases for all that
 
 
 class DueJob(NamedTuple):

@@ -83,9 +83,11 @@ class GatedStore(Store):
             if self._holders == 0:
                 self._open.clear()
 
-    async def enqueue(self, partition: int, believed_us: int, jobs: int = library.JOBS_PER_PASS) -> EnqueuePass:
+    async def enqueue(
+        self, partition: int, believed_us: int, jobs: int = library.JOBS_PER_PASS, *, step_back: str = ""
+    ) -> EnqueuePass:
         await self._open.wait()
-        made = await super().enqueue(partition, believed_us, jobs)
+        made = await super().enqueue(partition, believed_us, jobs, step_back=step_back)
         self._next_us.pop(partition, None)
         if made.next_in_us is not None:
             self._next_us[partition] = made.now_us + made.next_in_us

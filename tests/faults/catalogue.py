@@ -277,6 +277,7 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
         "no lease that is alive ends by it, and nothing starts early by it",
         "faults/test_store_calls.py::test_the_store_s_clock_jumps",
         "store_consumer/test_clock.py::test_whatever_the_store_s_clock_does_a_lease_renewed_under_it_outlives_its_length",
+        "store_consumer/test_lease_ends.py::test_no_lease_ends_early",
         "store/test_clock.py::test_a_clock_that_goes_back_enqueues_nothing_early",
     ),
     _of(

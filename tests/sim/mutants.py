@@ -215,14 +215,18 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "what was due by a clock that has been set back since is taken for due",
         (
             (
-                "  local lease_now = believed > 0 and math.min(now, believed) or now\n",
+                "  local stepped, over = step_back(P, now, believed, args[5])\n",
                 (
-                    "  local lease_now = believed > 0 and math.min(now, believed) or now\n"
+                    "  local stepped, over = step_back(P, now, believed, args[5])\n"
                     "  now = math.max(now, tonumber(redis.call('HGET', P, 'latest') or 0))\n"
                     "  redis.call('HSET', P, 'latest', fmt(now))\n"
                 ),
             ),
         ),
+    ),
+    "step_back_unnoticed": Mutant(
+        "a lease ends early that was given while the store's clock was back, unheard by a store consumer",
+        (("  if behind > CLOCK.STEP then\n", "  if false then\n"),),
     ),
     "counter_only_token": Mutant(
         "tokens count up by one, also after a rollback", (("math.max(counter + 1, now)", "counter + 1"),)

@@ -44,6 +44,7 @@ KINDS: Final = (
         "empty store",
     ),
     *(f"{whose} clock goes {where}" for whose in ("store", "host") for where in ("forward", "back")),
+    "store clock goes back and forth",
 )
 """Every kind of fault that it does, or has done: a guard kills of its own accord."""
 DONE: Final = frozenset(KINDS) - {"guard kills"}
@@ -75,6 +76,7 @@ class Nemesis:
             (6, self._cut),
             (4, self._cut_answers),
             (4, self._store_clock),
+            (2, self._store_clock_back_and_forth),
             (2, self._wall_clock),
             (2, self._wipe_queue),
             (2, self._fill_store),
@@ -278,10 +280,27 @@ class Nemesis:
     def _store_clock(self) -> bool:
         seconds = self._chance.uniform(*self._chance.choice([(0.001, 60.0), (0.001, 1.0), (-60.0, -0.001)]))
         self._world.chronicle.fault(f"store clock goes {_where(seconds)}", f"by {seconds:+.3f} s")
+        self._step(seconds)
+        return True
+
+    def _store_clock_back_and_forth(self) -> bool:
+        """And a store consumer hears nothing in between."""
+        world, chance = self._world, self._chance
+        back, over, seconds = chance.uniform(20.0, 60.0), chance.uniform(0.0, 2.0), chance.uniform(1.0, 12.0)
+        if world.loop.time() + seconds >= HORIZON_S:
+            return False
+        pair = frozenset({"host-store-consumer-1", "host-store"})
+        world.chronicle.fault("store clock goes back and forth", f"by {back:.3f} s for {seconds:.1f} s")
+        world.net.cut.add(pair)
+        self._step(-back)
+        world.loop.later(seconds, lambda: self._step(back + over))
+        world.loop.later(seconds + 0.1, lambda: world.net.cut.discard(pair))
+        return True
+
+    def _step(self, seconds: float) -> None:
         if seconds < 0:
             self._world.chronicle.event(SetBack(self._world.now_us()))
         self._world.server.offset_us += round(seconds * 1e6)
-        return True
 
     def _wall_clock(self) -> bool:
         hosts = sorted({process.host for process in self._world.processes.values() if process.alive})

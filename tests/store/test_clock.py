@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from atf.store.library import UNBELIEVED_REVISIT_US
-from atf.store.types import Verdict
+from atf.store.library import CLOCK_APART_US, CLOCK_STEP_US, UNBELIEVED_REVISIT_US
+from atf.store.types import Held, Verdict
 from atf.task import US, Status
 
-from .world import EPOCH_US, LEASE_US, World, held
+from .world import EPOCH_US, LEASE_US, World, dump, held
 
 DAY_S = 86_400
 
@@ -115,7 +116,80 @@ async def test_a_lease_renewed_after_the_clock_went_back_ends_by_the_clock_as_it
     assert await world.beat(claim) == [Verdict.OK]
     await world.check()
     world.clock.us += LEASE_US
-    assert (await world.store.enqueue(0, 0)).lost == 1
+    passed = await world.store.enqueue(0, 0, step_back="0")
+    assert passed.lost == 0, "not before this consumer has seen a heartbeat timeout go by"
+    world.clock.us += UNBELIEVED_REVISIT_US
+    assert (await world.store.enqueue(0, 0, step_back=passed.step_back)).lost == 1
+
+
+async def beats(world: World, claim: Held) -> None:
+    await world.beat(claim)
+
+
+async def claims_another(world: World, _claim: Held) -> None:
+    await world.claim("0-b")
+
+
+@pytest.mark.parametrize("calls", [beats, claims_another])
+async def test_a_lease_given_while_the_clock_was_back_does_not_end_by_the_clock_of_before(
+    world: World, calls: Callable[[World, Held], Awaitable[None]]
+) -> None:
+    """A consumer that had no answer meanwhile finds the clock where it believes it to be."""
+    await world.schedule("b")
+    (claim,) = await world.run("a")
+    world.clock.advance(-40)
+    await calls(world, claim)
+    world.clock.advance(41)
+
+    passed = await world.store.enqueue(0, world.clock.us, step_back="0")
+    assert (passed.lost, passed.stepped_over) == (0, False)
+    assert passed.next_in_us == UNBELIEVED_REVISIT_US
+    starts = await world.store.enqueue(0, world.clock.us)
+    assert (starts.lost, starts.stepped_over) == (0, False), "one that has just started can't know either"
+
+    world.clock.us += LEASE_US
+    other = await world.store.enqueue(0, world.clock.us, step_back="0")
+    assert (other.lost, other.stepped_over) == (0, False)
+    world.clock.us += UNBELIEVED_REVISIT_US
+    passed = await world.store.enqueue(0, world.clock.us, step_back=passed.step_back)
+    assert (passed.lost, passed.stepped_over) == (1 if calls is beats else 2, True)
+    assert (await world.store.enqueue(0, world.clock.us)).stepped_over, "now one that starts may end leases"
+    other = await world.store.enqueue(0, world.clock.us, step_back="0")
+    assert not other.stepped_over, "one that had no answer meanwhile may not"
+
+
+async def test_a_consumer_that_finds_the_clock_behind_what_it_believes_says_so_to_the_others(world: World) -> None:
+    """Nothing has been claimed or renewed for so long that the store itself has not noted how far its clock had come."""
+    await world.run("a")
+    world.clock.advance(9)
+    believed = world.clock.us
+    world.clock.advance(-5)
+    assert (await world.store.enqueue(0, 0, step_back="0")).stepped_over
+    assert not (await world.store.enqueue(0, believed, step_back="0")).stepped_over
+    assert not (await world.store.enqueue(0, 0, step_back="0")).stepped_over
+
+
+async def test_a_step_within_the_drift_is_none(world: World) -> None:
+    (claim,) = await world.run("a")
+    world.clock.us -= CLOCK_STEP_US
+    await world.beat(claim)
+    passed = await world.store.enqueue(0, world.clock.us + CLOCK_APART_US, step_back="0")
+    assert (passed.step_back, passed.stepped_over) == ("0", True)
+    world.clock.us -= 1
+    await world.beat(claim)
+    assert not (await world.store.enqueue(0, 0, step_back="0")).stepped_over
+
+
+async def test_a_pass_that_finds_nothing_writes_nothing_for_ten_seconds(world: World) -> None:
+    """Each write is one of the disk."""
+    await world.passes()
+    before = await dump(world.store)
+    world.clock.advance(9)
+    await world.store.enqueue(0, world.clock.us, step_back="0")
+    assert (await dump(world.store)).data == before.data
+    world.clock.advance(2)
+    await world.store.enqueue(0, world.clock.us, step_back="0")
+    assert (await dump(world.store)).hash("atf:{0}")["clock"] == str(world.clock.us)
 
 
 async def test_a_token_grows_although_the_clock_goes_back(world: World) -> None:

@@ -54,7 +54,7 @@ class FoundationStore(Store):
         reply = await super()._call(verb, partition, args, server=server)
         if verb == "schedule":
             return [[*each, b""] for each in reply]
-        return [*reply, [], 0, [], 0] if verb == "enqueue" else reply  # knew nothing of jobs and gates
+        return [*reply, [], 0, [], 0, b"0", 1] if verb == "enqueue" else reply  # knew nothing of jobs and gates
 
     async def set_paused(self, name: str, paused: bool, who: str = "", why: str = "") -> bool:
         body = msgspec.json.encode(["pause", name, str(int(paused))])

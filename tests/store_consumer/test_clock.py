@@ -23,13 +23,22 @@ class Host:
         self.monotonic = 100.0
         self.time_us = EPOCH_US
         self.wall_off_us = wall_off_us
+        self.step_back = ""
+        """What the store names as its clock's last step back; "": there was none."""
 
     def looks(self, *, latency: float = 0.0) -> None:
         """One pass; TIME is read in its middle."""
         asked = self.monotonic
         read_us = self.time_us + round(latency / 2 * US)
         self.rests(latency)
-        self.clock.saw(read_us, asked=asked, answered=self.monotonic, wall_us=self.time_us + self.wall_off_us)
+        self.clock.saw(
+            read_us,
+            asked=asked,
+            answered=self.monotonic,
+            wall_us=self.time_us + self.wall_off_us,
+            step_back=self.step_back,
+            stepped_over=self.clock.step_back == self.step_back,
+        )
 
     def rests(self, seconds: float) -> None:
         self.monotonic += seconds
@@ -162,6 +171,53 @@ def test_a_step_back_and_forth_again_is_a_jump_ahead() -> None:
     host.time_us += HOUR_US
     host.goes_on(1)
     assert not host.settled()
+
+
+def test_a_clock_that_jumps_ahead_to_where_the_wall_clock_is_has_jumped_all_the_same() -> None:
+    host = Host()
+    host.time_us, host.wall_off_us = host.time_us - 20 * US, 20 * US
+    host.looks()
+    host.time_us, host.wall_off_us = host.time_us + 20 * US, 0
+    host.goes_on(HOLD_S - 0.5)
+    assert not host.settled()
+    host.goes_on(1.0)
+    assert host.settled()
+
+
+def test_a_step_back_that_the_store_tells_of_is_over_after_one_heartbeat_timeout() -> None:
+    host = Host()
+    host.looks()
+    host.step_back = "first"
+    host.looks()
+    host.goes_on(HOLD_S - 0.5)
+    assert (host.settled(), host.clock.step_back) == (False, "")
+    host.goes_on(1.0)
+    assert (host.settled(), host.clock.step_back) == (True, "first")
+    host.step_back = "second"
+    host.goes_on(HOLD_S)
+    assert not host.settled()
+    host.goes_on(0.5)
+    assert (host.settled(), host.clock.step_back) == (True, "second")
+
+
+def test_what_goes_by_without_an_answer_or_before_a_jump_does_not_count() -> None:
+    host = Host()
+    host.looks()
+    host.step_back = "it"
+    host.looks()
+    host.rests(HOLD_S - 1)
+    assert host.clock.step_back == ""
+    host.time_us += HOUR_US
+    host.goes_on(HOLD_S)
+    assert host.clock.step_back == ""
+    host.goes_on(1.0)
+    assert (host.settled(), host.clock.step_back) == (True, "it")
+
+
+def test_one_that_starts_takes_over_what_another_one_has_seen() -> None:
+    clock = StoreClock(Timing())
+    clock.saw(EPOCH_US, asked=0.0, answered=0.0, wall_us=EPOCH_US, step_back="of before", stepped_over=True)
+    assert (clock.settled, clock.step_back) == (True, "of before")
 
 
 def test_a_clock_that_creeps_ahead_does_not_carry_the_belief_along() -> None:

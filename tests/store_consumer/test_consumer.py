@@ -56,11 +56,11 @@ class World:
     async def stop(self) -> None:
         await end(self._duties)
 
-    async def _watched_enqueue(self, partition: int, believed_us: int, jobs: int) -> EnqueuePass:
+    async def _watched_enqueue(self, partition: int, believed_us: int, jobs: int, **step_back: str) -> EnqueuePass:
         self.passes[partition] += 1
         if partition in self.broken:
             raise Unavailable("the task store does not answer")
-        made = await self._enqueue(partition, believed_us, jobs)
+        made = await self._enqueue(partition, believed_us, jobs, **step_back)
         return made._replace(outbox=[*made.outbox, *(each for each in self.owed if each.partition == partition)])
 
     async def _deliver(self, record: OutboxRecord) -> None:

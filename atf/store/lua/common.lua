@@ -109,6 +109,19 @@ end
 
 -- the server --------------------------------------------------------------------------------------------------------------
 
+-- Notes how far TIME has come, where that is `step` further than it was noted to be (`clock`). Where TIME has gone back, leases end early
+-- that are given before it is set forward again, and a store consumer that had no answer in between can't tell. So no store consumer ends
+-- any until it has seen a heartbeat timeout go by since it was told (see enqueue.lua). Returns what that step back is known by, or nil.
+local function note_clock(P, now, clock, step)
+  local behind = tonumber(clock or 0) - now
+  if behind > CLOCK.STEP then
+    redis.call('HSET', P, 'clock', fmt(now), 'stepped', clock)
+    return clock
+  elseif behind <= -step then
+    redis.call('HSET', P, 'clock', fmt(now))
+  end
+end
+
 -- How long no claims are given, or nil: until `settled`. This server's clock may leap ahead meanwhile, and executors whose claims
 -- were forgotten live on. So a pause of which store consumers know (`calm` is -settled) lasts until a pass of one has seen that
 -- instant go by on the clock that it believes.
@@ -123,16 +136,17 @@ end
 local function pause_claims(P, settled, passed, now, time)
   settled = math.max((settled or 0) + 1, now + time)
   redis.call('HSET', P, 'settled', fmt(settled))
-  if passed and math.abs(now - passed) < PASSED_LATELY then redis.call('HSET', P, 'calm', fmt(-settled)) end
+  if passed and math.abs(now - passed) < CLOCK.PASSED_LATELY then redis.call('HSET', P, 'calm', fmt(-settled)) end
   return settled
 end
 
 -- Notes which server process this is. One that restarted or took over may have forgotten claims that their executors still
 -- hold: for one heartbeat timeout, so that those executors have ended by then, it gives none. Only where neither this process
 -- nor the one before forgets anything is there no such pause. While roles change to a longer timeout, which is on record then,
--- the longer one counts. Returns how long claims are refused, or nil; and whether any lambda here has gates that look at single tasks.
+-- the longer one counts. Returns how long claims are refused, or nil; whether any lambda here has gates that look at single tasks; and
+-- how far TIME was noted to have come.
 local function note_server(P, server, durable, now, timeout)
-  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'timeout', 'gated', 'calm', 'passed')
+  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'timeout', 'gated', 'calm', 'passed', 'clock')
   local settled = tonumber(record[2] or nil)
   if server ~= '' and record[1] ~= server then
     redis.call('HSET', P, 'server', server, 'durable', durable)
@@ -143,7 +157,7 @@ local function note_server(P, server, durable, now, timeout)
   elseif server ~= '' and durable ~= '1' and record[3] == '1' then
     redis.call('HSET', P, 'durable', durable)  -- its settings were changed: what it forgets from now on, it forgets
   end
-  return pause_left(settled, record[6], now), tonumber(record[5] or 0) > 0
+  return pause_left(settled, record[6], now), tonumber(record[5] or 0) > 0, record[8]
 end
 
 -- items of batches ---------------------------------------------------------------------------------------------------------

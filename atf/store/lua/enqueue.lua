@@ -2,12 +2,14 @@
 --          CLAIMED, PROCESSING (lease expired) -> what `lose` makes of them;
 --          NEW, RETRIABLE_FAILURE (due, and kept by a gate) -> the same, parked, or CANCELLED; (parked, and let through) -> the same, due
 -- KEYS[1]  the partition's record
--- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most, jobs at most
+-- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most, jobs at most, the last step back of
+--          TIME since which this store consumer has seen a heartbeat timeout go by ("" = it has just started)
 -- RETURNS  now, µs until the next visit is due (-1 = none; of jobs only if some are wanted), enqueued, enqueued again, lost,
 --          {queues that got entries}, {number, target, body, ... of the outbox records to deliver},
 --          {name, generation, tick, ticks before it, task that runs ("" = none), when that ended, spec, ... of the jobs that are due},
 --          tasks that gates have kept, dropped or let pass,
---          {lambdas of which so many runs failed for good that their automatic gate may have to close}
+--          {lambdas of which so many runs failed for good that their automatic gate may have to close}, standing, the last step back of
+--          TIME ("0" = there was none), 1 = this store consumer may end leases for all that
 --
 -- One pass visits the queues that the due index names, earliest first. Each visit scores its queue anew, so that the order
 -- rotates: more to push = now; full = a long wait that `pop` cuts short; paused = the first of its leases; else its first instant.
@@ -283,16 +285,27 @@ local function note_pass(P, now, lease_now)
     redis.call('HDEL', P, 'forgot')
     if record[5] ~= '1' then owe(P, 0, '0\n["retell",""]', now) end
   end
-  if math.abs(now - passed) > PASSED_LATELY / 3 then redis.call('HSET', P, 'passed', fmt(now)) end
+  if math.abs(now - passed) > CLOCK.PASSED_LATELY / 3 then redis.call('HSET', P, 'passed', fmt(now)) end
   if calm == settled then return nil end
   local over = lease_now >= settled
   if over or calm ~= -settled then redis.call('HSET', P, 'calm', over and fmt(settled) or fmt(-settled)) end
   return not over and settled - lease_now or nil
 end
 
+-- The last step back of TIME (see note_clock), and whether a store consumer may end leases that has seen a heartbeat timeout go by since
+-- the one that is `seen`. One that has just started may where another one has seen that.
+local function step_back(P, now, believed, seen)
+  local record = redis.call('HMGET', P, 'clock', 'stepped', 'stepped_over')
+  local clock = believed > now + CLOCK.APART and fmt(believed) or record[1]  -- TIME had come further, since this one saw it
+  local stepped = note_clock(P, now, clock, CLOCK.PASSED_LATELY / 3) or record[2] or '0'
+  if stepped == seen and stepped ~= (record[3] or '0') then redis.call('HSET', P, 'stepped_over', stepped) end
+  return stepped, stepped == seen or seen == '' and stepped == (record[3] or '0')
+end
+
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
-  local lease_now = believed > 0 and math.min(now, believed) or now
+  local stepped, over = step_back(P, now, believed, args[5])
+  local lease_now = not over and 0 or believed > 0 and math.min(now, believed) or now
   local enqueued, again, lost, standing, pushed, owed, jobs = 0, 0, 0, 0, {}, {}, {}
   -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
   -- And each that is due has its turn in the pass: the noisy one was looked at last, and so it would always be the first.
@@ -342,5 +355,5 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     wait = sooner(wait, first_in(P .. ':jobs', now))
   end
   wait = sooner(wait, first_in(P .. ':due', now))
-  return {fmt(now), fmt(wait), enqueued, again, lost, pushed, owed, jobs, gated, ask, standing}
+  return {fmt(now), fmt(wait), enqueued, again, lost, pushed, owed, jobs, gated, ask, standing, stepped, over and 1 or 0}
 end)

@@ -156,12 +156,12 @@ local ends_key = remembered(function(P, name) return P .. ':e:' .. name end)
 local function ends_within(P, name, now)
   local settings = settings_of(redis.call('HGET', lambda_key(P, name), 'door'))
   if not settings.fatal then return nil end
-  local newest, ended, fatal = math.floor(now / ENDS_STEP), 0, 0
+  local newest, ended, fatal = math.floor(now / ENDS.STEP), 0, 0
   local counts = redis.call('HGETALL', ends_key(P, name))
   for i = 1, #counts, 2 do
     local step, kind = string.match(counts[i], '^(%d+)(f?)$')
     step = tonumber(step)
-    if step <= newest - ENDS_STEPS or step > newest then
+    if step <= newest - ENDS.STEPS or step > newest then
       redis.call('HDEL', ends_key(P, name), counts[i])
     elseif kind == 'f' then
       fatal = fatal + tonumber(counts[i + 1])
@@ -200,7 +200,7 @@ end
 count_ends = function(P, name, ended, fatal, now)
   if tonumber(redis.call('HGET', P, 'watched') or 0) <= 0 then return end
   if not settings_of(redis.call('HGET', lambda_key(P, name), 'door')).fatal then return end
-  local step = fmt(math.floor(now / ENDS_STEP))
+  local step = fmt(math.floor(now / ENDS.STEP))
   redis.call('HINCRBY', ends_key(P, name), step, ended)
   if fatal == 0 then return end
   redis.call('HINCRBY', ends_key(P, name), step .. 'f', fatal)
