@@ -32,8 +32,10 @@ UNKNOWN_REVISIT_US: Final = t.US
 """When a queue is looked at again whose lambda its partition does not know."""
 PASSED_LATELY_US: Final = 30 * t.US
 """Store consumers have passed lately: then one of them has to have seen a pause of claims go by."""
-CLOCK_STEP_US: Final = t.US // 100
-"""By less TIME is not set back, and so exactly is noted how far it has come: within the drift that holders of leases allow for."""
+CLOCK_NOTED_US: Final = t.US // 100
+"""So exactly is noted, where leases are given, how far TIME has come."""
+CLOCK_STEP_US: Final = t.US // 20
+"""By no more TIME may go back: with what is noted inexactly that is within the drift for which holders of leases allow."""
 CLOCK_APART_US: Final = 2 * t.US
 """TIME that is so far behind what a store consumer believes of it was set back. By less a slow answer may have misled it."""
 PERMIT_REVISIT_US: Final = t.US
@@ -122,7 +124,7 @@ def _code() -> str:
         "FULL_REVISIT": FULL_REVISIT_US,
         "UNBELIEVED_REVISIT": UNBELIEVED_REVISIT_US,
         "UNKNOWN_REVISIT": UNKNOWN_REVISIT_US,
-        "CLOCK": f"{{PASSED_LATELY = {PASSED_LATELY_US}, STEP = {CLOCK_STEP_US}, APART = {CLOCK_APART_US}}}",
+        "CLOCK": f"{{PASSED_LATELY = {PASSED_LATELY_US}, NOTED = {CLOCK_NOTED_US}, STEP = {CLOCK_STEP_US}, APART = {CLOCK_APART_US}}}",
         "PERMIT_REVISIT": PERMIT_REVISIT_US,
         "PERMIT_TURN": PERMIT_TURN_US,
         "RATE_STEP": RATE_STEP_US,

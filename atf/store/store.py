@@ -230,7 +230,7 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
                 just started.
         """
         now, wait, enqueued, again, lost, queues, owed, due, gated, failing, standing, stepped, over = await self._call(
-            "enqueue", partition, [believed_us, MAX_BATCH, jobs, step_back]
+            "enqueue", partition, [believed_us, MAX_BATCH, jobs, step_back, self._lease_us]
         )
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
         records = [

@@ -215,9 +215,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "what was due by a clock that has been set back since is taken for due",
         (
             (
-                "  local stepped, over = step_back(P, now, believed, args[5])\n",
+                "  local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)\n",
                 (
-                    "  local stepped, over = step_back(P, now, believed, args[5])\n"
+                    "  local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)\n"
                     "  now = math.max(now, tonumber(redis.call('HGET', P, 'latest') or 0))\n"
                     "  redis.call('HSET', P, 'latest', fmt(now))\n"
                 ),

@@ -75,7 +75,7 @@ def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_in
 
     call("apply", "1", "register", "sim/step", "", "100", "10000000", "")
     call("schedule", "0-a", "sim/step:1", "", "d" * 16, "", "0", "", "sim/step:line", "", "", "")
-    call("enqueue", "0", "256", "0", "")
+    call("enqueue", "0", "256", "0", "", "16000000")
     ((_, counter, *_),) = call("claim", "h1-e1.1", "nonce", "16000000", "4096", "1", "0-a")
     call("finish", "0-a", counter, "nonce", "3", "", "0", "it failed", "0", "1", "0")
     call("redrive", "", "0-a", "5000000")

@@ -276,6 +276,17 @@ async def test_a_clock_that_leaps_ahead_does_not_end_the_pause(world: World, clo
     assert len(await world.claim(task_id)) == 1
 
 
+async def test_the_pause_of_a_server_whose_clock_is_behind_is_seen_by_consumers_too(world: World, clock: Clock) -> None:
+    """Those that passed by the clock of the server before are there all the same."""
+    await world.passes()
+    clock.advance(-40)
+    ends = int(await world.store._call("settle", 0, [16 * US]))
+    clock.us = ends + 24 * US
+    assert await world.store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
+    with pytest.raises(StoreSettling):
+        await world.store.claim("executor-1", "n", ["0-x"], 1000)
+
+
 async def test_a_second_pause_is_another_one_though_the_clock_has_stepped_back(world: World, clock: Clock) -> None:
     (task_id,) = await world.schedule("b")
     await world.passes()

@@ -35,22 +35,29 @@ class Play:
         self.off_s = 0.0
         self.consumers = [StoreClock(Timing()), StoreClock(Timing())]
         self.deaf_until = [0.0, 0.0]
+        self.asks = [False, False]
+        """Whether what such a consumer asks for is done all the same."""
+
+    def rests(self, seconds: float) -> None:
+        self.monotonic += seconds
+        self.world.clock.us = self.wall_us + round(self.off_s * US)
 
     def goes_on(self) -> None:
         chance = self.chance
-        self.monotonic += chance.choice([0.1, 0.5, 1.0, 2.0, 3.0])
         if chance.random() < 0.25:
             back = abs(self.off_s) >= 30 and chance.random() < 0.5
             self.off_s = chance.choice([0, 0, 2]) if back else self.off_s + chance.choice(STEPS_S)
-        self.world.clock.us = self.wall_us + round(self.off_s * US)
+        self.rests(chance.choice([0.1, 0.5, 1.0, 2.0, 3.0]))
 
     @property
     def wall_us(self) -> int:
         return EPOCH_US + round(self.monotonic * US)
 
-    async def passes(self, number: int) -> EnqueuePass:
-        clock, now = self.consumers[number], self.monotonic
+    async def passes(self, clock: StoreClock, *, heard: bool = True) -> EnqueuePass:
+        now = self.monotonic
         made = await self.world.store.enqueue(0, clock.believed_us(now), step_back=clock.step_back)
+        if not heard:
+            return made
         clock.saw(
             made.now_us,
             asked=now,
@@ -61,10 +68,17 @@ class Play:
         )
         return made
 
-    def hears(self, number: int) -> bool:
-        if self.monotonic >= self.deaf_until[number] and self.chance.random() < 0.1:
-            self.deaf_until[number] = self.monotonic + self.chance.uniform(1, DEAF_S)
-        return self.monotonic >= self.deaf_until[number]
+    async def round(self) -> int:
+        """A pass of each consumer that is not cut off; answers how many leases ended."""
+        ended = 0
+        for number, clock in enumerate(self.consumers):
+            if self.monotonic >= self.deaf_until[number] and self.chance.random() < 0.1:
+                self.deaf_until[number] = self.monotonic + self.chance.uniform(1, DEAF_S)
+                self.asks[number] = self.chance.random() < 0.5
+            heard = self.monotonic >= self.deaf_until[number]
+            if heard or self.asks[number]:
+                ended += (await self.passes(clock, heard=heard)).lost
+        return ended
 
 
 @pytest.fixture
@@ -86,16 +100,41 @@ async def test_no_lease_ends_early(store: Store, clock: Clock, seed: int) -> Non
     play = Play(store, clock, seed)
     world, chance = play.world, play.chance
     clock.us = play.wall_us
-    for number in (0, 1):
-        await play.passes(number)
+    for each in play.consumers:
+        await play.passes(each)
     (claim,) = await world.run("a")
     renewed_at, renews = play.monotonic, chance.choice([0.15, 0.3, 0.5])
     for _ in range(60):
         play.goes_on()
-        ends = [(await play.passes(number)).lost for number in (0, 1) if play.hears(number)]
-        if any(ends):
+        if await play.round():
             assert play.monotonic - renewed_at >= HOLD_S - MARGIN_S
             return
         if play.monotonic - renewed_at < HOLD_S and chance.random() < renews:
             await world.beat(claim)
             renewed_at = play.monotonic
+
+    await world.beat(claim)  # by the clock as it is
+    ended = 0
+    for _ in range(40):
+        play.rests(1.0)
+        ended += sum([(await play.passes(each)).lost for each in play.consumers])
+    assert ended == 1, "it ends once the clock goes on in peace"
+
+
+async def test_where_every_consumer_lives_shortly_leases_end_after_a_step_back_too(store: Store, clock: Clock) -> None:
+    """As where something starts one that polls, and ends it: none of them sees a heartbeat timeout go by."""
+    play = Play(store, clock, 0)
+    clock.us = play.wall_us
+    (claim,) = await play.world.run("a")
+    play.off_s = -0.2
+    play.rests(0.1)
+    await play.world.beat(claim)
+    play.off_s = 0.0
+    ended_at: list[float] = []
+    for _ in range(4):
+        shortly = StoreClock(Timing())
+        for _ in range(3):
+            play.rests(3.0)
+            if (await play.passes(shortly)).lost:
+                ended_at.append(round(play.monotonic - 100, 1))
+    assert ended_at == [24.1], "the first pass that believed a clock was at 6.1 s, and this is the next such one"

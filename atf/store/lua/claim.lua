@@ -24,7 +24,7 @@ register('claim', {'allow-oom'}, function(keys, args)
   local P, now, server, timeout = keys[1], instant(args[1]), args[2], tonumber(args[6])
   local owner, nonce, bytes = args[4], args[5], tonumber(args[7])
   local pause, gated, clock = note_server(P, server, args[3], now, timeout)
-  note_clock(P, now, clock, CLOCK.STEP)
+  note_clock(P, now, clock, CLOCK.NOTED)
   if pause then return {'settling', fmt(pause)} end
 
   local answer, leased, any_size, full = {}, {}, args[8] == '1', false

@@ -109,15 +109,15 @@ end
 
 -- the server --------------------------------------------------------------------------------------------------------------
 
--- Notes how far TIME has come, where that is `step` further than it was noted to be (`clock`). Where TIME has gone back, leases end early
+-- Notes how far TIME has come, where that is `least` further than it was noted to be (`clock`). Where TIME has gone back, leases end early
 -- that are given before it is set forward again, and a store consumer that had no answer in between can't tell. So no store consumer ends
 -- any until it has seen a heartbeat timeout go by since it was told (see enqueue.lua). Returns what that step back is known by, or nil.
-local function note_clock(P, now, clock, step)
+local function note_clock(P, now, clock, least)
   local behind = tonumber(clock or 0) - now
   if behind > CLOCK.STEP then
     redis.call('HSET', P, 'clock', fmt(now), 'stepped', clock)
     return clock
-  elseif behind <= -step then
+  elseif behind <= -least then
     redis.call('HSET', P, 'clock', fmt(now))
   end
 end
@@ -132,11 +132,13 @@ local function pause_left(settled, calm, now)
 end
 
 -- No claims are given from now on, for so long. A store consumer whose functions see pauses go by has to, where one has passed lately;
--- where all are of an older release, the clock alone ends it. Returns its end: another one each time, since it is an epoch, too.
-local function pause_claims(P, settled, passed, now, time)
+-- where all are of an older release, the clock alone ends it. TIME may be behind that of the server before this one, and behind what it
+-- had come to (`clock`) when that passed. Returns the pause's end: another one each time, since it is an epoch, too.
+local function pause_claims(P, settled, passed, clock, now, time)
   settled = math.max((settled or 0) + 1, now + time)
   redis.call('HSET', P, 'settled', fmt(settled))
-  if passed and math.abs(now - passed) < CLOCK.PASSED_LATELY then redis.call('HSET', P, 'calm', fmt(-settled)) end
+  local latest = math.max(now, tonumber(clock or nil) or now)
+  if passed and math.abs(latest - passed) < CLOCK.PASSED_LATELY then redis.call('HSET', P, 'calm', fmt(-settled)) end
   return settled
 end
 
@@ -151,7 +153,7 @@ local function note_server(P, server, durable, now, timeout)
   if server ~= '' and record[1] ~= server then
     redis.call('HSET', P, 'server', server, 'durable', durable)
     if record[1] and (durable ~= '1' or record[3] ~= '1') then
-      settled = pause_claims(P, settled, tonumber(record[7] or nil), now, math.max(timeout, tonumber(record[4] or 0)))
+      settled = pause_claims(P, settled, tonumber(record[7] or nil), record[8], now, math.max(timeout, tonumber(record[4] or 0)))
       redis.call('HSET', P, 'forgot', '1')
     end
   elseif server ~= '' and durable ~= '1' and record[3] == '1' then

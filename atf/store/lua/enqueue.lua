@@ -3,7 +3,7 @@
 --          NEW, RETRIABLE_FAILURE (due, and kept by a gate) -> the same, parked, or CANCELLED; (parked, and let through) -> the same, due
 -- KEYS[1]  the partition's record
 -- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most, jobs at most, the last step back of
---          TIME since which this store consumer has seen a heartbeat timeout go by ("" = it has just started)
+--          TIME since which this store consumer has seen a heartbeat timeout go by ("" = it has just started), heartbeat timeout
 -- RETURNS  now, µs until the next visit is due (-1 = none; of jobs only if some are wanted), enqueued, enqueued again, lost,
 --          {queues that got entries}, {number, target, body, ... of the outbox records to deliver},
 --          {name, generation, tick, ticks before it, task that runs ("" = none), when that ended, spec, ... of the jobs that are due},
@@ -278,33 +278,48 @@ end
 --
 -- What this partition was told of lambdas may be forgotten where claims may be; or it has heard what their home has forgotten since. So
 -- home says it all again (retell.lua).
-local function note_pass(P, now, lease_now)
-  local record = redis.call('HMGET', P, 'settled', 'calm', 'passed', 'forgot', 'partitions')
+local function note_pass(P, now, lease_now, record)
   local settled, calm, passed = tonumber(record[1] or 0), tonumber(record[2] or 0), tonumber(record[3] or 0)
   if record[4] then
     redis.call('HDEL', P, 'forgot')
     if record[5] ~= '1' then owe(P, 0, '0\n["retell",""]', now) end
   end
-  if math.abs(now - passed) > CLOCK.PASSED_LATELY / 3 then redis.call('HSET', P, 'passed', fmt(now)) end
+  if math.max(math.abs(now - passed), now - tonumber(record[6] or 0)) > CLOCK.PASSED_LATELY / 3 then
+    redis.call('HSET', P, 'passed', fmt(now), 'clock', fmt(now))  -- in one write: an idle pass has no other
+  end
   if calm == settled then return nil end
   local over = lease_now >= settled
   if over or calm ~= -settled then redis.call('HSET', P, 'calm', over and fmt(settled) or fmt(-settled)) end
-  return not over and settled - lease_now or nil
+  return not over and math.min(settled - lease_now, UNBELIEVED_REVISIT) or nil
 end
 
--- The last step back of TIME (see note_clock), and whether a store consumer may end leases that has seen a heartbeat timeout go by since
--- the one that is `seen`. One that has just started may where another one has seen that.
-local function step_back(P, now, believed, seen)
-  local record = redis.call('HMGET', P, 'clock', 'stepped', 'stepped_over')
-  local clock = believed > now + CLOCK.APART and fmt(believed) or record[1]  -- TIME had come further, since this one saw it
-  local stepped = note_clock(P, now, clock, CLOCK.PASSED_LATELY / 3) or record[2] or '0'
-  if stepped == seen and stepped ~= (record[3] or '0') then redis.call('HSET', P, 'stepped_over', stepped) end
-  return stepped, stepped == seen or seen == '' and stepped == (record[3] or '0')
+-- The last step back of TIME (see note_clock), and whether this store consumer may end leases: it has seen a heartbeat timeout go by
+-- since the one that is `seen`. One that has just started may where another one has, or one that had just started long enough ago: both
+-- believe TIME by the clocks of their hosts, and some live too shortly to see that.
+local function step_back(P, now, believed, seen, timeout, record)
+  local stepped, over, started = record[7] or '0', record[8] or '0', record[9] or ''
+  local starts = seen == ''
+  local may = stepped == seen or starts and stepped == over
+  -- where it may not, it has been told, or will be, of the step for which TIME is behind what it believes
+  local further = may and believed > now + CLOCK.APART and fmt(believed)
+  local step = note_clock(P, now, further or record[6], math.huge)
+  if step then return step, false end
+  if starts and not may and believed > 1 then  -- 1: it does not believe any TIME yet
+    local name, since = string.match(started, '^(%d+) (%d+)$')
+    if name ~= stepped then
+      redis.call('HSET', P, 'stepped_start', stepped .. ' ' .. fmt(math.min(now, believed)))
+    else
+      may = math.min(now, believed) >= tonumber(since) + timeout
+    end
+  end
+  if may and stepped ~= over then redis.call('HSET', P, 'stepped_over', stepped) end
+  return stepped, may
 end
 
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
-  local stepped, over = step_back(P, now, believed, args[5])
+  local record = redis.call('HMGET', P, 'settled', 'calm', 'passed', 'forgot', 'partitions', 'clock', 'stepped', 'stepped_over', 'stepped_start')
+  local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)
   local lease_now = not over and 0 or believed > 0 and math.min(now, believed) or now
   local enqueued, again, lost, standing, pushed, owed, jobs = 0, 0, 0, 0, {}, {}, {}
   -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
@@ -349,7 +364,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     if budget <= 0 then break end
   end
   check_lines(P, now)
-  local most, wait = tonumber(args[4]), sooner(gates_in or -1, note_pass(P, now, lease_now))
+  local most, wait = tonumber(args[4]), sooner(gates_in or -1, note_pass(P, now, lease_now, record))
   if most > 0 then
     due_jobs(P, now, most, jobs)
     wait = sooner(wait, first_in(P .. ':jobs', now))

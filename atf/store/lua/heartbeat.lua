@@ -5,7 +5,7 @@
 register('heartbeat', {'allow-oom'}, function(keys, args)
   local P, now, timeout = keys[1], instant(args[1]), tonumber(args[2])
   local answer, leased = {}, {}
-  note_clock(P, now, redis.call('HGET', P, 'clock'), CLOCK.STEP)
+  note_clock(P, now, redis.call('HGET', P, 'clock'), CLOCK.NOTED)
   gathering((#args - 2) / 5, function(sets)
     for i = 3, #args, 5 do
       local id = args[i]
