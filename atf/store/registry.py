@@ -32,7 +32,7 @@ _OF_BATCHES: Final = b'\n["batch'
 HOME: Final = 0
 """The partition where lambdas and gates are written first."""
 _OWED_AT_ONCE = 256
-_WRITES_AT_ONCE = 128
+_WRITES_AT_ONCE = 64
 """Records of lambdas, and what is owed of them to other partitions, that one call writes: a few milliseconds of the server's time."""
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 import pytest
 
+from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys, library
 from atf.store.types import GateAction, LambdaRecord, NewGate, Outcome
 from atf.task import US, Status
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, World, dump, held, labelled
 
+LARGE = labelled(team="web") + b"\x32\x80\x80\x10" + b"k" * (1 << 18)  # with a field of 256 KiB behind its labels
 WEB, APP = labelled(team="web", tier="1"), labelled(team="app")
 
 
@@ -386,16 +391,62 @@ async def test_explain_names_the_gate(one: World) -> None:
 
 async def test_large_specs_are_looked_into_a_few_at_a_time(one: World) -> None:
     await one.gate("pause", team="web")
-    spec = labelled(team="web") + b"\x32\x80\x80\x40" + b"k" * (1 << 20)  # a field of 1 MiB behind the labels
-    await one.schedule(*(f"w{number}" for number in range(8)), spec=spec)
+    await one.schedule(*(f"w{number}" for number in range(8)), spec=LARGE)
     passed = await one.store.enqueue(0, 0)
     assert (passed.gated, passed.next_in_us) == (4, 0)
     await one.passes()
     assert (await one.store.gates(LAMBDA))[0].waiting == 8
 
 
+async def test_a_claim_looks_into_a_few_large_specs_at_a_time(one: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await one.schedule(*(f"w{number}" for number in range(8)), spec=LARGE)
+    await one.schedule("a", spec=APP)
+    await one.passes()
+    await one.gate("pause", team="web")
+    call, claims = one.store._link.call, list[int]()
+
+    async def noted(verb: str, *args: Any, **more: Any) -> Any:
+        reply = await call(verb, *args, **more)
+        if verb == "claim":
+            claims.append(sum(len(each) == 1 for each in reply))
+        return reply
+
+    monkeypatch.setattr(one.store._link, "call", noted)
+    batch = await one.store.claim("executor-1", "n", await one.pop(), PLENTY)
+    assert (len(batch.lost), [each.task_id for each in batch.claims], batch.deferred) == (8, ["0-a"], [])
+    assert claims == [4, 4]
+    await one.check()
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_labels_are_found_wherever_they_stand_in_a_spec(one: World, seed: int) -> None:
+    """Against the library that writes specs: fields of each kind, short and long, and what a newer release may add."""
+    rng = Random(seed)
+    await one.gate("drop", team="web", region="r" * 64)
+    expected = []
+    for number in range(8):
+        labels = {"team": rng.choice(["web", "webs", ""]), "region": "r" * rng.choice([64, 63]), "x" * 64: "é" * 32}
+        chosen = {name: labels[name] for name in rng.sample(sorted(labels), rng.randint(0, 3))}
+        spec = TaskSpec(
+            payload=b"p" * rng.choice([0, 1, 127, 128, 20_000]), encoding=rng.choice([None, RAW]), labels=chosen
+        )
+        spec.options.max_attempts = rng.choice([0, 1, 300])
+        spec.concurrency.key = "k" * rng.choice([0, 64])
+        newer = rng.choice([b"", b"\xf8\x7f\xac\x02", b"\xf9\x7f12345678", b"\xfd\x7f1234", b"\xfa\x7f\x03*\x01x"])
+        parts = [newer, spec.SerializeToString()]
+        rng.shuffle(parts)
+        await one.schedule(f"t{number}", spec=b"".join(parts))
+        if not {"team": "web", "region": "r" * 64}.items() <= chosen.items():
+            expected.append(f"0-t{number}")
+    assert sorted(await in_queue(one)) == expected
+
+
 @pytest.mark.parametrize(
-    "spec", [b"", b"\xff", b"\x2a\x7f", b"\x2a\x80", b"\x2f\x01", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"]
+    "spec",
+    [
+        *(b"", b"\xff", b"\x2a\x7f", b"\x2a\x80", b"\x2f\x01", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
+        *(b"\x2a\x06\x0a\x7fteam\x12\x03web", b"\x2a\x0b\x0a\x04team\x12\x7fwe", b"\x2a\x01\x0a\x04team\x12\x03web"),
+    ],
 )
 async def test_a_damaged_spec_has_no_labels(one: World, spec: bytes) -> None:
     await one.gate("drop", team="web")

@@ -39,23 +39,25 @@ register('claim', {'allow-oom'}, function(keys, args)
         answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
       elseif task[1] ~= 'ENQUEUED' and not again then
         answer[#answer + 1] = {id}
-      elseif gated and not again and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then
-        answer[#answer + 1] = {id}
       elseif #task[3] + CLAIM_OVERHEAD > bytes and not any_size then
         answer[#answer + 1] = {id, ''}
         full = true  -- what comes after it is not given before it
       else
-        local counter, run = tonumber(task[5] or 0), tonumber(task[6] or 0)
-        if not again then
-          counter, run = math.max(counter + 1, now), run + 1
-          move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
-          leased[task[2]] = true
+        bytes, any_size = bytes - #task[3] - CLAIM_OVERHEAD, false  -- also of what a gate keeps: to read it is what takes time
+        if gated and not again and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then
+          answer[#answer + 1] = {id}
+        else
+          local counter, run = tonumber(task[5] or 0), tonumber(task[6] or 0)
+          if not again then
+            counter, run = math.max(counter + 1, now), run + 1
+            move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
+            leased[task[2]] = true
+          end
+          -- The first run has nothing behind it: a field that is not there costs most of all to read.
+          local earlier = run == 1 and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z')
+          local attempt = fmt(tonumber(earlier[1] or 0) + 1)
+          answer[#answer + 1] = {id, fmt(counter), task[3], attempt, fmt(run), earlier[2] or '0', task[4], earlier[3] or '0'}
         end
-        -- The first run has nothing behind it: a field that is not there costs most of all to read.
-        local earlier = run == 1 and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z')
-        local attempt = fmt(tonumber(earlier[1] or 0) + 1)
-        answer[#answer + 1] = {id, fmt(counter), task[3], attempt, fmt(run), earlier[2] or '0', task[4], earlier[3] or '0'}
-        bytes, any_size = bytes - #task[3] - CLAIM_OVERHEAD, false
       end
     end
   end)

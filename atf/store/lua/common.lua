@@ -481,11 +481,14 @@ end
 
 -- Has all queues of a lambda looked at that hold live tasks.
 local function visit_lambda(P, name, now)
+  local sets = {}
   for priority = 0, MAX_PRIORITY do
-    local queue = name .. ':' .. priority
-    local waits = false
-    for _, status in ipairs(LIVE) do waits = waits or redis.call('EXISTS', live_key(P, queue, status)) == 1 end
-    if waits then visit_by(P, queue, now) end
+    for _, status in ipairs(LIVE) do sets[#sets + 1] = live_key(P, name .. ':' .. priority, status) end
+  end
+  if redis.call('EXISTS', unpack(sets)) == 0 then return end  -- as when it is new: one call for all of its queues
+  for priority = 0, MAX_PRIORITY do
+    local first = priority * #LIVE + 1
+    if redis.call('EXISTS', unpack(sets, first, first + #LIVE - 1)) > 0 then visit_by(P, name .. ':' .. priority, now) end
   end
 end
 

@@ -16,10 +16,10 @@ end
 
 local function gate_of(line)
   local number, action, ends, amount, labels = string.match(line, '^(%d+) (%l+) (%d+) (%S+) ?(.*)$')
-  local gate = {number = tonumber(number), action = action, ends = tonumber(ends), amount = tonumber(amount)}
+  local gate = {number = tonumber(number), action = action, ends = tonumber(ends), amount = tonumber(amount), labels = {}}
   for name, value in string.gmatch(labels, '([^ =]+)=(%S*)') do
-    gate.labels = gate.labels or {}
-    gate.labels[unquoted(name)] = unquoted(value)
+    gate.labels[#gate.labels + 1] = unquoted(name)
+    gate.labels[#gate.labels + 1] = unquoted(value)
   end
   return gate
 end
@@ -36,7 +36,7 @@ local function gates_of(text)
     if not whole_pause(line) then
       local gate = gate_of(line)
       found[#found + 1] = gate
-      if gate.labels then found.fields[7] = 'spec' end
+      if #gate.labels > 0 then found.fields[7] = 'spec' end
     end
   end
   table.sort(found, function(one, other)
@@ -52,42 +52,42 @@ end
 local keeper
 do  -- Lua allows 200 locals in one function: what only keeper uses is gone after it
 
--- A number of at most 2^53, and where the next byte is; nil where the bytes end.
+-- A number of at most 2^53, and where the next byte is; nil where the bytes end. A claim reads some ten thousand of them.
 local function varint(bytes, at)
-  local value, scale = 0, 1
+  local byte = string.byte(bytes, at)
+  if not byte then return nil, at end
+  if byte < 128 then return byte, at + 1 end
+  local value, scale = byte - 128, 128
   while true do
-    local byte = string.byte(bytes, at)
+    at = at + 1
+    byte = string.byte(bytes, at)
     if not byte then return nil, at end
-    value, at = value + byte % 128 * scale, at + 1
-    if byte < 128 then return value, at end
+    value = value + byte % 128 * scale
+    if byte < 128 then return value, at + 1 end
     scale = scale * 128
   end
 end
 
--- The fields of a serialized message that hold bytes, one after the other: number, bytes. Ends where the bytes make no sense.
-local function fields_in(bytes)
-  local at = 1
-  return function()
-    while true do
-      local tag, size, _
-      tag, at = varint(bytes, at)
-      if not tag then return nil end
-      local wire = tag % 8
-      if wire == 0 then
-        _, at = varint(bytes, at)
-      elseif wire == 1 then
-        at = at + 8
-      elseif wire == 5 then
-        at = at + 4
-      elseif wire == 2 then
-        size, at = varint(bytes, at)
-        if not size then return nil end
-        local first = at
-        at = at + size
-        return math.floor(tag / 8), string.sub(bytes, first, at - 1)
-      else
-        return nil
-      end
+-- The next field of a serialized message that holds bytes, from `at` up to `stop`: its number, its first byte and its last one. Nil
+-- where there is none, or the bytes make no sense.
+local function next_field(bytes, at, stop)
+  while at <= stop do
+    local tag, size, _
+    tag, at = varint(bytes, at)
+    if not tag then return nil end
+    local wire = tag % 8
+    if wire == 2 then
+      size, at = varint(bytes, at)
+      if not size then return nil end
+      return (tag - 2) / 8, at, at + size - 1
+    elseif wire == 0 then
+      _, at = varint(bytes, at)
+    elseif wire == 1 then
+      at = at + 8
+    elseif wire == 5 then
+      at = at + 4
+    else
+      return nil
     end
   end
 end
@@ -95,17 +95,25 @@ end
 local LABELS = 5  -- the field of a TaskSpec
 
 local function labels_of(spec)
-  local found = {}
-  for number, bytes in fields_in(spec) do
+  local found, last = {}, 0
+  local number, first
+  while true do
+    number, first, last = next_field(spec, last + 1, #spec)
+    if not number then return found end
     if number == LABELS then
-      local name, value = '', ''
-      for part, text in fields_in(bytes) do
-        if part == 1 then name = text elseif part == 2 then value = text end
+      local name, value, stop = '', '', math.min(last, #spec)
+      local part, start, finish = next_field(spec, first, stop)
+      while part do
+        if part == 1 then
+          name = string.sub(spec, start, math.min(finish, stop))
+        elseif part == 2 then
+          value = string.sub(spec, start, math.min(finish, stop))
+        end
+        part, start, finish = next_field(spec, finish + 1, stop)
       end
       found[name] = value
     end
   end
-  return found
 end
 
 -- Where an id stands between 0 and 1: evenly, and always in the same place, so that a gate that admits more admits the same and others.
@@ -116,9 +124,9 @@ local function place_of(id)
   return hash % PRIME * STEP % PRIME / PRIME
 end
 
-local function meets(gate, labels)
-  for name, value in pairs(gate.labels or {}) do
-    if labels[name] ~= value then return false end
+local function meets(wanted, labels)
+  for i = 1, #wanted, 2 do
+    if labels[wanted[i]] ~= wanted[i + 1] then return false end
   end
   return true
 end
@@ -128,7 +136,7 @@ keeper = function(gates, id, spec, delayed)
   local labels = gates.fields[7] and labels_of(spec or '') or nil
   local longest, newest = nil, delayed
   for _, gate in ipairs(gates) do
-    if meets(gate, labels) then
+    if meets(gate.labels, labels) then
       if gate.action == 'delay' then
         if gate.number > delayed then
           if not longest or gate.amount > longest.amount then longest = gate end
@@ -222,12 +230,13 @@ local function keep(P, sets, kept, id, queue, from, gate, newest, now, task)
     to = 'NEW'  -- it passes its queue's door anew
     sets.ZREM(live_key(P, queue, from), id)
     redis.call('HDEL', task_key(P, id), 'e')
-    redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now))
+    redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'g', fmt(gate.number), 'gd', fmt(newest))
+  else
+    redis.call('HSET', task_key(P, id), 'g', fmt(gate.number), 'gd', fmt(newest))
   end
   if task[6] then let_go(P, id, queue, task[6], now) end
   sets.ZADD(live_key(P, queue, to), '+inf', id)
   sets.ZADD(parked_key(P, name, fmt(gate.number)), fmt(at), id)
-  redis.call('HSET', task_key(P, id), 'g', fmt(gate.number), 'gd', fmt(newest))
   if gate.action == 'delay' and (not kept.until_ or at < kept.until_) then kept.until_ = at end
 end
 

@@ -161,7 +161,8 @@ placement.take = function(P, found, host, now, hungry)
   return {unpack(ids, 1, #taken)}, left
 end
 
-local SERVED_LOOKS = 8  -- what a host's list of lambdas takes to be looked through, in units of a host's count
+-- What a host's list of lambdas takes to be looked through, in units of a host's count: it may be long, and Lua reads each of its bytes.
+local function looks_of(list) return 2 + #list / 1600 end
 
 -- A host serves some lambdas: it has its part of those that are spread.
 placement.join_spread = function(P, name, host, now)
@@ -174,15 +175,16 @@ end
 
 -- A lambda is spread from now on: hosts that serve it have their parts at once, and not when they say next what they serve.
 placement.spread = function(P, name, now)
-  local most, word = math.min(placement.HOSTS, math.floor(looks_left(now) / SERVED_LOOKS)), ' ' .. name .. ' '
-  if most <= 0 then return end
-  local hosts = redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, most)
+  if looks_left(now) <= 0 then return end
+  local hosts = redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, placement.HOSTS)
   local counts, looked = spread_over(P, name, '', now)
-  local least = least_of(counts)
-  placement.left = placement.left - looked - SERVED_LOOKS * #hosts
+  local least, word = least_of(counts), ' ' .. name .. ' '
+  placement.left = placement.left - looked
   for _, host in ipairs(hosts) do
-    local serves = redis.call('HGET', P .. ':hosts:run', host)
-    if serves and string.find(serves, word, 1, true) and redis.call('HEXISTS', spread_key(P, name), host) == 0 then
+    if placement.left <= 0 then return end
+    local serves = redis.call('HGET', P .. ':hosts:run', host) or ''
+    placement.left = placement.left - looks_of(serves)
+    if string.find(serves, word, 1, true) and redis.call('HEXISTS', spread_key(P, name), host) == 0 then
       redis.call('HSET', spread_key(P, name), host, fmt(least))
     end
   end

@@ -8,7 +8,10 @@ register('register', {}, function(keys, args)
   local changed = 0
   for i = 4, #args, 5 do
     local name, key = args[i], lambda_key(P, args[i])
-    local spec64, settings = string.match(args[i + 4], '^%["register","[^"]*","([^"]*)","%d+","%d+","([^"]*)"%]$')
+    -- Found by their places: a pattern for all of it takes as long as the rest of this.
+    local strings, first = args[i + 4], #'["register","' + #name + #'","' + 1
+    local stop = string.find(strings, '"', first, true)
+    local spec64, settings = string.sub(strings, first, stop - 1), string.match(strings, '^","%d+","%d+","([^"]*)"%]$', stop)
     local code = 'limit=' .. args[i + 2] .. ' timeout=' .. args[i + 3] .. ' ' .. settings
     local known = redis.call('HMGET', key, 'spec', 'code', 'set')
     if known[1] ~= args[i + 1] or known[2] ~= code then
