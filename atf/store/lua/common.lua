@@ -79,9 +79,8 @@ local function lambda_of(queue) return lambda_of_('', queue) end
 -- Makes sure that a queue is visited at `at` or before, and wakes the store consumers where that is earlier than anything
 -- else they wait for.
 local function visit_by(P, queue, at)
-  local first = redis.call('ZRANGE', P .. ':due', 0, 0, 'WITHSCORES')
-  redis.call('ZADD', P .. ':due', 'LT', fmt(at), queue)
-  if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', queue) end
+  if redis.call('ZADD', P .. ':due', 'LT', 'CH', fmt(at), queue) == 0 then return end
+  if redis.call('ZRANGE', P .. ':due', 0, 0)[1] == queue then redis.call('SPUBLISH', P .. ':bell:due', queue) end
 end
 
 -- Has a job looked at from `at` on, and wakes the store consumers where that is earlier than any other job. Jobs have an index of
