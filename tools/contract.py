@@ -118,7 +118,7 @@ def counted(report: Path) -> dict[str, Counter[str]]:
     """Tests by backend, by what became of them; those that need no store, or one of their own, under "none"."""
     tests: dict[str, Counter[str]] = {}
     for case in ET.parse(report).iter("testcase"):
-        match = re.search(r"\[(fake|embedded|redis-7\.0|[\w.-]+-\d+)(?:-|\])", case.get("name", ""))
+        match = re.search(r"\[(fake|embedded|redis-7\.0|[\w.-]+@\d+)(?:-|\])", case.get("name", ""))
         bad = case.find("failure") is not None or case.find("error") is not None
         result = "failed" if bad else "skipped" if case.find("skipped") is not None else "passed"
         tests.setdefault(match[1] if match else "none", Counter())[result] += 1
@@ -211,8 +211,8 @@ def _restricted(tests: Mapping[str, Counter[str]]) -> list[str]:
 
 
 def _any(tests: Mapping[str, Counter[str]], name: str) -> bool:
-    """Whether a test ran there and was not skipped; those of a mode have its name and a number."""
-    found = (count for each, count in tests.items() if each == name or re.fullmatch(rf"{re.escape(name)}-\d+", each))
+    """Whether a test ran there and was not skipped; those of a mode are under name@number."""
+    found = (count for each, count in tests.items() if each == name or re.fullmatch(rf"{re.escape(name)}@\d+", each))
     return any(count["passed"] or count["failed"] for count in found)
 
 

@@ -39,7 +39,7 @@ OpenStore = Callable[..., Awaitable[Store]]
 def _name(backend: str) -> str:
     if backend == str(OLDEST):
         return OLDEST.parent.name
-    return backend if backend in {FAKE, EMBEDDED} else f"{Path(backend).name}-{_MORE.index(backend)}"
+    return backend if backend in {FAKE, EMBEDDED} else f"{Path(backend).name}@{_MORE.index(backend)}"
 
 
 @pytest.fixture(scope="session")

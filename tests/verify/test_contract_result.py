@@ -13,7 +13,7 @@ from tests.chaos import frame
 from tools import contract
 
 TESTS = {name: Counter(passed=3) for name in ("none", "fake", "embedded", "redis-7.0")}
-WHERE = ("embedded", "redis-7.0", "cluster-0", "sentinel-1", "processes")
+WHERE = ("embedded", "redis-7.0", "cluster@0", "sentinel@1", "processes")
 SHIPPED = contract.Run(True, {name: Counter(passed=2) for name in WHERE}, [])
 """The pass as the user that ships."""
 FULL: dict[str, Any] = {"version": "some 1", "calls": 9, "noted": [[600, "atf_1_ab_claim"], [900, "atf_1_ab_claim"]]}
@@ -123,14 +123,15 @@ def test_that_pass_has_every_real_server_and_mode_and_processes_and_no_slow_log(
     def pytest_run(words: list[str], *, env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[bytes]:
         asked.append((words, env))
         report = next(each for each in words if each.startswith("--junitxml=")).partition("=")[2]
-        Path(report).write_text('<x><testcase name="a[cluster-0-b]"/><testcase name="c"/></x>', encoding="utf-8")
+        cases = "".join(f'<testcase name="{each}"/>' for each in ("a[cluster@0-20]", "b[open-1]", "c"))
+        Path(report).write_text(f"<x>{cases}</x>", encoding="utf-8")
         return subprocess.CompletedProcess(words, 0)
 
     monkeypatch.setattr(subprocess, "run", pytest_run)
     monkeypatch.setenv("ATF_TEST_SERVERS", "cluster")
     contract.run()
     found = contract.run(restricted=True)
-    assert (found.passed, found.tests["cluster-0"], found.tests["processes"]) == (True, {"passed": 1}, {"passed": 2})
+    assert (found.passed, found.tests["cluster@0"], found.tests["processes"]) == (True, {"passed": 1}, {"passed": 3})
     (_, free), (words, bound), (modes, named), (processes, too) = asked
     assert (free["ATF_TEST_SERVERS"], "ATF_TEST_ACL" in free, "ATF_TEST_CONTRACT" in free) == ("cluster", False, True)
     assert {each["ATF_TEST_ACL"] for each in (bound, named, too)} == {"1"}
