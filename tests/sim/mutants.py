@@ -169,7 +169,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "no_gate_at_the_claim": Mutant(
         "what was pushed before a gate was set is claimed past it",
-        (("elseif gated and not again and kept_at_claim", "elseif false and kept_at_claim"),),
+        (("if gated and not again and kept_at_claim", "if false and kept_at_claim"),),
     ),
     "gate_leaves_a_place_behind": Mutant(
         "a task that is set aside at its claim stays among those in queues",
