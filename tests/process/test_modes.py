@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import ssl
 import subprocess
@@ -258,6 +259,22 @@ async def test_a_node_that_is_away_takes_no_other_along(nodes: Nodes) -> None:
 
 
 # --- one server -------------------------------------------------------------------------------------------------------
+
+
+def test_no_two_servers_are_given_one_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the first runs or not: tests run side by side, and a server that was killed comes back on its port."""
+    binary = str(find_binary().path)
+    first = TcpServer(binary, tmp_path, [])
+    anywhere, again = random.randrange, iter([first.port] * 6)
+    monkeypatch.setattr(random, "randrange", lambda *between: next(again, None) or anywhere(*between))
+    try:
+        assert TcpServer(binary, tmp_path / "second", []).port != first.port
+        for _ in range(2):
+            first.start()
+            first.kill()
+    finally:
+        first.kill()
+    assert not list(again)  # each time it was refused
 
 
 async def test_what_one_server_can_be_asked_for(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -53,9 +54,9 @@ class TcpServer:
         self, binary: str, folder: Path, settings: Sequence[tuple[str, object]], *, sentinel: bool = False
     ) -> None:
         self.binary = binary
-        self.port = _free_port()
+        self.port = _own_port(self)
         self.folder = folder / str(self.port)
-        self.folder.mkdir()
+        self.folder.mkdir(parents=True)
         own = [
             ("bind", HOST),
             ("port", self.port),
@@ -289,13 +290,21 @@ def _append(server: TcpServer, settings: Sequence[tuple[str, object]]) -> bool:
     return True
 
 
-def _free_port() -> int:
+def _own_port(owner: TcpServer) -> int:
+    """A port, and the one of its bus, that nobody else is given here while the owner is there, whether its server runs or not.
+
+    Both stay bound without an ear. They were free when they were bound; a server still comes to hear on them, since it allows that an
+    address is used again and the held ones, from now on, do too. Whoever looks for a port in this way does not, and is refused.
+    """
     while True:
-        port = random.randrange(20_000, 28_000)
-        with socket.socket() as one, socket.socket() as other:
+        port = random.randrange(20_000, 20_000 + _BUS)
+        with contextlib.ExitStack() as held:
             try:
-                one.bind((HOST, port))
-                other.bind((HOST, port + _BUS))
+                for each in (port, port + _BUS):
+                    one = held.enter_context(socket.socket())
+                    one.bind((HOST, each))
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             except OSError:
                 continue
+            weakref.finalize(owner, held.pop_all().close)
             return port
