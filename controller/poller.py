@@ -31,7 +31,7 @@ FORGET_S: Final = 120.0
 
 BESIDE_S: Final = 1.0
 """Seconds for which a lambda counts as busy after a queue of its rang."""
-MOST_BESIDE: Final = 64
+MOST_BESIDE: Final = 32
 """Tasks that one pop takes at most while several lambdas are busy: whoever claims and reports many at once makes the others wait in the
 store, in the HSC and in the executor."""
 

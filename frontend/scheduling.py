@@ -1,27 +1,18 @@
-"""From ScheduleRequest to the store: checked, completed, and many calls in one.
-
-Concurrent calls of one task each share a call of the store, by partition and durability, whether they come by Schedule or, as from
-the client, by ScheduleMany: one goes out at once when none is under way, and what arrives meanwhile leaves together when it has
-come back. So an idle frontend adds no wait, a busy one makes few calls, and a partition that is away holds up no other.
-"""
+"""From ScheduleRequest to the store: checked and completed. Concurrent calls of a few tasks each share calls of the store (store/lanes.py)."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, cast
 
 from atf import task as rules
-from atf.durability import Durability
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, TooManyPending
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id
 from atf.store import keys
-from atf.store.calls import CALL_BYTES
 from atf.store.store import Store
 from atf.store.types import NewTask, Scheduled
 
@@ -35,14 +26,6 @@ MAX_REQUESTS: Final = 1_000
 _DIGEST_BYTES: Final = 12
 
 
-@dataclass
-class _Lane:
-    """Tasks of one partition that wait for the store, which are to be equally safe: none waits for a disk or a replica that it did not ask for."""
-
-    waiting: list[tuple[NewTask, asyncio.Future[Scheduled]]] = field(default_factory=list)
-    sending: bool = False
-
-
 class Scheduling:
     """Schedule and ScheduleMany."""
 
@@ -52,7 +35,6 @@ class Scheduling:
         self._runtime = runtime
         self._cap = max_attempts_cap
         self.pending = Pending(store, runtime)
-        self._lanes: defaultdict[tuple[int, Durability], _Lane] = defaultdict(_Lane)
 
     async def one(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> f.ScheduleReply:
         """One task, in a call of the store that it may share with others; of a job, where there is a tick."""
@@ -66,7 +48,7 @@ class Scheduling:
             task = task._replace(joins=True)
         scheduled = None
         try:
-            scheduled = await self._store_one(task)
+            (scheduled,) = await self._store.schedule([task])
         finally:
             entry.ended(int(scheduled is not None and scheduled.new))
         if scheduled.left_out:
@@ -76,18 +58,6 @@ class Scheduling:
         reply = f.ScheduleReply()
         _fill(reply, scheduled)
         return reply
-
-    async def _store_one(self, task: NewTask) -> Scheduled:
-        future: asyncio.Future[Scheduled] = asyncio.get_running_loop().create_future()
-        lane = self._lanes[task.partition, max(task.durability, self._store.settings.floor)]
-        lane.waiting.append((task, future))
-        if not lane.sending:
-            lane.sending = True
-            self._runtime.spawn(self._send(lane), name="schedule")
-        return await future
-
-    async def _store_all(self, tasks: Sequence[NewTask]) -> list[Scheduled | AtfError]:
-        return [await self._store_one(*tasks)] if len(tasks) == 1 else list(await self._store.schedule_each(tasks))
 
     async def many(self, requests: Sequence[f.ScheduleRequest]) -> f.ScheduleManyReply:
         """Many tasks; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
@@ -105,7 +75,7 @@ class Scheduling:
         entries, tasks = await self._let_in(tasks)
         stored: list[Scheduled | AtfError] = []
         try:
-            stored = await self._store_all([task for _, task in tasks])
+            stored = await self._store.schedule_each([task for _, task in tasks])
         finally:
             for name, entry in entries.items():
                 made = (each for (_, task), each in zip(tasks, stored, strict=False) if task.lambda_name == name)
@@ -207,42 +177,6 @@ class Scheduling:
             )
         return next(iter(routes.values())) if routes else self._store.partition_for(spec.affinity_key or task_id)
 
-    async def _send(self, lane: _Lane) -> None:
-        try:
-            while waiting := [each for each in lane.waiting if not each[1].done()]:  # the callers of the rest gave up
-                some = _of_one_call(waiting)
-                batch, lane.waiting = waiting[:some], waiting[some:]
-                await self._send_batch(batch)
-            lane.waiting = []
-        finally:
-            lane.sending = False
-
-    async def _send_batch(self, batch: list[tuple[NewTask, asyncio.Future[Scheduled]]]) -> None:
-        try:
-            stored = await self._store.schedule_each([task for task, _ in batch])
-        except Exception as error:  # noqa: BLE001  every caller of the batch gets it, whatever it is
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(_copy(error))
-        else:
-            for (_, future), scheduled in zip(batch, stored, strict=True):
-                if future.done():  # its caller may have given up
-                    continue
-                if isinstance(scheduled, AtfError):
-                    future.set_exception(_copy(scheduled))
-                else:
-                    future.set_result(scheduled)
-
-
-def _of_one_call(waiting: Sequence[tuple[NewTask, object]]) -> int:
-    """How many of those that wait the store takes in one call: none waits for the answer to more."""
-    size = 0
-    for some, (task, _) in enumerate(waiting[: rules.MAX_BATCH]):
-        size += len(task.spec)
-        if some and size > CALL_BYTES:
-            return some
-    return min(len(waiting), rules.MAX_BATCH)
-
 
 def digest(request: f.ScheduleRequest) -> bytes:
     """What tells two requests of one id apart: a hash of the request as it was sent, but for how safe it shall be."""
@@ -281,8 +215,3 @@ def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:
 
 def _taken(task: NewTask) -> AlreadyExists:
     return AlreadyExists(f"task id {task.id!r} is taken by another request; the same request again would be fine")
-
-
-def _copy(error: Exception) -> Exception:
-    # One exception raised in several tasks would gather all their tracebacks.
-    return type(error)(str(error)) if isinstance(error, AtfError) else error

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from atf.durability import Durability
 from atf.errors import AtfError
 
 from . import keys, library
 from .base import Caller
 from .calls import by_partition
 from .connection import Arg
+from .lanes import again
 from .types import NewTask, RestoredTask, Scheduled
 
 _NEVER: Final = -1
@@ -35,41 +37,37 @@ class Adding(Caller):
 
     async def schedule_each(self, items: Sequence[NewTask]) -> list[Scheduled | AtfError]:
         """Like `schedule`; what went wrong is answered item by item, so that a partition that is away does not concern the others."""
+        lanes = self._scheduling
+        return await by_partition(items, lambda each: each.partition, lanes.ask, lanes.size, kind=lanes.kind)
 
+    async def _schedule(self, partition: int, batch: list[NewTask]) -> list[Scheduled | AtfError]:
+        args: list[Arg] = []
+        ids = [f"{partition}-{each.id}" for each in batch]
+        for task_id, each in zip(ids, batch, strict=True):
+            limits = library.limits(each.max_attempts, each.max_losses, each.retention_us)
+            at = "" if each.at_us is None else each.at_us
+            queue = keys.queue(each.lambda_name, each.priority)
+            args += (task_id, queue, each.spec, each.digest, at, each.delay_us, limits)
+            args += (
+                _ordering(each) if each.ordering_key else "",
+                each.concurrency,
+                each.unique + "j" * each.joins,
+                each.affinity,
+            )
+        demand = self._demand(batch[0])
+        try:
+            reply = await self._call("schedule", partition, args, demand=demand)
+        except AtfError as error:
+            return [again(error) for _ in batch]
+        met = self._link.met(keys.record(partition), demand)
+        return [
+            Scheduled(first.decode() or task_id, what in {1, 2}, what == 2, int(at), met, left_out=what == 3)
+            for task_id, (what, at, first) in zip(ids, reply, strict=True)
+        ]
+
+    def _demand(self, task: NewTask) -> Durability:
         floor = self.settings.floor
-
-        async def call(partition: int, batch: list[NewTask]) -> list[Scheduled | AtfError]:
-            args: list[Arg] = []
-            ids = [f"{partition}-{each.id}" for each in batch]
-            for task_id, each in zip(ids, batch, strict=True):
-                limits = library.limits(each.max_attempts, each.max_losses, each.retention_us)
-                at = "" if each.at_us is None else each.at_us
-                queue = keys.queue(each.lambda_name, each.priority)
-                args += (task_id, queue, each.spec, each.digest, at, each.delay_us, limits)
-                args += (
-                    _ordering(each) if each.ordering_key else "",
-                    each.concurrency,
-                    each.unique + "j" * each.joins,
-                    each.affinity,
-                )
-            demand = max(batch[0].durability, floor)
-            try:
-                reply = await self._call("schedule", partition, args, demand=demand)
-            except AtfError as error:
-                return [error] * len(batch)
-            met = self._link.met(keys.record(partition), demand)
-            return [
-                Scheduled(first.decode() or task_id, what in {1, 2}, what == 2, int(at), met, left_out=what == 3)
-                for task_id, (what, at, first) in zip(ids, reply, strict=True)
-            ]
-
-        return await by_partition(
-            items,
-            lambda each: each.partition,
-            call,
-            size=lambda each: len(each.spec),
-            kind=lambda each: each.durability if each.durability > floor else floor,  # noqa: FURB136  a third of the time
-        )
+        return task.durability if task.durability > floor else floor  # noqa: FURB136  a third of the time
 
     async def restore(self, tasks: Sequence[RestoredTask]) -> list[int]:
         """(no record) → NEW, RETRIABLE_FAILURE, CANCELLED, with what the task had been through; per task 1, or 0 where its id is taken.
@@ -107,3 +105,8 @@ def routing_key(task: RestoredTask) -> str:
 
 def _ordering(task: NewTask | RestoredTask) -> str:
     return keys.ordering(task.lambda_name, task.ordering_key) if task.ordering_key else ""
+
+
+def spec_bytes(task: NewTask) -> int:
+    """Of a call of `schedule`, about."""
+    return len(task.spec)

@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 from atf.config import StoreSettings
 from atf.durability import Durability
+from atf.errors import AtfError
 
 from .connection import Arg, Link
-from .types import OutboxRecord, TaskRecord
+from .lanes import Lanes
+from .types import NewTask, OutboxRecord, RunResult, Scheduled, TaskRecord, Verdict
 
 
 class Caller(Protocol):
@@ -21,6 +23,8 @@ class Caller(Protocol):
     _lease_us: int
     _link: Link
     _queues: set[str]
+    _finishing: Lanes[RunResult, Verdict]
+    _scheduling: Lanes[NewTask, Scheduled | AtfError]
 
     async def _call(
         self,

@@ -95,18 +95,17 @@ class Claims(Caller):
 
         UNKNOWN where a claim's partition is away; Unavailable where all are.
         """
+        lanes = self._finishing
+        return await by_partition(
+            results, lambda each: self._partition(each.held.task_id), lanes.ask, lanes.size, failed=_unknown
+        )
 
-        async def call(partition: int, batch: list[RunResult]) -> list[Verdict]:
-            args: list[Arg] = []
-            for each in batch:
-                held, outcome, result, encoding, error, retry_in_us, ran_us, ended_ago_us = each
-                args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us, ended_ago_us)
-            return [_VERDICTS[each] for each in await self._call("finish", partition, args)]
-
-        def size(each: RunResult) -> int:
-            return len(each.result) + len(each.error)
-
-        return await by_partition(results, lambda each: self._partition(each.held.task_id), call, size, failed=_unknown)
+    async def _finish(self, partition: int, batch: list[RunResult]) -> list[Verdict]:
+        args: list[Arg] = []
+        for each in batch:
+            held, outcome, result, encoding, error, retry_in_us, ran_us, ended_ago_us = each
+            args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us, ended_ago_us)
+        return [_VERDICTS[each] for each in await self._call("finish", partition, args)]
 
     async def hand_back(self, owner: str, claims: Sequence[Held], unclaimed: Sequence[str]) -> list[Verdict]:
         """CLAIMED (never started) or ENQUEUED (popped, never claimed) → ENQUEUED; counts nothing."""
@@ -164,3 +163,8 @@ def _sort_in(
 
 def _unknown(_error: AtfError) -> Verdict:
     return Verdict.UNKNOWN
+
+
+def result_bytes(result: RunResult) -> int:
+    """Of a call of `finish`, about."""
+    return len(result.result) + len(result.error)

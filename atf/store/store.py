@@ -17,17 +17,18 @@ from atf.runtime import Runtime
 from atf.task import MAX_BATCH, US, Status, partition_of
 
 from . import keys, library, server
-from .adding import Adding
+from .adding import Adding, spec_bytes
 from .batches import Batches
 from .bells import Bell, listen
 from .calls import by_partition
 from .capacity import Capacity
-from .claims import Claims
+from .claims import Claims, result_bytes
 from .concurrency import Concurrency
 from .connection import Arg, Link
 from .findings import Finding
 from .gates import Gates
 from .jobs import Jobs, due_jobs
+from .lanes import Lanes
 from .modes import open_link
 from .ordering import Ordering
 from .reading import Reading
@@ -61,6 +62,8 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
         self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
         self._queues: set[str] = set()
+        self._finishing = Lanes(self._finish, size=result_bytes, runtime=runtime, name="finish")
+        self._scheduling = Lanes(self._schedule, size=spec_bytes, kind=self._demand, runtime=runtime, name="schedule")
         self._opened: dict[int, str] = {}
         """Partition -> the run id of the server that it was last opened on."""
         self._ready = False

@@ -308,9 +308,9 @@ async def test_a_pop_takes_little_while_several_lambdas_are_busy(w: World) -> No
     await w.enqueue(200)
     await w.enqueue(1, "shop/bill")
     reply = await w.ask(lambdas=both, call=3, ack=1)
-    assert len(reply.claims) == 64
+    assert len(reply.claims) == 32
     await asyncio.sleep(2)
-    assert len((await w.ask(lambdas=both, call=4, ack=2)).claims) == 137
+    assert len((await w.ask(lambdas=both, call=4, ack=2)).claims) == 169
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running

@@ -182,15 +182,17 @@ class Gate:
         self.batches: list[int] = []
         self.open = asyncio.Event()
         self.fail: Exception | None = None
-        self._real = bench.store.schedule_each
-        bench.store.schedule_each = self  # type: ignore[method-assign]
+        lanes = bench.store._scheduling
+        self._real = lanes._call
+        lanes._call = self
+        lanes._lanes.clear()
 
-    async def __call__(self, items: Sequence[NewTask]) -> list[Scheduled | AtfError]:
+    async def __call__(self, partition: int, items: list[NewTask]) -> Sequence[Scheduled | AtfError]:
         self.batches.append(len(items))
         await self.open.wait()
         if self.fail:
             raise self.fail
-        return await self._real(items)
+        return await self._real(partition, items)
 
 
 def of_one_partition(bench: Bench, count: int) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import fakeredis
@@ -15,7 +16,7 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store.types import NewTask, TaskRecord
+from atf.store.types import NewTask, RunResult, TaskRecord, Verdict
 from atf.task import MAX_BATCH_BYTES, MAX_HELD, US, Status
 from tests.known import know
 
@@ -293,3 +294,23 @@ async def test_nobody_who_counts_on_longer_leases_than_there_are_gets_one(bench:
     assert await bench.record(task_id) == before
     beat.heartbeat_timeout_us = 16 * US
     assert list((await bench.hsc.heartbeat(beat)).verdicts) == [OK]
+
+
+async def test_results_of_several_executors_share_a_call_of_the_store(bench: Bench) -> None:
+    claims = [each for each in await bench.claimed(40) if each.task_id.startswith("0-")]
+    calls: list[int] = []
+    lanes = bench.store._finishing
+    real = lanes._call
+
+    async def counted(partition: int, batch: list[RunResult]) -> Sequence[Verdict]:
+        calls.append(len(batch))
+        return await real(partition, batch)
+
+    lanes._call = counted
+    requests = [
+        h.SetResultsRequest(executor_id="e1", results=[h.Result(claim=ref(each), outcome=t.SUCCEEDED)])
+        for each in claims
+    ]
+    replies = await asyncio.gather(*map(bench.hsc.set_results, requests))
+    assert [list(each.verdicts) for each in replies] == [[OK]] * 20
+    assert calls == [20]

@@ -268,8 +268,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "the store consumer looks two seconds ahead",
         (
             (
-                "due_ids(P, queue, status, now, room and",
-                "due_ids(P, queue, status, now + 2000000, room and",
+                "due_to_leave(P, queue, status, now, room and",
+                "due_to_leave(P, queue, status, now + 2000000, room and",
             ),
         ),
     ),

@@ -535,6 +535,24 @@ async def test_a_pass_pushes_little_of_one_queue_where_others_have_live_tasks(wo
     assert await world.queued("shop/bill:1") == ["0-b"]
 
 
+async def test_a_pass_pushes_much_of_a_queue_whose_neighbours_have_nothing_to_do_before_long(world: World) -> None:
+    await world.schedule("b", lambda_name="shop/bill", delay_us=30 * 86_400 * US)
+    await world.schedule(*(f"a{each}" for each in range(200)))
+    assert (await world.store.enqueue(0, 0)).enqueued == 200
+
+
+async def test_tasks_that_come_one_by_one_leave_no_instant_behind_in_the_due_index(world: World) -> None:
+    """What a visit learns of the next one while it reads the one that is due."""
+    await world.schedule("late", delay_us=7 * US)
+    await world.schedule("now")
+    assert (await world.store.enqueue(0, 0)).enqueued == 1
+    assert (await world.store.enqueue(0, 0)).next_in_us == 7 * US
+    world.clock.advance(7)
+    last = await world.store.enqueue(0, 0)
+    assert (last.enqueued, last.next_in_us) == (1, ENQUEUE_TIMEOUT_US - 7 * US)
+    assert await world.queued() == ["0-now", "0-late"]
+
+
 async def test_a_pass_pushes_much_of_a_queue_that_is_alone(world: World) -> None:
     await world.schedule(*(f"a{each}" for each in range(200)))
     assert (await world.store.enqueue(0, 0)).enqueued == 200

@@ -16,7 +16,8 @@
 --
 -- An id whose record somebody has deleted is struck off when its turn comes: it must not hold up the others.
 
-local BUDGET_BESIDE = 64  -- items at most, where more than one queue has live tasks
+local BUDGET_BESIDE = 64  -- items at most, where more than one queue has tasks that run or are due before long
+local BESIDE_WITHIN = 20000000  -- µs that this may be: longer than leases and enqueue timeouts by default
 local VISIT_BESIDE = 8    -- items that one of them may have at least
 local LEASED = {'CLAIMED', 'PROCESSING'}
 local PUSHED = {'RETRIABLE_FAILURE', 'NEW'}
@@ -53,6 +54,21 @@ local function due_ids(P, queue, status, now, limit, firsts)
   return redis.call('ZRANGE', live_key(P, queue, status), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(limit))
 end
 
+-- The same, of those that leave the set in this visit. One that is due alone, as of tasks that come one by one, is told by the call that
+-- also says what is first then.
+local function due_to_leave(P, queue, status, now, limit, firsts)
+  if limit <= 0 or firsts[status] == false then return NOTHING end
+  local two = redis.call('ZRANGE', live_key(P, queue, status), 0, 1, 'WITHSCORES')
+  local first, second = tonumber(two[2]) or math.huge, tonumber(two[4]) or math.huge
+  if second <= now then
+    firsts[status] = first
+    return due_ids(P, queue, status, now, limit, firsts)
+  end
+  local left = first > now and first or second
+  firsts[status] = left < math.huge and left
+  return first <= now and {two[1]} or NOTHING
+end
+
 -- What one visit knows and counts; `pushed` and `length` follow the queue as it changes. Of `budget` items and the lambda's permits so
 -- many are `kept` from being pushed for the lambda's other queues; `budget_again` bounds what is not pushed for the first time.
 local function visit(P, queue, config, now, lease_now, budget_again, budget, kept)
@@ -66,7 +82,10 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   local pushed = tonumber(state[1] or 0)
   local door = (config[4] or state[2] or config[5]) and settings_of(config[4]) or nil
   if door then door.gates = config[5] or nil end
-  local count, firsts = {enqueued = 0, again = 0, lost = 0, looked = 0, gated = 0, standing = 0}, {}
+  local count, firsts = {enqueued = 0, again = 0, lost = 0, looked = 0, gated = 0, standing = 0, door = door ~= nil}, {}
+  if redis.call('EXISTS', live_key(P, queue, 'PROCESSING'), live_key(P, queue, 'RETRIABLE_FAILURE')) == 0 then
+    firsts.PROCESSING, firsts.RETRIABLE_FAILURE = false, false  -- mostly so: one call instead of two
+  end
 
   for _, status in ipairs(LEASED) do
     for _, id in ipairs(due_ids(P, queue, status, lease_now, budget_again - count.looked, firsts)) do
@@ -119,7 +138,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   if not paused then
     for _, status in ipairs(PUSHED) do
       local most = math.min(budget - kept - count.looked, limit - length)
-      local ids = due_ids(P, queue, status, now, room and math.min(most, room.left) or most, firsts)
+      local ids = due_to_leave(P, queue, status, now, room and math.min(most, room.left) or most, firsts)
       count.looked = count.looked + #ids
       local slotted
       if door and #ids > 0 then
@@ -337,12 +356,13 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
   -- And each that is due has its turn in the pass: the noisy one was looked at last, and so it would always be the first.
   local due, each = redis.call('ZRANGE', P .. ':due', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS), budget
-  if redis.call('ZCARD', P .. ':due') > 1 then
+  if redis.call('ZCOUNT', P .. ':due', '-inf', fmt(now + BESIDE_WITHIN)) > 1 then
     budget = math.min(budget, BUDGET_BESIDE)
     each = math.max(math.floor(budget / math.max(#due, 1)), VISIT_BESIDE)
   end
-  local ask = {}
-  local gated, gates_in = due_gates(P, now, math.floor(budget / 2), ask)
+  local ask, gated, gates_in = {}, 0, nil
+  local rare = redis.call('EXISTS', P .. ':gates', P .. ':lines', P .. ':jobs') > 0  -- mostly there is none of these
+  if rare then gated, gates_in = due_gates(P, now, math.floor(budget / 2), ask) end
   budget = budget - gated
   for _, queues in ipairs(by_lambda(due)) do
     if queues[1] == OUTBOX then
@@ -367,6 +387,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
         places, budget = places - count.looked, budget - count.looked
         enqueued, again, lost, gated = enqueued + count.enqueued, again + count.again, lost + count.lost, gated + count.gated
         standing = standing + count.standing
+        rare = rare or count.door or count.lost > 0  -- there may be some now
         if count.enqueued + count.again > 0 then
           pushed[#pushed + 1] = claim.queue
           redis.call('SPUBLISH', P .. ':bell:ready', claim.queue)
@@ -376,7 +397,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     if budget <= 0 then break end
   end
   local wait = sooner(gates_in or -1, note_pass(P, now, lease_now, record))
-  if redis.call('EXISTS', P .. ':lines', P .. ':jobs') > 0 then
+  if rare and redis.call('EXISTS', P .. ':lines', P .. ':jobs') > 0 then
     check_lines(P, now)
     local most = tonumber(args[4])
     if most > 0 then
