@@ -361,9 +361,24 @@ def test_who_was_not_killed_yet_is_no_best_peer_and_leaves_the_bar_open() -> Non
 
     page = drawn(asked, rounds, kill(saq=1, arq=0))["index.md"]
     assert "| arq, 10.0 tasks/s (1 of 5 rounds) | 9.00 × | 5 × | at small sizes yes, 9.00 × |" in page
+    page = drawn(asked, rounds, kill(arq=0))["index.md"]
+    assert "| arq, 10.0 tasks/s (1 of 5 rounds) | 9.00 × | 5 × | not known |" in page, "SAQ may be safe, and is faster"
     page = drawn(asked, rounds, kill(saq=0))["index.md"]
-    assert "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | not known |" in page
+    assert "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | at small sizes yes" in page, "arq is slower anyway"
     assert "| – | – | 5 × | not known |" in drawn(asked, rounds, kill())["index.md"]
+
+
+def test_who_was_not_killed_with_all_its_workers_is_called_neither_safe_nor_a_loser() -> None:
+    asked = question(systems=("atf", "saq", "celery"))
+    rounds = [one("atf", {"per_s": 90.0}), one("saq", {"per_s": 10.0}), one("celery", {"per_s": 15.0})]
+    killed = {name: {"rounds": [{"never": 0}]} for name in ("saq", "celery")}
+    not_killed = "| ok; not killed with all the workers that it is measured with |"
+    page = drawn(asked, rounds, {"systems": killed})["index.md"]
+    assert page.count(not_killed) == 1
+    assert "| SAQ, 10.0 tasks/s (1 of 5 rounds) | 9.00 × |" in page
+    page = drawn(asked, rounds, {"systems": killed | {"celery-later": {"rounds": [{"never": 0}]}}})["index.md"]
+    assert not_killed not in page
+    assert "| Celery, 15.0 tasks/s (1 of 5 rounds) | 6.00 × |" in page
 
 
 def test_where_a_peer_keeps_less_in_memory_the_page_says_so_and_why() -> None:
@@ -496,7 +511,7 @@ def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
     asked = {"end-to-end": fast, "cpu": cpu}
     others = results.result(fast, SIZES, 1, [one("atf", took), one("saq", took), one("huey", took)])
     ours = results.result(cpu, SIZES, 1, [one("atf", took)])
-    page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": ours}, WORDS)["index.md"]
+    page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": ours, "kill": KILLED}, WORDS)["index.md"]
     assert page.count("The rounds of [end-to-end](#end-to-end) measure it, too:") == 1
     assert "| SAQ (x 1) | 9.00 | 1 of 5: 9.00 to 9.00 | 1.00 × | client: 2.00 µs, workers: 7.00 µs | ok |" in page
     page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": {**others, "question": "cpu"}}, WORDS)["index.md"]
