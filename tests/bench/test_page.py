@@ -492,17 +492,44 @@ def test_the_floor_stands_beside_our_rate() -> None:
     ours = {"per_s": 50.0, "cpu_us_total": 300.0, "cpu_us": {"store": 120.0}}
     found = {
         "end-to-end": results.result(asked, SIZES, 1, [one("atf", ours), one("saq", {"per_s": 40.0})]),
-        "floor": results.result(floor, SIZES, 1, [one("atf", {"per_s": 40.0}), one("floor", {"per_s": 160.0})]),
+        "floor": results.result(floor, SIZES, 1, [one("atf", {"per_s": 40.0}), one("floor", {"per_s": 120.0})]),
     }
     pages = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)
     page = pages["index.md"]
     assert "Of the 300 µs of CPU that a task takes with ATF here the store has 120, 40 %." in page
-    assert "do 160 tasks/s in a run of their own ([floor](#floor)); ATF's rate beside them is 25 % of that." in page
-    assert "5 × SAQ's median are 200 tasks/s, 1.25 × what these functions do." in page
+    assert "called in batches by one client, do 3.00 × ATF's rate beside them ([floor](#floor))." in page
+    out = "5 × SAQ's rate are 4.00 × ATF's here, 1.33 × what these functions do: out of reach of this design."
+    assert out in page
     found["floor"]["code"] = "another"
     page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
     assert "here the store has 120, 40 %." in page
-    assert "these functions do" not in page, "of another code, or another machine"
+    assert "do 3.00 × ATF's rate beside them ([floor](#floor), of another code, machine or settings than these" in page
+    assert out in page, "both are ratios of one run each"
+
+
+def test_without_atf_beside_it_the_floor_says_nothing_of_its_rate() -> None:
+    asked, floor = question(name="end-to-end", systems=("atf",)), question(name="floor", systems=("floor", "atf"))
+    ours = one("atf", {"per_s": 50.0, "cpu_us_total": 300.0, "cpu_us": {"store": 120.0}})
+    for beside in ([], [one("atf", {"per_s": 40.0}, round=7)]):
+        found = {
+            "end-to-end": results.result(asked, SIZES, 1, [ours]),
+            "floor": results.result(floor, SIZES, 1, [*beside, one("floor", {"per_s": 160.0})]),
+        }
+        page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
+        assert "here the store has 120, 40 %." in page
+        assert "functions of a task's life alone, called" not in page
+
+
+def test_a_bar_that_the_floor_lets_one_reach_is_not_called_out_of_reach() -> None:
+    bars = (Bar(words="2 ×", figure="per_s", limit=2.0, least=True, against=("saq",)),)
+    asked = question(name="end-to-end", systems=("atf", "saq"), bars=bars)
+    floor = question(name="floor", systems=("floor", "atf"))
+    found = {
+        "end-to-end": results.result(asked, SIZES, 1, [one("atf", {"per_s": 50.0}), one("saq", {"per_s": 40.0})]),
+        "floor": results.result(floor, SIZES, 1, [one("atf", {"per_s": 40.0}), one("floor", {"per_s": 160.0})]),
+    }
+    page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
+    assert "2 × SAQ's rate are 1.60 × ATF's here, 0.40 × what these functions do." in page
 
 
 def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
