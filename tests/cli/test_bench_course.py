@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -250,26 +250,26 @@ class Waiting:
     """A frontend with tasks that wait; records of cancelled ones go two at each look."""
 
     def __init__(self, count: int) -> None:
-        self.new = [f"0-{number}" for number in range(count)]
-        self.cancelled: list[str] = []
-        self.together: list[int] = []
+        self.new: Sequence[str] = [f"0-{number}" for number in range(count)]
+        self.cancelled: Sequence[str] = []
+        self.together: Sequence[int] = []
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None: ...
 
-    async def list(self, name: str, status: Status, *, limit: int) -> list[Any]:
+    async def list(self, name: str, status: Status, *, limit: int) -> Sequence[Any]:
         assert (name, status) == ("b/later", Status.NEW)
         return [SimpleNamespace(id=each) for each in self.new[:limit]]
 
     async def cancel_tasks(self, request: Any) -> None:
-        self.together.append(len(request.ids))
-        self.cancelled += request.ids
+        self.together = [*self.together, len(request.ids)]
+        self.cancelled = [*self.cancelled, *request.ids]
         self.new = [each for each in self.new if each not in request.ids]
 
-    async def lambdas(self) -> list[Any]:
-        del self.cancelled[:2]
+    async def lambdas(self) -> Sequence[Any]:
+        self.cancelled = self.cancelled[2:]
         mine = {Status.NEW: len(self.new), Status.CANCELLED: len(self.cancelled)}
         return [SimpleNamespace(name="b/later", counts=mine), SimpleNamespace(name="c/later", counts={Status.NEW: 7})]
 
