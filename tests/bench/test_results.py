@@ -487,7 +487,8 @@ def test_at_least_once_is_who_has_lost_nothing_by_any_kill_with_any_of_its_worke
 
 
 def test_at_least_once_is_none_that_was_not_killed_with_each_of_its_workers() -> None:
-    fine, none = {"rounds": [{"never": 0}]}, {"rounds": []}
+    fine: dict[str, Any] = {"rounds": [{"never": 0}]}
+    none: dict[str, Any] = {"rounds": []}
     assert verdict({"systems": {"celery": fine, "celery-later": fine}}).safe == {"celery"}
     for killed in ({"celery": fine}, {"celery-later": fine}, {"celery": fine, "celery-later": none}):
         found = verdict({"systems": killed})
