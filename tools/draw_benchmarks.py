@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))  # the questions are not installed
 from tests.bench import explain, killed, levels, results, svg  # noqa: E402
 from tests.bench.explain import CPU, END_TO_END, NONE, budget  # noqa: E402
 from tests.bench.known import OURS, PEERS, SYSTEMS  # noqa: E402
-from tests.bench.question import FULL_ROUNDS, Question, all_questions, smaller  # noqa: E402
+from tests.bench.question import FULL_ROUNDS, Bar, Question, all_questions, smaller  # noqa: E402
 from tests.bench.results import failed, medians_of  # noqa: E402
 from tests.bench.run import settings  # noqa: E402
 from tests.bench.stats import count, figure, inner, of_rounds, ratios, spelled, spread  # noqa: E402
@@ -31,6 +31,7 @@ from tests.bench.verdict import Verdict, verdict  # noqa: E402
 FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
 _LOSES: Final = "loses what a killed process had taken from the queue"
+_UNKILLED: Final = "not killed with all the workers that it is measured with"
 SCALING: Final = ROOT / "docs" / "scaling.md"
 _NAMED: Final = r"(?P<question>[a-z-]+)(/(?P<system>[a-z-]+))?:(?P<path>\w([\w., -]*\w)?)"
 FIGURE: Final = re.compile(rf"\{{{_NAMED}\}}")
@@ -168,7 +169,7 @@ def _judged(
 
 
 def _reached(question: Question, result: Result | None, kills: Verdict) -> list[tuple[str, str]]:
-    """Of each bar whether it was reached; not known as long as a peer is missing that it compares with, or was not killed if that decides."""
+    """Of each bar whether it was reached; not known as long as a peer is missing that it compares with, or was not killed and would be the best."""
     said: list[str] = []
     if result is None:
         return [(bar.words, "not known") for bar in question.bars]
@@ -179,7 +180,7 @@ def _reached(question: Question, result: Result | None, kills: Verdict) -> list[
             for name in bar.against
             if name not in result["systems"]
             or failed(result, name)
-            or (bar.at_least_once and name not in kills.safe | kills.loses)
+            or (bar.at_least_once and name not in kills.safe | kills.loses and _would_be_best(bar, name, result, kills))
         ]
         if reached is None or missing or failed(result, bar.of):
             said.append("not known")
@@ -189,6 +190,11 @@ def _reached(question: Question, result: Result | None, kills: Verdict) -> list[
         value = _times(reached.pairs) if bar.against else svg.number(reached.value)
         said.append(f"{small}{'yes' if reached.enough else '**no**'}, {value}")
     return [(bar.words, each) for bar, each in zip(question.bars, said, strict=True)]
+
+
+def _would_be_best(bar: Bar, name: str, result: Result, kills: Verdict) -> bool:
+    """Whether a peer would be the one to compare with if it were known that it loses nothing."""
+    return bar.best(result["systems"], {*kills.safe, name}) == name
 
 
 def _shown(value: float, unit: str) -> str:
@@ -364,13 +370,21 @@ def _table(question: Question, result: Result, kills: Verdict) -> str:
             spread(each["rounds"], question.figure, FULL_ROUNDS, svg.number) or NONE,
             "1 ×" if name == OURS and value is not None else _times(_ratios(question, result, name, OURS)),
             *(_also(each["median"], path) for path in question.also),
-            str(each["status"]) + (f"; {_LOSES}" if SYSTEMS[name].module in kills.loses else ""),
+            str(each["status"]) + _by_kills(name, kills),
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     # Those that became part of the question after the result was recorded are not in its list of what is missing.
     missing = [name for name in question.systems if name not in result["systems"]]
     lines += [f"| {SYSTEMS[name].title} |" + f" {NONE} |" * (len(head) - 2) + " not run |" for name in missing]
     return "\n".join(lines)
+
+
+def _by_kills(name: str, kills: Verdict) -> str:
+    """What kills have told of a peer, where it is no proof that it loses nothing."""
+    module = SYSTEMS[name].module
+    if module not in PEERS or module in kills.safe:
+        return ""
+    return f"; {_LOSES if module in kills.loses else _UNKILLED}"
 
 
 def _also(medians: Mapping[str, Any], path: str) -> str:

@@ -26,15 +26,15 @@ from atf.cli.progress import View
 from atf.cli.workplace import workplace
 from atf.client import AsyncClient, Client, Handle, TaskInfo
 from atf.config import StoreSettings, load
-from atf.errors import Internal, Unavailable
+from atf.errors import AtfError, Internal, Unavailable
 from atf.lambdas import Prepared, named
 from atf.runtime import SystemRuntime, new_id
 from atf.task import Status
 from atf.verify.outcome import percentile
 from atf.verify.stored import Stored
 
-from . import proc
-from .lambdas import NAMESPACE, RETENTION_S
+from . import pending, proc
+from .lambdas import LATER, NAMESPACE, RETENTION_S
 from .store import Found, TaskStore
 from .versions import commit, versions
 
@@ -77,6 +77,7 @@ class Plan:
         rate: tasks a second that are scheduled ahead.
         seconds: for so long.
         executors: executor processes.
+        pending: tasks that wait meanwhile.
         redis_url: the store; "": an embedded one, in a temporary directory.
         settings: more of ClusterSettings by name.
     """
@@ -88,6 +89,7 @@ class Plan:
     rate: float = 500
     seconds: float = 10
     executors: int = 2
+    pending: int = 0
     redis_url: str = ""
     settings: Mapping[str, Any]
 
@@ -125,6 +127,7 @@ class Report:
             "commit": self.commit,
             "namespace": self.namespace,
             "executors": self.plan.executors,
+            "pending": self.plan.pending,
             "tasks": self.plan.tasks,
             "rounds": self.plan.rounds,
             "cores": len(os.sched_getaffinity(0)),
@@ -162,27 +165,34 @@ async def _measure(
             durability = settings.durability or load(StoreSettings, env=ours).durability
             whose = "taken as it is" if plan.redis_url else "started for this"
             view.say(f"{found.in_words()}, {whose}; the roles' durability is {durability}")
+            await pending.must_hold(store, plan.pending)
             course = Course(plan, namespace, cluster, client, store)
             measured = [await course.before()]  # what others have in it: before it holds anything of ours
             view.say(in_words(measured[0]))
             await course.warm_up()
-            for question in (
-                course.idle,
-                course.drain,  # before the others leave records, whose expiry would be missing from its bytes
-                course.end_to_end,
-                course.kinds,
-                course.memory,
-                course.one_caller,
-                course.callers,
-                course.due_at_once,
-                course.ahead,
-            ):
-                measured.append(await question())
-                view.say(in_words(measured[-1]))
+            try:
+                for question in (
+                    *([course.pending] if plan.pending else []),
+                    course.idle,
+                    course.drain,  # before the others leave records, whose expiry would be missing from its bytes
+                    course.end_to_end,
+                    course.kinds,
+                    course.memory,
+                    course.one_caller,
+                    course.callers,
+                    course.due_at_once,
+                    course.ahead,
+                ):
+                    measured.append(await question())
+                    view.say(in_words(measured[-1]))
+            finally:
+                if plan.pending and plan.redis_url:  # an embedded store goes as a whole
+                    view.say(f"cancelling the {plan.pending:,} tasks that waited")
+                    await _remove_pending(cluster, namespace, view)
     if plan.redis_url:
         view.say(
             f"in the store stay the records of the finished tasks of {namespace}, for {RETENTION_S / 60:.0f} minutes, and the names of"
-            " its two lambdas"
+            " its three lambdas"
         )
     return Report(
         plan,
@@ -194,6 +204,14 @@ async def _measure(
         versions(found.server),
         await asyncio.to_thread(commit),
     )
+
+
+async def _remove_pending(cluster: Cluster, namespace: str, view: View) -> None:
+    name = f"{namespace}/{LATER}"
+    try:
+        await pending.remove(cluster.frontend_address, name)
+    except AtfError as error:
+        view.say(f"tasks of {name} stay in the store, due in {pending.AHEAD.days} days: {error}")
 
 
 def cluster_settings(plan: Plan, directory: Path) -> ClusterSettings:
@@ -237,7 +255,7 @@ class Course:
         self._plan, self._namespace, self._cluster, self._client = plan, namespace, cluster, client
         self._store = store
         self._pending = 0
-        """Of others, when it began."""
+        """Of others, when it began, and of ours that are to wait meanwhile."""
         self._stored = Stored(client, [f"{namespace}/{name}" for name in KINDS])
         self._random = SystemRuntime().random
 
@@ -259,6 +277,17 @@ class Course:
         self._pending = sum(count for status, count in counts.items() if not status.finished)
         figures = {"pending": self._pending, "finished": sum(counts.values()) - self._pending}
         return Measured("before", "in the store before, tasks", {name: float(count) for name, count in figures.items()})
+
+    async def pending(self) -> Measured:
+        """Schedules what is to wait while everything else is measured."""
+        before, began = await self._store.used_bytes(), time.monotonic()
+        await self._schedule(self._plan.pending, [LATER], at=dt.datetime.now(dt.UTC) + pending.AHEAD)
+        figures = {"scheduled_per_s": round(self._plan.pending / (time.monotonic() - began), 1)}
+        used = await self._store.used_bytes()
+        if before is not None and used is not None:
+            figures["bytes_per_task"] = round((used - before) / self._plan.pending, 1)
+        self._pending += self._plan.pending
+        return Measured("pending", f"{self._plan.pending:,} tasks due in a year, which wait from now on", figures)
 
     async def idle(self) -> Measured:
         """CPU while there is nothing to do."""
@@ -370,14 +399,16 @@ class Course:
         name = names[number % len(names)]
         return named(f"{self._namespace}/{name}", {"number": number}, options)  # type: ignore[arg-type]
 
-    async def _schedule(self, tasks: int, names: Sequence[str] = tuple(KINDS)) -> list[Handle[Any]]:
+    async def _schedule(self, tasks: int, names: Sequence[str] = tuple(KINDS), **options: Any) -> list[Handle[Any]]:
         """Schedules tasks as fast as the client can; the last CHECKED of them."""
         batches = iter([range(start, min(start + BATCH, tasks)) for start in range(0, tasks, BATCH)])
         handles = deque[Handle[Any]](maxlen=CHECKED)
 
         async def send() -> None:
             for batch in batches:
-                handles.extend(await self._client.schedule_many([self._task(number, names) for number in batch]))
+                handles.extend(
+                    await self._client.schedule_many([self._task(number, names, **options) for number in batch])
+                )
 
         await asyncio.gather(*(send() for _ in range(AT_ONCE)))
         return list(handles)

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Self
 
 from atf.config import StoreSettings
 from atf.runtime import SystemRuntime
+from atf.store.connection import Link
 from atf.store.facts import text
 from atf.store.findings import Finding
 from atf.store.modes import open_link
@@ -74,6 +75,21 @@ class TaskStore:
         """
         return await used_bytes(self._link)
 
+    async def room_bytes(self) -> int | None:
+        """Bytes that its servers which take writes have left up to their maxmemory, together; None where one has no such bound, or does not say.
+
+        Raises:
+            Unavailable: one can't be reached.
+        """
+        total = 0
+        for each in await self._link.masters():
+            said = await _info(each, "memory")
+            most, used = (int(said.get(name, 0)) for name in ("maxmemory", "used_memory"))
+            if not most:
+                return None
+            total += max(most - used, 0)
+        return total
+
     async def cpu_s(self) -> float | None:
         """Seconds of CPU that its servers which take writes have used, for whomever; None where one does not say.
 
@@ -82,8 +98,7 @@ class TaskStore:
         """
         total = 0.0
         for each in await self._link.masters():
-            lines = text(await told(each, "INFO", "cpu") or b"").splitlines()
-            said = dict(line.split(":", 1) for line in lines if ":" in line)
+            said = await _info(each, "cpu")
             if not said.keys() >= set(_CPU):
                 return None
             total += sum(float(said[name]) for name in _CPU)
@@ -92,3 +107,9 @@ class TaskStore:
     async def aclose(self) -> None:
         """Ends the connection."""
         await self._link.close()
+
+
+async def _info(server: Link, section: str) -> dict[str, str]:
+    """A section of what a server says of itself; empty where it does not."""
+    lines = text(await told(server, "INFO", section) or b"").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)

@@ -37,8 +37,15 @@ _NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmem
     "--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Of throughput; the median counts."
 )
 @click.option("--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes.")
+@click.option(
+    "--pending",
+    type=click.IntRange(0, 10_000_000),
+    default=0,
+    show_default=True,
+    help="Tasks due in a year that are scheduled first and wait meanwhile; removed at the end.",
+)
 @as_json
-def bench(tasks: int, rounds: int, executors: int, as_json: bool, **flags: Any) -> int:
+def bench(tasks: int, rounds: int, executors: int, pending: int, as_json: bool, **flags: Any) -> int:
     """Measure on your own store how many tasks a second go through, how late they start, and what they cost.
 
     Starts roles of its own and runs lambdas that do nothing, in a namespace of its own: what waits in the store already, throughput while tasks are being scheduled,
@@ -50,8 +57,11 @@ def bench(tasks: int, rounds: int, executors: int, as_json: bool, **flags: Any) 
     The store is the one at --redis-url, taken as it is, else an embedded one in a temporary directory, which syncs once a second
     (appendfsync everysec) unless --durability disk is given. The output says which, and how the store is set.
 
+    With --pending so many tasks wait while all that is measured; what a store has no memory for is refused.
+
     \b
     atf bench
+    atf bench --pending 1000000
     atf bench --redis-url redis://store:6379/0 --tasks 200000 --executors 8 --json
     """
     settings = read(ClusterSettings, flags, "up")
@@ -59,6 +69,7 @@ def bench(tasks: int, rounds: int, executors: int, as_json: bool, **flags: Any) 
         tasks=tasks,
         rounds=rounds,
         executors=executors,
+        pending=pending,
         redis_url=settings.redis_url,
         settings={name: getattr(settings, name) for name in flags if name != "redis_url"},
     )

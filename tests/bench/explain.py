@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from . import svg, trial
 from .known import FLOOR, OURS, PEERS, SYSTEMS
-from .question import Question
+from .question import Bar, Question
 from .results import failed, medians_of
 from .stats import figure, inner, ratio
 from .verdict import QUESTION as KILL
@@ -113,19 +113,19 @@ def beside_the_store(question: Question, found: Mapping[str, Result]) -> list[st
         said.append(
             f"Of the {svg.number(total)} µs of CPU that a task takes with ATF here the store has {svg.number(store)}, {100 * store / total:.0f} %."
         )
-    floor = found[FLOOR]["systems"] if comparable(found, FLOOR, END_TO_END) else {}
-    limit = figure(floor.get(FLOOR, {}).get("median", {}), "per_s")
-    part = ratio(floor[OURS]["rounds"], floor[FLOOR]["rounds"], "per_s") if {OURS, FLOOR} <= floor.keys() else None
-    if limit and part:
+    if times := _floor_in_units_of_ours(found):
+        another = (
+            "" if comparable(found, FLOOR, END_TO_END) else ", of another code, machine or settings than these rounds"
+        )
         said.append(
-            f"The store's functions of a task's life alone, called in batches by one client, do {svg.number(limit)} tasks/s in a run of their own ([floor](#floor));"
-            f" ATF's rate beside them is {100 * part:.0f} % of that."
+            f"The store's functions of a task's life alone, called in batches by one client, do {svg.number(times)} × ATF's rate beside them"
+            f" ([floor](#floor){another})."
         )
         said += [
-            f"{bar.limit:g} × {SYSTEMS[peer].title}'s median are {svg.number(bar.limit * rate)} tasks/s, {svg.number(bar.limit * rate / limit)} × what these functions do."
+            f"{bar.limit:g} × {SYSTEMS[peer].title}'s rate are {svg.number(wanted)} × ATF's here, {_beside_the_limit(wanted / times)}."
             for bar in question.bars
             if (peer := bar.best(result["systems"], verdict(found.get(KILL)).safe))
-            and (rate := figure(medians_of(result)[peer], bar.figure))
+            and (wanted := _in_units_of_ours(result, peer, bar))
         ]
     apart = figure(medians_of(found[CPU]).get(OURS, {}), "cpu_us_total") if CPU in found else None
     if total and apart:
@@ -133,6 +133,23 @@ def beside_the_store(question: Question, found: Mapping[str, Result]) -> list[st
             f"[{CPU}](#{CPU}) measures a task's CPU in rounds of its own, and finds {svg.number(apart)} µs; it says what differs."
         )
     return [" ".join(said)] if said else []
+
+
+def _floor_in_units_of_ours(found: Mapping[str, Result]) -> float | None:
+    """What the store's functions alone do in units of ATF's rate, both of the same rounds: of whichever code and machine, the same for both."""
+    floor = found[FLOOR]["systems"] if FLOOR in found else {}
+    return ratio(floor[FLOOR]["rounds"], floor[OURS]["rounds"], "per_s") if {OURS, FLOOR} <= floor.keys() else None
+
+
+def _in_units_of_ours(result: Result, peer: str, bar: Bar) -> float | None:
+    """The figure that a bar wants of ATF, in units of what ATF has beside that peer."""
+    systems = result["systems"]
+    found = ratio(systems[OURS]["rounds"], systems[peer]["rounds"], bar.figure) if OURS in systems else None
+    return bar.limit / found if found else None
+
+
+def _beside_the_limit(part: float) -> str:
+    return f"{svg.number(part)} × what these functions do" + (": out of reach of this design" if part > 1 else "")
 
 
 def resident_mib(result: Result) -> dict[str, float]:

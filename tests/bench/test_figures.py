@@ -59,6 +59,7 @@ class PlayedWorld:
         self._cpu = {"client": 0.0, "frontend": 0.0, "store": 0.0}
         self._costs = costs
         self.client = SimpleNamespace(lacks=lacks or {}, ask=self._ask)
+        self.roles = SimpleNamespace(start_workers=self._start_workers)
         self.ledger = SimpleNamespace(
             never=lambda _: 0,
             twice=lambda _: 0,
@@ -81,6 +82,9 @@ class PlayedWorld:
         for role, seconds in self._costs.get(verb, {}).items():
             self._cpu[role] += seconds
         return {"begun": 0, "ended": 10**9, "due": [0.0] * 3, "per_s": 3.0, "calls_ns": [2_000, 4_000]}
+
+    async def _start_workers(self) -> None:
+        pass
 
     async def finished(self, _numbers: range, **_: Any) -> int:
         return 0

@@ -361,9 +361,24 @@ def test_who_was_not_killed_yet_is_no_best_peer_and_leaves_the_bar_open() -> Non
 
     page = drawn(asked, rounds, kill(saq=1, arq=0))["index.md"]
     assert "| arq, 10.0 tasks/s (1 of 5 rounds) | 9.00 × | 5 × | at small sizes yes, 9.00 × |" in page
+    page = drawn(asked, rounds, kill(arq=0))["index.md"]
+    assert "| arq, 10.0 tasks/s (1 of 5 rounds) | 9.00 × | 5 × | not known |" in page, "SAQ may be safe, and is faster"
     page = drawn(asked, rounds, kill(saq=0))["index.md"]
-    assert "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | not known |" in page
+    assert "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | at small sizes yes" in page, "arq is slower anyway"
     assert "| – | – | 5 × | not known |" in drawn(asked, rounds, kill())["index.md"]
+
+
+def test_who_was_not_killed_with_all_its_workers_is_called_neither_safe_nor_a_loser() -> None:
+    asked = question(systems=("atf", "saq", "celery"))
+    rounds = [one("atf", {"per_s": 90.0}), one("saq", {"per_s": 10.0}), one("celery", {"per_s": 15.0})]
+    killed = {name: {"rounds": [{"never": 0}]} for name in ("saq", "celery")}
+    not_killed = "| ok; not killed with all the workers that it is measured with |"
+    page = drawn(asked, rounds, {"systems": killed})["index.md"]
+    assert page.count(not_killed) == 1
+    assert "| SAQ, 10.0 tasks/s (1 of 5 rounds) | 9.00 × |" in page
+    page = drawn(asked, rounds, {"systems": killed | {"celery-later": {"rounds": [{"never": 0}]}}})["index.md"]
+    assert not_killed not in page
+    assert "| Celery, 15.0 tasks/s (1 of 5 rounds) | 6.00 × |" in page
 
 
 def test_where_a_peer_keeps_less_in_memory_the_page_says_so_and_why() -> None:
@@ -477,17 +492,44 @@ def test_the_floor_stands_beside_our_rate() -> None:
     ours = {"per_s": 50.0, "cpu_us_total": 300.0, "cpu_us": {"store": 120.0}}
     found = {
         "end-to-end": results.result(asked, SIZES, 1, [one("atf", ours), one("saq", {"per_s": 40.0})]),
-        "floor": results.result(floor, SIZES, 1, [one("atf", {"per_s": 40.0}), one("floor", {"per_s": 160.0})]),
+        "floor": results.result(floor, SIZES, 1, [one("atf", {"per_s": 40.0}), one("floor", {"per_s": 120.0})]),
     }
     pages = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)
     page = pages["index.md"]
     assert "Of the 300 µs of CPU that a task takes with ATF here the store has 120, 40 %." in page
-    assert "do 160 tasks/s in a run of their own ([floor](#floor)); ATF's rate beside them is 25 % of that." in page
-    assert "5 × SAQ's median are 200 tasks/s, 1.25 × what these functions do." in page
+    assert "called in batches by one client, do 3.00 × ATF's rate beside them ([floor](#floor))." in page
+    out = "5 × SAQ's rate are 4.00 × ATF's here, 1.33 × what these functions do: out of reach of this design."
+    assert out in page
     found["floor"]["code"] = "another"
     page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
     assert "here the store has 120, 40 %." in page
-    assert "these functions do" not in page, "of another code, or another machine"
+    assert "do 3.00 × ATF's rate beside them ([floor](#floor), of another code, machine or settings than these" in page
+    assert out in page, "both are ratios of one run each"
+
+
+def test_without_atf_beside_it_the_floor_says_nothing_of_its_rate() -> None:
+    asked, floor = question(name="end-to-end", systems=("atf",)), question(name="floor", systems=("floor", "atf"))
+    ours = one("atf", {"per_s": 50.0, "cpu_us_total": 300.0, "cpu_us": {"store": 120.0}})
+    for beside in ([], [one("atf", {"per_s": 40.0}, round=7)]):
+        found = {
+            "end-to-end": results.result(asked, SIZES, 1, [ours]),
+            "floor": results.result(floor, SIZES, 1, [*beside, one("floor", {"per_s": 160.0})]),
+        }
+        page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
+        assert "here the store has 120, 40 %." in page
+        assert "functions of a task's life alone, called" not in page
+
+
+def test_a_bar_that_the_floor_lets_one_reach_is_not_called_out_of_reach() -> None:
+    bars = (Bar(words="2 ×", figure="per_s", limit=2.0, least=True, against=("saq",)),)
+    asked = question(name="end-to-end", systems=("atf", "saq"), bars=bars)
+    floor = question(name="floor", systems=("floor", "atf"))
+    found = {
+        "end-to-end": results.result(asked, SIZES, 1, [one("atf", {"per_s": 50.0}), one("saq", {"per_s": 40.0})]),
+        "floor": results.result(floor, SIZES, 1, [one("atf", {"per_s": 40.0}), one("floor", {"per_s": 160.0})]),
+    }
+    page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
+    assert "2 × SAQ's rate are 1.60 × ATF's here, 0.40 × what these functions do." in page
 
 
 def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
@@ -496,7 +538,7 @@ def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
     asked = {"end-to-end": fast, "cpu": cpu}
     others = results.result(fast, SIZES, 1, [one("atf", took), one("saq", took), one("huey", took)])
     ours = results.result(cpu, SIZES, 1, [one("atf", took)])
-    page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": ours}, WORDS)["index.md"]
+    page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": ours, "kill": KILLED}, WORDS)["index.md"]
     assert page.count("The rounds of [end-to-end](#end-to-end) measure it, too:") == 1
     assert "| SAQ (x 1) | 9.00 | 1 of 5: 9.00 to 9.00 | 1.00 × | client: 2.00 µs, workers: 7.00 µs | ok |" in page
     page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": {**others, "question": "cpu"}}, WORDS)["index.md"]

@@ -29,6 +29,9 @@ class FakeWorld:
         self.lacks = lacks
         self.client = self.ledger = self.roles = self
         self.asked: list[tuple[str, range]] = []
+        self.steps: list[str] = []
+        self.lost = range(0)
+        self.again = range(0)
 
     def __call__(self, *_: Any, **__: Any) -> Self:
         return self
@@ -41,24 +44,27 @@ class FakeWorld:
 
     async def ask(self, verb: str, *, first: int, count: int) -> dict[str, Any]:
         self.asked.append((verb, range(first, first + count)))
-        return {"begun": 0, "ended": count * 10**9}
+        self.steps.append(verb)
+        return {"begun": 0, "ended": count * 10**9, "calls_ns": [10**9] * count}
 
     async def start_workers(self) -> None:
-        return None
+        self.steps.append("workers")
 
-    async def finished(self, _: range) -> int:
-        return 0
+    async def finished(self, numbers: range) -> int:
+        self.steps.append("finished")
+        return self.never(numbers)
 
     def starts(self, numbers: range) -> Sequence[int]:
         return [(number + 1) * 10**9 for number in numbers]
 
-    def never(self, _: range) -> int:
-        return 0
+    def never(self, numbers: range) -> int:
+        return len({*numbers} & {*self.lost})
 
-    def twice(self, _: range) -> int:
-        return 0
+    def twice(self, numbers: range) -> int:
+        return len({*numbers} & {*self.again})
 
     def cpu(self) -> dict[str, float]:
+        self.steps.append("cpu")
         return {"client": float(len(self.asked))}
 
     def cpu_since(self, before: dict[str, float]) -> dict[str, float]:
@@ -86,6 +92,24 @@ async def test_ways_that_are_the_same_are_measured_once(monkeypatch: pytest.Monk
     found = await b_scheduling.schedule_async(SYSTEMS["saq"], SIZES)
     assert {found[name] for name in ("per_s", "single_per_s", "many_per_s")} == {1.0}
     assert [verb for verb, numbers in world.asked if len(numbers) == SIZES.tasks] == ["many"]
+
+
+async def test_what_was_stored_is_run_and_counted_when_all_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for measure, last in ((b_scheduling.schedule_sync, SIZES.tasks), (b_scheduling.schedule_async, 2 * SIZES.tasks)):
+        world = FakeWorld({})
+        world.lost, world.again = range(last - 2, last), range(3)
+        monkeypatch.setattr(b_scheduling, "World", world)
+        found = await measure(SYSTEMS["atf"], SIZES)
+        assert (found["never"], found["twice"]) == (2, 3)
+        assert world.steps[-2:] == ["workers", "finished"], "nothing is measured beside the workers"
+        assert world.steps.count("workers") == 1
+
+
+async def test_of_ways_that_are_the_same_as_many_are_counted_as_were_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = FakeWorld({"concurrent": driver.SAME})
+    world.lost = range(SIZES.tasks, 2 * SIZES.tasks)  # the numbers of the way that there is none of
+    monkeypatch.setattr(b_scheduling, "World", world)
+    assert (await b_scheduling.schedule_async(SYSTEMS["saq"], SIZES))["never"] == 0
 
 
 async def test_a_drain_tells_the_memory_of_each_role(monkeypatch: pytest.MonkeyPatch) -> None:

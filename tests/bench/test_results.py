@@ -486,6 +486,15 @@ def test_at_least_once_is_who_has_lost_nothing_by_any_kill_with_any_of_its_worke
     assert found == (frozenset({"saq"}), frozenset({"arq", "celery", "huey"})), "of RQ nothing is known"
 
 
+def test_at_least_once_is_none_that_was_not_killed_with_each_of_its_workers() -> None:
+    fine: dict[str, Any] = {"rounds": [{"never": 0}]}
+    none: dict[str, Any] = {"rounds": []}
+    assert verdict({"systems": {"celery": fine, "celery-later": fine}}).safe == {"celery"}
+    for killed in ({"celery": fine}, {"celery-later": fine}, {"celery": fine, "celery-later": none}):
+        found = verdict({"systems": killed})
+        assert "celery" not in found.safe | found.loses, killed
+
+
 def test_a_peer_whose_documentation_says_that_a_kill_costs_tasks_is_none_that_lost_nothing() -> None:
     lucky = {"systems": {"huey": {"rounds": [{"never": 0}]}, "saq": {"rounds": [{"never": 0}]}}}
     assert verdict(lucky) == (frozenset({"saq"}), frozenset({"huey"}))

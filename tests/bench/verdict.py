@@ -12,10 +12,10 @@ QUESTION = "kill"
 
 
 class Verdict(NamedTuple):
-    """The peers by what is known of them; one that is in neither was not killed yet.
+    """The peers by what is known of them; one that is in neither was not killed yet with all workers that it is measured with.
 
     Attributes:
-        safe: every task ran after each kill, with all workers that it is measured with.
+        safe: every task ran after each kill, with each of the workers that it is measured with.
         loses: a kill cost it tasks, or may by what its documentation says.
     """
 
@@ -25,9 +25,10 @@ class Verdict(NamedTuple):
 
 def verdict(kill: Mapping[str, Any] | None) -> Verdict:
     """What follows from the result of that question; None: there is none."""
+    rounds = {name: each["rounds"] for name, each in (kill or {}).get("systems", {}).items()}
     lost: Counter[str] = Counter()
-    for name, each in (kill or {}).get("systems", {}).items():
-        for one in each["rounds"]:
-            lost[SYSTEMS[name].module] += one["never"]
+    for name, each in rounds.items():
+        lost[SYSTEMS[name].module] += sum(one["never"] for one in each)
+    unkilled = {each.module for name, each in SYSTEMS.items() if not rounds.get(name)}
     loses = frozenset(name for name in PEERS if lost[name] or SYSTEMS[name].loses)
-    return Verdict(frozenset(name for name in PEERS if name in lost) - loses, loses)
+    return Verdict(frozenset(PEERS) - unkilled - loses, loses)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -12,11 +13,12 @@ from typing import Any, Self
 import pytest
 
 import atf
-from atf.bench import run, versions
+from atf.bench import pending, run, versions
+from atf.bench.lambdas import LATER
 from atf.bench.run import Course, Plan, Report, cluster_settings
 from atf.bench.store import Found, TaskStore
 from atf.cli.progress import Lines
-from atf.errors import Internal
+from atf.errors import FailedPrecondition, Internal, Unavailable
 from atf.store.findings import ok, warn
 from atf.store.server import used_bytes
 from atf.task import Status
@@ -65,6 +67,9 @@ class Store:
 
     async def found(self) -> Found:
         return Found("Valkey 8.1.1", "yes", "everysec")
+
+    async def room_bytes(self) -> int | None:
+        return None
 
     async def aclose(self) -> None: ...
 
@@ -184,6 +189,147 @@ async def test_what_others_have_in_the_store_stands_beside_the_figures() -> None
 
     measured._through = through
     assert "beside 4,000,002 pending tasks" in (await measured.end_to_end()).what
+
+
+# --- what waits meanwhile ---------------------------------------------------------------------------------------------
+
+
+class Scheduling(Client):
+    async def schedule_many(self, tasks: Any) -> list[Any]:
+        self.scheduled += tasks
+        return [object() for _ in tasks]
+
+
+async def test_what_is_to_wait_is_due_in_a_year_and_of_a_lambda_that_is_not_measured() -> None:
+    client: Any = Scheduling()
+    plan = Plan(pending=1_000, rounds=1, settings={})
+    measured: Any = Course(plan, "b", SimpleNamespace(), client, Store())  # type: ignore[arg-type]
+    figures = (await measured.pending()).figures
+    assert figures["bytes_per_task"] == 0.1, "100 bytes together"
+    assert len(client.scheduled) == 1_000
+    assert {getattr(each.request.spec, "lambda") for each in client.scheduled} == {"b/later"}
+    year_us = (time.time() + 365 * 86_400) * 1e6
+    assert all(abs(each.request.at_us - year_us) < 60e6 for each in client.scheduled)
+    assert f"b/{LATER}" not in measured._stored._lambdas, "what is left to do is counted without them"
+
+    async def through(_tasks: int) -> dict[str, float]:
+        return {"per_s": 1.0, "ran_again": 0}
+
+    measured._through = through
+    assert "beside 1,000 pending tasks" in (await measured.end_to_end()).what
+
+
+async def test_what_the_store_has_no_memory_for_is_refused() -> None:
+    def store(room: int | None) -> Any:
+        async def room_bytes() -> int | None:
+            return room
+
+        return SimpleNamespace(room_bytes=room_bytes)
+
+    await pending.must_hold(store(None), 10_000_000)
+    await pending.must_hold(store(1_000 * pending.BYTES), 1_000)
+    with pytest.raises(FailedPrecondition, match=r"^--pending 1,001: .* raise maxmemory, or give at most 1,000$"):
+        await pending.must_hold(store(1_000 * pending.BYTES), 1_001)
+
+
+async def test_the_room_of_a_store_is_that_of_all_servers_or_unknown() -> None:
+    async def room(*answers: bytes | None) -> int | None:
+        store: Any = object.__new__(TaskStore)
+        store._link = Server(*answers)
+        return await TaskStore.room_bytes(store)
+
+    says = b"# Memory\r\nused_memory:1000\r\nmaxmemory:5000\r\n"
+    full = b"# Memory\r\nused_memory:6000\r\nmaxmemory:5000\r\n"
+    assert await room(says, says) == 8000
+    assert await room(says, full) == 4000
+    assert await room(says, b"# Memory\r\nused_memory:1000\r\nmaxmemory:0\r\n") is None, "it has no bound"
+    assert await room(says, None) is None
+
+
+class Waiting:
+    """A frontend with tasks that wait; records of cancelled ones go two at each look."""
+
+    def __init__(self, count: int) -> None:
+        self.new: Sequence[str] = [f"0-{number}" for number in range(count)]
+        self.cancelled: Sequence[str] = []
+        self.together: Sequence[int] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def list(self, name: str, status: Status, *, limit: int) -> Sequence[Any]:
+        assert (name, status) == ("b/later", Status.NEW)
+        return [SimpleNamespace(id=each) for each in self.new[:limit]]
+
+    async def cancel_tasks(self, request: Any) -> None:
+        self.together = [*self.together, len(request.ids)]
+        self.cancelled = [*self.cancelled, *request.ids]
+        self.new = [each for each in self.new if each not in request.ids]
+
+    async def lambdas(self) -> Sequence[Any]:
+        self.cancelled = self.cancelled[2:]
+        mine = {Status.NEW: len(self.new), Status.CANCELLED: len(self.cancelled)}
+        return [SimpleNamespace(name="b/later", counts=mine), SimpleNamespace(name="c/later", counts={Status.NEW: 7})]
+
+
+async def test_what_waited_is_cancelled_in_batches_and_its_records_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frontend, slept = Waiting(600), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(pending, "AsyncClient", lambda _: frontend)
+    monkeypatch.setattr(pending, "connect", lambda _: frontend)
+    monkeypatch.setattr(pending, "asyncio", SimpleNamespace(sleep=sleep))
+    await pending.remove("x", "b/later")
+    assert frontend.together == [256, 256, 88]
+    assert (frontend.new, frontend.cancelled) == ([], [])
+    assert len(slept) == 299
+
+
+@pytest.mark.parametrize(
+    ("plan", "removed"),
+    [
+        (Plan(pending=5, redis_url="redis://x", settings={}), True),
+        (Plan(pending=5, settings={}), False),  # the store is removed as a whole
+        (Plan(redis_url="redis://x", settings={}), False),
+    ],
+)
+async def test_what_waited_is_removed_from_a_store_of_yours_also_where_a_measurement_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plan: Plan, removed: bool
+) -> None:
+    class Failing:
+        async def warm_up(self) -> None: ...
+
+        def __getattr__(self, name: str) -> Any:
+            async def measure() -> run.Measured:
+                if name == "kinds":
+                    raise Internal("a task failed")
+                return run.Measured(name, name, {})
+
+            return measure
+
+    asked: list[str] = []
+    said: list[str] = []
+
+    async def remove(_frontend: str, name: str) -> None:
+        asked.append(name)
+        raise Unavailable("it is away")
+
+    monkeypatch.setattr(run, "Cluster", lambda *_, **__: Started())
+    monkeypatch.setattr(run, "AsyncClient", lambda *_, **__: Started())
+    monkeypatch.setattr(run, "Course", lambda *_: Failing())
+    monkeypatch.setattr(run, "TaskStore", lambda _: Store())
+    monkeypatch.setattr(pending, "remove", remove)
+    with pytest.raises(Internal, match="a task failed"):
+        await run._measure(plan, tmp_path, Lines(said.append), {}, lambda *_: None)
+    assert [re.sub("^bench-[^/]*", "", each) for each in asked] == ["/later"] * removed
+    assert any("stay in the store, due in 365 days: it is away" in each for each in said) == removed
+    assert ("pending: " in said) == bool(plan.pending)
 
 
 class Started:

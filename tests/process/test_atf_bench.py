@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,10 +89,14 @@ def test_a_store_of_others_keeps_what_is_in_it_and_goes_on(
         foreign = {key: client.dump(key) for key in ("session:1", "cart:1", "rq:queue:mail")}
         later = asyncio.run(scheduled(server.url))
         before = client.config_get("*"), client.info("server")["run_id"]
-        assert cli.main(["bench", "--redis-url", server.url, *SMALL]) == 0
+        assert cli.main(["bench", "--redis-url", server.url, *SMALL, "--pending", "300"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert found["measured"]["before"] == {"pending": 1, "finished": 0}, "what others have waits in it"
         assert found["measured"]["end_to_end"]["per_s"] > 0
+        assert found["measured"]["pending"]["scheduled_per_s"] > 0 < found["measured"]["pending"]["bytes_per_task"]
+        statuses = Counter(client.hget(key, "s") for key in client.scan_iter("atf:*:t:*"))
+        assert statuses.keys() == {b"NEW", b"SUCCESS", b"TOMBSTONE"}
+        assert (statuses[b"NEW"], statuses[b"TOMBSTONE"]) == (1, 300), "of what waited the taken ids, for ten minutes"
         assert (found["appendonly"], found["appendfsync"]) == ("no", "everysec"), "as it was set"
         assert (client.config_get("*"), client.info("server")["run_id"]) == before, "the same server, set as before"
         assert {key: client.dump(key) for key in foreign} == foreign

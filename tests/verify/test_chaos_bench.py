@@ -14,6 +14,7 @@ import pytest
 from atf.config import Timing
 from atf.errors import ResourceExhausted, Unavailable
 from atf.exits import EXIT_NO_HEARTBEAT
+from atf.testing.loop import VirtualLoop
 from atf.verify.history import Accepted, Called
 from atf.verify.load import Load
 from atf.verify.outcome import Outcome, Recovery, Strike, judge
@@ -23,7 +24,7 @@ from tests.chaos.frame import Progress, summarise
 from tests.chaos.rows import store_modes
 from tests.chaos.rows.freezes import survival
 from tests.chaos.rows.partitions import cut_off, strike_at, told_code
-from tests.chaos.rows.store_full import EXHAUSTED, Once
+from tests.chaos.rows.store_full import EXHAUSTED, RATE, Once
 from tests.chaos.rows.store_modes import ALONE_S, LAG_S, forgotten, of_relaxed, somebody_at_work, too_long
 from tests.chaos.scene import Scene, is_relaxed
 
@@ -246,6 +247,21 @@ async def test_each_call_while_the_store_is_full_is_counted_and_none_repeated() 
     assert once.failures == ["schedule while the store was full: away"]
     assert [type(each) for each in once.events] == [Called, Called, Accepted, Called]
     assert once.late == []
+
+
+def test_calls_while_the_store_is_full_go_on_at_their_rate_whatever_the_answers_take() -> None:
+    async def schedule(_task: Any) -> Any:
+        await asyncio.sleep(1.5)
+        raise ResourceExhausted("full")
+
+    loop = VirtualLoop()
+    once = Once(SimpleNamespace(schedule=schedule), "n", "p")  # type: ignore[arg-type]
+    began = loop.time()
+    loop.run_until_complete(once.steadily(2.0))
+    assert 1.95 * RATE <= len(once.called) <= 2 * RATE, "none waits for the answers to those before it"
+    assert 3.4 <= loop.time() - began <= 3.6, "but all answers are waited for"
+    assert once.refused[EXHAUSTED] == len(once.called) == len(set(once.called))
+    loop.close()
 
 
 # --- a master that is killed, or cut off ------------------------------------------------------------------------------

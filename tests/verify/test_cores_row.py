@@ -14,10 +14,13 @@ from tests.chaos.rows.isolation_cores import (
     ROTATION_S,
     ROTATIONS,
     SLACK_S,
+    WITHIN_S,
     Began,
     Seen,
     calm,
     judge_claims,
+    judge_cores,
+    judge_first,
     judge_owner,
     judge_places,
     judge_rotations,
@@ -34,7 +37,7 @@ def pool(k: int, n: int = 4) -> CapacityInfo:
     cores = [CoreInfo(core, "free", "", core == 0, (core - k) % n, None, None, "", "") for core in range(n)]
     groups = [[f"host-{group}-abc"] for group in range(n)]
     following = datetime.fromtimestamp(BEGAN_S + (k + 1) * ROTATION_S, UTC)
-    return CapacityInfo("", cores, groups, [], [], {"cored/l0": 1}, 3, k, following)
+    return CapacityInfo("", cores, groups, [], [], {"cored/l0": 1}, 3, k, following, rotation_interval=ROTATION_S)
 
 
 def seen(k: int) -> Seen:
@@ -63,6 +66,54 @@ def test_runs_are_inside_on_the_owners_core_and_just_after_a_rotation() -> None:
     assert judge_places([run(5.15, (0 - 4) % 4)], looks) == (1, 0)  # handed over before the rotation
     assert judge_places([run(5.15, (0 - 7) % 4)], looks) == (0, 1)
     assert judge_places([run(5.9, (0 - 7) % 4)], looks) == (0, 0)  # nobody has looked at that time
+
+
+def first_runs(**after_s: float) -> list[cored.Ran]:
+    """A run of each lambda half a second after its tasks were stored, and one more later, but of those given: their only one so late."""
+    named = {int(name[1:]): seconds for name, seconds in after_s.items()}
+    runs = [cored.Ran(round(each * _US), number, 1) for number in range(cored.LAMBDAS) for each in (0.5, 30.0)]
+    late = [cored.Ran(round(seconds * _US), number, 1) for number, seconds in named.items()]
+    return sorted([each for each in runs if each.number not in named] + late)
+
+
+def test_a_first_turn_that_comes_late_or_never_is_said() -> None:
+    assert judge_first(first_runs(l4=WITHIN_S), 0) == (WITHIN_S, [])
+    took, (late,) = judge_first(first_runs(l4=WITHIN_S + 0.1), 0)
+    assert (took, "cored/l4 had its first turn after 7.1 s" in late) == (WITHIN_S + 0.1, True)
+    never = [each for each in first_runs() if each.number != 7]
+    assert [each.partition(":")[0] for each in judge_first(never, 0)[1]] == ["cored/l7 had its first turn never"]
+
+
+def on_all_cores(k: float, *lambdas: str) -> Seen:
+    """A look with a lambda on each core."""
+    found = pool(int(k))
+    cores = [replace(core, lambda_name=name) for core, name in zip(found.cores, lambdas, strict=True)]
+    return Seen(round((BEGAN_S + k * ROTATION_S) * _US), replace(found, cores=cores))
+
+
+def of_lambda(number: int, k: float, core: int, *, rotated: int = 0) -> cored.Ran:
+    """A run on a core, in the group that was there so many rotations ago."""
+    return cored.Ran(round((BEGAN_S + k * ROTATION_S) * _US), number, (core - int(k) + rotated) % 4)
+
+
+def test_runs_on_every_core_are_in_its_group_or_elsewhere() -> None:
+    lambdas = [f"cored/l{number}" for number in range(4)]
+    looks = [on_all_cores(5 + tenth / 10, *lambdas) for tenth in range(10)]
+    right = [of_lambda(number, 5.65, number) for number in range(4)]
+    assert judge_cores(right, looks) == (4, 0)
+    before_rotation = [of_lambda(number, 5.25, number, rotated=1) for number in range(4)]
+    assert judge_cores(before_rotation, looks) == (4, 0), "handed over before the rotation"
+    assert judge_cores([of_lambda(number, 5.65, number, rotated=1) for number in range(4)], looks) == (0, 4)
+    assert judge_cores([of_lambda(number, 5.65, (number + 1) % 4) for number in range(4)], looks) == (0, 4)
+    assert judge_cores([of_lambda(9, 5.65, 2)], looks) == (0, 1), "a lambda without a core"
+    assert judge_cores([of_lambda(2, 5.95, 2), of_lambda(2, 7.0, 2)], looks) == (0, 0), "nobody has looked since"
+
+
+def test_a_run_counts_on_a_core_whose_turn_has_just_ended_or_begun_and_not_long_after() -> None:
+    looks = [on_all_cores(5 + tenth / 10, "", "cored/l1" if tenth < 3 else "cored/l2", "", "") for tenth in range(10)]
+    assert judge_cores([of_lambda(1, 5.55, 1)], looks) == (1, 0), "handed over before its turn ended"
+    assert judge_cores([of_lambda(2, 5.25, 1)], looks) == (1, 0), "begun between two looks"
+    assert judge_cores([of_lambda(1, 5.75, 1)], looks) == (0, 1)
 
 
 def test_an_instant_just_after_a_change_is_not_calm() -> None:

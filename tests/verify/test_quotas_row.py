@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tests.chaos import limited
-from tests.chaos.rows.isolation_quotas import BURST, SLOWER, judge_changes, judge_rate
+from tests.chaos.rows.isolation_quotas import BURST, FEWER, SLOWER, judge_changes, judge_rate, judge_running
 
 _US = 1_000_000
 STEADY = [1 + number * _US // limited.RATE for number in range(limited.RATE * 12)]
@@ -51,6 +51,31 @@ def test_another_rate_that_comes_late_is_said() -> None:
     assert "after the rate was set to 20" in late
     (late,) = changed(0.5, 1.5)
     assert "after the rate was 100 again" in late
+
+
+def running(*beside: tuple[float, int], dense: bool = True) -> list[str]:
+    """What is said where max_running is lowered at 10 s and set back at 20 s, and runs begin at instants beside so many, themselves among them."""
+    steady = [(10.5 + each / 10, FEWER) for each in range(95)] + [(20.4, 5)] if dense else []
+    runs = sorted(limited.Ran(round(at_s * _US), count) for at_s, count in [*steady, *beside])
+    found: list[str] = judge_running(runs, 10 * _US, 20 * _US)["failures"]
+    return found
+
+
+def test_a_lower_number_of_runs_holds_from_a_second_after_it_was_set() -> None:
+    assert running((9.9, 5), (10.9, 5)) == [], "what was on its way may begin within the second"
+    (late,) = running((11.1, FEWER + 1))
+    assert f"beside {FEWER} others" in late
+    (late,) = running((13.9, 5))
+    assert "one began beside 4 others" in late
+
+
+def test_a_number_of_runs_that_is_set_back_is_reached_again_within_a_second() -> None:
+    (late,) = running((12.0, 2), (20.5, 4), (21.2, 5), dense=False)
+    assert "5 ran again after 1.2 s" in late
+    (never,) = running((12.0, 2), (19.9, 5), (20.5, 4), dense=False)
+    assert "5 ran again after never" in never
+    (none,) = running((20.5, 5), dense=False)
+    assert "none began" in none
 
 
 async def test_runs_at_once_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """Row: a pool of five executors on five cores. First eleven lambdas have tasks all the time: one has a core of its own and has to run without a
-pause; ten share the other four, of one of them a flood, and of each a core claim may wait for `lookahead` turns of its core at the most. Then the
-groups rotate a hundred times, while cores are added and removed: always exactly group i on core (i + k) mod n, by what GetCapacity says, and by
-where the lambda ran that has a core of its own, which the lambdas' own record tells.
+pause; ten share the other four, of one of them a flood, and of each a core claim may wait for `lookahead` turns of its core at the most, the first one,
+too. Where each ran the lambdas' own record tells: in an executor of the group that (i + k) mod n puts on its lambda's core, on all cores. Then the
+groups rotate a hundred times, while cores are added and removed, and the lambda that has a core of its own has tasks: always exactly group i on
+core (i + k) mod n, by what GetCapacity says, and by where that lambda ran.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,7 +43,7 @@ BETWEEN: Final = (LOOKAHEAD + 1) * MULTIPLEXED
 """Turns of others that may begin between two of a lambda which has tasks all the time: of each multiplexed core one while its own turn
 lasts, after which it claims anew at the latest, and `lookahead` while its claim waits."""
 WITHIN_S: Final = LOOKAHEAD * (TURN_S + HAND_OVER_S) + 1.0
-"""Seconds in which each has had its first turn."""
+"""Seconds in which each has had its first turn, since its tasks were stored: `lookahead` turns of others and hand-overs, and a little."""
 DRAIN_S: Final = 120.0
 """Seconds in which what is left at the end has begun."""
 PAUSE_S: Final = 2.0
@@ -73,13 +74,17 @@ class Seen(NamedTuple):
     at_us: int
     pool: CapacityInfo
 
+    def core_of(self, guard: int, at_us: int) -> int | None:
+        """The core on which the group of a guard's executor works at an instant; None: it is in no group."""
+        return next((core.number for core in self.pool.cores if guard in self.guards_on(core.number, at_us)), None)
+
     def guards_on(self, core: int, at_us: int) -> set[int]:
         """The guards of the executors whose group works on a core at an instant."""
         groups = self.pool.groups
         if not groups or self.pool.next_rotation_at is None:
             return set()
         next_us = round(self.pool.next_rotation_at.timestamp() * _US)
-        k = self.pool.rotation + (at_us - next_us) // round(ROTATION_S * _US) + 1
+        k = self.pool.rotation + (at_us - next_us) // round(self.pool.rotation_interval * _US) + 1
         return {int(each.rsplit("-", 2)[1]) for each in groups[(core - k) % len(groups)]}
 
 
@@ -96,8 +101,7 @@ async def turns(client: AsyncClient, record: Path) -> Trial:
     await asyncio.sleep(2)
     supply = Supply(client, record, {number: 5 if number == FLOOD else 1 for number in range(cored.LAMBDAS)})
     await supply.fill()
-    await asyncio.sleep(WITHIN_S)
-    began_us, until, supplied_at = _now_us(), time.monotonic() + TURNS_S, time.monotonic() - 1
+    stored_us, until, supplied_at = _now_us(), time.monotonic() + WITHIN_S + TURNS_S, time.monotonic()
     seen: list[Seen] = []
     while time.monotonic() < until:
         seen.append(Seen(_now_us(), await client.capacity()))
@@ -109,7 +113,16 @@ async def turns(client: AsyncClient, record: Path) -> Trial:
     begun = turns_of(seen)
     failures, between = judge_turns(begun, [f"cored/l{number}" for number in range(1, cored.LAMBDAS)])
     failures += judge_claims(seen, begun) + await supply.drain()
-    late = judge_owner([run.at_us for run, _ in cored.read(record) if run.number == 0], began_us, ended_us)
+    runs = supply.runs()
+    first_s, slow = judge_first(runs, stored_us)
+    late = slow + judge_owner(
+        [run.at_us for run in runs if run.number == 0], stored_us + round(WITHIN_S * _US), ended_us
+    )
+    on_core, off_core = judge_cores([run for run in runs if run.at_us <= ended_us], seen)
+    if off_core > OUTSIDE * (on_core + off_core) or not on_core:
+        failures.append(
+            f"{off_core} of {on_core + off_core} runs were in no executor of the group on their lambda's core"
+        )
     if any(each.pool.cores[0].lambda_name != OWNER for each in seen):
         failures.append(f"core 0 was another lambda's than {OWNER}'s")
     waited_s = [
@@ -121,6 +134,9 @@ async def turns(client: AsyncClient, record: Path) -> Trial:
         "failures": failures,
         "late": late,
         "turn_s": waited_s,
+        "first_turn_s": first_s,
+        "on_core": on_core,
+        "off_core": off_core,
         "turns": len(begun),
         "most_between": max(between, default=0),
     }
@@ -155,8 +171,11 @@ class Supply:
 
     def left(self) -> Counter[int]:
         """Tasks by lambda that have not begun yet."""
-        begun = Counter(run.number for run, asked_us in cored.read(self._record) if asked_us >= self._began_us)
-        return self._asked - begun
+        return self._asked - Counter(run.number for run in self.runs())
+
+    def runs(self) -> list[cored.Ran]:
+        """Runs of its tasks so far, the first one first."""
+        return [run for run, asked_us in cored.read(self._record) if asked_us >= self._began_us]
 
     async def drain(self) -> list[str]:
         """Waits until all have begun; what is wrong."""
@@ -216,6 +235,48 @@ def judge_claims(seen: Sequence[Seen], begun: Sequence[Began]) -> list[str]:
                     f"{claim[0]} stood in the line of core {claim[1]} while {len(passed)} turns began there"
                 )
     return sorted(set(failures))
+
+
+def judge_first(runs: Sequence[cored.Ran], stored_us: int) -> tuple[float, list[str]]:
+    """How many seconds after its tasks were stored the last lambda had its first turn, and which had it too late.
+
+    Args:
+        runs: by the lambdas' own record, the first one first.
+        stored_us: when each had tasks.
+    """
+    first_us = {run.number: run.at_us for run in reversed(runs)}
+    took = {number: (first_us[number] - stored_us) / _US for number in range(cored.LAMBDAS) if number in first_us}
+    late = [
+        f"cored/l{number} had its first turn {f'after {took[number]:.1f} s' if number in took else 'never'}: within {WITHIN_S:g} s it has to"
+        for number in range(cored.LAMBDAS)
+        if took.get(number, WITHIN_S + 1) > WITHIN_S
+    ]
+    return round(max(took.values(), default=0.0), 3), late
+
+
+def judge_cores(runs: Sequence[cored.Ran], seen: Sequence[Seen]) -> tuple[int, int]:
+    """How many runs began in an executor of the group that (i + k) mod n puts on a core which was their lambda's, and how many elsewhere.
+
+    What was handed over up to SLACK_S before counts, and the look that follows a run: a turn may have begun since the one before it.
+
+    Args:
+        runs: by the lambdas' own record, in order; those are left out around which nobody looked.
+        seen: in order.
+    """
+    inside, outside, first = 0, 0, 0
+    for run in runs:
+        early_us = run.at_us - round(SLACK_S * _US)
+        while first + 1 < len(seen) and seen[first + 1].at_us <= early_us:
+            first += 1
+        looks = list(takewhile(lambda each: each.at_us <= run.at_us + 2 * _LOOK_S * _US, seen[first:]))  # noqa: B023  used at once
+        before = [each for each in looks if run.at_us - 3 * _LOOK_S * _US < each.at_us <= run.at_us]
+        if not before or looks[-1] is before[-1]:
+            continue
+        places = {before[-1].core_of(run.guard, at_us) for at_us in (run.at_us, early_us)}
+        lambdas = {core.lambda_name for each in looks for core in each.pool.cores if core.number in places}
+        there = f"cored/l{run.number}" in lambdas
+        inside, outside = inside + there, outside + (not there)
+    return inside, outside
 
 
 def judge_owner(at_us: Sequence[int], began_us: int, ended_us: int) -> list[str]:
@@ -330,8 +391,9 @@ ROWS: Final = [
             f" them one with a core of its own, for {TURNS_S:g} s; then {ROTATIONS} rotations with cores added and removed"
         ),
         bar=(
-            f"no core claim waits for more than {LOOKAHEAD} turns; at most {BETWEEN} turns of others between two of a lambda; the owner is never idle for"
-            f" {PAUSE_S:g} s; group i on core (i + k) mod n at every rotation; at most {OUTSIDE:.0%} of the owner's runs elsewhere"
+            f"no core claim waits for more than {LOOKAHEAD} turns; each lambda has its first turn within {WITHIN_S:g} s, and at most {BETWEEN} turns of others"
+            f" between two; the owner is never idle for {PAUSE_S:g} s; group i on core (i + k) mod n at every rotation; at most {OUTSIDE:.0%} of all runs, and"
+            " of the owner's while groups rotate, in another group than that of their lambda's core"
         ),
         full=3,
         batch=3,

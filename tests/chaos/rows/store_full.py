@@ -41,8 +41,10 @@ DRAIN_S: Final = 300.0
 EXHAUSTED: Final = "ResourceExhausted"
 _BATCH, _AT_ONCE = 256, 4
 _BRIEF_S: Final = 0.005
-RATE: Final = 20
+RATE: Final = 500
 """Calls of Schedule a second while the store is full, of a task each, from somebody who does not know."""
+_BEAT_S: Final = 0.02
+"""Seconds between two looks at how many calls are to be made by now."""
 
 
 class Once:
@@ -98,6 +100,17 @@ class Once:
         if (took := (now_us() - began) / 1e6) > CALL_BAR_S:
             self.late.append(f"schedule took {took:.1f} s while the store was full")
 
+    async def steadily(self, seconds: float) -> None:
+        """Makes RATE calls a second, each at its time whatever became of those before it; returns when all were answered."""
+        clock, due = asyncio.get_running_loop().time, 0
+        began = clock()
+        async with asyncio.TaskGroup() as calls:
+            while (since := clock() - began) < seconds:
+                before, due = due, int(since * RATE)
+                for _ in range(due - before):
+                    calls.create_task(self.call())
+                await asyncio.sleep(_BEAT_S)
+
 
 class Full:
     """One time that the store is full.
@@ -113,6 +126,7 @@ class Full:
         self.failures: list[str] = []
         self.late: list[str] = []
         self.cancelled: set[str] = set()
+        self.load_per_s = 0.0
         self._began = time.monotonic()
         self._numbers = itertools.count()
         self.long = self._stream(0.0, FILL_S + self.hold_s + 10, Load())
@@ -171,19 +185,15 @@ class Full:
     async def hold(self) -> None:
         """Keeps it full until the tasks that fill it are due, goes on scheduling, and makes every other call meanwhile."""
         end = self._began + FILL_S + self.hold_s - 1
-        await asyncio.gather(self._others(end), self._load(end))
+        seconds = end - time.monotonic()
+        await asyncio.gather(self._others(end), self.load.steadily(seconds))
+        self.load_per_s = len(self.load.called) / seconds
         self.failures += self.load.failures
         self.late += self.load.late
         if not self.load.refused[EXHAUSTED]:
             self.failures.append("no new call was refused while the store was full")
         if not self.returned(self.early):
             self.failures.append("what became due while the store was full did not run")
-
-    async def _load(self, end: float) -> None:
-        """Goes on scheduling, whatever the answers are."""
-        while time.monotonic() < end:
-            await self.load.call()
-            await asyncio.sleep(1 / RATE)
 
     async def _others(self, end: float) -> None:
         """Every other call, once a second."""
@@ -259,6 +269,7 @@ class Full:
             "refused": refused,
             "load_called": len(self.load.called),
             "load_refused": self.load.refused[EXHAUSTED],
+            "load_per_s": round(self.load_per_s, 1),
         }
 
     def _done(self) -> set[str]:
