@@ -246,6 +246,19 @@ async def test_a_controller_takes_no_task_of_what_it_sets_aside_and_tries_one_la
     assert found.aside == {}
 
 
+@virtual(world())
+async def test_a_controller_takes_nothing_at_all_where_executors_die_whatever_they_run(w: World) -> None:
+    ids = [*await w.enqueue(4), *await w.enqueue(4, "shop/bill")]
+    for number in range(STRIKES):
+        assert len(ids_of(await crash(w, number))) == 2, "one of each"
+        await w.enqueue(2, "shop/mail"), await w.enqueue(2, "shop/bill")
+    for each in (ids[3], ids[7]):
+        found = await w.store.explain(each)
+        assert found is not None
+        assert list(found.aside) == ["host-1"]
+    assert len(ids_of(await w.ask("e9", wait=5, most=8, lambdas=["shop/bill", "shop/mail"]))) == 1, "on trial"
+
+
 async def _back(w: World, ids: list[str], but: str) -> bool:
     """Whether all but one are in their queue."""
     await w.consume()
