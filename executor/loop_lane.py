@@ -124,9 +124,9 @@ class LoopLane:
         try:
             await _begun()
         except asyncio.CancelledError:  # a lambda may cancel whatever it finds on the loop; this is no task's run yet
-            self._runners -= 1
             return
-        self._runners -= 1
+        finally:
+            self._runners -= 1
         now = self._monotonic()
         if not self._until:
             self._until = now + SLICE_S
