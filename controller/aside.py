@@ -2,20 +2,25 @@
 
 Pure. A host whose tasks keep failing by system errors takes no more of them for a while, so that others run them:
 
-1. STRIKES executors in a row die while they run tasks of one lambda, and end none of it before: that lambda is set aside here
-2. STRIKES executors in a row can't keep their leases, and end no task before: the whole host is (EVERYTHING)
-3. once the while is over, one task is handed out on trial. If its executor dies too, the next while is twice as long; if it still
-   lives after TRIAL_S, all goes on as before
-4. QUIET_S without another death, and nothing is held against it any more
+1. STRIKES executors in a row die while they run tasks of one lambda: that lambda is set aside here
+2. STRIKES executors in a row die and no single lambda can be blamed, or can't keep their leases: the whole host is (EVERYTHING)
+3. an executor that ended WELL tasks since the last such death, of that lambda or of all, begins a new row
+4. once the while is over, one task is handed out on trial. If its executor dies too, the next while is twice as long; if it still
+   lives after TRIAL_S, all goes on as before. Where it was the whole host that was tried, the lambda of that task comes last in
+   the next trial: it may have been the cause
+5. QUIET_S without another death, and nothing is held against it any more
 
-What user code does by exceptions and timeouts counts nothing. A lambda at a time, so that one that kills its executors costs no other its
-host. Executors that don't even start ask for no work: they need not be set aside.
+What user code does by exceptions and timeouts counts nothing. A lambda at a time as far as one can be blamed, so that one that kills its
+executors costs no other its host. Nor does a single task that does: it is among others of several lambdas in its first death, at the most
+in its second as well (see gate.py of the executor), and alone in those after that, which is too few for a row. Executors that don't even
+start ask for no work: they need not be set aside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, NamedTuple
 
 from atf.exits import EXIT_FORKED, EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
@@ -27,6 +32,9 @@ from .losses import Death
 EVERYTHING: Final = "*"
 """Stands for all lambdas: the whole host is set aside."""
 STRIKES: Final = 3
+WELL: Final = 32
+"""Tasks that an executor ended since the last death and that speak for the host: about twice as many as it takes along when it dies, with as
+many threads as it has unless they are set. Fewer speak for nothing: a host may end one between two deaths, again and again."""
 SAME_S: Final = 1.0
 """Seconds after a death within which others count as the same: one cause may end several executors."""
 SAME_OUTAGE_S: Final = 15.0
@@ -66,7 +74,8 @@ class _Record:
 @dataclass
 class _Executor:
     last: float = 0.0
-    lambdas: dict[str, str] = field(default_factory=dict)  # of the tasks handed to it last, by id
+    handed: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """The tasks that it was given last, by id: of which lambda, and when."""
 
 
 class Aside:
@@ -82,12 +91,13 @@ class Aside:
         """Tasks were given to an executor: the queue by the id."""
         executor = self._executors.pop(executor_id, None) or _Executor()
         executor.last = now
-        names = {queue: lambda_of(queue) for queue in set(queues.values())}
+        handed = executor.handed
+        given = {queue: (lambda_of(queue), now) for queue in set(queues.values())}
         for task_id, queue in queues.items():
-            executor.lambdas.pop(task_id, None)
-            executor.lambdas[task_id] = names[queue]
-        for _ in range(len(executor.lambdas) - REMEMBERED):
-            del executor.lambdas[next(iter(executor.lambdas))]
+            handed.pop(task_id, None)
+            handed[task_id] = given[queue]
+        for _ in range(len(handed) - REMEMBERED):
+            del handed[next(iter(handed))]
         self._executors[executor_id] = executor  # the one that took something last is the last
         longest = next(iter(self._executors))
         if self._executors[longest].last + FORGET_S < now:
@@ -100,15 +110,22 @@ class Aside:
             return None
         claims = [*death.held, *death.started, *(each.claim for each in death.timed_out), *death.stopped, *undelivered]
         left = {each.task_id for each in claims}
-        ended = {name for task_id, name in executor.lambdas.items() if task_id not in left}
+        ended = [each for task_id, each in executor.handed.items() if task_id not in left]
+        self._forget(now)
+        for name in [name for name in self._records if self._well(name, ended)]:
+            del self._records[name]
         if death.code == EXIT_NO_HEARTBEAT:
-            name, same, well = EVERYTHING, SAME_OUTAGE_S, bool(ended)
+            name, same = EVERYTHING, SAME_OUTAGE_S
         else:
-            name, same = _to_blame(death, executor.lambdas), SAME_S
-            well = name in ended
-        if well:
-            self._records.pop(name, None)
-        return self._strike(name, same, now) if name and not well else None
+            name, same = self._to_blame(death, executor.handed), SAME_S
+        if not name or self._well(name, ended):
+            return None
+        host = self._records.get(EVERYTHING)
+        if name == EVERYTHING or host is None or now >= host.trial_until:
+            return self._strike(name, same, now)
+        told = self._strike(EVERYTHING, same, now)  # whosever task was tried
+        self._strike(name, same, now, until=host.until + TRIAL_S)
+        return told
 
     def admit(self, queues: Mapping[str, str], now: float) -> tuple[list[str], bool]:
         """Ids that are about to be claimed: which of them must not be, since a single one is tried first; and whether one is now."""
@@ -137,8 +154,7 @@ class Aside:
 
     def next_change(self, now: float) -> float | None:
         """The instant at which something is no longer set aside, or forgotten."""
-        for name in [name for name, each in self._records.items() if _forgotten_at(each) <= now]:
-            del self._records[name]
+        self._forget(now)
         instants = [
             instant
             for each in self._records.values()
@@ -155,28 +171,39 @@ class Aside:
             if each.blocked(now) or not each.tried
         ]
 
-    def _strike(self, name: str, same: float, now: float) -> str | None:
+    def _forget(self, now: float) -> None:
+        for name in [name for name, each in self._records.items() if _forgotten_at(each) <= now]:
+            del self._records[name]
+
+    def _well(self, name: str, ended: Sequence[tuple[str, float]]) -> bool:
+        """Whether what an executor ended speaks for the host: enough of it was given to it since the last death."""
+        record = self._records.get(name)
+        since = record.last if record else -inf
+        return sum(at > since and name in {each, EVERYTHING} for each, at in ended) >= WELL
+
+    def _to_blame(self, death: Death, handed: Mapping[str, tuple[str, float]]) -> str:
+        """The lambda whose tasks ended their executor, as far as only one can have: of those that had been lost before, if some had,
+        and of lambdas that have something against them, if some have. EVERYTHING: several can have; "": nothing ran.
+        """
+        suspects = [each for each in death.started if each.task_id in death.suspects] or death.started
+        names = {handed[each.task_id][0] for each in suspects if each.task_id in handed}
+        names = names & self._records.keys() or names
+        return EVERYTHING if len(names) > 1 else "".join(names)
+
+    def _strike(self, name: str, same: float, now: float, until: float = 0.0) -> str | None:
+        """Holds a death against a lambda or the host. Returns its name if it is set aside now: as it must be with `until`, so long at least."""
         record = self._records.setdefault(name, _Record())
-        if _forgotten_at(record) <= now:
-            record = self._records[name] = _Record()
         if record.deaths and now < record.last + same and now >= record.trial_until:
             return None
         record.deaths += 1
         record.last = now
-        if now < record.until or (record.deaths < STRIKES and not record.pause):
+        if now < record.until or (record.deaths < STRIKES and not record.pause and not until):
             return None  # what ran on since before, or too few yet
         record.pause = min(record.pause * 2 or FIRST_S, MOST_S)
-        record.until, record.trial_until, record.tried = now + record.pause, 0.0, False
+        record.until, record.trial_until, record.tried = max(now + record.pause, until), 0.0, False
         return name
 
 
 def _forgotten_at(record: _Record) -> float:
     """The instant from which nothing is held against it: after its last death, or its trial, a time without any."""
-    return max(record.last, record.until, record.trial_until) + QUIET_S if record.deaths else float("inf")
-
-
-def _to_blame(death: Death, lambdas: Mapping[str, str]) -> str:
-    """The lambda whose tasks ended their executor, as far as only one can have: of those that had been lost before, if some had."""
-    suspects = [each for each in death.started if each.task_id in death.suspects] or death.started
-    names = {lambdas[each.task_id] for each in suspects if each.task_id in lambdas}
-    return names.pop() if len(names) == 1 else ""
+    return max(record.last, record.until, record.trial_until) + QUIET_S if record.deaths else inf

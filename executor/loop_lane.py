@@ -1,6 +1,11 @@
 """An event loop for `async def` lambdas, each in an asyncio task of its own.
 
-Owns what waits for the loop and how many run on it; the loop itself is given: one of its own thread, or the executor's.
+Owns what waits for the loop, how many run on it, and how many begin in one turn of it; the loop itself is given: one of its own thread,
+or the executor's.
+
+An asyncio task makes its first step in the turn after the one in which it is made. So what is made is no run yet but a *runner*, which
+takes a task when its first step comes: until then the task waits, and can be withdrawn. The runners of one turn begin tasks for SLICE_S
+and no longer, whatever these compute before their first `await`; then those that run have their turn, and others begin in the next.
 """
 
 from __future__ import annotations
@@ -11,15 +16,18 @@ import os
 import types
 from collections import deque
 from collections.abc import Generator, Sequence
+from typing import Final
 
 from atf.exits import EXIT_FORKED
 
 from .begin import Begin
 from .ends import Ends
 from .held import HeldTask
-from .outcome import Stopped
-from .perform import Performer, timed_out
+from .perform import Performer
 from .turns import line_up
+
+SLICE_S: Final = 0.005
+"""Seconds of a turn in which tasks may begin: hundreds of short ones, or a single one that computes for longer."""
 
 
 class LoopLane:
@@ -29,14 +37,24 @@ class LoopLane:
         self.capacity = limit
         self._waiting: deque[HeldTask] = deque()
         self._running: set[HeldTask] = set()
+        self._runners = 0
+        """That have not made their first step."""
+        self._most = limit
+        """Runners of one turn: as many as find time in it, as far as the turns before tell."""
+        self._began = 0
+        """Of them, those that have begun a task in this turn."""
+        self._until = 0.0
+        """When the slice of this turn is over, of the monotonic clock; 0: no runner has come yet."""
         self._loop: asyncio.AbstractEventLoop
         self._called = False
+        """Whether `_fill` is about to run, as it is while there are runners."""
         self._stuck = False
         """Whether what waited was withdrawn before the loop came to it: a lambda may block the loop, so nothing more is wanted."""
         self._pid = os.getpid()
 
     def open(self, loop: asyncio.AbstractEventLoop, performer: Performer, begin: Begin, ends: Ends) -> None:
         self._loop, self._performer, self._begin, self._ends = loop, performer, begin, ends
+        self._monotonic = performer.monotonic
 
     def put(self, tasks: Sequence[HeldTask]) -> None:
         line_up(self._waiting, tasks)
@@ -51,13 +69,14 @@ class LoopLane:
             self._stuck = False
         tasks = []
         try:
-            while True:
+            while True:  # a runner may take one meanwhile: each goes to exactly one of the two
                 tasks.append(self._waiting.popleft())
         except IndexError:
             return tasks
 
     def load(self) -> tuple[int, int, int]:
-        return 0 if self._stuck else self.capacity, len(self._running), len(self._waiting)
+        running = len(self._running)
+        return 0 if self._stuck else min(self.capacity, running + self._most), running, len(self._waiting)
 
     def cancel(self, task: HeldTask) -> None:
         self._loop.call_soon_threadsafe(self._cancel, task)
@@ -73,36 +92,63 @@ class LoopLane:
             task.aio.cancel()
 
     def _fill(self) -> None:
-        self._called = False
+        """Makes runners for what waits, and looks in the next turn, behind their first steps, how far they came."""
+        self._called = self._runners > 0
         if self._stuck:
             self._stuck = False
             self._ends.look()
-        while self._waiting and len(self._running) < self.capacity:
-            try:
-                task = self._waiting.popleft()
-            except IndexError:
-                return  # withdrawn meanwhile
-            if not self._begin(task):
-                self._ends.add(task)
-                continue
-            self._running.add(task)
-            body = self._run(task)
+        if self._until and not self._runners:
+            self._learn()
+        most = min(self._most, self.capacity - len(self._running), len(self._waiting)) - self._runners
+        for _ in range(most):
+            self._runners += 1
+            body = self._run()
             body.send(None)  # to its first yield
-            task.aio = self._loop.create_task(body, name=task.task_id, context=contextvars.Context())
+            self._loop.create_task(body, name="lane", context=contextvars.Context())
+        if most > 0:
+            self._again()
 
-    async def _run(self, task: HeldTask) -> None:
+    def _again(self) -> None:
+        self._called = True
+        self._loop.call_soon(self._fill)
+
+    def _learn(self) -> None:
+        """The runners of the last turn have made their first steps: were they too many?"""
+        if self._most < self.capacity:
+            self._ends.look()  # there may be more room now
+        long = self._monotonic() >= self._until
+        self._most = max(1, self._began) if long else min(self._most * 2, self.capacity)
+        self._began, self._until = 0, 0.0
+
+    async def _run(self) -> None:
         try:
             await _begun()
-        except asyncio.CancelledError:  # before its first step: a coroutine that had not begun would end unseen
-            task.outcome = timed_out(task) if task.timed_out else Stopped("cancelled")
-        else:
-            task.outcome = await self._performer.run_async(task)
-            if os.getpid() != self._pid:
-                os._exit(EXIT_FORKED)
+        except asyncio.CancelledError:  # a lambda may cancel whatever it finds on the loop; this is no task's run yet
+            return
+        finally:
+            self._runners -= 1
+        now = self._monotonic()
+        if not self._until:
+            self._until = now + SLICE_S
+        elif now >= self._until:
+            return
+        try:
+            while not self._begin(task := self._waiting.popleft()):
+                self._ends.add(task)
+        except IndexError:
+            return  # withdrawn meanwhile
+        self._began += 1
+        self._running.add(task)
+        aio = task.aio = asyncio.current_task(self._loop)
+        if aio is not None:  # it is, unless lambdas have given the loop a factory of another kind
+            aio.set_name(task.task_id)
+        task.outcome = await self._performer.run_async(task)
+        if os.getpid() != self._pid:
+            os._exit(EXIT_FORKED)
         self._running.discard(task)
         self._ends.add(task)
-        if self._waiting:
-            self._fill()
+        if self._waiting and not self._called:
+            self._again()
 
 
 @types.coroutine

@@ -58,6 +58,7 @@ class Performer:
         self._lambdas = lambdas
         self._first_times = first_times
         self._runtime = runtime
+        self.monotonic = runtime.monotonic
 
     def is_async(self, task: HeldTask) -> bool:
         """Whether the task's lambda is an `async def`."""
@@ -78,7 +79,7 @@ class Performer:
             outcome = error.outcome
         except BaseException as error:  # noqa: BLE001  a lane must go on, even if an exception can't be described
             outcome = Failed(f"the run could not be judged: {type(error).__name__}")
-        task.ended_at = self._runtime.monotonic()
+        task.ended_at = self.monotonic()
         return outcome
 
     async def run_async(self, task: HeldTask) -> Outcome:
@@ -95,7 +96,7 @@ class Performer:
             outcome = error.outcome
         except BaseException as error:  # noqa: BLE001  see run
             outcome = Failed(f"the run could not be judged: {type(error).__name__}")
-        task.ended_at = self._runtime.monotonic()
+        task.ended_at = self.monotonic()
         return outcome
 
     def _prepare(self, task: HeldTask) -> tuple[Lambda, tuple[Context, ...], dict[str, Any]]:

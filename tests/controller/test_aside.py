@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from atf.controller.aside import EVERYTHING, FIRST_S, MOST_S, QUIET_S, STRIKES, TRIAL_S, Aside
+from atf.controller.aside import EVERYTHING, FIRST_S, MOST_S, QUIET_S, STRIKES, TRIAL_S, WELL, Aside
 from atf.controller.losses import Death
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
 from atf.rpc import controller_pb2 as c
@@ -60,23 +60,85 @@ def test_nothing_is_set_aside_before_several_executors_in_a_row_have_died() -> N
     assert host.aside.listing(host.now) == [("shop/mail", host.now + FIRST_S, STRIKES)]
 
 
-def test_an_executor_that_ended_tasks_of_the_lambda_before_it_died_speaks_for_the_host() -> None:
+def many(queue: str, count: int = WELL) -> dict[str, str]:
+    """So many tasks of a queue."""
+    return {f"0-w{number}": queue for number in range(count)}
+
+
+def test_an_executor_that_ended_many_tasks_of_the_lambda_before_it_died_speaks_for_the_host() -> None:
     host = Host()
     host.strike(STRIKES - 1)
-    assert host.life({"0-a": "shop/mail:1"}, well={"0-b": "shop/mail:2"}) is None
+    assert host.life({"0-a": "shop/mail:1"}, well=many("shop/mail:2")) is None
     assert host.strike(STRIKES - 1) is None
-    assert host.life({"0-a": "shop/mail:1"}, well={"0-b": "shop/bill:1"}) == "shop/mail"
+    assert host.life({"0-a": "shop/mail:1"}, well=many("shop/bill:1")) == "shop/mail"
 
 
-def test_only_a_lambda_that_alone_can_have_ended_its_executor_is_blamed() -> None:
+def test_a_host_that_runs_thousands_of_tasks_between_two_deaths_is_not_set_aside() -> None:
     host = Host()
-    for _ in range(9):
+    for _ in range(200):
+        host.aside.handed("e", many("shop/bill:2", 2000), host.now + 1)
         assert host.life({"0-a": "shop/mail:1", "0-b": "shop/bill:1"}) is None
-    told = [
-        host.life({"0-a": "shop/mail:1", "0-b": "shop/bill:1"}, suspects=frozenset({"0-b"})) for _ in range(STRIKES)
-    ]
+    assert host.may_run() is BOTH
+
+
+def test_a_host_that_ends_a_task_between_two_deaths_is() -> None:
+    host = Host()
+    told = [host.life({"0-a": "shop/mail:1"}, well=many("shop/mail:1", 1)) for _ in range(STRIKES)]
+    assert told == [None] * (STRIKES - 1) + ["shop/mail"]
+
+
+def test_only_what_it_was_given_since_the_last_death_speaks_for_the_host() -> None:
+    host = Host()
+    host.aside.handed("old", {"0-o": "shop/mail:1", **many("shop/mail:1")}, host.now)
+    host.strike()
+    host.now += 1
+    assert host.aside.died(death("0-o", executor="old"), [], host.now) is None
+    assert host.may_run() == BILL
+
+
+def test_of_several_lambdas_the_one_whose_tasks_had_been_lost_before_is_blamed() -> None:
+    host = Host()
+    both = {"0-a": "shop/mail:1", "0-b": "shop/bill:1"}
+    told = [host.life(both, suspects=frozenset({"0-b"})) for _ in range(STRIKES)]
     assert told[-1] == "shop/bill"
     assert host.may_run() == MAIL
+
+
+def test_a_host_whose_executors_die_whatever_they_run_is_set_aside_as_a_whole() -> None:
+    host = Host()
+    both = {"0-a": "shop/mail:1", "0-b": "shop/bill:1"}
+    told = [host.life(both, well=many("shop/mail:1", 1)) for _ in range(STRIKES)]
+    assert told == [None] * (STRIKES - 1) + [EVERYTHING]
+    assert host.may_run() == frozenset()
+
+
+def test_the_next_trial_of_a_host_is_another_lambdas_task() -> None:
+    host = Host()
+    both = {"0-a": "shop/mail:1", "0-b": "shop/bill:1"}
+    for _ in range(STRIKES):
+        host.life(both)
+    host.now += FIRST_S
+    assert host.aside.admit(both, host.now) == (["0-b"], True)
+    assert host.life({"0-a": "shop/mail:1"}) == EVERYTHING, "whosever task was tried"
+    host.now += FIRST_S * 2
+    assert host.may_run() == BILL
+    assert host.aside.admit({"0-b": "shop/bill:1"}, host.now) == ([], True)
+    host.now += TRIAL_S
+    assert host.may_run() == BOTH, "it lives, so all others go on, and it was the lambda"
+    assert host.aside.admit(both, host.now) == ([], True)
+    assert host.life(both) == "shop/mail", "which is on trial"
+    assert host.may_run() == BILL
+
+
+def test_a_task_that_ends_its_executors_closes_no_host_to_the_others() -> None:
+    """Among others of several lambdas; then among what had run with it, none of which can be blamed; from then on alone."""
+    host = Host()
+    both = {"0-a": "shop/mail:1", "0-b": "shop/bill:1"}
+    for _ in range(20):
+        told = [host.life(both), host.life(both, suspects=frozenset(both))]
+        told += [host.life({"0-a": "shop/mail:1"}, well=many("shop/bill:1", 2)) for _ in range(2)]
+        assert EVERYTHING not in told
+        assert "shop/bill" in host.may_run()
 
 
 def test_what_user_code_does_by_its_own_word_counts_nothing() -> None:
@@ -182,6 +244,19 @@ async def test_a_controller_takes_no_task_of_what_it_sets_aside_and_tries_one_la
     found = await w.store.explain(ids[7])
     assert found is not None
     assert found.aside == {}
+
+
+@virtual(world())
+async def test_a_controller_takes_nothing_at_all_where_executors_die_whatever_they_run(w: World) -> None:
+    ids = [*await w.enqueue(4), *await w.enqueue(4, "shop/bill")]
+    for number in range(STRIKES):
+        assert len(ids_of(await crash(w, number))) == 2, "one of each"
+        await w.enqueue(2, "shop/mail"), await w.enqueue(2, "shop/bill")
+    for each in (ids[3], ids[7]):
+        found = await w.store.explain(each)
+        assert found is not None
+        assert list(found.aside) == ["host-1"]
+    assert len(ids_of(await w.ask("e9", wait=5, most=8, lambdas=["shop/bill", "shop/mail"]))) == 1, "on trial"
 
 
 async def _back(w: World, ids: list[str], but: str) -> bool:

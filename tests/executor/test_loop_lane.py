@@ -1,0 +1,172 @@
+"""Which `async def` tasks begin in which turn of their loop. The clock stands but for what a task computes; a turn is a sleep(0)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from atf.executor.ends import Ends
+from atf.executor.held import HeldTask
+from atf.executor.loop_lane import SLICE_S, LoopLane
+from atf.executor.outcome import Outcome, Returned
+from atf.executor.pace import HOLD_S, Pace
+from atf.executor.perform import Performer
+from atf.runtime import SystemRuntime
+from tests.executor.world import claim
+
+CAPACITY = 256
+
+
+class Computing(Performer):
+    """Its runs compute for as long as the test says, by a clock of its own, and then end, or wait until `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__({}, SystemRuntime())
+        self.now = 1000.0
+        self.monotonic = lambda: self.now
+        self.seconds = 0.0
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def run_async(self, task: HeldTask) -> Outcome:
+        self.now += self.seconds
+        await self.go.wait()
+        return Returned(b"null", 0)
+
+
+class Lane:
+    """A lane on the test's own loop."""
+
+    def __init__(self) -> None:
+        self.computing = Computing()
+        self.lane = LoopLane(CAPACITY)
+        self.started: list[str] = []
+        self.ended: list[str] = []
+        self.looks = 0
+        self._number = 0
+        loop = asyncio.get_running_loop()
+        self.lane.open(loop, self.computing, self._begin, Ends(loop, self._taken))
+
+    def _begin(self, task: HeldTask) -> bool:
+        self.started.append(task.task_id)
+        return True
+
+    def _taken(self, tasks: list[HeldTask]) -> None:
+        self.looks += 1
+        self.ended += [task.task_id for task in tasks]
+
+    def put(self, count: int) -> list[HeldTask]:
+        tasks = [HeldTask(claim(f"0-{self._number + n}", "t/nap", b"{}"), 0, 0) for n in range(count)]
+        self._number += count
+        self.lane.put(tasks)
+        return tasks
+
+    async def turn(self) -> int:
+        """One turn of the loop; how many tasks began in it."""
+        before = len(self.started)
+        await asyncio.sleep(0)
+        return len(self.started) - before
+
+    async def turns(self, count: int) -> list[int]:
+        return [await self.turn() for _ in range(count)]
+
+
+@pytest.fixture
+async def lane() -> Lane:
+    return Lane()
+
+
+async def test_short_tasks_all_begin_in_one_turn(lane: Lane) -> None:
+    lane.put(CAPACITY)
+    assert await lane.turns(3) == [0, CAPACITY, 0]
+    assert len(lane.ended) == CAPACITY
+
+
+async def test_tasks_that_compute_begin_for_a_slice_of_each_turn(lane: Lane) -> None:
+    lane.computing.seconds = SLICE_S / 2.5
+    tasks = lane.put(30)
+    assert await lane.turns(4) == [0, 3, 3, 3]
+    assert lane.lane.load() == (3, 0, 21)
+    assert lane.lane.withdraw() == tasks[9:], "what has not begun can go elsewhere"
+    assert not any(task.started or task.aio for task in tasks[9:])
+    assert await lane.turns(2) == [0, 0]
+    assert lane.ended == [task.task_id for task in tasks[:9]]
+
+
+async def test_one_begins_in_each_turn_however_long_it_computes(lane: Lane) -> None:
+    lane.computing.seconds = 1
+    lane.put(5)
+    assert await lane.turns(7) == [0, 1, 1, 1, 1, 1, 0]
+
+
+async def test_what_runs_has_its_turns_between(lane: Lane) -> None:
+    """And what that computes is not taken for the tasks'."""
+    turns = 0
+    lane.computing.seconds = SLICE_S / 2
+    lane.put(20)
+    while len(lane.ended) < 20:
+        await asyncio.sleep(0)
+        turns += 1
+        lane.computing.now += 1
+    assert 10 <= turns <= 14
+
+
+async def test_more_begin_again_as_soon_as_turns_are_short(lane: Lane) -> None:
+    lane.computing.seconds = 1
+    lane.put(3)
+    await lane.turns(5)
+    lane.computing.seconds = 0
+    lane.put(2 * CAPACITY)
+    began = await lane.turns(12)
+    assert began[:10] == [0, 1, 2, 4, 8, 16, 32, 64, 128, CAPACITY]
+    assert sum(began) == 2 * CAPACITY
+
+
+async def test_no_more_is_wanted_than_50_ms_of_computing(lane: Lane) -> None:
+    pace, seconds = Pace(), 0.005
+    lane.computing.seconds = seconds
+    pace.came(["t/nap"] * CAPACITY)
+    lane.put(CAPACITY)
+    await lane.turns(3)
+    pace.ran("t/nap", seconds, 0.0)
+    assert pace.room(["t/nap"], lane.lane.load(), 0.0) == 0
+    lane.lane.withdraw()
+    assert pace.room(["t/nap"], lane.lane.load(), 0.0) * seconds <= HOLD_S + seconds
+
+
+async def test_the_executor_looks_again_where_there_is_more_room(lane: Lane) -> None:
+    """Tasks that compute and then wait for long: no end tells it to."""
+    lane.computing.seconds = 1
+    lane.computing.go.clear()
+    lane.put(3)
+    await lane.turns(3)
+    assert lane.lane.load() == (3, 2, 1), "one more in the next turn"
+    looks = lane.looks
+    await lane.turns(3)
+    assert lane.lane.load()[1:] == (3, 0)
+    assert lane.looks > looks
+    lane.computing.go.set()
+    await lane.turns(2)
+    assert len(lane.ended) == 3
+
+
+async def test_no_more_run_than_may(lane: Lane) -> None:
+    lane.computing.go.clear()
+    lane.put(CAPACITY + 5)
+    await lane.turns(4)
+    assert lane.lane.load() == (CAPACITY, CAPACITY, 5)
+    lane.computing.go.set()
+    await lane.turns(4)
+    assert len(lane.ended) == CAPACITY + 5
+
+
+async def test_an_asyncio_task_bears_the_name_of_its_task(lane: Lane) -> None:
+    lane.computing.go.clear()
+    (task,) = lane.put(1)
+    await lane.turns(2)
+    assert task.aio is not None
+    assert task.aio.get_name() == task.task_id
+    lane.lane.close()
+    await lane.turns(2)
+    assert task.aio.done()
