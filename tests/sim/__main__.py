@@ -58,7 +58,7 @@ def main() -> int:
     one.add_argument("--story", action="store_true", help="tell it even if nothing is wrong")
     bugs = commands.add_parser("mutants")
     bugs.add_argument("names", nargs="*", metavar="NAME")
-    bugs.add_argument("--quick", action="store_true", help="the five of every test run")
+    bugs.add_argument("--quick", action="store_true", help="those of every test run")
     bugs.add_argument("--seeds", type=int, default=200)
     bugs.add_argument("--lines", action="store_true", help="a line of JSON per bug, and nothing else")
     options = parser.parse_args()
@@ -157,28 +157,44 @@ def catch(options: Any) -> int:
     """Plays seeds with each bug until one shows it."""
     names = list(mutants.QUICK) if options.quick else options.names or list(mutants.MUTANTS)
     began = time.monotonic()
-    caught: dict[str, dict[str, Any]] = {}
+    kinds: Counter[str] = Counter()
     missed: list[str] = []
     for name in names:
         found = _first(name, options)
         if options.lines:
-            breach, _, text = found.found[0] if found else ("", "", "")
-            line = {"mutant": name, "seed": found.seed if found else 0, "breach": breach, "text": text}
-            print(json.dumps(line), flush=True)
+            print(json.dumps(_caught(name, found)), flush=True)
             continue
         if found is None:
             missed.append(name)
-            print(f"{name}: NOT CAUGHT in {options.seeds} seeds: {mutants.MUTANTS[name].what}", flush=True)
+            by = f" by {mutants.MUTANTS[name].by}" if mutants.MUTANTS[name].by else ""
+            print(f"{name}: NOT CAUGHT{by} in {options.seeds} seeds: {mutants.MUTANTS[name].what}", flush=True)
             continue
-        breach, _, text = found.found[0]
-        caught[name] = {"seed": found.seed, "breach": breach}
-        print(f"{name}: caught by seed {found.seed}: {breach} ({mutants.MUTANTS[name].what}): {text[:100]}", flush=True)
+        kinds.update(found.kinds)
+        text = _sentence(name, found)
+        print(
+            f"{name}: caught by seed {found.seed}: {', '.join(found.kinds)} ({mutants.MUTANTS[name].what}): {text[:100]}",
+            flush=True,
+        )
     if options.lines:
         return 0
     print(
-        f"mutants: {len(caught)} of {len(names)} caught within {options.seeds} seeds, in {time.monotonic() - began:.0f} s"
+        f"mutants: {len(names) - len(missed)} of {len(names)} caught within {options.seeds} seeds, in {time.monotonic() - began:.0f} s;"
+        f" by {', '.join(f'{kind} {kinds[kind]}' for kind in mutants.KINDS)}"
     )
     return 1 if missed else 0
+
+
+def _caught(name: str, found: Result | None) -> dict[str, Any]:
+    """What `--lines` says of a mutant."""
+    if found is None:
+        return {"mutant": name, "seed": 0, "kinds": [], "text": ""}
+    return {"mutant": name, "seed": found.seed, "kinds": found.kinds, "text": _sentence(name, found)}
+
+
+def _sentence(name: str, found: Result) -> str:
+    """The first sentence of the breach that has to catch a mutant; where any has, the first of all."""
+    by = mutants.MUTANTS[name].by
+    return next(text for breach, _, text in found.found if by in {"", breach})
 
 
 def _first(name: str, options: Any) -> Result | None:
@@ -191,11 +207,18 @@ def _first(name: str, options: Any) -> Result | None:
             yield number, name
 
     found: list[Result] = []
+    beside = mutants.MUTANTS[name].beside
     for _, result in play_all(seeds(), options.jobs):
-        if result.found:  # a crash says nothing about the checker
+        # A crash says nothing about the checker, nor a seed that catches what the mutant includes about itself.
+        if mutants.shows(name, result.kinds) and not (beside and _alone(beside, result.seed)):
             found.append(result)
             stop = True  # those under way come to their end
     return min(found, key=lambda each: each.seed, default=None)
+
+
+def _alone(name: str, number: int) -> bool:
+    ((_, result),) = play_all([(number, name)], 1)
+    return bool(result.kinds)
 
 
 def _say_wrong(result: Result) -> None:

@@ -64,6 +64,11 @@ class Result:
         """What checkers have found wrong."""
         return [each for each in self.wrong if each[0] not in NO_FINDINGS]
 
+    @property
+    def kinds(self) -> list[str]:
+        """The breaches among it."""
+        return sorted({breach for breach, *_ in self.found})
+
     def as_json(self) -> dict[str, Any]:
         """For another process."""
         return {each.name: getattr(self, each.name) for each in fields(self)}

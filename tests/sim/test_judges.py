@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
 import pytest
 
 from atf.process import Process as Frame
-from atf.verify.history import Rescheduled
+from atf.verify.history import Breach, Rescheduled
 from tests.chaos.rows import simulation as row
 
 from . import __main__ as command
 from .chronicle import Line
 from .loop import Process
-from .nemesis import DONE, HORIZON_S, KINDS, Nemesis
+from .mutants import KINDS, MUTANTS, QUICK
+from .nemesis import DONE, HORIZON_S, Nemesis
+from .nemesis import KINDS as FAULTS
 from .play import Result, _about, _missing
 from .pops import AT_ONCE_US, Astray, Pops
 from .world import World
@@ -145,9 +148,58 @@ def test_what_broke_or_was_missing_catches_no_mutant() -> None:
 
 
 def test_the_row_says_by_which_sentence_a_mutant_was_caught() -> None:
-    made = {"mutant": "no_fence", "seed": 4, "breach": "CONCURRENT", "text": "two at once"}
-    assert row._caught(made) == "no_fence: CONCURRENT, seed 4: two at once"
+    made = {"mutant": "no_fence", "seed": 4, "kinds": ["CONCURRENT", "STUCK"], "text": "two at once"}
+    assert row._caught(made) == "no_fence: CONCURRENT, STUCK, seed 4: two at once"
     assert row._caught(made | {"seed": 0}) == "no_fence: nothing"
+
+
+def test_the_row_fails_where_no_mutant_was_caught_by_one_of_the_breaches() -> None:
+    figures = {"mutants": len(MUTANTS), **{f"caught by: {kind}": 1 for kind in KINDS}}
+    assert row.blind(figures) == []
+    assert row.blind(figures | {"caught by: LOST": 0}) == ["no mutant was caught by LOST"]
+    assert row.blind({"mutants": 1, "caught by: STUCK": 1}) == []
+
+
+# --- which seed catches a mutant --------------------------------------------------------------------------------------
+
+
+def caught(monkeypatch: pytest.MonkeyPatch, name: str, finds: dict[tuple[int, str], str]) -> Result | None:
+    """By which seed of five a mutant is caught, where seeds find these breaches with it and with others."""
+
+    def played(seeds: Iterable[tuple[int, str]], _jobs: int) -> Iterator[tuple[str, Result]]:
+        for number, mutant in seeds:
+            breach = finds.get((number, mutant), "")
+            yield mutant, Result(number, wrong=[(breach, "t", f"by {breach}")] if breach else [])
+
+    monkeypatch.setattr(command, "play_all", played)
+    return command._first(name, SimpleNamespace(seeds=5, jobs=1))
+
+
+def test_a_mutant_is_caught_by_its_own_breach_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MUTANTS["one_token"].by == "TOKEN_REUSED"
+    finds = {(1, "one_token"): "CRASHED", (2, "one_token"): "CONCURRENT"}
+    assert caught(monkeypatch, "one_token", finds) is None
+    found = caught(monkeypatch, "one_token", finds | {(4, "one_token"): "TOKEN_REUSED"})
+    assert found is not None
+    assert command._caught("one_token", found) == {
+        "mutant": "one_token", "seed": 4, "kinds": ["TOKEN_REUSED"], "text": "by TOKEN_REUSED"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["deaf_executor", "lost_goes_on"])
+def test_a_seed_that_catches_what_a_mutant_includes_does_not_catch_the_mutant(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    both = {(2, name): "CONCURRENT", (2, "idle_guard"): "CONCURRENT"}
+    assert caught(monkeypatch, name, both) is None
+    found = caught(monkeypatch, name, both | {(3, name): "CONCURRENT"})
+    assert found is not None
+    assert found.seed == 3
+
+
+def test_each_breach_catches_a_mutant_in_every_test_run() -> None:
+    assert sorted(MUTANTS[name].by for name in QUICK) == sorted(KINDS)
+    assert set(KINDS) <= set(Breach.__members__)
 
 
 # --- faults that come later -------------------------------------------------------------------------------------------
@@ -172,7 +224,7 @@ def test_no_store_is_rolled_back_once_the_faults_are_over(world: World) -> None:
 
 
 def test_what_guards_do_is_none_of_the_faults_that_count() -> None:
-    assert set(KINDS) - DONE == {"guard kills"}
+    assert set(FAULTS) - DONE == {"guard kills"}
 
 
 # --- another Python ---------------------------------------------------------------------------------------------------
