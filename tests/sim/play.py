@@ -17,7 +17,7 @@ from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Finding, Found, check
 from tests.store.world import read, violations
 
-from . import batches, jobs, lambdas, mutants
+from . import batches, jobs, lambdas, link, mutants
 from .chronicle import Logs
 from .loop import Livelock
 from .nemesis import DONE, FEWEST, HORIZON_S, Nemesis
@@ -94,6 +94,7 @@ def play(seed: int, mutant: str = "") -> Result:
     with (
         patch("atf.store.fake.fake_link", lambda _fake: world.link()),
         patch("atf.store.store.listen", world.bells.listen),
+        patch("atf.store.registry.Registry.queues", link.queues),
         patch.object(atf.log._out, "logger", Logs(world.chronicle)),
         mutants.switched_on(mutant),
     ):

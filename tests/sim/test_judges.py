@@ -94,6 +94,7 @@ def test_a_task_that_is_stored_anew_since_the_store_has_forgotten_it_has_another
         assert not [each for each in world.chronicle.events if isinstance(each, Rescheduled)]
     world.server.keep_nothing()
     world.server.restarted(forgetting=True)
+    world.server.command("FUNCTION", "LOAD", world.server.library.source)
     world.server.execute("schedule", "atf:{0}", call, server=False)
     assert [each for each in world.chronicle.events if isinstance(each, Rescheduled)] == [
         Rescheduled(0, "0-a", world.server.now_us() + 2_000_000)
