@@ -34,6 +34,8 @@ NOT_RUN: Final = 4
 """The exit code under another version: `make test` goes on, and everything else fails."""
 FEWEST: Final = 20
 """Times that each kind of fault and each move must have been seen, for a run to mean something."""
+SOME: Final = 100
+"""Seeds of which each has to have been seen at all, also where time was up before all were played. The rarest is seen in one of eight."""
 ENOUGH: Final = 5_000
 """Seeds of which each call must have been disturbed as often, too."""
 
@@ -124,17 +126,34 @@ def run(options: Any) -> int:
         f" {virtual:.0f} virtual seconds in {took:.0f} s ({virtual / took:.0f} per second)"
         + ("" if len(results) == len(wanted) else f"; time was up, {len(wanted)} were asked for")
     )
-    few, seldom = _fewer({**faults, **moves}), _fewer(disturbed)
+    seldom = _fewer(disturbed)
     if len(wanted) >= ENOUGH:
-        few += seldom
+        faults.update(disturbed)
     elif seldom:
         print(f"sim: disturbed fewer than {FEWEST} times, which is a failure of {ENOUGH} seeds: {'; '.join(seldom)}")
-    if few and len(results) == len(wanted):
-        failures.append(f"too little has happened to mean something (fewer than {FEWEST} times): {'; '.join(few)}")
-        print(f"sim: {failures[-1]}")
-    elif few:
-        print(f"sim: fewer than {FEWEST} times, which is a failure only if all seeds were played: {'; '.join(few)}")
+    failed, said = too_little({**faults, **moves}, len(results), len(wanted))
+    if said:
+        print(f"sim: {said}")
+    failures += [said] if failed else []
     return 1 if failures else 0
+
+
+def too_little(counts: Mapping[str, int], played: int, wanted: int) -> tuple[bool, str]:
+    """Whether so little has happened that a run means too little, and what is to be said of that; "": nothing.
+
+    Args:
+        counts: of each fault and move.
+        played: seeds.
+        wanted: seeds that were asked for: time may have been up before.
+    """
+    few, never = _fewer(counts), [name for name, count in sorted(counts.items()) if not count]
+    if few and played == wanted:
+        return True, f"too little has happened to mean something (fewer than {FEWEST} times): {'; '.join(few)}"
+    if never and played >= SOME:
+        return True, f"in {played} seeds these never happened, which is no chance: {'; '.join(never)}"
+    if few:
+        return False, f"fewer than {FEWEST} times, which is a failure only if all seeds were played: {'; '.join(few)}"
+    return False, ""
 
 
 def _fewer(counts: Mapping[str, int]) -> list[str]:
