@@ -21,6 +21,7 @@ from tests.sim.mutants import KINDS as BREACHES
 from tests.sim.mutants import MUTANTS
 from tests.sim.nemesis import KINDS
 from tests.sim.net import KINDS as NET_KINDS
+from tests.sim.play import AT_KILL
 
 SEEDS: Final = 20_000
 PLAYED: Final = ("tests/sim", "tests/store/world.py")
@@ -93,7 +94,7 @@ def trial_of(made: Mapping[str, Any]) -> Trial:
         "seeds": 1,
         "virtual seconds": round(made["virtual_s"]),
         **counts,
-        "excused": made["tally"].get("excused", 0),
+        **{name: made["tally"].get(name, 0) for name in ("excused", AT_KILL)},
         **{f"{_FAULT}{name}": count for name, count in faults.items()},
         **{f"{_MOVE}{name}": count for name, count in moves.items()},
         **{f"{_CALL}{name}": count for name, count in calls.disturbed(made["calls"]).items()},
