@@ -293,6 +293,26 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "home gives out what it has given to others",
         (("local free, short = limit - out, out > limit", "local free, short = limit, out > limit"),),
     ),
+    "rate_not_taken": Mutant(
+        "what is pushed takes nothing out of the bucket",
+        (("part.z = room.bucket.z + math.ceil(entries * (room.bucket.each or 0))", "part.z = room.bucket.z"),),
+        by="RATE",
+    ),
+    "burst_for_each_partition": Mutant(
+        "each partition has all of the burst",
+        (("alone and limits.b or knows and may_use(room.part, 'b', limits.b) or 0", "limits.b"),),
+        by="RATE",
+    ),
+    "pushed_again_for_nothing": Mutant(
+        "what is pushed again takes nothing of the rate",
+        (
+            (
+                "local part, digit, key, entries = room.part, string.sub(queue, -1), permits_key(P, room.name), pushed + again",
+                "local part, digit, key, entries = room.part, string.sub(queue, -1), permits_key(P, room.name), pushed",
+            ),
+        ),
+        by="RATE",
+    ),
     "cores_overwritten": Mutant(
         "a pool's cores are written by who has read an older record",
         (("  if before ~= args[3] then return '0' end\n", ""),),

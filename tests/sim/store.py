@@ -24,7 +24,7 @@ from atf.verify.history import Accepted, Called, Claimed, Forgot, Keyed, Recorde
 from atf.work_items import ITEM_MARK
 from tests.store.world import read
 
-from . import answers, batches, calls, cores, jobs, shortcut, unique
+from . import answers, batches, calls, cores, jobs, rates, shortcut, unique
 from .chronicle import Chronicle
 from .loop import SimLoop
 from .pops import Pops
@@ -64,6 +64,7 @@ class StoreServer:
         emptied: how often it has lost everything.
         beside: tasks of a job that somebody made beside its ticks.
         pops: those that failed.
+        rates: how fast tasks were pushed.
         library: the functions that it is given; a server that has lost everything has lost them, too, until a role loads them again.
     """
 
@@ -107,6 +108,7 @@ class StoreServer:
         self.emptied = 0
         self.beside: list[str] = []
         self.pops = Pops()
+        self.rates = rates.Rates(seed)
 
     @property
     def fake(self) -> fakeredis.FakeServer:
@@ -150,7 +152,8 @@ class StoreServer:
         now = args[0] if args[0] != "" else self.now_us()
         self._show()
         identity = (self.run_id, "1" if self.durable else "0") if server else ()
-        standing = self._standing() if verb == "enqueue" else {}
+        self.rates.look(self.offset_us)
+        standing, length = (self._standing(), self.rates.standing(self._data)) if verb == "enqueue" else ({}, 0)
         cores_before = self._cores() if verb == "set_cores" else {}
         try:
             reply = self._call(f"{self.library.name}_{verb}", record, now, *identity, *args[1:])
@@ -168,6 +171,8 @@ class StoreServer:
         if verb == "pop":
             self._judge_left(record, int(args[1]), reply, int(now))
         self._judge_queues(standing)
+        if verb == "enqueue":
+            self.rates.pushed(self.rates.standing(self._data) - length, self._loop.now_us)
         self._watch_batch()
         if verb == "set_cores":
             self._chronicle.odd += cores.judge(cores_before, args, reply)
@@ -242,6 +247,7 @@ class StoreServer:
             for key in before.keys() | self._tasks.keys():
                 self._saw(key, before.get(key), self._tasks.get(key))
             self.answers.forgot(self._loop.now_us, since)
+            self.rates.forgot(since)
             self.stopped.clear()
             self._touched.clear()
             self._chronicle.event(Forgot(self._loop.now_us, since))
