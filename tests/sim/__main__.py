@@ -127,7 +127,7 @@ def run(options: Any) -> int:
         + ("" if len(results) == len(wanted) else f"; time was up, {len(wanted)} were asked for")
     )
     seldom = _fewer(disturbed)
-    if len(wanted) >= ENOUGH:
+    if len(results) >= ENOUGH:
         faults.update(disturbed)
     elif seldom:
         print(f"sim: disturbed fewer than {FEWEST} times, which is a failure of {ENOUGH} seeds: {'; '.join(seldom)}")
