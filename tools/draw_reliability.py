@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     old = PAGE.read_text(encoding="utf-8")
-    drawn = table(frame.all_rows().values(), frame.latest(frame.RESULTS), frame.code())
+    drawn = table(frame.all_rows().values(), frame.by_row(frame.RESULTS), frame.code())
     new = put(old, "\n".join([drawn, "", "No rows, and held beside them:", "", *beside(frame.RESULTS, proofs())]))
     if args.check and new != old:
         sys.exit(
@@ -62,19 +62,19 @@ def proofs() -> dict[str, tuple[str, str]]:
     }
 
 
-def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]], code: str) -> str:
+def table(rows: Iterable[frame.Row], results: Mapping[str, Sequence[Mapping[str, Any]]], code: str) -> str:
     """A line per row, in the order of their files; below, the machines.
 
     Args:
         rows: all of them.
-        results: the newest of each, by name.
+        results: of each, by name; the one that counts comes last.
         code: the digest of the product as it is now.
     """
     machines: list[str] = []
     lines = ["| row | what was tried | bar | trials | measured | result | when |", "|---|---|---|---|---|---|---|"]
     for row in rows:
-        found = results.get(row.name)
-        if found is None:
+        *others, found = results.get(row.name) or [{}]
+        if not found:
             cells = [row.what, row.bar, f"0 of {row.full}", "–", "not run: no result is recorded", "–"]
         else:
             cells = [  # what was tried then, and held to, whatever the row says now
@@ -82,7 +82,9 @@ def table(rows: Iterable[frame.Row], results: Mapping[str, Mapping[str, Any]], c
                 found["bar"],
                 f"{found['done']} of {row.full}",
                 measured(found["figures"]),
-                verdict(found, row) + ("" if found["code"] == code else f", {OLDER}"),
+                "; ".join(
+                    [verdict(found, row) + ("" if found["code"] == code else f", {OLDER}"), *contrary(found, others)]
+                ),
                 when(found, machines),
             ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{row.name}`", *cells)) + " |")
@@ -197,7 +199,29 @@ def verdict(found: Mapping[str, Any], row: frame.Row) -> str:
         return f"ok so far, {found['done']} of {row.full}"
     if found["status"] != "failed":
         return str(found["status"])
+    return _failed(found)
+
+
+def _failed(found: Mapping[str, Any]) -> str:
     return "**failed**: " + "; ".join(found["failures"][:3])
+
+
+def contrary(found: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What other results of a row say against the one that counts: full runs of the same code that failed, and newer ones that are not full."""
+    full = [each for each in (*others, found) if each["done"] >= each["full"] and each.get("code") == found["code"]]
+    failed = [each for each in full if each["status"] == "failed" and each is not found]
+    if failed and found in full:
+        count = sum(each["status"] == "failed" for each in full)
+        yield f"{count} of {len(full)} full runs of this code failed: " + "; ".join(map(_dated, failed))
+    newer = [each for each in others if each["status"] == "failed" and each["at"] > found["at"]]
+    if newer:
+        *before, last = newer
+        more = f" (and {len(before)} before it)" if before else ""
+        yield f"a newer run of {last['done']} trials{more} {_dated(last)}"
+
+
+def _dated(failed: Mapping[str, Any]) -> str:
+    return f"{_failed(failed)} ({failed['date']}, {failed['commit'][:8]})"
 
 
 def when(found: Mapping[str, Any], machines: list[str]) -> str:

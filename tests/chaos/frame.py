@@ -11,7 +11,8 @@ A row is tried in batches: `run(n, progress)` does n trials on real processes an
 Trials are appended to .build/chaos/<proof>/<row>.jsonl, so that a row which was interrupted goes on where it was; one whose figures are
 sums goes on from what reliability/ has of it, too. <proof> is a digest of
 the product's files and of those that try it: after a change everything starts afresh. A batch that breaks down is a failure that stays,
-too: what could not be judged did not hold. When all n are done, the result goes to reliability/<date>-<row>-<proof>.json.
+too: what could not be judged did not hold. When all n are done, the result goes to reliability/<date>-<row>-<proof>.json, beside which
+one that has failed stays: the next result of the same day and proof is written to <date>-<row>-<proof>-2.json.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import asyncio
 import functools
 import hashlib
 import importlib
+import itertools
 import json
 import os
 import pkgutil
@@ -263,7 +265,7 @@ def recorded(row: Row, results: Path) -> list[Trial]:
     found = [each for each in _of_this_proof(row, results) if each["done"]]
     if not found:
         return []
-    largest = max(found, key=lambda each: each["done"])
+    largest = max(found, key=lambda each: (each["done"], each["status"] == "failed"))
     sums = {name: value for name, value in largest["figures"].items() if isinstance(value, int | float)}
     each = {"failures": [], "took_s": round(largest["seconds"] / largest["done"], 3)}
     return [{**each, **sums, "failures": largest["failures"]}, *([each] * (largest["done"] - 1))]
@@ -396,23 +398,41 @@ def _digest(start: str, paths: Iterable[Path]) -> str:
 
 
 def write(found: dict[str, Any], results: Path) -> dict[str, Any]:
-    """Writes a result, unless that day's result of the same proof has more trials."""
+    """Writes a result, unless that day's result of the same proof has more trials and all its failures.
+
+    What it does not go on from stays, and the result gets a name of its own with a number behind it: a failure is not forgotten because
+    somebody tried again.
+    """
     results.mkdir(parents=True, exist_ok=True)
-    path = results / f"{found['date']}-{found['row']}-{found['proof']}.json"
-    before = json.loads(path.read_text(encoding="utf-8"))["done"] if path.exists() else 0
-    if before <= found["done"]:
-        path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for number in itertools.count(1):
+        again = f"-{number}" if number > 1 else ""
+        path = results / f"{found['date']}-{found['row']}-{found['proof']}{again}.json"
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        if before is None or _goes_on_from(before, found):
+            path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            break
+        if found["done"] < before["done"] and set(found["failures"]) <= set(before["failures"]):
+            break
     return found
 
 
-def latest(results: Path) -> dict[str, dict[str, Any]]:
-    """Of each row that has results the newest full one, else the newest. What other tools keep there is no row's."""
-    found: dict[str, dict[str, Any]] = {}
+def _goes_on_from(before: dict[str, Any], found: dict[str, Any]) -> bool:
+    """Whether a result may take another one's place: it has as many trials and the same failures, and contradicts no full run."""
+    more = before["done"] <= found["done"] and set(before["failures"]) <= set(found["failures"])
+    return more and (before["status"] == found["status"] or before["done"] < before["full"])
+
+
+def by_row(results: Path) -> dict[str, list[dict[str, Any]]]:
+    """The results of each row that has some; the one that counts comes last: the newest full one, else the newest.
+
+    What other tools keep there is no row's.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
     read = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob("*.json")]
     for each in sorted(
         (each for each in read if "row" in each), key=lambda each: (each["done"] >= each["full"], each["at"])
     ):
-        found[each["row"]] = each
+        found.setdefault(each["row"], []).append(each)
     return found
 
 
@@ -422,7 +442,7 @@ def is_done(row: Row, count: int, results: Path) -> bool:
 
 
 def _of_this_proof(row: Row, results: Path) -> list[dict[str, Any]]:
-    paths = results.glob(f"*-{row.name}-{row.proof()}.json")
+    paths = results.glob(f"*-{row.name}-{row.proof()}*.json")
     read = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     return [each for each in read if each["row"] == row.name]
 

@@ -34,6 +34,8 @@ NOT_RUN: Final = 4
 """The exit code under another version: `make test` goes on, and everything else fails."""
 FEWEST: Final = 20
 """Times that each kind of fault and each move must have been seen, for a run to mean something."""
+SOME: Final = 100
+"""Seeds of which each has to have been seen at all, also where time was up before all were played. The rarest is seen in one of eight."""
 ENOUGH: Final = 5_000
 """Seeds of which each call must have been disturbed as often, too."""
 
@@ -58,7 +60,7 @@ def main() -> int:
     one.add_argument("--story", action="store_true", help="tell it even if nothing is wrong")
     bugs = commands.add_parser("mutants")
     bugs.add_argument("names", nargs="*", metavar="NAME")
-    bugs.add_argument("--quick", action="store_true", help="the five of every test run")
+    bugs.add_argument("--quick", action="store_true", help="those of every test run")
     bugs.add_argument("--seeds", type=int, default=200)
     bugs.add_argument("--lines", action="store_true", help="a line of JSON per bug, and nothing else")
     options = parser.parse_args()
@@ -124,17 +126,34 @@ def run(options: Any) -> int:
         f" {virtual:.0f} virtual seconds in {took:.0f} s ({virtual / took:.0f} per second)"
         + ("" if len(results) == len(wanted) else f"; time was up, {len(wanted)} were asked for")
     )
-    few, seldom = _fewer({**faults, **moves}), _fewer(disturbed)
-    if len(wanted) >= ENOUGH:
-        few += seldom
+    seldom = _fewer(disturbed)
+    if len(results) >= ENOUGH:
+        faults.update(disturbed)
     elif seldom:
         print(f"sim: disturbed fewer than {FEWEST} times, which is a failure of {ENOUGH} seeds: {'; '.join(seldom)}")
-    if few and len(results) == len(wanted):
-        failures.append(f"too little has happened to mean something (fewer than {FEWEST} times): {'; '.join(few)}")
-        print(f"sim: {failures[-1]}")
-    elif few:
-        print(f"sim: fewer than {FEWEST} times, which is a failure only if all seeds were played: {'; '.join(few)}")
+    failed, said = too_little({**faults, **moves}, len(results), len(wanted))
+    if said:
+        print(f"sim: {said}")
+    failures += [said] if failed else []
     return 1 if failures else 0
+
+
+def too_little(counts: Mapping[str, int], played: int, wanted: int) -> tuple[bool, str]:
+    """Whether so little has happened that a run means too little, and what is to be said of that; "": nothing.
+
+    Args:
+        counts: of each fault and move.
+        played: seeds.
+        wanted: seeds that were asked for: time may have been up before.
+    """
+    few, never = _fewer(counts), [name for name, count in sorted(counts.items()) if not count]
+    if few and played == wanted:
+        return True, f"too little has happened to mean something (fewer than {FEWEST} times): {'; '.join(few)}"
+    if never and played >= SOME:
+        return True, f"in {played} seeds these never happened, which is no chance: {'; '.join(never)}"
+    if few:
+        return False, f"fewer than {FEWEST} times, which is a failure only if all seeds were played: {'; '.join(few)}"
+    return False, ""
 
 
 def _fewer(counts: Mapping[str, int]) -> list[str]:
@@ -157,28 +176,44 @@ def catch(options: Any) -> int:
     """Plays seeds with each bug until one shows it."""
     names = list(mutants.QUICK) if options.quick else options.names or list(mutants.MUTANTS)
     began = time.monotonic()
-    caught: dict[str, dict[str, Any]] = {}
+    kinds: Counter[str] = Counter()
     missed: list[str] = []
     for name in names:
         found = _first(name, options)
         if options.lines:
-            breach, _, text = found.found[0] if found else ("", "", "")
-            line = {"mutant": name, "seed": found.seed if found else 0, "breach": breach, "text": text}
-            print(json.dumps(line), flush=True)
+            print(json.dumps(_caught(name, found)), flush=True)
             continue
         if found is None:
             missed.append(name)
-            print(f"{name}: NOT CAUGHT in {options.seeds} seeds: {mutants.MUTANTS[name].what}", flush=True)
+            by = f" by {mutants.MUTANTS[name].by}" if mutants.MUTANTS[name].by else ""
+            print(f"{name}: NOT CAUGHT{by} in {options.seeds} seeds: {mutants.MUTANTS[name].what}", flush=True)
             continue
-        breach, _, text = found.found[0]
-        caught[name] = {"seed": found.seed, "breach": breach}
-        print(f"{name}: caught by seed {found.seed}: {breach} ({mutants.MUTANTS[name].what}): {text[:100]}", flush=True)
+        kinds.update(found.kinds)
+        text = _sentence(name, found)
+        print(
+            f"{name}: caught by seed {found.seed}: {', '.join(found.kinds)} ({mutants.MUTANTS[name].what}): {text[:100]}",
+            flush=True,
+        )
     if options.lines:
         return 0
     print(
-        f"mutants: {len(caught)} of {len(names)} caught within {options.seeds} seeds, in {time.monotonic() - began:.0f} s"
+        f"mutants: {len(names) - len(missed)} of {len(names)} caught within {options.seeds} seeds, in {time.monotonic() - began:.0f} s;"
+        f" by {', '.join(f'{kind} {kinds[kind]}' for kind in mutants.KINDS)}"
     )
     return 1 if missed else 0
+
+
+def _caught(name: str, found: Result | None) -> dict[str, Any]:
+    """What `--lines` says of a mutant."""
+    if found is None:
+        return {"mutant": name, "seed": 0, "kinds": [], "text": ""}
+    return {"mutant": name, "seed": found.seed, "kinds": found.kinds, "text": _sentence(name, found)}
+
+
+def _sentence(name: str, found: Result) -> str:
+    """The first sentence of the breach that has to catch a mutant; where any has, the first of all."""
+    by = mutants.MUTANTS[name].by
+    return next(text for breach, _, text in found.found if by in {"", breach})
 
 
 def _first(name: str, options: Any) -> Result | None:
@@ -191,11 +226,18 @@ def _first(name: str, options: Any) -> Result | None:
             yield number, name
 
     found: list[Result] = []
+    beside = mutants.MUTANTS[name].beside
     for _, result in play_all(seeds(), options.jobs):
-        if result.found:  # a crash says nothing about the checker
+        # A crash says nothing about the checker, nor a seed that catches what the mutant includes about itself.
+        if mutants.shows(name, result.kinds) and not (beside and _alone(beside, result.seed)):
             found.append(result)
             stop = True  # those under way come to their end
     return min(found, key=lambda each: each.seed, default=None)
+
+
+def _alone(name: str, number: int) -> bool:
+    ((_, result),) = play_all([(number, name)], 1)
+    return bool(result.kinds)
 
 
 def _say_wrong(result: Result) -> None:

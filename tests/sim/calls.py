@@ -40,7 +40,9 @@ METHODS: Final[dict[str, Any]] = {_snake(each.name): each for service in _servic
 """Of all services of atf.v1, as Python calls them."""
 STREAMED: Final = frozenset(name for name, method in METHODS.items() if method.server_streaming)
 """Those that answer more than once."""
-COMMANDS: Final = ("SADD", "TIME")
+RQ_READS: Final = "SMEMBERS"
+"""What RQ's own client begins with where it reads how deep queues are."""
+COMMANDS: Final = ("FUNCTION", "SADD", RQ_READS, "TIME")
 """Plain commands that roles send to the store."""
 BELLS: Final = ("again", "done", "due", "ready")
 """Kinds of bells; "again": a connection is there anew, and whoever listens looks for himself."""

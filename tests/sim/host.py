@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from atf.config import ControllerSettings, ExecutorSettings
@@ -211,6 +212,11 @@ async def _call(what: Callable[[], object]) -> None:
     what()
 
 
+@dataclass(frozen=True, slots=True)
+class ExcusedAtKill(Excused):
+    """Worker and guard went on before the lease's end, and too late to kill in time."""
+
+
 class Freezer:
     """Freezes processes, and says which overlaps that excuses.
 
@@ -278,13 +284,15 @@ class Freezer:
 
         since = self._world.now_us()
         kill_us = since - round(TIMING.kill_time * 1e6)
-        if worker.alive and guard.alive and any(self._were_frozen(at_us, worker, guard) for at_us in (kill_us, since)):
+        past_end = self._were_frozen(since, worker, guard)
+        if worker.alive and guard.alive and (past_end or self._were_frozen(kill_us, worker, guard)):
+            excused = Excused if past_end else ExcusedAtKill
 
             def look() -> None:
                 if worker.alive and worker.frozen:
                     self._world.loop.later(0.01, look)
                 else:
                     until = self._world.now_us() + round(TICK_S * 1e6)
-                    self._world.chronicle.event(Excused(since, worker.name, until))
+                    self._world.chronicle.event(excused(since, worker.name, until))
 
             look()

@@ -77,7 +77,7 @@ async def step(ctx: atf.Context, seconds: float, fails: int) -> int:
     return await _step(ctx, seconds, fails)
 
 
-@app.task(max_attempts=5, backoff=atf.Backoff(1, factor=2, max=8), max_running=STEPS, rate=20)
+@app.task(max_attempts=5, backoff=atf.Backoff(1, factor=2, max=8), max_running=STEPS, rate=1)
 async def limited(ctx: atf.Context, seconds: float, fails: int) -> int:
     """The same, a few at a time."""
     return await _step(ctx, seconds, fails, STEPS)

@@ -6,52 +6,54 @@ Stands in for atf.store.connection and atf.store.bells; what the server does wit
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import fakeredis
+import redis.exceptions as rx
 
+from atf.durability import Durability
 from atf.errors import DeadlineExceeded, Unavailable
 from atf.runtime import Runtime
 from atf.store.bells import Bell
 from atf.store.connection import Link
+from atf.store.types import QueueDepth
 
+from .calls import RQ_READS
 from .loop import PROCESS, Process
 from .net import Net
 from .pops import Astray
 from .store import StoreServer
 
+T = TypeVar("T")
+
 
 class SimLink(Link):
-    """One process's connections to the server."""
+    """One process's connections to the server. Loading the library, where it has gone, is Link's own work."""
 
     def __init__(self, server: StoreServer, net: Net, process: Process) -> None:
         self.where = "the store"
+        self.library = server.library
         self.in_process = True
         self._store = server
         self._net = net
         self._process = process
         self.timeout = 5.0
         self._met = ""
-        self._blocking = self._client_of_rq
-
-    def _client_of_rq(self) -> Any:
-        """RQ's own client, which waits for nothing here: its answer comes at once or not at all."""
-        if not self._net.answers("store"):
-            raise OSError("the store does not answer")
-        return fakeredis.FakeRedis(server=self._store.fake, protocol=2)
+        self._blocking = lambda: fakeredis.FakeRedis(server=server.fake, protocol=2)
 
     def run_id(self, record: str = "") -> str:
         """Of the server that answered last."""
         return self._met
 
-    async def call(
-        self, verb: str, partition_record: str, args: Sequence[Any], *, server: bool = False, **_more: Any
-    ) -> Any:
-        astray = Astray(self._process.name, partition_record, self._store.loop_us()) if verb == "pop" else None
+    async def _call(self, verb: str, record: str, args: Sequence[Any], server: bool, _demand: Durability) -> Any:
+        astray = Astray(self._process.name, record, self._store.loop_us()) if verb == "pop" else None
 
         def perform() -> Awaitable[Any]:
-            reply = self._store.execute(verb, partition_record, args, server=server)
+            try:
+                reply = self._store.execute(verb, record, args, server=server)
+            except rx.ResponseError as error:  # it has no such function: for a caller no call that failed, yet
+                return _done((error, self._store.run_id))
             if astray is not None:
                 astray.take(reply)
             return _done((reply, self._store.run_id))
@@ -64,20 +66,32 @@ class SimLink(Link):
             if isinstance(error, Unavailable):
                 raise
             raise Unavailable(str(error)) from error
+        if isinstance(reply, rx.ResponseError):
+            raise reply
         return reply
 
     async def command(self, *command: Any, key: str = "") -> Any:
-        name = str(command[0])
+        return await self._carry(str(command[0]), lambda: self._store.command(*command))
+
+    async def read_by_rq(self, read: Callable[[], T]) -> T:
+        """What RQ's own client reads, as one call."""
+        return await self._carry(RQ_READS, read)
+
+    async def _carry(self, name: str, perform: Callable[[], T]) -> T:
         try:
-            return await self._net.call("store", name, lambda: _done(self._store.command(*command)), self.timeout)
+            found: T = await self._net.call("store", name, lambda: _done(perform()), self.timeout)
         except DeadlineExceeded as error:
             raise Unavailable(str(error)) from error
-
-    async def load_library(self) -> None:
-        """The server has it from the start."""
+        return found
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+async def queues(store: Any) -> list[QueueDepth]:
+    """Stands in for atf.store.registry.Registry.queues: RQ's client waits for its answers, and here that would be for ever."""
+    found: list[QueueDepth] = await store._link.read_by_rq(store._read_queues)
+    return found
 
 
 async def _done(value: Any) -> Any:

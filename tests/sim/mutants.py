@@ -7,11 +7,12 @@ change that no longer finds its line fails at once.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 from unittest.mock import patch
 
+from atf.controller import claims
 from atf.controller.claims import Claims, Grant
 from atf.cores import Pool
 from atf.errors import Unavailable
@@ -43,11 +44,15 @@ class Mutant:
         what: in a sentence.
         lua: lines of the function library, and what stands in their place.
         patches: makes what unittest.mock.patch made; entered for the length of a seed.
+        by: the breach that has to catch it; "": any.
+        beside: a mutant that it includes, which would mask it: a seed that catches that one alone says nothing of this one.
     """
 
     what: str
     lua: tuple[tuple[str, str], ...] = ()
     patches: Patches = list
+    by: str = ""
+    beside: str = ""
 
 
 # --- in Python --------------------------------------------------------------------------------------------------------
@@ -142,6 +147,10 @@ def _lost_goes_on() -> list[Any]:
     return [patch.object(Executor, "_lose", lambda _self, _task: None), *_idle_guard()]
 
 
+def _one_nonce() -> list[Any]:
+    return [patch.object(claims, "new_id", lambda _random: "0" * 32)]
+
+
 def _core_claimed_twice() -> list[Any]:
     return [patch.object(Pool, "has_claim", lambda _self, _lambda_name: False)]
 
@@ -183,6 +192,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "if status ~= 'CLAIMED' and status ~= 'PROCESSING' then\n        local before",
             ),
         ),
+        by="STALE_RESULT_ACCEPTED",
     ),
     "release_without_token": Mutant(
         "a claim is handed back whoever holds it",
@@ -246,6 +256,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "    else\n      redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)",
             ),
         ),
+        by="STUCK",
     ),
     "backlog_pushed_again": Mutant(
         "what waits in its queue for long is pushed once more",
@@ -272,6 +283,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "due_to_leave(P, queue, status, now + 2000000, room and",
             ),
         ),
+        by="EARLY",
     ),
     "permits_not_counted": Mutant(
         "a partition uses its permits again while their tasks run",
@@ -280,6 +292,26 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "permits_given_twice": Mutant(
         "home gives out what it has given to others",
         (("local free, short = limit - out, out > limit", "local free, short = limit, out > limit"),),
+    ),
+    "rate_not_taken": Mutant(
+        "what is pushed takes nothing out of the bucket",
+        (("part.z = room.bucket.z + math.ceil(entries * (room.bucket.each or 0))", "part.z = room.bucket.z"),),
+        by="RATE",
+    ),
+    "burst_for_each_partition": Mutant(
+        "each partition has all of the burst",
+        (("alone and limits.b or knows and may_use(room.part, 'b', limits.b) or 0", "limits.b"),),
+        by="RATE",
+    ),
+    "pushed_again_for_nothing": Mutant(
+        "what is pushed again takes nothing of the rate",
+        (
+            (
+                "local part, digit, key, entries = room.part, string.sub(queue, -1), permits_key(P, room.name), pushed + again",
+                "local part, digit, key, entries = room.part, string.sub(queue, -1), permits_key(P, room.name), pushed",
+            ),
+        ),
+        by="RATE",
     ),
     "cores_overwritten": Mutant(
         "a pool's cores are written by who has read an older record",
@@ -369,18 +401,58 @@ MUTANTS: Final[dict[str, Mutant]] = {
         ),
     ),
     "waits_for_nobody": Mutant("who waits for tasks is answered before they have ended", patches=_waits_for_nobody),
-    "short_lease": Mutant("the store's leases are shorter than executors believe", patches=_short_lease),
+    "short_lease": Mutant(
+        "the store's leases are shorter than executors believe", patches=_short_lease, by="CONCURRENT"
+    ),
     "host_clock": Mutant("the caller's clock decides, not the store's", patches=_host_clock),
     "late_claim_accepted": Mutant("a claim is run however old its lease is", patches=_late_claim),
     "lease_from_reply": Mutant("a lease is dated from the answer that brought it", patches=_lease_from_reply),
     "pop_repeated": Mutant("a pop whose answer was lost is repeated", patches=_pop_repeated),
     "any_clock_believed": Mutant("a jump of the store's clock ends leases", patches=_any_clock),
     "idle_guard": Mutant("nobody kills a worker that stood still", patches=_idle_guard),
-    "deaf_executor": Mutant("an executor without heartbeats goes on", patches=_deaf_executor),
-    "lost_goes_on": Mutant("a run goes on although its claim is lost", patches=_lost_goes_on),
+    "deaf_executor": Mutant("an executor without heartbeats goes on", patches=_deaf_executor, beside="idle_guard"),
+    "lost_goes_on": Mutant("a run goes on although its claim is lost", patches=_lost_goes_on, beside="idle_guard"),
+    "lost_with_its_executor": Mutant(
+        "a task that has lost its executor is deleted",
+        (
+            (
+                (
+                    "    move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)\n"
+                    "    if shared then redis.call('HSET', task_key(P, id), 'z', '1') end\n"
+                ),
+                (
+                    "    rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, task[13])\n"
+                    "    redis.call('ZREM', done_key(P, lambda_of(queue), 'CANCELLED'), id)\n"
+                    "    redis.call('DEL', task_key(P, id))\n"
+                ),
+            ),
+        ),
+        by="LOST",
+    ),
+    "one_token": Mutant(
+        "all claims of a task have one token",
+        (("math.max(counter + 1, now), run + 1", "counter > 0 and counter or now, run + 1"),),
+        patches=_one_nonce,
+        by="TOKEN_REUSED",
+    ),
 }
-QUICK: Final = ("no_fence", "finish_without_token", "lost_pop_not_redriven", "pushed_early", "short_lease")
-"""Those that every test run has to catch, on forty seeds."""
+KINDS: Final = ("LOST", "EARLY", "CONCURRENT", "STALE_RESULT_ACCEPTED", "TOKEN_REUSED", "STUCK")
+"""Breaches each of which has to catch a mutant: one that never did might as well not be looked for."""
+QUICK: Final = (
+    "lost_with_its_executor",
+    "pushed_early",
+    "short_lease",
+    "finish_without_token",
+    "one_token",
+    "lost_pop_not_redriven",
+)
+"""Those that every test run has to catch, on forty seeds: one by each of KINDS."""
+
+
+def shows(name: str, found: Collection[str]) -> bool:
+    """Whether a seed that has found these breaches has caught a mutant."""
+    by = MUTANTS[name].by
+    return by in found if by else bool(found)
 
 
 def source(name: str) -> str:

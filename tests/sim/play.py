@@ -17,8 +17,9 @@ from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Finding, Found, check
 from tests.store.world import read, violations
 
-from . import batches, jobs, lambdas, mutants
+from . import batches, jobs, lambdas, link, mutants
 from .chronicle import Logs
+from .host import ExcusedAtKill
 from .loop import Livelock
 from .nemesis import DONE, FEWEST, HORIZON_S, Nemesis
 from .service import Service
@@ -31,6 +32,9 @@ QUIET_S: Final = 900.0
 FEWEST_TASKS: Final = 30
 FEWEST_EXECUTORS: Final = 3
 """What a seed must have had to mean something, beside its faults and its time."""
+AT_KILL: Final = "excused at the kill"
+"""Of the overlaps that are excused those of workers that were frozen with their guards when these had to begin to kill, and no longer at
+the lease's end."""
 NO_FINDINGS: Final = frozenset({"BROKEN", "CRASHED", "MEAGRE"})
 """Breaches that say that something broke or was missing, and nothing about whether a checker sees anything."""
 
@@ -64,6 +68,11 @@ class Result:
         """What checkers have found wrong."""
         return [each for each in self.wrong if each[0] not in NO_FINDINGS]
 
+    @property
+    def kinds(self) -> list[str]:
+        """The breaches among it."""
+        return sorted({breach for breach, *_ in self.found})
+
     def as_json(self) -> dict[str, Any]:
         """For another process."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
@@ -89,6 +98,7 @@ def play(seed: int, mutant: str = "") -> Result:
     with (
         patch("atf.store.fake.fake_link", lambda _fake: world.link()),
         patch("atf.store.store.listen", world.bells.listen),
+        patch("atf.store.registry.Registry.queues", link.queues),
         patch.object(atf.log._out, "logger", Logs(world.chronicle)),
         mutants.switched_on(mutant),
     ):
@@ -135,6 +145,7 @@ def _judge(world: World, result: Result) -> None:
     for each in judgement.findings:
         result.wrong.append((each.breach.name, each.task_id, _sentence(each)))
     odd = [*world.chronicle.odd, *world.server.pops.judge()]
+    result.wrong += [("RATE", "", each) for each in world.server.rates.wrong]
     result.wrong += [("ODD", each.split(":")[0] if ": " in each else "", each) for each in odd]
     result.wrong += [("CRASHED", "", each) for each in world.chronicle.crashed]
     now_us = EPOCH_US + world.loop.now_us + world.server.offset_us
@@ -148,6 +159,8 @@ def _judge(world: World, result: Result) -> None:
         name: getattr(judgement, name)
         for name in ("attempted", "acknowledged", "recovered", "duplicated", "repeated", "forgiven", "excused")
     }
+    past_end = [each for each in world.chronicle.events if not isinstance(each, ExcusedAtKill)]
+    result.tally[AT_KILL] = judgement.excused - check(past_end).excused if judgement.excused else 0
     result.faults, result.moves, result.calls = world.chronicle.faults, world.chronicle.moves, world.chronicle.calls
     result.virtual_s = world.loop.time()
     result.done = sum(result.faults[kind] for kind in DONE)

@@ -24,7 +24,7 @@ from atf.verify.history import Accepted, Called, Claimed, Forgot, Keyed, Recorde
 from atf.work_items import ITEM_MARK
 from tests.store.world import read
 
-from . import answers, batches, calls, cores, jobs, shortcut, unique
+from . import answers, batches, calls, cores, jobs, rates, shortcut, unique
 from .chronicle import Chronicle
 from .loop import SimLoop
 from .pops import Pops
@@ -64,6 +64,8 @@ class StoreServer:
         emptied: how often it has lost everything.
         beside: tasks of a job that somebody made beside its ticks.
         pops: those that failed.
+        rates: how fast tasks were pushed.
+        library: the functions that it is given; a server that has lost everything has lost them, too, until a role loads them again.
     """
 
     def __init__(self, loop: SimLoop, chronicle: Chronicle, seed: int, *, durable: bool, source: str = "") -> None:
@@ -80,8 +82,8 @@ class StoreServer:
         self._chronicle = chronicle
         self._fake = fakeredis.FakeServer(version=(7, 4))
         self.client = cast("Any", fakeredis.FakeRedis(server=self._fake))
-        self._name = library.CURRENT.name
-        self.client.execute_command("FUNCTION", "LOAD", source or library.CURRENT.source)
+        self.library = library.CURRENT._replace(source=source or library.CURRENT.source)
+        self.client.execute_command("FUNCTION", "LOAD", self.library.source)
         self._connection = self.client.connection_pool.get_connection()
         self._touched = shortcut.take(self._connection._sock)
         self._bells = self.client.pubsub(ignore_subscribe_messages=True)
@@ -106,6 +108,7 @@ class StoreServer:
         self.emptied = 0
         self.beside: list[str] = []
         self.pops = Pops()
+        self.rates = rates.Rates(seed)
 
     @property
     def fake(self) -> fakeredis.FakeServer:
@@ -139,17 +142,24 @@ class StoreServer:
     # --- calls ---------------------------------------------------------------------------------------------------------
 
     def execute(self, verb: str, record: str, args: Sequence[Any], *, server: bool) -> Any:
-        """Calls one function, now."""
+        """Calls one function, now.
+
+        Raises:
+            ResponseError: there is no such function.
+        """
         if self.full and verb in calls.CREATES:
             raise ResourceExhausted("the task store is full (maxmemory); nothing was stored")
         now = args[0] if args[0] != "" else self.now_us()
         self._show()
         identity = (self.run_id, "1" if self.durable else "0") if server else ()
-        standing = self._standing() if verb == "enqueue" else {}
+        self.rates.look(self.offset_us)
+        standing, length = (self._standing(), self.rates.standing(self._data)) if verb == "enqueue" else ({}, 0)
         cores_before = self._cores() if verb == "set_cores" else {}
         try:
-            reply = self._call(f"{self._name}_{verb}", record, now, *identity, *args[1:])
+            reply = self._call(f"{self.library.name}_{verb}", record, now, *identity, *args[1:])
         except Exception as error:
+            if "Function not found" in str(error):
+                raise
             raise translate(error, "the store") from error
         if verb == "schedule":
             at_us = self._loop.now_us
@@ -161,6 +171,8 @@ class StoreServer:
         if verb == "pop":
             self._judge_left(record, int(args[1]), reply, int(now))
         self._judge_queues(standing)
+        if verb == "enqueue":
+            self.rates.pushed(self.rates.standing(self._data) - length, self._loop.now_us)
         self._watch_batch()
         if verb == "set_cores":
             self._chronicle.odd += cores.judge(cores_before, args, reply)
@@ -176,7 +188,7 @@ class StoreServer:
         """Executes a plain command, now."""
         if command == ("TIME",):  # fakeredis asks the host's clock
             return divmod(self.now_us(), US)
-        if self.full and command[0] == "SADD":
+        if self.full and (command[0] == "SADD" or command[:2] == ("FUNCTION", "LOAD")):
             raise ResourceExhausted("the task store is full (maxmemory)")
         try:
             reply = self._process(*command)
@@ -229,10 +241,13 @@ class StoreServer:
             self._waits_since = dict(waits_since)
             self._data.clear()
             self._data.update(copy.deepcopy(data))
+            if not data:
+                self.client.execute_command("FUNCTION", "FLUSH")
             before, self._tasks = self._tasks, self._peek()
             for key in before.keys() | self._tasks.keys():
                 self._saw(key, before.get(key), self._tasks.get(key))
             self.answers.forgot(self._loop.now_us, since)
+            self.rates.forgot(since)
             self.stopped.clear()
             self._touched.clear()
             self._chronicle.event(Forgot(self._loop.now_us, since))

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import closing
 from importlib.resources import files
 from typing import Any
 
 import pytest
 
 import atf.store
+from atf.errors import Unavailable
+from atf.process import Process as Frame
 from atf.rpc import api
 from atf.store import library
 from tests.store.test_keys import CREATING
 
 from . import calls
 from .answers import UNKNOWN, Answers
+from .link import SimLink
+from .loop import Process
+from .net import Weather
 from .unique import Windows
+from .world import World
 
 # --- which calls there are --------------------------------------------------------------------------------------------
 
@@ -63,6 +71,67 @@ def test_calls_that_never_occurred_count_0() -> None:
 def test_a_call_and_a_function_of_one_name_are_counted_apart(kind: str, how: str, way: str) -> None:
     assert calls.way(kind, how, "heartbeat") == way
     assert way in calls.WAYS
+
+
+# --- how they are carried ---------------------------------------------------------------------------------------------
+
+
+def carried(work: Callable[[SimLink, World], Awaitable[Any]]) -> tuple[Any, World]:
+    """What a process's work with its link to the store comes to."""
+    world, found = World(1), list[Any]()
+    with closing(world.loop):
+        world._boot_store()
+
+        async def body(_frame: Frame, _process: Process) -> int:
+            found.append(await work(world.link(), world))
+            return 0
+
+        world.start("hsc-1", "host-hsc-1", body)
+        world.loop.advance_to(60_000_000)
+    assert world.chronicle.crashed == []
+    return found[0], world
+
+
+def test_a_store_that_has_lost_everything_has_no_functions_until_a_role_loads_them() -> None:
+    async def work(link: SimLink, world: World) -> list[int]:
+        sent = world.net._made
+        before = await link.call("owed", "atf:{0}", ["", 1])
+        counts = [sent["store", "FUNCTION"]]
+        world.server.keep_nothing()
+        world.server.restarted(forgetting=True)
+        for _ in range(2):
+            assert await link.call("owed", "atf:{0}", ["", 1]) == before
+            counts.append(sent["store", "FUNCTION"])
+        return counts
+
+    assert carried(work)[0] == [0, 2, 2]  # it is looked for, then loaded
+
+
+def test_a_store_that_comes_back_with_something_has_its_functions() -> None:
+    async def work(link: SimLink, world: World) -> int:
+        await link.call("open", "atf:{0}", ["", "2", "1", "16000000", "1"], server=True)
+        world.server.keep()
+        world.server.restarted(forgetting=True)
+        await link.call("owed", "atf:{0}", ["", 1])
+        return world.net._made["store", "FUNCTION"]
+
+    assert carried(work)[0] == 0
+
+
+def test_what_rq_reads_goes_over_the_network() -> None:
+    async def work(link: SimLink, world: World) -> tuple[int, str]:
+        found = await link.read_by_rq(lambda: 5)
+        world.net.weather = Weather(lost=1.0)
+        try:
+            await link.read_by_rq(lambda: 6)
+        except Unavailable as error:
+            return found, str(error)
+        return found, ""
+
+    (found, said), world = carried(work)
+    assert found == 5
+    assert said == "SMEMBERS: no answer from store within 5 s"
+    assert calls.disturbed(world.chronicle.calls)["store SMEMBERS"] == 1
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

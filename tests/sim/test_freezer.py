@@ -13,7 +13,7 @@ import pytest
 from atf.task import US
 from atf.verify.history import Excused
 
-from .host import Freezer
+from .host import ExcusedAtKill, Freezer
 from .loop import Process
 from .world import TIMING
 
@@ -62,10 +62,13 @@ def test_both_frozen_past_the_end_of_the_lease_is_excused_until_a_tick_after_the
     found = excused(("worker", 1, 18), ("guard", 1, 18))
     assert {(each.process, each.at_us) for each in found} == {("worker", round(ENDS_S * US))}
     assert max(each.until_us for each in found) / US == pytest.approx(19.5, abs=0.02)
+    assert not any(isinstance(each, ExcusedAtKill) for each in found)
 
 
 def test_a_guard_that_wakes_too_late_to_kill_in_time_is_excused() -> None:
-    assert excused(("worker", 1, 18), ("guard", 5, ENDS_S - TIMING.kill_time + 0.3 - 5))
+    found = excused(("worker", 1, 18), ("guard", 5, ENDS_S - TIMING.kill_time + 0.3 - 5))
+    assert found
+    assert all(isinstance(each, ExcusedAtKill) for each in found)
 
 
 @pytest.mark.parametrize(

@@ -5,27 +5,34 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
 import pytest
 
 from atf.process import Process as Frame
-from atf.verify.history import Rescheduled
+from atf.verify.history import Breach, Rescheduled
 from tests.chaos.rows import simulation as row
 
 from . import __main__ as command
 from .chronicle import Line
+from .lambdas import limited
 from .loop import Process
-from .nemesis import DONE, HORIZON_S, KINDS, Nemesis
+from .mutants import KINDS, MUTANTS, QUICK
+from .nemesis import DONE, HORIZON_S, Nemesis
+from .nemesis import KINDS as FAULTS
 from .play import Result, _about, _missing
 from .pops import AT_ONCE_US, Astray, Pops
+from .rates import BURST, RATE, Rates
 from .world import World
 
 ROOT: Final = Path(__file__).parents[2]
+LIMITED: Final = 1
+"""A seed whose steps have limits."""
 
 
 @pytest.fixture
@@ -91,6 +98,7 @@ def test_a_task_that_is_stored_anew_since_the_store_has_forgotten_it_has_another
         assert not [each for each in world.chronicle.events if isinstance(each, Rescheduled)]
     world.server.keep_nothing()
     world.server.restarted(forgetting=True)
+    world.server.command("FUNCTION", "LOAD", world.server.library.source)
     world.server.execute("schedule", "atf:{0}", call, server=False)
     assert [each for each in world.chronicle.events if isinstance(each, Rescheduled)] == [
         Rescheduled(0, "0-a", world.server.now_us() + 2_000_000)
@@ -145,9 +153,128 @@ def test_what_broke_or_was_missing_catches_no_mutant() -> None:
 
 
 def test_the_row_says_by_which_sentence_a_mutant_was_caught() -> None:
-    made = {"mutant": "no_fence", "seed": 4, "breach": "CONCURRENT", "text": "two at once"}
-    assert row._caught(made) == "no_fence: CONCURRENT, seed 4: two at once"
+    made = {"mutant": "no_fence", "seed": 4, "kinds": ["CONCURRENT", "STUCK"], "text": "two at once"}
+    assert row._caught(made) == "no_fence: CONCURRENT, STUCK, seed 4: two at once"
     assert row._caught(made | {"seed": 0}) == "no_fence: nothing"
+
+
+def test_the_row_fails_where_no_mutant_was_caught_by_one_of_the_breaches() -> None:
+    figures = {"mutants": len(MUTANTS), **{f"caught by: {kind}": 1 for kind in KINDS}}
+    assert row.blind(figures) == []
+    assert row.blind(figures | {"caught by: LOST": 0}) == ["no mutant was caught by LOST"]
+    assert row.blind({"mutants": 1, "caught by: STUCK": 1}) == []
+
+
+# --- which seed catches a mutant --------------------------------------------------------------------------------------
+
+
+def caught(monkeypatch: pytest.MonkeyPatch, name: str, finds: dict[tuple[int, str], str]) -> Result | None:
+    """By which seed of five a mutant is caught, where seeds find these breaches with it and with others."""
+
+    def played(seeds: Iterable[tuple[int, str]], _jobs: int) -> Iterator[tuple[str, Result]]:
+        for number, mutant in seeds:
+            breach = finds.get((number, mutant), "")
+            yield mutant, Result(number, wrong=[(breach, "t", f"by {breach}")] if breach else [])
+
+    monkeypatch.setattr(command, "play_all", played)
+    return command._first(name, SimpleNamespace(seeds=5, jobs=1))
+
+
+def test_a_mutant_is_caught_by_its_own_breach_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MUTANTS["one_token"].by == "TOKEN_REUSED"
+    finds = {(1, "one_token"): "CRASHED", (2, "one_token"): "CONCURRENT"}
+    assert caught(monkeypatch, "one_token", finds) is None
+    found = caught(monkeypatch, "one_token", finds | {(4, "one_token"): "TOKEN_REUSED"})
+    assert found is not None
+    assert command._caught("one_token", found) == {
+        "mutant": "one_token", "seed": 4, "kinds": ["TOKEN_REUSED"], "text": "by TOKEN_REUSED"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["deaf_executor", "lost_goes_on"])
+def test_a_seed_that_catches_what_a_mutant_includes_does_not_catch_the_mutant(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    both = {(2, name): "CONCURRENT", (2, "idle_guard"): "CONCURRENT"}
+    assert caught(monkeypatch, name, both) is None
+    found = caught(monkeypatch, name, both | {(3, name): "CONCURRENT"})
+    assert found is not None
+    assert found.seed == 3
+
+
+def test_each_breach_catches_a_mutant_in_every_test_run() -> None:
+    assert sorted(MUTANTS[name].by for name in QUICK) == sorted(KINDS)
+    assert set(KINDS) <= set(Breach.__members__)
+
+
+# --- what a run must have had -----------------------------------------------------------------------------------------
+
+
+def test_a_run_that_time_has_cut_fails_where_something_never_happened_in_many_seeds() -> None:
+    counts = {"kill store": 30, "SIGTERM hsc": 0, "claim": 5}
+    assert command.too_little(counts, 100, 200) == (
+        True,
+        "in 100 seeds these never happened, which is no chance: SIGTERM hsc",
+    )
+    for seldom, played in ((counts, 99), (counts | {"SIGTERM hsc": 1}, 199)):
+        failed, said = command.too_little(seldom, played, 200)
+        assert not failed
+        assert "SIGTERM hsc" in said
+    assert command.too_little(counts, 200, 200)[0]
+    assert command.too_little({"claim": 20}, 150, 200) == (False, "")
+
+
+# --- how fast tasks are pushed ----------------------------------------------------------------------------------------
+
+
+def crowds(*pushes: tuple[float, int], forward_s: float = 0) -> int:
+    """How many passes have pushed too many: each at this second so many. After the first one the store's clock is set forward."""
+    rates = Rates(LIMITED)
+    for at_s, count in pushes:
+        rates.pushed(count, round(at_s * 1e6))
+        rates.look(round(forward_s * 1e6))
+    return len(rates.wrong)
+
+
+def test_no_second_may_see_more_than_the_burst_and_no_longer_time_what_the_rate_brings_beside_it() -> None:
+    assert (RATE, BURST) == (1, 2)
+    assert crowds((10, 2), (11, 1), (12, 1)) == 0
+    assert crowds((10, 2), (10.9, 1)) == 1
+    assert crowds((10, 2), (11, 1), (11.9, 1)) == 1
+    assert crowds((10, 3)) == 1
+
+
+def test_what_the_store_s_clock_is_set_forward_by_has_passed_and_what_it_is_set_back_by_has_not() -> None:
+    assert crowds((10, 2), (10.5, 2), forward_s=2) == 0
+    assert crowds((10, 2), (10.5, 2), forward_s=-2) == 1
+    assert crowds((10, 2), (13, 2), forward_s=-2) == 0
+
+
+def test_what_the_store_pushed_and_has_forgotten_does_not_count() -> None:
+    rates = Rates(LIMITED)
+    rates.pushed(1, 9_000_000)
+    rates.pushed(1, 9_500_000)
+    rates.forgot(9_200_000)
+    rates.pushed(1, 9_700_000)
+    assert rates.wrong == []
+    rates.pushed(1, 9_800_000)
+    assert rates.wrong == ["3 were pushed from 9.000000 s to 9.800000 s, 2 may be"]
+
+
+def test_pushes_are_counted_where_they_arrive_those_that_are_pushed_again_too(world: World) -> None:
+    def call(verb: str, *args: str, partition: int = 0) -> Any:
+        return world.server.execute(verb, f"atf:{{{partition}}}", ["", *args], server=False)
+
+    call("open", "1", "1", "16000000", "1")
+    call("apply", "1", "register", limited.name, "", "100", "10000000", "")  # a store that lets through what it likes
+    for number in range(3):
+        call("schedule", f"0-{number}", f"{limited.name}:1", "", "d" * 16, "", "0", "", "", "", "", "")
+    call("enqueue", "0", "256", "0", "", "16000000")
+    assert len(world.server.rates.wrong) == 1
+    call("pop", "3", "", "", "1", f"{limited.name}:1")
+    world.server.offset_us = 11_000_000
+    call("enqueue", "0", "256", "0", "", "16000000")
+    assert [each.split(" from")[0] for each in world.server.rates.wrong] == ["3 were pushed"] * 2
 
 
 # --- faults that come later -------------------------------------------------------------------------------------------
@@ -172,7 +299,7 @@ def test_no_store_is_rolled_back_once_the_faults_are_over(world: World) -> None:
 
 
 def test_what_guards_do_is_none_of_the_faults_that_count() -> None:
-    assert set(KINDS) - DONE == {"guard kills"}
+    assert set(FAULTS) - DONE == {"guard kills"}
 
 
 # --- another Python ---------------------------------------------------------------------------------------------------

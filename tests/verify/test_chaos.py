@@ -383,13 +383,44 @@ def test_a_longer_result_of_the_same_code_and_day_stays(go: Callable[..., dict[s
     assert written(tmp_path)["done"] == 9
 
 
+def test_a_failed_full_result_stays_whatever_comes_after_it(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    broken = World()
+    broken.failures = ["too late"]
+    failed = go(broken, 9)
+    assert failed["status"] == "failed"
+    (tmp_path / "t" / "r.jsonl").unlink()
+    well = go(World(), 9)
+    assert written(tmp_path) == failed
+    assert json.loads((tmp_path / "results" / "2030-01-02-r-c-2.json").read_text()) == well
+    assert go(World(), 9) == well  # nothing new: no third file
+    assert len(list((tmp_path / "results").iterdir())) == 2
+
+
+def test_a_failure_stays_beside_a_longer_result_without_it(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    well = go(World(), 9)
+    (tmp_path / "t" / "r.jsonl").unlink()
+    failed = go(World(fail_at=5), 9)
+    assert (failed["status"], failed["done"]) == ("failed", 4)
+    assert written(tmp_path) == well
+    assert json.loads((tmp_path / "results" / "2030-01-02-r-c-2.json").read_text()) == failed
+
+
+def test_a_row_of_sums_goes_on_from_the_result_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "proof", lambda *_also, **_more: "c")
+    found = {"row": "r", "date": "1", "at": "1", "proof": "c", "done": 2, "full": 2, "figures": {}, "seconds": 1}
+    for failures in (["lost 1"], []):
+        frame.write(found | {"status": "failed" if failures else "ok", "failures": failures}, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert [each["failures"] for each in frame.recorded(row(None), tmp_path)] == [["lost 1"], []]
+
+
 def test_a_full_result_counts_for_more_than_a_newer_short_one(tmp_path: Path) -> None:
     for at, done, code in (("1", 9, "a"), ("2", 9, "b"), ("3", 8, "c")):
         found = {"row": "r", "date": at, "at": at, "proof": code, "done": done, "full": 9}
         frame.write(found, tmp_path)
-    assert frame.latest(tmp_path)["r"]["at"] == "2"
+    assert [each["at"] for each in frame.by_row(tmp_path)["r"]] == ["3", "1", "2"]
     (tmp_path / "2026-11-21-fuzz.json").write_text('{"what": "fuzz"}', encoding="utf-8")
-    assert list(frame.latest(tmp_path)) == ["r"]
+    assert list(frame.by_row(tmp_path)) == ["r"]
 
 
 def test_what_is_done_for_this_proof_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

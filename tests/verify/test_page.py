@@ -21,6 +21,7 @@ FOUND: dict[str, Any] = {
     "bar": "that, then",
     "status": "ok",
     "done": 3,
+    "full": 9,
     "failures": [],
     "date": "2030-01-02",
     "commit": "0123456789ab",
@@ -91,7 +92,7 @@ def test_a_row_without_a_result_says_so() -> None:
 
 
 def test_a_row_shows_its_figures_and_its_machine() -> None:
-    text = table([row("b")], {"b": FOUND}, CODE)
+    text = table([row("b")], {"b": [FOUND]}, CODE)
     assert (
         "| `b` | this, then | that, then | 3 of 9 | 1,234 tasks; lost 0, dead 2; x 1.00 / 2.00 / 3.00 s | ok so far, 3 of 9 "
         "| 2030-01-02, 01234567, code fedcba98, machine 1 |" in text
@@ -100,13 +101,40 @@ def test_a_row_shows_its_figures_and_its_machine() -> None:
 
 
 def test_a_full_result_is_ok() -> None:
-    assert "| ok |" in table([row("b")], {"b": {**FOUND, "done": 9}}, CODE)
+    assert "| ok |" in table([row("b")], {"b": [{**FOUND, "done": 9}]}, CODE)
 
 
 def test_a_result_of_other_code_than_now_says_so() -> None:
-    assert "| ok, of older code |" in table([row("b")], {"b": {**FOUND, "done": 9}}, "0123")
+    assert "| ok, of older code |" in table([row("b")], {"b": [{**FOUND, "done": 9}]}, "0123")
     failed = {**FOUND, "status": "failed", "failures": ["too late"]}
-    assert "| **failed**: too late, of older code |" in table([row("b")], {"b": failed}, "0123")
+    assert "| **failed**: too late, of older code |" in table([row("b")], {"b": [failed]}, "0123")
+
+
+def of(status: str, at: str, **more: Any) -> dict[str, Any]:
+    """A full result, by default; where it has failed, with what."""
+    failures = ["too late"] if status == "failed" else []
+    return {**FOUND, "status": status, "at": at, "date": at, "done": 9, "full": 9, "failures": failures, **more}
+
+
+def shown(*results: dict[str, Any]) -> str:
+    return table([row("b")], {"b": results}, CODE).splitlines()[2].split(" | ")[5]
+
+
+def test_full_runs_of_the_same_code_that_failed_stand_beside_the_one_that_counts() -> None:
+    failed = of("failed", "2030-01-01")
+    said = "**failed**: too late (2030-01-01, 01234567)"
+    assert shown(failed, of("ok", "2030-01-02")) == f"ok; 1 of 2 full runs of this code failed: {said}"
+    assert shown(failed, of("failed", "2030-01-02")).endswith(f"too late; 2 of 2 full runs of this code failed: {said}")
+    assert shown({**failed, "code": "other"}, of("ok", "2030-01-02")) == "ok"
+
+
+def test_a_newer_run_that_failed_stands_beside_the_full_one_that_counts() -> None:
+    newer = [of("failed", f"2030-01-0{day}", done=4, code="other") for day in (1, 3, 4)]
+    assert shown(*newer[:1], of("ok", "2030-01-02")) == "ok"
+    said = "**failed**: too late (2030-01-04, 01234567)"
+    assert shown(*newer[2:], of("ok", "2030-01-02")) == f"ok; a newer run of 4 trials {said}"
+    assert shown(*newer, of("ok", "2030-01-02")) == f"ok; a newer run of 4 trials (and 1 before it) {said}"
+    assert shown(of("ok", "2030-01-04", done=4), of("ok", "2030-01-02")) == "ok"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +143,7 @@ def test_a_result_of_other_code_than_now_says_so() -> None:
 )
 def test_what_did_not_go_well_is_told(status: str, shown: str) -> None:
     found = {**FOUND, "status": status, "failures": ["too late", "too long"]}
-    assert f"| {shown} |" in table([row("b")], {"b": found}, CODE)
+    assert f"| {shown} |" in table([row("b")], {"b": [found]}, CODE)
 
 
 def test_a_rate_is_no_time() -> None:

@@ -17,9 +17,11 @@ from tests.chaos import frame
 from tests.chaos.frame import Figures, Progress, Row, Trial
 from tests.sim import calls
 from tests.sim.__main__ import FEWEST, PYTHON
+from tests.sim.mutants import KINDS as BREACHES
 from tests.sim.mutants import MUTANTS
 from tests.sim.nemesis import KINDS
 from tests.sim.net import KINDS as NET_KINDS
+from tests.sim.play import AT_KILL
 
 SEEDS: Final = 20_000
 PLAYED: Final = ("tests/sim", "tests/store/world.py")
@@ -27,6 +29,7 @@ PLAYED: Final = ("tests/sim", "tests/store/world.py")
 THIS: Final = "tests/chaos/rows/simulation.py"
 """What of the chaos does, too: how real processes are tried has no part in it."""
 _FAULT, _MOVE, _CALL, _WAY = "faults: ", "moves: ", "disturbed: ", "ways: "
+_BY: Final = "caught by: "
 _LINE_BYTES: Final = 64 << 20
 
 
@@ -91,7 +94,7 @@ def trial_of(made: Mapping[str, Any]) -> Trial:
         "seeds": 1,
         "virtual seconds": round(made["virtual_s"]),
         **counts,
-        "excused": made["tally"].get("excused", 0),
+        **{name: made["tally"].get(name, 0) for name in ("excused", AT_KILL)},
         **{f"{_FAULT}{name}": count for name, count in faults.items()},
         **{f"{_MOVE}{name}": count for name, count in moves.items()},
         **{f"{_CALL}{name}": count for name, count in calls.disturbed(made["calls"]).items()},
@@ -116,14 +119,9 @@ async def _mutants(n: int, progress: Progress) -> Sequence[Trial]:
     async with aclosing(_lines("mutants", "--lines", *list(MUTANTS)[done : done + n])) as lines:
         async for made in lines:
             missed = [] if made["seed"] else [f"{made['mutant']} was not caught in 200 seeds"]
-            progress.say(f"{made['mutant']}: {made['breach'] or 'NOT CAUGHT'}, seed {made['seed']}")
-            trials.append(
-                {
-                    "failures": missed,
-                    "caught": int(not missed),
-                    "found": _caught(made),
-                }
-            )
+            progress.say(f"{made['mutant']}: {', '.join(made['kinds']) or 'NOT CAUGHT'}, seed {made['seed']}")
+            by = {f"{_BY}{kind}": int(kind in made["kinds"]) for kind in BREACHES}
+            trials.append({"failures": missed, "mutants": 1, "caught": int(not missed), **by, "found": _caught(made)})
             if progress.stopping:
                 break
     return trials
@@ -133,7 +131,14 @@ def _caught(made: Mapping[str, Any]) -> str:
     """By what a mutant was caught, with the first sentence that says so."""
     if not made["seed"]:
         return f"{made['mutant']}: nothing"
-    return f"{made['mutant']}: {made['breach']}, seed {made['seed']}: {made['text']}"[:300]
+    return f"{made['mutant']}: {', '.join(made['kinds'])}, seed {made['seed']}: {made['text']}"[:300]
+
+
+def blind(figures: Figures) -> list[str]:
+    """The breaches by which no mutant was caught, where all were tried: nobody knows whether the checker would see one."""
+    if figures["mutants"] < len(MUTANTS):
+        return []
+    return [f"no mutant was caught by {kind}" for kind in BREACHES if not figures[_BY + kind]]
 
 
 ROWS: Final = [
@@ -154,11 +159,12 @@ ROWS: Final = [
     Row(
         name="mutants",
         what="bugs switched on in the simulation, each to be caught within 200 seeds",
-        bar="all caught",
+        bar=f"all caught, at least one by each of {', '.join(BREACHES)}",
         full=len(MUTANTS),
         batch=4,
         run=_mutants,
         available=_available,
+        verdict=blind,
         also=PLAYED,
         harness=THIS,
     ),
