@@ -23,7 +23,7 @@ class Calls:
         self.lanes = Lanes(self._call, size=len, kind=lambda each: each[0], runtime=SystemRuntime(), name="test")
 
     def ask(self, *items: str, partition: int = 0) -> asyncio.Task[Sequence[str]]:
-        return asyncio.create_task(self.lanes.ask(partition, list(items)))  # type: ignore[arg-type]
+        return asyncio.create_task(self.lanes.ask(partition, list(items)))
 
     async def _call(self, partition: int, items: list[str]) -> list[str]:
         self.made.append((partition, items))
