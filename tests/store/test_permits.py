@@ -623,6 +623,34 @@ async def test_permits_of_a_partition_that_is_away_are_given_to_nobody_before_it
     assert len(here + held(await world.claim(*await world.pop(partition=1 - away)))) == 4
 
 
+@pytest.mark.parametrize("bad", [{}, LATE], ids=["well", "late"])
+@pytest.mark.parametrize("lifted", [False, True], ids=["new", "lifted before"])
+async def test_what_runs_counts_against_a_limit_that_comes_to_a_rate(
+    open_store: OpenStore, clock: Clock, bad: Any, lifted: bool
+) -> None:
+    """Home has heard of every partition already, but not of what runs there."""
+    world = await limited(open_store, clock, "rate=1000", 4)
+    partitions = Partitions(world, **bad)
+    if lifted:
+        await spread(world, 1, "first")
+        await world.store.override(LAMBDA, to("running=1"))
+        await partitions.until(clock() + 3 * US)
+        await world.store.override(LAMBDA, to("running=-"))
+    await spread(world, 3)
+    await partitions.until(clock() + 3 * US)
+    claims = held(await world.claim(*await partitions.pop()))
+    assert len(claims) == 12 + 4 * lifted
+    await world.store.override(LAMBDA, to("running=4"))
+    await spread(world, 4, "more")
+    for _ in range(5):
+        await world.beat(*claims)
+        await partitions.until(clock() + US)
+        assert await partitions.pop() == []
+    await world.finish(Outcome.SUCCEEDED, *claims[1:])
+    await partitions.until(clock() + 3 * US)
+    assert len(await partitions.pop()) == 3
+
+
 HELPS = [
     ("running=3", 1, "running=9", 6),
     ("running=3", 2, "running=9", 0),
