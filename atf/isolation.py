@@ -47,7 +47,7 @@ _NONE: Final = ", or leave it out for no bound"
 _OTHERWISE: Final = {
     "burst": ", or leave it out for a quarter more than the rate",
     "queue_limit": f", or leave it out for the default, {DEFAULT_QUEUE_LIMIT}",
-    "shares": " and at most 1, or leave this priority out: it has a twentieth of what the declared ones leave",
+    "shares": " and at most 1, or leave this priority out: it has a twentieth of what the declared ones leave, and one place in a thousand at least",
     "version": ", or leave it out where nobody asks for versions",
     "gate_at_fatal": " and at most 1, or leave it out: then failures close no gate",
 }

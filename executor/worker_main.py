@@ -84,7 +84,9 @@ async def _register(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorS
     channel = open_channel(settings.frontend)
     frontend = FrontendStub(channel)
     request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()])
-    await process.persist(lambda: frontend.register_lambdas(request), f"the frontend at {settings.frontend}")
+    reply = await process.persist(lambda: frontend.register_lambdas(request), f"the frontend at {settings.frontend}")
+    for warning in reply.warnings:
+        process.log.warning(warning)
     jobs = [each.job for each in lambdas.values() if each.job is not None]
     namespaces = {name.partition("/")[0] for name in lambdas}
     await process.persist(lambda: register_jobs(frontend, jobs, namespaces), f"the frontend at {settings.frontend}")

@@ -1,7 +1,10 @@
 """How many unfinished tasks a lambda has, where it says how many it may have: a Schedule beyond that is refused.
 
-The store's counters are read, over all partitions, for those lambdas alone that have a bound: at least once a second, and for every
-batch of calls once they are near it. So frontends at once let in no more than the bound and what is in flight among them.
+The store's counters are read, over all partitions, for those lambdas alone that have a bound: at least once a second, and again when
+this frontend has let in a `PARTS`-th of the room that it found, which at fewer than `PARTS` places is each time. What others let in
+meanwhile is not seen. So the bound is exceeded by what is in flight among all frontends at that instant, and by what is left of the
+parts of those that counted before others took the room, within one second: together at most a `PARTS`-th of the bound for each frontend
+but one. Calls that come to all alike exceed it only where there are more than `PARTS` frontends; those that come to one alone never do.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from .lambdas import Known
 from .shared import SharedReading
 
 FRESH_S: Final = 1.0
-NEAR: Final = 0.9
-"""Of the bound: from here on every batch of calls is counted anew."""
+PARTS: Final = 32
+"""Of the room that was found, a frontend lets in one part before it counts anew: no more is lost where so many frontends do so at once."""
 KEPT_S: Final = 60.0
 """For so long what a partition said last counts, while its server is away: nobody can store a task there meanwhile."""
 RETRY_AFTER_S: Final = 1.0
@@ -46,17 +49,19 @@ class _Count:
 
     async def freshen(self, most: int) -> None:
         """Reads, where that may make a difference."""
-        if self._runtime.monotonic() - self._read_at > FRESH_S or self.pending > NEAR * most:
+        room = most - self._found
+        if self._runtime.monotonic() - self._read_at > FRESH_S or self.stored + self.under_way > room // PARTS:
             await self._read()
 
     async def _count(self) -> None:
-        at, self.stored = self._runtime.monotonic(), 0
+        at, stored = self._runtime.monotonic(), self.stored
         for partition, found in enumerate(await self._store.pending(self._name)):
             if not isinstance(found, Unavailable):
                 self._parts[partition] = found, at
             elif at - self._parts.get(partition, (0, float("-inf")))[1] > KEPT_S:
                 raise found
         self._found, self._read_at = sum(found for found, _ in self._parts.values()), at
+        self.stored -= stored
 
 
 class Entry:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from atf.errors import NotFound
+from collections.abc import Collection
+from typing import Final
+
+from atf.errors import NotFound, Unavailable
 from atf.store.store import Store
 
 from .lambdas import Lambdas, did_you_mean
+
+_WARNINGS: Final = 16
+"""Pools that one registration is warned of: the names nearest to each are looked for among all."""
+_NAMED: Final = 3
+"""Lambdas that a warning names."""
 
 
 class Pools:
@@ -28,8 +36,39 @@ class Pools:
             f" it{did_you_mean(name, names) or '.'} atf controller --pool {name} starts one"
         )
 
+    async def warnings(self, registered: Collection[str]) -> list[str]:
+        """A sentence for each pool without cores that some lambdas run in and no live controller belongs to, up to _WARNINGS.
+
+        Code may name a pool that is yet to come up, so it is not refused; nor does a store that can't be asked keep anybody.
+        """
+        naming: dict[str, list[str]] = {}
+        others = set()
+        for known in self._lambdas.all():
+            if known.record.name not in registered:
+                others.add(known.in_force.pool)
+            elif known.in_force.pool:
+                naming.setdefault(known.in_force.pool, []).append(known.record.name)
+        if not naming:
+            return []
+        try:
+            used = {*await self._store.pools(), *await self._store.live_pools()}
+        except Unavailable:
+            return []
+        near = (used | others.difference(naming)) - {""}
+        return [
+            f"{_listed(naming[pool])} in the pool {pool!r}, which has no cores, and to which no live controller belongs: until one"
+            f" does, tasks wait{did_you_mean(pool, near) or '.'} atf controller --pool {pool} starts one"
+            for pool in sorted(naming.keys() - used)[:_WARNINGS]
+        ]
+
     async def _names(self) -> set[str]:
         await self._lambdas.refresh()
         alive = await self._store.live_pools()  # hosts are listed only up to a number, and where they have names
         named = (spec.pool for known in self._lambdas.all() for spec in (known.spec, known.in_force))
         return {*await self._store.pools(), *alive, *named} - {""}
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    listed = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{listed} {'run' if len(names) > 1 else 'runs'}"

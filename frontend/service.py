@@ -303,7 +303,7 @@ class FrontendService:
         if changed:
             _log.info("register_lambdas", lambdas=len(request.lambdas), changed=changed)
             self._warn_of_chokes(spec.name for spec in request.lambdas)
-        return f.RegisterLambdasReply()
+        return f.RegisterLambdasReply(warnings=await self._pools.warnings({spec.name for spec in request.lambdas}))
 
     async def _check_specs(self, specs: Sequence[f.LambdaSpec]) -> None:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from atf.config import ExecutorSettings
@@ -122,7 +124,9 @@ def register(apps: tuple[str, ...], frontend: str | None, as_json: bool) -> None
     from atf.builtin import with_builtins
 
     specs = [each.spec() for each in with_builtins(load_lambdas(apps), ExecutorSettings()).values()]
-    ask(frontend, lambda stub: stub.register_lambdas(f.RegisterLambdasRequest(lambdas=specs)))
+    reply = ask(frontend, lambda stub: stub.register_lambdas(f.RegisterLambdasRequest(lambdas=specs)))
+    for warning in reply.warnings:
+        print(f"atf: warning: {one_line(warning)}", file=sys.stderr)
     _print_specs(specs, as_json)
 
 

@@ -341,8 +341,10 @@ class RegisterLambdasRequest(_message.Message):
     def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaSpec, _Mapping]]] = ...) -> None: ...
 
 class RegisterLambdasReply(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("warnings",)
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListLambdasRequest(_message.Message):
     __slots__ = ()

@@ -65,7 +65,7 @@ class Gates(Registry):
             unless: which one about the same is left as it is.
 
         Returns:
-            Its number, 0 where the lambda has as many as it may have, and the instant at which it ends (0: when it is lifted);
+            Its number, 0 where the lambda has as many as it may have (which a pause of all its tasks may always join), and the instant at which it ends (0: when it is lifted);
             None where there is no such lambda.
         """
         said = _Said(gate.who, gate.why, gate.automatic)
@@ -151,7 +151,7 @@ class Gates(Registry):
         why = f"{fatal} of {ended} runs within a minute failed for good; its gate_at_fatal is {float(share) * 100:g} %"
         gate = NewGate(name, GateAction.PAUSE, {}, who=AUTOMATIC, why=why, automatic=True)
         answer = await self.set_gate(gate, "pause, automatic", unless=Unless.SET)
-        if answer is None or not answer[0]:
+        if answer is None:
             return None
         return Gate(answer[0], name, GateAction.PAUSE, {}, 0, 0, AUTOMATIC, why, True, 0, 0, 0)
 

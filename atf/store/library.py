@@ -74,7 +74,7 @@ LOOKED_AT_ITEMS: Final = 512
 """Items that one call looks at where some statuses are asked for."""
 
 MAX_GATES: Final = 32
-"""Of one lambda: every task that one of them may keep is held against all of them."""
+"""Of one lambda, beside the pause of it as a whole: every task that one of them may keep is held against all of them."""
 GATE_BYTES: Final = 1 << 20
 """Of specs that gates look into at one visit of a queue, about: Redis reads some 0.8 KiB of them in a microsecond."""
 ENDS_STEP_US: Final = 10 * t.US

@@ -213,7 +213,8 @@ def _check_lambda(line: LambdaLine) -> None:
     _within("queue_limit", line.queue_limit, MAX_COUNT)
     _within("enqueue_timeout_us", line.enqueue_timeout_us, MAX_AHEAD_US)
     _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)
-    _within("gates", len(line.gates), MAX_GATES)
+    single = sum(gate.action is not GateAction.PAUSE or bool(gate.labels) for gate in line.gates)
+    _within("gates beside a pause of the whole lambda", single, MAX_GATES)
     for gate in line.gates:
         _check_gate(gate)
 

@@ -39,6 +39,7 @@ class FakeFrontend:
         self.tasks: dict[str, t.Task] = {}
         self.lambdas: list[f.LambdaInfo] = []
         self.keys: list[f.KeyInfo] = []
+        self.warnings: list[str] = []
         self.capacity = f.Capacity()
         self.asked: list[Any] = []
         self.addresses: list[str] = []
@@ -99,6 +100,12 @@ class FakeFrontend:
     async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
         self._note(request)
         return f.ListLambdasReply(lambdas=self.lambdas)
+
+    async def register_lambdas(
+        self, request: f.RegisterLambdasRequest, *, timeout: float = 10
+    ) -> f.RegisterLambdasReply:
+        self._note(request)
+        return f.RegisterLambdasReply(warnings=self.warnings)
 
     async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
         self._note(request)

@@ -11,7 +11,7 @@ import pytest
 from atf.apps import look_for
 from atf.errors import ConfigError
 
-from .conftest import Atf
+from .conftest import Atf, FakeFrontend
 
 GOOD = """
 import atf
@@ -43,6 +43,19 @@ def test_an_app_in_the_current_directory(atf: Atf, tmp_path: Path) -> None:
     ran = atf("lambdas", "check", "good_one:app", "--json")
 
     assert ran.json == [{"name": "one/mail", "signature": "(to: str, copies: int = 1) -> None"}]
+
+
+def test_what_the_frontend_warns_of_stands_beside_what_was_registered(
+    atf: Atf, frontend: FakeFrontend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "good_one", GOOD.format(name="one"))
+    frontend.warnings = ["one/mail runs in the pool 'gqu'\x1b[2J\nDid you mean gpu?"]
+
+    ran = atf("lambdas", "register", "good_one:app", "--json")
+
+    assert "one/mail" in [each["name"] for each in ran.json]
+    assert ran.err == "atf: warning: one/mail runs in the pool 'gqu'\\x1b[2J\\nDid you mean gpu?\n"
 
 
 def test_a_look_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

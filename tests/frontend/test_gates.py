@@ -123,7 +123,10 @@ async def test_too_many_gates_are_refused(bench: Bench) -> None:
     for number in range(MAX_GATES):
         await bench.frontend.set_gate(gate(labels={"n": str(number)}))
     with pytest.raises(FailedPrecondition, match="lift one of them first"):
-        await bench.frontend.set_gate(gate())
+        await bench.frontend.set_gate(gate(action=f.Gate.DROP))
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": NAME}, who="bob"))
+    (info,) = (await bench.frontend.list_lambdas(f.ListLambdasRequest(**{"lambda": NAME}))).lambdas
+    assert info.paused
 
 
 async def test_a_pause_is_a_gate_with_who_and_why(bench: Bench) -> None:

@@ -13,7 +13,8 @@ from grpc_status import rpc_status
 
 import atf
 from atf.errors import TooManyPending, Unavailable
-from atf.frontend.pending import KEPT_S
+from atf.frontend.pending import KEPT_S, PARTS
+from atf.frontend.service import FrontendService
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.rpc.channel import FrontendStub, open_channel
@@ -112,6 +113,58 @@ async def test_calls_at_once_and_two_frontends_exceed_it_by_what_is_in_flight_al
     another = bench.another_frontend()
     with pytest.raises(TooManyPending):
         await another.schedule(request("c"))
+
+
+@pytest.mark.parametrize("frontends", [3, 10])
+async def test_calls_one_after_the_other_to_several_frontends_fill_the_bound_and_no_more(
+    bench: Bench, frontends: int
+) -> None:
+    await bench.register(max_pending=1000)
+    stored = await fill([bench.another_frontend() for _ in range(frontends)])
+    assert stored == sum((await bench.counts()).values()) == 1000
+
+
+async def test_frontends_that_counted_before_others_took_the_room_exceed_it_by_their_parts_alone(bench: Bench) -> None:
+    await bench.register(max_pending=1000)
+    late = [bench.another_frontend() for _ in range(9)]
+    for each in late:
+        await each.schedule(request())
+    stored = await fill([bench.frontend])
+    for each in late:
+        stored += await fill([each])
+    assert 1000 < 9 + stored <= 1000 + 9 * (1000 // PARTS)
+
+
+async def test_far_from_the_bound_the_store_is_counted_once_for_many_calls(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.register(max_pending=32_000)
+    counted = 0
+    direct = bench.store.pending
+
+    async def pending(name: str) -> Any:
+        nonlocal counted
+        counted += 1
+        return await direct(name)
+
+    monkeypatch.setattr(bench.store, "pending", pending)
+    for _ in range(500):
+        await bench.schedule()
+    assert counted == 1
+
+
+async def fill(frontends: list[FrontendService]) -> int:
+    """Calls frontends in turns, one call after the other at one instant, until none lets anything in; how much they let in."""
+    stored, refused = 0, 0
+    while refused < len(frontends):
+        for each in frontends:
+            try:
+                await each.schedule(request())
+            except TooManyPending:
+                refused += 1
+            else:
+                stored, refused = stored + 1, 0
+    return stored
 
 
 async def test_a_bound_that_is_lifted_or_lowered_holds_at_once(bench: Bench) -> None:

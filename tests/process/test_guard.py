@@ -42,7 +42,7 @@ class FakeFrontend:
             self.failures -= 1
             raise Unavailable("not yet")
         self.names = [each.name for each in request.lambdas]
-        return f.RegisterLambdasReply()
+        return f.RegisterLambdasReply(warnings=["a pool is nobody's"])
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         async def refuse(_request: object) -> Any:
@@ -138,7 +138,9 @@ def alive(pid: int) -> bool:
         return False
 
 
-async def test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told() -> None:
+async def test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     async with guarded() as world:
         started = await world.event()
         assert started["event"] == "started"
@@ -161,6 +163,7 @@ async def test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told() -> Non
         assert (dead["code"], dead["executor"]) == (0, started["executor"])
         assert [dead[each] for each in ("held", "started", "timed_out", "stopped")] == [[], [], [], []]
         assert world.hsc.results[-1].result == b'"saw it"'
+    assert "a pool is nobody's" in capsys.readouterr().out, "what the frontend warned of"
 
 
 async def test_a_worker_whose_controller_is_gone_drains() -> None:

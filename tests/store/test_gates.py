@@ -294,6 +294,22 @@ async def test_a_lambda_has_so_many_gates_and_no_more(one: World) -> None:
     assert await one.gate("pause", team="0")
 
 
+async def test_a_pause_of_the_whole_lambda_has_a_place_beside_them(one: World) -> None:
+    for number in range(library.MAX_GATES):
+        assert await one.gate("pause", team=f"{number}")
+    assert await one.store.set_paused(LAMBDA, paused=True)
+    assert (await one.store.lambdas())[LAMBDA].paused
+    assert await one.gate("pause", seconds=60), "it is replaced"
+    assert await one.gate("drop") == 0
+    assert len(await one.store.gates(LAMBDA)) == library.MAX_GATES + 1
+    assert await one.store.set_paused(LAMBDA, paused=False)
+    assert not (await one.store.lambdas())[LAMBDA].paused
+    assert await one.gate("pause", team="one more") == 0
+    assert await one.gate("pause")
+    assert await one.lift("pause", team="0") == 1
+    assert await one.gate("pause", team="one more"), "the pause takes nobody's place, either"
+
+
 async def test_an_unknown_lambda_has_no_gates(world: World) -> None:
     assert await world.store.set_gate(NewGate("no/body", GateAction.DROP, {})) is None
     assert await world.store.lift_gates("no/body", {}, [GateAction.DROP]) is None
@@ -493,6 +509,14 @@ async def test_it_closes_by_the_runs_of_all_partitions_together(watched: World) 
     gate = await watched.store.judge(FAILS)
     assert gate is not None
     assert gate.why == "10 of 20 runs within a minute failed for good; its gate_at_fatal is 50 %"
+    assert (await watched.store.lambdas())[FAILS].paused
+
+
+async def test_it_closes_whatever_gates_the_lambda_has(watched: World) -> None:
+    for number in range(library.MAX_GATES):
+        assert await watched.store.set_gate(NewGate(FAILS, GateAction.PAUSE, {"team": f"{number}"})) != (0, 0)
+    assert await ends(watched, 0, 0, 20) == [FAILS]
+    assert await watched.store.judge(FAILS) is not None
     assert (await watched.store.lambdas())[FAILS].paused
 
 

@@ -623,6 +623,80 @@ async def test_permits_of_a_partition_that_is_away_are_given_to_nobody_before_it
     assert len(here + held(await world.claim(*await world.pop(partition=1 - away)))) == 4
 
 
+@pytest.mark.parametrize("bad", [{}, LATE], ids=["well", "late"])
+@pytest.mark.parametrize("lifted", [False, True], ids=["new", "lifted before"])
+async def test_what_runs_counts_against_a_limit_that_comes_to_a_rate(
+    open_store: OpenStore, clock: Clock, bad: Any, lifted: bool
+) -> None:
+    """Home has heard of every partition already, but not of what runs there."""
+    world = await limited(open_store, clock, "rate=1000", 4)
+    partitions = Partitions(world, **bad)
+    if lifted:
+        await spread(world, 1, "first")
+        await world.store.override(LAMBDA, to("running=1"))
+        await partitions.until(clock() + 3 * US)
+        await world.store.override(LAMBDA, to("running=-"))
+    await spread(world, 3)
+    await partitions.until(clock() + 3 * US)
+    claims = held(await world.claim(*await partitions.pop()))
+    assert len(claims) == 12 + 4 * lifted
+    await world.store.override(LAMBDA, to("running=4"))
+    await spread(world, 4, "more")
+    for _ in range(5):
+        await world.beat(*claims)
+        await partitions.until(clock() + US)
+        assert await partitions.pop() == []
+    await world.finish(Outcome.SUCCEEDED, *claims[1:])
+    await partitions.until(clock() + 3 * US)
+    assert len(await partitions.pop()) == 3
+
+
+HELPS = [
+    ("running=3", 1, "running=9", 6),
+    ("running=3", 2, "running=9", 0),
+    ("running=3", 2, "running=-", 16),
+    ("rate=4 burst=8", 1, "rate=8", 0),
+    ("rate=4 burst=8", 1, "rate=8 burst=16", 13),
+    ("rate=4 burst=8", 2, "burst=- rate=-", 16),
+]
+
+
+@pytest.mark.parametrize(("limit", "away", "settings", "more"), HELPS)
+async def test_what_helps_while_a_partition_that_has_all_permits_is_away(
+    open_store: OpenStore,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    away: int,
+    settings: str,
+    more: int,
+) -> None:
+    """A raised limit (of a rate, its burst), unless that partition is the lambda's home; or none at all. Partition 0 can be reached."""
+    world = await limited(open_store, clock, limit, 3)
+    partitions = Partitions(world)
+    await names(world, 30, partition=away)
+    await partitions.until(clock() + US)
+    assert [key for key in (await dump(world.store)).data if ":h:" in key] == [f"atf:{{2}}:h:{LAMBDA}"], "home"
+    direct = world.store.deliver
+
+    async def deliver(record: OutboxRecord) -> None:
+        if record.target in partitions.away:
+            raise Unavailable(f"partition {record.target} is away")
+        await direct(record)
+
+    monkeypatch.setattr(world.store, "deliver", deliver)
+    monkeypatch.setattr(world.store._link, "parted", True, raising=False)  # as in a cluster
+    partitions.away = {away}
+    for here in {0, 1, 2} - {away}:
+        await names(world, 8, prefix="more", partition=here)
+    pushed = len(partitions.pushed)
+    await partitions.until(clock() + 3 * US)
+    assert len(partitions.pushed) == pushed
+    await world.store.override(LAMBDA, to(settings))
+    await partitions.until(clock() + 3 * US)
+    assert len(partitions.pushed) - pushed == more
+
+
 async def set_back(world: World, before: Dump, partition: int) -> None:
     """What a partition knows of permits is what it knew before."""
     for kind in "hp":

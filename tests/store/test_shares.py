@@ -114,6 +114,24 @@ async def test_no_priority_is_ever_short_of_its_share_by_more_than_there_are_pri
             assert taken[priority] > share * taken.total() - len(shares), taken
 
 
+@pytest.mark.parametrize("shares", [{0: 1.0}, {9: 1.0}, {0: 0.5, 9: 0.499}, {0: 0.001, 9: 0.999}])
+async def test_where_shares_leave_nothing_each_other_priority_has_one_place_in_a_thousand(
+    world: World, shares: dict[int, float]
+) -> None:
+    await declare(world, "shares=" + ",".join(f"{priority}:{share}" for priority, share in shares.items()))
+    await flood(world, *range(1, 9), count=5)
+    await flood(world, 0, 9, count=3100)
+    while (await world.store.enqueue(0, 0)).enqueued:
+        pass
+    taken = Counter[int]()
+    for _ in range(150):
+        taken.update(await popped(world, 20))
+    others = set(range(1, 10)) - set(shares)  # priority 0 also has what is left over
+    assert all(2 <= taken[priority] <= 3 for priority in others), taken
+    for priority, share in shares.items():
+        assert taken[priority] >= 3000 * share * 0.99 - 10, taken
+
+
 async def test_nothing_is_written_where_one_priority_waits(world: World) -> None:
     await flood(world, 0, count=20)
     await world.passes()

@@ -123,6 +123,22 @@ async def test_lambdas_arrive_paused_or_not_and_those_that_are_known_are_left_al
     await target.close()
 
 
+async def test_as_many_gates_as_a_lambda_may_have_arrive_and_the_pause_of_it_beside_them(
+    world: World, clock: Clock, tmp_path: Path
+) -> None:
+    await world.store.register([LambdaRecord("shop/many", b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+    for number in range(library.MAX_GATES):
+        await world.store.set_gate(NewGate("shop/many", GateAction.DROP, {"n": str(number)}))
+    await world.store.set_paused("shop/many", paused=True)
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    target = await another_store(clock)
+    await import_tasks(target, file)
+    assert len(await target.gates("shop/many")) == library.MAX_GATES + 1
+    assert (await target.lambdas())["shop/many"].paused
+    await target.close()
+
+
 async def test_gates_arrive_with_their_ends_and_what_was_said_and_not_those_that_are_over(
     world: World, clock: Clock, tmp_path: Path
 ) -> None:

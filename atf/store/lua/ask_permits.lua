@@ -2,7 +2,7 @@
 -- last one changes nothing.
 -- KEYS[1]  the home partition's record
 -- ARGV     now, lambda, partition that says so, number of its message, when it and (as it knows) home last forgot something, then of
---          max_running's permits, and of the rate's: got, given back, needed; tasks that run there; when its bucket was empty
+--          max_running's permits, and of the rate's: got, given back, needed; tasks that run there (-1 = it knows of no max_running); when its bucket was empty
 -- RETURNS  1; 0 = nothing is known here of any partition (the store was emptied, and nobody has opened it since): to be said again
 register('ask_permits', {'allow-oom'}, function(keys, args)
   if redis.call('HEXISTS', keys[1], 'partitions') == 0 then return 0 end

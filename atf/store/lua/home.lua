@@ -44,7 +44,7 @@ local function read_home(P, name, heard)
 end
 
 local function write_home(P, name, home)
-  local values = {'v', fmt(home.v), 'turn', fmt(home.turn), 'e', fmt(home.e), 'seen', fmt(home.seen), 'z', fmt(home.z or 0)}
+  local values = {'v', fmt(home.v), 'turn', fmt(home.turn), 'e', fmt(home.e), 'seen', fmt(home.seen), 'z', fmt(home.z or 0), 'counts', fmt(home.counts or 0)}
   for number, entry in pairs(home.parts) do
     local texts_of = {}
     for i, field in ipairs(ENTRY) do texts_of[i] = fmt(entry[field]) end
@@ -133,6 +133,12 @@ end
 -- Gives out what may be given. `asker` is told in any case (-1: nobody).
 local function give_out(P, home, limits, partitions, asker, now)
   local here, changed, heard = tonumber(string.sub(P, 6, -2)), {}, true
+  local counts = limits and limits.n and 1 or 0
+  if counts > (home.counts or 0) and home.v > 0 then  -- what runs was of no account so far: all have to say it
+    home.e = home.e + 1
+    for number in pairs(home.parts) do changed[number] = true end
+  end
+  home.counts = counts
   if asker >= 0 then changed[asker] = true end
   for number, entry in pairs(home.parts) do
     if entry.he ~= home.e then
@@ -152,7 +158,7 @@ local function give_out(P, home, limits, partitions, asker, now)
 end
 
 -- What a partition said: its number, the number of its message, when it and (as it knows) home last forgot something, per kind permits
--- got, given back and needed, tasks that run there, and when its bucket was empty.
+-- got, given back and needed, tasks that run there (-1: it knows of no max_running yet), and when its bucket was empty.
 local function hear(P, name, from, number, epoch, home_epoch, said, runs, z, now)
   local limits = limits_of(settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil))
   local home, partitions = read_home(P, name, home_epoch)
@@ -178,7 +184,7 @@ local function hear(P, name, from, number, epoch, home_epoch, said, runs, z, now
     entry[kind .. 'N'] = said[kind .. 'N']
   end
   entry.nG = math.max(entry.nG, entry.nR + runs)  -- what runs there has its permit, however it came to run
-  if home_epoch == home.e then entry.he = home.e end
+  if home_epoch == home.e and (runs >= 0 or not (limits and limits.n)) then entry.he = home.e end
   give_out(P, home, limits, partitions, from, now)
 end
 
@@ -197,8 +203,9 @@ ask_home = function(P, name, partitions, runs, part, now)
   owe(P, home, '0\n["' .. table.concat(strings, '","') .. '"]', now)
 end
 
--- A lambda's settings have changed: where this is its home, what is given out changes, too.
+-- A lambda's settings have changed: home is to hear again what runs here, and where this is its home, what is given out changes, too.
 settings_changed = function(P, name, now)
+  if redis.call('EXISTS', permits_key(P, name)) == 1 then redis.call('HSET', permits_key(P, name), 'e', '') end
   if redis.call('EXISTS', home_key(P, name)) == 0 then return end
   local home, partitions = read_home(P, name, -1)
   give_out(P, home, limits_of(settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil)), partitions, -1, now)

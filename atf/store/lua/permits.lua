@@ -208,7 +208,7 @@ local function tell_home(P, room, now)
   part.e, part.at, part.s = room.epoch, now, (part.s or 0) + 1
   part.me, part.ms = room.epoch, room.settled
   write_part(P, room.name, part, 'nR', 'nN', 'bR', 'bN', 'e', 'at', 's', 'me', 'ms')
-  ask_home(P, room.name, room.partitions, room.used.n or 0, part, now)
+  ask_home(P, room.name, room.partitions, room.used.n or -1, part, now)
   part = read_part(P, room.name)  -- where home is here, it has answered already
   return has(part, 'n') + has(part, 'b') > before
 end

@@ -5,14 +5,16 @@
 --          that stands until it is lifted, id of the call ("" = none), record, entry of the audit log
 -- RETURNS  {number, until} of the gate; {} no such lambda; {0} it has too many
 --
--- A call that is repeated finds its own gate.
+-- A call that is repeated finds its own gate. A pause of the whole lambda has a place of its own beside the others: whoever must stop
+-- a lambda can, and it is held against no task.
 register('set_gate', {'allow-oom'}, function(keys, args)
   local P, now, name, wanted = keys[1], instant(args[1]), args[4], args[5]
   if redis.call('EXISTS', lambda_key(P, name)) == 0 then return {} end
-  local lines, kept = gate_lines(P, name, now), {}
+  local lines, kept, others = gate_lines(P, name, now), {}, 0
   for _, line in ipairs(lines) do
     if about(line) ~= wanted then
       kept[#kept + 1] = line
+      if not whole_pause(line) then others = others + 1 end
     else
       local gate = gate_of(line)
       local number = fmt(gate.number)
@@ -24,7 +26,7 @@ register('set_gate', {'allow-oom'}, function(keys, args)
       end
     end
   end
-  if #kept >= MAX_GATES then return {0} end
+  if others >= MAX_GATES and wanted ~= 'pause' then return {0} end
   local number = grown(P, 'lambda_version', now)
   local ends = args[7] ~= '' and args[7] or tonumber(args[8]) > 0 and fmt(now + tonumber(args[8])) or '0'
   local action, labels = string.match(wanted, '^(%l+) ?(.*)$')
