@@ -410,8 +410,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "pop_repeated": Mutant("a pop whose answer was lost is repeated", patches=_pop_repeated),
     "any_clock_believed": Mutant("a jump of the store's clock ends leases", patches=_any_clock),
     "idle_guard": Mutant("nobody kills a worker that stood still", patches=_idle_guard),
-    "deaf_executor": Mutant("an executor without heartbeats goes on", patches=_deaf_executor, beside="idle_guard"),
-    "lost_goes_on": Mutant("a run goes on although its claim is lost", patches=_lost_goes_on, beside="idle_guard"),
+    "deaf_executor": Mutant(
+        "an executor without heartbeats goes on", patches=_deaf_executor, by="CONCURRENT", beside="idle_guard"
+    ),
+    "lost_goes_on": Mutant(
+        "a run goes on although its claim is lost", patches=_lost_goes_on, by="CONCURRENT", beside="idle_guard"
+    ),
     "lost_with_its_executor": Mutant(
         "a task that has lost its executor is deleted",
         (

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from atf.process import Process as Frame
-from atf.verify.history import Breach, Rescheduled
+from atf.verify.history import Accepted, Breach, Rescheduled
 from tests.chaos.rows import simulation as row
 
 from . import __main__ as command
@@ -25,7 +25,7 @@ from .loop import Process
 from .mutants import KINDS, MUTANTS, QUICK
 from .nemesis import DONE, HORIZON_S, Nemesis
 from .nemesis import KINDS as FAULTS
-from .play import Result, _about, _missing
+from .play import Result, _about, _judge, _missing
 from .pops import AT_ONCE_US, Astray, Pops
 from .rates import BURST, RATE, Rates
 from .world import World
@@ -150,6 +150,16 @@ def test_what_broke_or_was_missing_catches_no_mutant() -> None:
     crashed, stuck = ("CRASHED", "", "claim raised"), ("STUCK", "t", "NEW at the end")
     assert result(wrong=[crashed, ("MEAGRE", "", "9 faults"), ("BROKEN", "", "")]).found == []
     assert result(wrong=[crashed, stuck]).found == [stuck]
+
+
+@pytest.mark.parametrize("wrong", [[], [("STUCK", "", "50001 steps")], [("BROKEN", "", "TimeoutError()")]])
+def test_no_task_is_lost_where_nobody_looked_for_it_since_the_seed_broke_off(
+    world: World, wrong: list[tuple[str, str, str]]
+) -> None:
+    world.chronicle.event(Accepted(0, "0-k", 0))
+    found = Result(1, wrong=list(wrong))
+    _judge(world, found)
+    assert ("LOST" in found.kinds) == (not wrong)
 
 
 def test_the_row_says_by_which_sentence_a_mutant_was_caught() -> None:
