@@ -34,6 +34,13 @@ BESIDE_S: Final = 1.0
 MOST_BESIDE: Final = 32
 """Tasks that one pop takes at most while several lambdas are busy: whoever claims and reports many at once makes the others wait in the
 store, in the HSC and in the executor."""
+MANY_BESIDE: Final = 8
+"""Tasks of a pop beside others that make it rest before the next one for the same lambdas, so that store, HSC and processors have time for
+the others. The rest follows what a pop takes just now."""
+RESTS: Final = 1.0
+"""Times as long as the pop took."""
+MOST_REST_S: Final = 0.02
+"""Seconds at most: a store that was slow once holds up nobody."""
 
 MOST_PASSED: Final = 40
 """Pops of MAX_BATCH ids at most, one after the other, that may bring nothing but items of batches for executors that take none: as
@@ -89,6 +96,7 @@ class Poller:
         self._closed = False
         self._turn = 0
         self._busy: dict[str, float] = {}
+        self._rests_until: dict[Serves, float] = {}
         self._pauses = [Pauses(runtime.random, first=0.1, most=5.0) for _ in range(store.partitions)]
         self._shut_until: dict[int, float] = {}
         self._trouble = Trouble(_log, "store")
@@ -166,12 +174,19 @@ class Poller:
         stale = self._buffer.stale(self._runtime.monotonic())
         if stale:
             self._give_back(stale)
-        needs = self._demand.needs()
+        needs = self._rested()
         self._turn += 1
         for number in range(len(needs)):
             if await self._serve(needs[(self._turn + number) % len(needs)]):
                 return True
         return False
+
+    def _rested(self) -> list[Serves]:
+        """What some call waits for and may be popped for now."""
+        now = self._runtime.monotonic()
+        if self._rests_until:
+            self._rests_until = {serves: until for serves, until in self._rests_until.items() if until > now}
+        return [each for each in self._demand.needs() if each not in self._rests_until]
 
     async def _serve(self, serves: Serves) -> bool:
         async with self._popping:
@@ -180,12 +195,12 @@ class Poller:
                 return False
             held = self._buffer.count(serves)
             backlog = self._backlog(serves)
-            ask = (
-                backlog.choose(min(max(wanted - held, 0), self._most()), self._runtime.monotonic())
-                if held < wanted
-                else None
-            )
+            began, most = self._runtime.monotonic(), self._most()
+            ask = backlog.choose(min(wanted - held, most), began) if held < wanted else None
             found = await self._pop(backlog, ask) if ask else []
+            if most < MAX_BATCH and sum(len(ids) for _, ids in found) >= MANY_BESIDE:
+                now = self._runtime.monotonic()
+                self._rests_until[serves] = now + min(RESTS * (now - began), MOST_REST_S)
             if ask and not serves.items:
                 found = await self._without_items(backlog, ask, found)
             if ask and ask.probe:
@@ -262,6 +277,7 @@ class Poller:
     async def _rest(self) -> None:
         """Sleeps until a call comes, a queue rings, or the next look is due."""
         looks = [self._backlogs[each].next_look() for each in self._demand.needs() if each in self._backlogs]
+        looks.extend(self._rests_until.values())
         stale_at = self._buffer.stale_at()
         if stale_at is not None:
             looks.append(stale_at)

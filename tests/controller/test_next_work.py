@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -311,6 +313,39 @@ async def test_a_pop_takes_little_while_several_lambdas_are_busy(w: World) -> No
     assert len(reply.claims) == 32
     await asyncio.sleep(2)
     assert len((await w.ask(lambdas=both, call=4, ack=2)).claims) == 169
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+@virtual(world())
+async def test_a_pop_that_brought_much_beside_others_is_followed_by_a_rest_for_the_same_lambdas_alone(w: World) -> None:
+    """As long as the pop took, up to a bound: whoever floods leaves the store to others for a while."""
+    took, begun, pop = 0.0, list[float](), w.store.pop
+
+    async def slow(*words: Any) -> Any:
+        begun.append(w.runtime.monotonic())
+        await asyncio.sleep(took)
+        return await pop(*words)
+
+    async def until_popped(executor_id: str, lambdas: Sequence[str], most: int = 256) -> float:
+        asked, before = w.runtime.monotonic(), len(begun)
+        assert (await w.ask(executor_id, lambdas=lambdas, most=most)).claims
+        return round(begun[before] - asked, 4)
+
+    w.store.pop = slow  # type: ignore[method-assign, assignment]
+    running = asyncio.create_task(w.controller.run())
+    both, quiet = ("shop/mail", "shop/bill"), ("shop/bill",)
+    await w.ask(lambdas=both, wait=1)  # it listens by now
+    await w.enqueue(200)
+    await w.enqueue(200, "shop/bill")
+    for slowly, rest in ((0.004, 0.004), (0.5, 0.02)):
+        took = slowly
+        assert await until_popped("e1", both) == 0
+        took = 0.0
+        assert await until_popped("e2", quiet, most=1) == 0
+        assert await until_popped("e3", both, most=1) == rest
+        assert await until_popped("e4", both, most=1) == 0
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
