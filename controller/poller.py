@@ -276,7 +276,7 @@ class Poller:
 
     async def _rest(self) -> None:
         """Sleeps until a call comes, a queue rings, or the next look is due."""
-        looks = [self._backlogs[each].next_look() for each in self._demand.needs() if each in self._backlogs]
+        looks = [self._backlogs[each].next_look() for each in self._rested() if each in self._backlogs]
         looks.extend(self._rests_until.values())
         stale_at = self._buffer.stale_at()
         if stale_at is not None:

@@ -120,6 +120,17 @@ class LoopLane:
         self._most = max(1, self._began) if long else min(self._most * 2, self.capacity)
         self._began, self._until = 0, 0.0
 
+    def _take(self) -> HeldTask | None:
+        """The next task that begins; None: others have taken, or withdrawn, what waited."""
+        while True:
+            try:
+                task = self._waiting.popleft()
+            except IndexError:
+                return None
+            if self._begin(task):
+                return task
+            self._ends.add(task)
+
     async def _run(self) -> None:
         try:
             await _begun()
@@ -132,11 +143,9 @@ class LoopLane:
             self._until = now + SLICE_S
         elif now >= self._until:
             return
-        try:
-            while not self._begin(task := self._waiting.popleft()):
-                self._ends.add(task)
-        except IndexError:
-            return  # withdrawn meanwhile
+        task = self._take()
+        if task is None:
+            return
         self._began += 1
         self._running.add(task)
         aio = task.aio = asyncio.current_task(self._loop)

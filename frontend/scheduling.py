@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Final, cast
 
 from atf import task as rules
@@ -50,7 +51,7 @@ class Scheduling:
         try:
             (scheduled,) = await self._store.schedule([task])
         finally:
-            entry.ended(int(scheduled is not None and scheduled.new))
+            entry.ended(int(scheduled is None or scheduled.new))
         if scheduled.left_out:
             raise too_many(known)
         if scheduled.conflict:
@@ -73,13 +74,13 @@ class Scheduling:
             except AtfError as error:
                 fail(result.error, error)
         entries, tasks = await self._let_in(tasks)
-        stored: list[Scheduled | AtfError] = []
+        stored: Sequence[Scheduled | AtfError] = ()
         try:
             stored = await self._store.schedule_each([task for _, task in tasks])
         finally:
             for name, entry in entries.items():
-                made = (each for (_, task), each in zip(tasks, stored, strict=False) if task.lambda_name == name)
-                entry.ended(sum(_is_new(each) for each in made))
+                made = (each for (_, task), each in zip(tasks, stored or repeat(None), strict=False) if task.lambda_name == name)
+                entry.ended(sum(not isinstance(each, Scheduled) or each.new for each in made))
         away = [each for each in stored if isinstance(each, AtfError)]
         if away and len(away) == len(stored):
             raise away[0]
@@ -202,10 +203,6 @@ def _let_through(
             yield result, task._replace(joins=True)
         else:
             fail(result.error, refusal)
-
-
-def _is_new(stored: Scheduled | AtfError) -> bool:
-    return not isinstance(stored, AtfError) and stored.new
 
 
 def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:

@@ -1,7 +1,7 @@
 """Concurrent callers share calls of the store.
 
-A call goes out at once when none is under way, and what arrives meanwhile leaves together when it has come back. So an idle role adds
-no wait, and a busy one makes few calls. There is a lane for each partition, so that one which is away holds up no other.
+A call goes out at once when none is under way, and what arrives meanwhile leaves together when it has come back, or when it is late. So
+an idle role adds no wait, and a busy one makes few calls. There is a lane for each partition, so that one which is away holds up no other.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from atf.runtime import Runtime
 from atf.task import MAX_BATCH
 
 from .calls import CALL_BYTES
+
+LATE_S: Final = 0.2
+"""Seconds after which nobody waits any more for the answer to a call of others: its connection may be dead."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,12 +60,10 @@ class Lanes(Generic[T, R]):
         key = partition, self.kind(items[0])
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(partial(self._call, partition), self.size)
+            lane = self._lanes[key] = _Lane(partial(self._call, partition), self.size, self._runtime, self._name)
         caller = _Caller[R](len(items))
         lane.waiting.extend((item, caller, place) for place, item in enumerate(items))
-        if not lane.sending:
-            lane.sending = True
-            self._runtime.spawn(lane.send(), name=self._name)
+        lane.start()
         return await caller.answered
 
 
@@ -93,21 +94,41 @@ class _Caller(Generic[R]):
 
 
 class _Lane(Generic[T, R]):
-    """One call after the other."""
+    """One call after the other, but that none waits for one that is late."""
 
-    def __init__(self, call: Callable[[list[T]], Awaitable[Sequence[R]]], size: Callable[[T], int]) -> None:
-        self._call, self._size = call, size
+    def __init__(
+        self, call: Callable[[list[T]], Awaitable[Sequence[R]]], size: Callable[[T], int], runtime: Runtime, name: str
+    ) -> None:
+        self._call, self._size, self._runtime, self._name = call, size, runtime, name
         self.waiting: deque[tuple[T, _Caller[R], int]] = deque()
-        self.sending = False
+        self._sender: object | None = None
+        """Whose turn it is to send; None: nobody's, and nothing waits."""
 
-    async def send(self) -> None:
+    def start(self) -> None:
+        """Sends what waits, unless a call that is not late will be followed by it."""
+        if self.waiting and self._sender is None:
+            self._sender = object()
+            self._runtime.spawn(self._send_all(self._sender), name=self._name)
+
+    async def _send_all(self, sender: object) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            while self.waiting:
+            while self.waiting and self._sender is sender:
                 batch = [each for each in self._next() if each[1].waits]
                 if batch:
-                    await self._send(batch)
+                    late = loop.call_later(LATE_S, self._relieve, sender)
+                    try:
+                        await self._send(batch)
+                    finally:
+                        late.cancel()
         finally:
-            self.sending = False
+            if self._sender is sender:
+                self._sender = None
+
+    def _relieve(self, sender: object) -> None:
+        if self._sender is sender:
+            self._sender = None
+            self.start()
 
     def _next(self) -> list[tuple[T, _Caller[R], int]]:
         """What the store takes in one call: none waits for the answer to more."""
@@ -122,12 +143,11 @@ class _Lane(Generic[T, R]):
     async def _send(self, batch: list[tuple[T, _Caller[R], int]]) -> None:
         try:
             answers = await self._call([item for item, _, _ in batch])
+            for (_, caller, place), answer in zip(batch, answers, strict=True):
+                caller.answer(place, answer)
         except Exception as error:  # noqa: BLE001  every caller of the batch gets it, whatever it is
             for _, caller, _ in batch:
                 caller.fail(error)
-        else:
-            for (_, caller, place), answer in zip(batch, answers, strict=True):
-                caller.answer(place, answer)
 
 
 def again(error: AtfError) -> AtfError:

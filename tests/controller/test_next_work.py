@@ -349,3 +349,36 @@ async def test_a_pop_that_brought_much_beside_others_is_followed_by_a_rest_for_t
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+
+
+@virtual(world(partitions=2))
+async def test_while_a_pop_rests_nobody_looks_for_another_one(w: World) -> None:
+    """Also where another partition is to be scanned, as each is at the beginning."""
+    looks, pop = 0, w.store.pop
+    once = w.controller._poller.once
+
+    async def counted() -> bool:
+        nonlocal looks
+        looks += 1
+        assert looks < 50, "it goes round"
+        return await once()
+
+    async def slow(*words: Any) -> Any:
+        await asyncio.sleep(0.02)
+        return await pop(*words)
+
+    w.controller._poller.once = counted  # type: ignore[method-assign]
+    w.store.pop = slow  # type: ignore[method-assign, assignment]
+    running = asyncio.create_task(w.controller.run())
+    both = ("shop/mail", "shop/bill")
+    await w.ask(lambdas=both, wait=1)
+    await w.enqueue(200)
+    await w.enqueue(200, "shop/bill")
+    for number in range(3):
+        assert (await w.ask(f"e{number}", lambdas=both, most=32)).claims
+    await asyncio.sleep(0.9)  # the next scans are due
+    for number in range(3, 6):
+        assert (await w.ask(f"e{number}", lambdas=both, most=32)).claims
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -12,14 +14,14 @@ from google.rpc.error_details_pb2 import RetryInfo
 from grpc_status import rpc_status
 
 import atf
-from atf.errors import TooManyPending, Unavailable
+from atf.errors import AtfError, TooManyPending, Unavailable
 from atf.frontend.pending import KEPT_S, PARTS
 from atf.frontend.service import FrontendService
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.rpc.channel import FrontendStub, open_channel
 from atf.rpc.server import Service, serve
-from atf.store.types import Outcome
+from atf.store.types import NewTask, Outcome, Scheduled
 from atf.task import US
 
 from .conftest import Bench, request
@@ -101,6 +103,24 @@ async def test_of_many_the_first_ones_get_the_room_that_there_is(bench: Bench) -
     assert [each.reply.existed for each in results] == [True, False, False, False, False]
     assert results[3].error.code == "RESOURCE_EXHAUSTED"
     assert results[3].error.retry_after_us == 1_000_000
+
+
+async def test_tasks_of_which_nobody_knows_whether_they_are_stored_count(bench: Bench) -> None:
+    """Else those that give up after each call, or lose each answer, would store as many as they like within a second."""
+    await bench.register(max_pending=10 * PARTS)
+    schedule_each = bench.store.schedule_each
+
+    async def stored_and_lost(items: Sequence[NewTask]) -> list[Scheduled | AtfError]:
+        await schedule_each(items)
+        raise Unavailable("no answer")
+
+    bench.store.schedule_each = stored_and_lost  # type: ignore[method-assign]
+    for each in range(12 * PARTS):
+        with contextlib.suppress(Unavailable, TooManyPending):
+            await bench.schedule(f"a{each}") if each % 2 else await bench.frontend.schedule_many(
+                f.ScheduleManyRequest(requests=[request(f"a{each}")])
+            )
+    assert await bench.counts() == {"NEW": 10 * PARTS}
 
 
 async def test_calls_at_once_and_two_frontends_exceed_it_by_what_is_in_flight_alone(bench: Bench) -> None:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
 from atf.errors import Unavailable
-from atf.runtime import SystemRuntime
+from atf.runtime import Runtime, SystemRuntime
 from atf.store.calls import CALL_BYTES
-from atf.store.lanes import SHARED, Lanes
+from atf.store.lanes import LATE_S, SHARED, Lanes
+from atf.testing.runtime import VirtualRuntime
+from tests.virtual import virtual
 
 
 class Calls:
     """Calls that take until they are let go, and answer each item with itself, doubled."""
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: Runtime | None = None) -> None:
         self.made: list[tuple[int, list[str]]] = []
         self.open = asyncio.Event()
         self.fails: list[str] = []
-        self.lanes = Lanes(self._call, size=len, kind=lambda each: each[0], runtime=SystemRuntime(), name="test")
+        self.lanes = Lanes(
+            self._call, size=len, kind=lambda each: each[0], runtime=runtime or SystemRuntime(), name="test"
+        )
 
     def ask(self, *items: str, partition: int = 0) -> asyncio.Task[Sequence[str]]:
         return asyncio.create_task(self.lanes.ask(partition, list(items)))
@@ -108,3 +113,36 @@ async def test_what_a_caller_asked_that_has_given_up_is_not_sent() -> None:
     with pytest.raises(asyncio.CancelledError):
         await gone
     assert await first
+
+
+@asynccontextmanager
+async def clocked(runtime: VirtualRuntime) -> AsyncIterator[Calls]:
+    yield Calls(runtime)
+
+
+@virtual(clocked)
+async def test_nobody_waits_for_a_call_that_is_late(calls: Calls) -> None:
+    """Its connection may be dead: whoever asked in it learns so in time, and nobody else has to."""
+    asked = [calls.ask("a1")]
+    await settle()
+    asked += [calls.ask("a2"), calls.ask("a3")]
+    await asyncio.sleep(LATE_S * 0.9)
+    assert [items for _, items in calls.made] == [["a1"]]
+    await asyncio.sleep(LATE_S * 0.2)
+    asked.append(calls.ask("a4"))
+    await settle()
+    assert [items for _, items in calls.made] == [["a1"], ["a2", "a3"]], "one for all, and the next one waits for that"
+    await asyncio.sleep(LATE_S)
+    assert [items for _, items in calls.made] == [["a1"], ["a2", "a3"], ["a4"]]
+    calls.open.set()
+    assert [await each for each in asked] == [["a1a1"], ["a2a2"], ["a3a3"], ["a4a4"]]
+    assert await calls.ask("a5") == ["a5a5"]
+
+
+async def test_an_answer_that_has_not_one_value_for_each_item_fails_its_callers() -> None:
+    async def call(_partition: int, items: list[str]) -> list[str]:
+        return items[1:]
+
+    lanes = Lanes(call, size=len, runtime=SystemRuntime(), name="test")
+    with pytest.raises(ValueError, match="shorter"):
+        await lanes.ask(0, ["a"])

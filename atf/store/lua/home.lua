@@ -38,6 +38,10 @@ local function read_home(P, name, heard)
   end
   for number = 0, partitions - 1 do home.parts[number] = home.parts[number] or new_entry() end
   home.v, home.turn = home.v or 0, home.turn or 0
+  if not home.counts then  -- written by an older role's functions, for which what runs was of account where any had a permit
+    home.counts = 0
+    for _, entry in pairs(home.parts) do home.counts = entry.nG > 0 and 1 or home.counts end
+  end
   home.e, home.seen = epoch_of(home.e, home.seen, settled), settled
   if heard > home.e then home.e = heard + 1 end
   return home, partitions
