@@ -79,8 +79,9 @@ class Scheduling:
             stored = await self._store.schedule_each([task for _, task in tasks])
         finally:
             for name, entry in entries.items():
-                made = (each for (_, task), each in zip(tasks, stored or repeat(None), strict=False) if task.lambda_name == name)
-                entry.ended(sum(not isinstance(each, Scheduled) or each.new for each in made))
+                outcomes = zip(tasks, stored or repeat(None), strict=False)
+                mine = (each for (_, task), each in outcomes if task.lambda_name == name)
+                entry.ended(sum(not isinstance(each, Scheduled) or each.new for each in mine))
         away = [each for each in stored if isinstance(each, AtfError)]
         if away and len(away) == len(stored):
             raise away[0]
