@@ -18,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import count, islice
 from typing import Any, Final
 
 from atf.task import MOVES
@@ -220,7 +221,7 @@ def _first(name: str, options: Any) -> Result | None:
     stop = False
 
     def seeds() -> Iterator[tuple[int, str]]:
-        for number in range(1, options.seeds + 1):
+        for number in islice(filter(mutants.MUTANTS[name].seeds, count(1)), options.seeds):
             if stop:
                 return
             yield number, name

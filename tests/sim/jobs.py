@@ -53,7 +53,12 @@ class Told(NamedTuple):
 
 def has_job(world: World) -> bool:
     """Whether a seed has one. A server that forgets may forget a tick, and the job tells it again."""
-    return world.seed % 5 == 3 and world.server.durable
+    return may_have_job(world.seed) and world.server.durable
+
+
+def may_have_job(seed: int) -> bool:
+    """Whether a seed has one where its server forgets nothing."""
+    return seed % 5 == 3
 
 
 def options_of(seed: int) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from atf.store import library
 from atf.store_consumer.clock import StoreClock
 from atf.testing.runtime import EPOCH_US
 
+from .jobs import may_have_job
 from .link import SimLink
 from .loop import PROCESS
 
@@ -46,6 +47,7 @@ class Mutant:
         patches: makes what unittest.mock.patch made; entered for the length of a seed.
         by: the breach that has to catch it; "": any.
         beside: a mutant that it includes, which would mask it: a seed that catches that one alone says nothing of this one.
+        seeds: which seeds are played, for a bug that only some of them can meet, and these seldom.
     """
 
     what: str
@@ -53,6 +55,7 @@ class Mutant:
     patches: Patches = list
     by: str = ""
     beside: str = ""
+    seeds: Callable[[int], bool] = lambda _: True
 
 
 # --- in Python --------------------------------------------------------------------------------------------------------
@@ -373,6 +376,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "tick_forgotten": Mutant(
         "whoever has taken a due tick and was killed takes it along",
         (("fmt(now + (waits and JOB_WAIT or JOB_RETRY))", "fmt(now + (waits and JOB_WAIT or 1e15))"),),
+        seeds=may_have_job,
     ),
     "first_for_everybody": Mutant(
         "a key of first_time belongs to whoever asks",
