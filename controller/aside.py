@@ -33,7 +33,7 @@ EVERYTHING: Final = "*"
 """Stands for all lambdas: the whole host is set aside."""
 STRIKES: Final = 3
 WELL: Final = 32
-"""Tasks that an executor ended since the last death and that speak for the host: about twice as many as it takes along when it dies, with as
+"""Tasks that an executor ended, or handed back, since the last death and that speak for the host: about twice as many as it takes along when it dies, with as
 many threads as it has unless they are set. Fewer speak for nothing: a host may end one between two deaths, again and again."""
 SAME_S: Final = 1.0
 """Seconds after a death within which others count as the same: one cause may end several executors."""

@@ -108,9 +108,9 @@ class Demand:
         """What some call waits for."""
         return [each for each in self._calls if each.lambdas]
 
-    def wanted(self, serves: Serves) -> int:
-        """How many tasks the calls for this would take."""
-        return sum(call.room for call in self._calls.get(serves, ()))
+    def wanted(self, serves: Serves, most: int) -> int:
+        """How many tasks the calls for this would take, `most` each."""
+        return sum(min(call.room, most) for call in self._calls.get(serves, ()))
 
     def give(self, serves: Serves, found: Popped) -> list[tuple[str, list[str]]]:
         """Deals ids out one by one, so that two idle executors get half each. Returns what nobody took."""

@@ -1,12 +1,15 @@
 """Moves ids from the store's queues to the open calls of NextWork, and nothing beyond what they ask for.
 
-One loop: while a call waits, choose a pop (backlog.py), make it, deal out what it found (demand.py). It sleeps while no
-call waits, while the HSC does not answer claims, and while all queues are empty: then until one rings, or poll_interval.
+One loop: for what calls wait for, choose a pop (backlog.py), make it, deal out what it found (demand.py). Calls that may be given
+the same share a pop; those that may be given something else have one of their own beside it, so that a quiet lambda does not
+wait until a busy one's tasks are popped. The loop sleeps while no call waits, while the HSC does not answer claims, while pops
+are under way, and while all queues are empty: then until one rings, or poll_interval.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -29,18 +32,21 @@ MIN_WAIT_S: Final = 0.05
 FORGET_S: Final = 120.0
 """Seconds without a call for a set of lambdas until what is known of its queues is forgotten."""
 
-BESIDE_S: Final = 1.0
-"""Seconds for which a lambda counts as busy after a queue of its rang."""
-MOST_BESIDE: Final = 32
-"""Tasks that one pop takes at most while several lambdas are busy: whoever claims and reports many at once makes the others wait in the
-store, in the HSC and in the executor."""
-MANY_BESIDE: Final = 8
-"""Tasks of a pop beside others that make it rest before the next one for the same lambdas, so that store, HSC and processors have time for
-the others. The rest follows what a pop takes just now."""
-RESTS: Final = 1.0
-"""Times as long as the pop took."""
+BUSY_S: Final = 1.0
+"""Seconds for which a lambda counts as busy after a queue of its rang or a pop brought some of its tasks, and as one that floods after a
+pop that its tasks filled."""
+FLOODS: Final = 8
+"""Tasks that it brings at least in such a pop. Who claims and reports many at once makes the others wait in the store, in the HSC and in
+the executor; so while some other lambda is busy and does not flood, pops are small, and those that brought so many are followed by a rest."""
+MOST_BESIDE: Final = 16
+"""Tasks of a small pop for each call at most."""
+RESTS: Final = 4.0
+"""Times as long as the pop took, which follows what store and processors have to do just now."""
 MOST_REST_S: Final = 0.02
-"""Seconds at most: a store that was slow once holds up nobody."""
+"""Seconds of a rest at most: a store that was slow once holds up nobody."""
+
+MOST_POPS: Final = 8
+"""Pops under way at once: where executors run many different sets of lambdas, the store gets those of one host bit by bit."""
 
 MOST_PASSED: Final = 40
 """Pops of MAX_BATCH ids at most, one after the other, that may bring nothing but items of batches for executors that take none: as
@@ -92,10 +98,13 @@ class Poller:
         self._backlogs: dict[Serves, Backlog] = {}
         self._used_at: dict[Serves, float] = {}
         self._stir = asyncio.Event()
-        self._popping = asyncio.Lock()
+        self._under_way: dict[Serves, asyncio.Task[None]] = {}
+        self._error: BaseException | None = None
+        """What no pop should end with."""
         self._closed = False
         self._turn = 0
         self._busy: dict[str, float] = {}
+        self._floods: dict[str, float] = {}
         self._rests_until: dict[Serves, float] = {}
         self._pauses = [Pauses(runtime.random, first=0.1, most=5.0) for _ in range(store.partitions)]
         self._shut_until: dict[int, float] = {}
@@ -151,8 +160,9 @@ class Poller:
         """Pops no more, sends all waiting calls away, and gives back what is held."""
         self._closed = True
         self._demand.dismiss_all()
-        async with self._popping:  # what a last pop brings goes back too
-            self._give_back(self._buffer.drain())
+        if self._under_way:  # what the last pops bring goes back too
+            await asyncio.wait(set(self._under_way.values()))
+        self._give_back(self._buffer.drain())
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
@@ -163,55 +173,70 @@ class Poller:
             while True:
                 await self._may_pop.wait()
                 self._stir.clear()
-                if not await self.once():
-                    await self._rest()
+                self._begin()
+                await self._rest()
+                if self._error is not None:
+                    raise self._error
         finally:
-            if listener is not None:
-                await end([listener])
+            await end([*self._under_way.values(), *([listener] if listener is not None else [])])
 
-    async def once(self) -> bool:
-        """Makes one pop for the calls that wait. Returns whether there was a reason to."""
+    def _begin(self) -> None:
+        """Begins a pop for all that calls wait for and that none is under way for."""
         stale = self._buffer.stale(self._runtime.monotonic())
         if stale:
             self._give_back(stale)
-        needs = self._rested()
+        needs = [] if self._closed else self._needs()
         self._turn += 1
         for number in range(len(needs)):
-            if await self._serve(needs[(self._turn + number) % len(needs)]):
-                return True
-        return False
+            if len(self._under_way) < MOST_POPS:
+                self._serve(needs[(self._turn + number) % len(needs)])
 
-    def _rested(self) -> list[Serves]:
-        """What some call waits for and may be popped for now."""
+    def _needs(self) -> list[Serves]:
+        """What some call waits for and a pop may begin for now."""
+        if len(self._under_way) >= MOST_POPS:
+            return []
         now = self._runtime.monotonic()
         if self._rests_until:
             self._rests_until = {serves: until for serves, until in self._rests_until.items() if until > now}
-        return [each for each in self._demand.needs() if each not in self._rests_until]
+        return [each for each in self._demand.needs() if each not in self._rests_until and each not in self._under_way]
 
-    async def _serve(self, serves: Serves) -> bool:
-        async with self._popping:
-            wanted = self._demand.wanted(serves)
-            if self._closed or wanted == 0:
-                return False
-            held = self._buffer.count(serves)
-            backlog = self._backlog(serves)
-            began, most = self._runtime.monotonic(), self._most()
-            ask = backlog.choose(min(wanted - held, most), began) if held < wanted else None
-            found = await self._pop(backlog, ask) if ask else []
-            if most < MAX_BATCH and sum(len(ids) for _, ids in found) >= MANY_BESIDE:
-                now = self._runtime.monotonic()
-                self._rests_until[serves] = now + min(RESTS * (now - began), MOST_REST_S)
-            if ask and not serves.items:
-                found = await self._without_items(backlog, ask, found)
-            if ask and ask.probe:
-                self._buffer.put(found, self._runtime.monotonic())
-                return True
-            found = self._buffer.take(serves, wanted) + found
-            if not found:
-                return ask is not None
-            now = self._runtime.monotonic()
-            self._buffer.put(self._demand.give(serves, found), now)
-            return True
+    def _serve(self, serves: Serves) -> None:
+        """Gives calls what is held for them, and begins a pop for what they want beyond that."""
+        now = self._runtime.monotonic()
+        wanted = self._demand.wanted(serves, MOST_BESIDE if self._beside_quiet() else MAX_BATCH)
+        held, backlog = self._buffer.count(serves), self._backlog(serves)
+        ask = backlog.choose(min(wanted - held, MAX_BATCH), now) if held < wanted else None
+        if ask is None:
+            self._deal(serves, [])
+            return
+        work = self._runtime.spawn(self._fetch(serves, backlog, ask), name="pop")
+        self._under_way[serves] = work
+        work.add_done_callback(lambda _: self._fetched(serves, work))
+
+    def _fetched(self, serves: Serves, work: asyncio.Task[None]) -> None:
+        del self._under_way[serves]
+        self._error = self._error or (None if work.cancelled() else work.exception())
+        self._stir.set()
+
+    async def _fetch(self, serves: Serves, backlog: Backlog, ask: Ask) -> None:
+        """One pop, and what follows from it."""
+        began = self._runtime.monotonic()
+        found = await self._pop(backlog, ask)
+        now = self._runtime.monotonic()
+        if self._brought(ask, found) >= FLOODS and self._beside_quiet():
+            self._rests_until[serves] = now + min(RESTS * (now - began), MOST_REST_S)
+        if not serves.items:
+            found = await self._without_items(backlog, ask, found)
+        if ask.probe:
+            self._buffer.put(found, now)
+        else:
+            self._deal(serves, found)
+
+    def _deal(self, serves: Serves, found: list[tuple[str, list[str]]]) -> None:
+        """Gives calls what is held and what was found; the rest is held."""
+        found = self._buffer.take(serves, self._demand.wanted(serves, MAX_BATCH)) + found
+        if found:
+            self._buffer.put(self._demand.give(serves, found), self._runtime.monotonic())
 
     async def _without_items(
         self, backlog: Backlog, ask: Ask, found: list[tuple[str, list[str]]]
@@ -233,12 +258,25 @@ class Poller:
             self._give_back([task_id for ids in items.values() for task_id in ids])
         return plain
 
-    def _most(self) -> int:
-        """How many ids one pop may take now."""
+    def _beside_quiet(self) -> bool:
+        """Whether several lambdas are busy, and some of them don't flood."""
         now = self._runtime.monotonic()
         if len(self._busy) > 1:
-            self._busy = {name: rang for name, rang in self._busy.items() if rang + BESIDE_S > now}
-        return MAX_BATCH if len(self._busy) < 2 else MOST_BESIDE
+            self._busy = {name: since for name, since in self._busy.items() if since + BUSY_S > now}
+            self._floods = {name: since for name, since in self._floods.items() if since + BUSY_S > now}
+        return len(self._busy) > 1 and not self._busy.keys() <= self._floods.keys()
+
+    def _brought(self, ask: Ask, found: list[tuple[str, list[str]]]) -> int:
+        """Notes which lambdas a pop brought tasks of, and which of them filled it: had their equal share of it. Returns how many tasks."""
+        now, counts = self._runtime.monotonic(), Counter[str]()
+        for queue, ids in found:
+            if ids:
+                counts[lambda_of(queue)] += len(ids)
+        self._busy |= dict.fromkeys(counts, now)  # one whose queue is long seldom rings
+        if counts.total() >= ask.want:
+            least = max(FLOODS, ask.want // len(counts))
+            self._floods |= {name: now for name, count in counts.items() if count >= least}
+        return counts.total()
 
     async def _pop(self, backlog: Backlog, ask: Ask) -> list[tuple[str, list[str]]]:
         try:
@@ -275,8 +313,8 @@ class Poller:
         return backlog
 
     async def _rest(self) -> None:
-        """Sleeps until a call comes, a queue rings, or the next look is due."""
-        looks = [self._backlogs[each].next_look() for each in self._rested() if each in self._backlogs]
+        """Sleeps until a call comes, a pop has ended, a queue rings, or the next look is due."""
+        looks = [self._backlogs[each].next_look() for each in self._needs() if each in self._backlogs]
         looks.extend(self._rests_until.values())
         stale_at = self._buffer.stale_at()
         if stale_at is not None:

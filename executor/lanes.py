@@ -52,8 +52,9 @@ class Lanes(Protocol):
         ...
 
     def load(self, is_async: bool) -> tuple[int, int, int]:
-        """Of one kind of lambda: how many can run at once (0 while a lambda blocks their loop, beside those that run only as many as
-        begin in one turn of it), how many run, how many wait.
+        """Of one kind of lambda: how many can run at once, how many run, how many wait.
+
+        Of coroutines as many can run as do already and as begin in one turn of their loop; none while a lambda blocks it.
         """
         ...
 

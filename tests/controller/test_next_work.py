@@ -152,9 +152,9 @@ async def test_urgent_tasks_come_first_wherever_they_are(w: World) -> None:
 async def test_lambdas_of_one_priority_get_equal_shares(w: World) -> None:
     await w.enqueue(100, "shop/mail")
     await w.enqueue(10, "shop/bill")
-    reply = await w.ask(most=20, lambdas=["shop/mail", "shop/bill"])
+    reply = await w.ask(most=16, lambdas=["shop/mail", "shop/bill"])
     records = [await w.record(each) for each in ids_of(reply)]
-    assert sum(each.lambda_name == "shop/bill" for each in records) == 10
+    assert sum(each.lambda_name == "shop/bill" for each in records) == 8
 
 
 @virtual(world())
@@ -301,7 +301,7 @@ async def test_an_executor_of_another_pool_is_refused(w: World) -> None:
 
 
 @virtual(world())
-async def test_a_pop_takes_little_while_several_lambdas_are_busy(w: World) -> None:
+async def test_a_pop_takes_little_while_a_lambda_that_does_not_flood_is_busy(w: World) -> None:
     running = asyncio.create_task(w.controller.run())
     both = ("shop/mail", "shop/bill")
     await w.ask(lambdas=both, wait=1, call=1)  # it listens by now
@@ -310,17 +310,32 @@ async def test_a_pop_takes_little_while_several_lambdas_are_busy(w: World) -> No
     await w.enqueue(200)
     await w.enqueue(1, "shop/bill")
     reply = await w.ask(lambdas=both, call=3, ack=1)
-    assert len(reply.claims) == 32
+    assert len(reply.claims) == 16
     await asyncio.sleep(2)
-    assert len((await w.ask(lambdas=both, call=4, ack=2)).claims) == 169
+    assert len((await w.ask(lambdas=both, call=4, ack=2)).claims) == 185
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
 
 
 @virtual(world())
-async def test_a_pop_that_brought_much_beside_others_is_followed_by_a_rest_for_the_same_lambdas_alone(w: World) -> None:
-    """As long as the pop took, up to a bound: whoever floods leaves the store to others for a while."""
+async def test_a_lambda_whose_long_queue_no_longer_rings_is_busy_while_its_tasks_are_popped(w: World) -> None:
+    running = asyncio.create_task(w.controller.run())
+    both = ("shop/mail", "shop/bill")
+    await w.ask(lambdas=both, wait=1, call=1)  # it listens by now
+    await w.enqueue(200)
+    await asyncio.sleep(2)
+    assert (await w.ask(lambdas=both, call=2, most=1)).claims
+    await w.enqueue(1, "shop/bill")
+    assert len((await w.ask(lambdas=both, call=3, ack=1)).claims) == 16
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+@virtual(world())
+async def test_a_pop_that_brought_much_while_a_quiet_lambda_is_busy_is_followed_by_a_rest(w: World) -> None:
+    """Four times as long as the pop took, up to a bound, and for the same lambdas alone: whoever floods leaves the store to others."""
     took, begun, pop = 0.0, list[float](), w.store.pop
 
     async def slow(*words: Any) -> Any:
@@ -335,39 +350,88 @@ async def test_a_pop_that_brought_much_beside_others_is_followed_by_a_rest_for_t
 
     w.store.pop = slow  # type: ignore[method-assign, assignment]
     running = asyncio.create_task(w.controller.run())
-    both, quiet = ("shop/mail", "shop/bill"), ("shop/bill",)
-    await w.ask(lambdas=both, wait=1)  # it listens by now
-    await w.enqueue(200)
-    await w.enqueue(200, "shop/bill")
-    for slowly, rest in ((0.004, 0.004), (0.5, 0.02)):
+    flood, quiet = ("shop/mail",), ("shop/bill",)
+    await w.ask(lambdas=("shop/mail", "shop/bill"), wait=1)  # it listens by now
+    await w.enqueue(300)
+    await w.enqueue(2, "shop/bill")
+    for slowly, rest in ((0.004, 0.016), (0.5, 0.02)):
         took = slowly
-        assert await until_popped("e1", both) == 0
+        assert await until_popped("e1", flood) == 0
         took = 0.0
         assert await until_popped("e2", quiet, most=1) == 0
-        assert await until_popped("e3", both, most=1) == rest
-        assert await until_popped("e4", both, most=1) == 0
+        assert await until_popped("e3", flood, most=1) == rest
+        assert await until_popped("e4", flood, most=1) == 0
+    took = 0.004
+    await w.enqueue(300, "shop/bill")
+    await until_popped("e5", quiet, most=32)  # from here on both flood, and neither spares the other
+    for number in range(3):
+        assert await until_popped(f"f{number}", flood, most=32) == 0
+    assert len((await w.ask("e6", lambdas=(*flood, *quiet))).claims) == 256
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+
+
+@virtual(world())
+async def test_a_pop_under_way_holds_up_calls_for_the_same_lambdas_alone(w: World) -> None:
+    under_way, most, pop = 0, 0, w.store.pop
+
+    async def slow(partition: int, groups: Any, *words: Any) -> Any:
+        nonlocal under_way, most
+        if any("shop/mail:1" in group for group in groups):
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0.5)
+            under_way -= 1
+        return await pop(partition, groups, *words)
+
+    running = asyncio.create_task(w.controller.run())
+    await w.ask(lambdas=("shop/mail",), wait=1)  # it has scanned, and listens by now
+    await w.ask(lambdas=("shop/bill",), wait=1)
+    w.store.pop = slow  # type: ignore[method-assign, assignment]
+    await w.enqueue(200)
+    await w.enqueue(1, "shop/bill")
+    slowly = [asyncio.create_task(w.ask(f"e{number}", lambdas=("shop/mail",))) for number in range(2)]
+    await asyncio.sleep(0.1)
+    began = w.runtime.monotonic()
+    assert (await w.ask("e3", lambdas=("shop/bill",))).claims
+    assert w.runtime.monotonic() - began < 0.1
+    assert [len((await each).claims) for each in slowly] == [16, 16]
+    assert most == 1
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+@virtual(world())
+async def test_what_no_pop_should_end_with_ends_the_controller(w: World) -> None:
+    running = asyncio.create_task(w.controller.run())
+    await w.ask(wait=1)
+    w.controller._poller._deal = None  # type: ignore[assignment, method-assign]
+    await w.enqueue(1)
+    asking = asyncio.create_task(w.ask(wait=1))
+    with pytest.raises(TypeError, match="NoneType"):
+        await running
+    assert not (await asking).claims
 
 
 @virtual(world(partitions=2))
 async def test_while_a_pop_rests_nobody_looks_for_another_one(w: World) -> None:
     """Also where another partition is to be scanned, as each is at the beginning."""
     looks, pop = 0, w.store.pop
-    once = w.controller._poller.once
+    begin = w.controller._poller._begin
 
-    async def counted() -> bool:
+    def counted() -> None:
         nonlocal looks
         looks += 1
         assert looks < 50, "it goes round"
-        return await once()
+        begin()
 
     async def slow(*words: Any) -> Any:
         await asyncio.sleep(0.02)
         return await pop(*words)
 
-    w.controller._poller.once = counted  # type: ignore[method-assign]
+    w.controller._poller._begin = counted  # type: ignore[method-assign]
     w.store.pop = slow  # type: ignore[method-assign, assignment]
     running = asyncio.create_task(w.controller.run())
     both = ("shop/mail", "shop/bill")

@@ -166,7 +166,8 @@ def test_ids_are_dealt_evenly_within_the_room_of_each_call_and_the_rest_stays() 
     small, large = (Call(name, "def", need.lambdas, room, items=True) for name, room in (("e1", 1), ("e2", 3)))
     demand.open(small)
     demand.open(large)
-    assert demand.wanted(need) == 4
+    assert demand.wanted(need, 256) == 4
+    assert demand.wanted(need, 1) == 2
     left = demand.give(need, [(f"{MAIL}:0", ["a", "b"]), (f"{MAIL}:1", ["c", "d", "e"])])
     assert (list(small.ids), list(large.ids)) == (["a"], ["b", "c", "d"])
     assert left == [(f"{MAIL}:1", ["e"])]
