@@ -1,14 +1,14 @@
 """Judges what a pop takes whose answer is lost: its ids are astray until they are pushed again.
 
-That can't be helped. But whoever repeats it at once, while the trouble lasts, takes along what the next one would have taken, too: the
-roles make a pause first.
+That can't be helped, nor for those that are under way beside it. But whoever repeats it at once, while the trouble lasts, takes along what
+the next one would have taken, too: the roles make a pause first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations
 from typing import Any, Final
 
 AT_ONCE_US: Final = 20_000
@@ -51,8 +51,8 @@ class Pops:
     def judge(self) -> Iterator[str]:
         """What is wrong with them at the very end."""
         for pops in self._failed.values():
-            for pop, following in pairwise(pops):
+            for pop, following in combinations((each for each in pops if each.taken), 2):
                 waited_us = following.sent_us - pop.failed_us
-                if pop.taken and following.taken and waited_us < AT_ONCE_US:
+                if 0 <= waited_us < AT_ONCE_US:
                     more = f"{waited_us} µs later {', '.join(following.taken)} went the same way"
                     yield f"a pop of {pop.process} took {', '.join(pop.taken)} astray, and {more}"

@@ -67,6 +67,13 @@ def test_a_pop_after_a_pause_or_one_that_took_nothing_is_as_it_should_be() -> No
     assert judged((0, 100, ""), (100, 200, "b")) == []
 
 
+def test_a_pop_that_was_under_way_when_another_one_failed_does_not_repeat_it_and_one_sent_then_does() -> None:
+    assert judged((0, 100, "a"), (50, 150, "b")) == []
+    assert judged((0, 100, "a"), (50, 150, "b"), (120, 200, "c")) == [
+        "a pop of h1-ctl.1 took a astray, and 20 µs later c went the same way"
+    ]
+
+
 def test_pops_of_two_processes_have_nothing_to_do_with_each_other() -> None:
     pops = Pops()
     assert judged((0, 100, "a"), pops_of=pops) == []
