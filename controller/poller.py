@@ -40,9 +40,9 @@ FLOODS: Final = 8
 the executor; so while some other lambda is busy and does not flood, pops are small, and those that brought so many are followed by a rest."""
 MOST_BESIDE: Final = 16
 """Tasks of a small pop for each call at most."""
-RESTS: Final = 4.0
+RESTS: Final = 6.0
 """Times as long as the pop took, which follows what store and processors have to do just now."""
-MOST_REST_S: Final = 0.02
+MOST_REST_S: Final = 0.03
 """Seconds of a rest at most: a store that was slow once holds up nobody."""
 
 MOST_POPS: Final = 8

@@ -1,14 +1,24 @@
-"""Removes finished tasks whose retention is over, a small batch at a time, so that no other call of the store waits for it."""
+"""Removes finished tasks whose retention is over, a small batch at a time, so that no other call of the store waits for it.
+
+It is in no hurry: a rest follows each batch. One that has not come to its end within a sweep_interval rests less, so that it
+keeps up with whatever ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from atf.config import StoreConsumerSettings
 from atf.log import get_logger
 from atf.retry import Trouble
 from atf.runtime import Runtime
 from atf.store.store import Store
+
+RESTS: Final = 4.0
+"""Times as long as the batch before took: four fifths of the store's time are for the others."""
+RESTS_BEHIND: Final = 1.0
+"""The same for one that takes longer than a sweep_interval: half of the store's time."""
 
 _log = get_logger(duty="sweep")
 
@@ -36,14 +46,15 @@ class Sweeper:
 
     async def once(self, partition: int) -> int:
         """Sweeps one partition until nothing is left to remove. Returns the number of records removed or reduced."""
-        total = 0
+        total, behind_at = 0, self._runtime.monotonic() + self._settings.sweep_interval
         while True:
             began = self._runtime.monotonic()
             swept = await self._store.sweep(partition, self._settings.max_finished)
             if swept == 0:
                 break
             total += swept
-            await asyncio.sleep(self._runtime.monotonic() - began)  # half of the store's time is for the others
+            now = self._runtime.monotonic()
+            await asyncio.sleep((RESTS if now < behind_at else RESTS_BEHIND) * (now - began))
         if total:
             _log.info("sweep", partition=partition, records=total)
         return total

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import fakeredis
@@ -343,3 +344,18 @@ async def test_a_sweep_says_how_many_records_it_removed(w: World) -> None:
     assert await sweeper.once(0) == 0
     await asyncio.sleep(2)
     assert await sweeper.once(0) == 600
+
+
+@virtual(world())
+async def test_a_sweep_leaves_four_fifths_of_the_time_to_others_until_it_falls_behind(w: World) -> None:
+    begun, left = list[float](), [256] * 6
+
+    async def sweep(_partition: int, _kept: int) -> int:
+        begun.append(w.runtime.monotonic())
+        await asyncio.sleep(0.1)
+        return left.pop() if left else 0
+
+    w.store.sweep = sweep  # type: ignore[method-assign]
+    sweeper = Sweeper(store=w.store, settings=StoreConsumerSettings(sweep_interval=1.0), runtime=w.runtime)
+    assert await sweeper.once(0) == 6 * 256
+    assert [round(then - first, 3) for first, then in pairwise(begun)] == [0.5, 0.5, 0.2, 0.2, 0.2, 0.2]
