@@ -355,7 +355,7 @@ async def test_a_sweep_leaves_four_fifths_of_the_time_to_others_until_it_falls_b
         await asyncio.sleep(0.1)
         return left.pop() if left else 0
 
-    w.store.sweep = sweep  # type: ignore[method-assign]
+    w.store.sweep = sweep  # type: ignore[method-assign, assignment]
     sweeper = Sweeper(store=w.store, settings=StoreConsumerSettings(sweep_interval=1.0), runtime=w.runtime)
     assert await sweeper.once(0) == 6 * 256
     assert [round(then - first, 3) for first, then in pairwise(begun)] == [0.5, 0.5, 0.2, 0.2, 0.2, 0.2]
