@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 
 from atf.apps import load_lambdas
 from atf.builtin import with_builtins
+from atf.client.fork import GATE
 from atf.config import ExecutorSettings, LogSettings, Timing, load
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.lambdas import Lambda
@@ -29,6 +30,7 @@ from .code_jobs import register_jobs
 from .heartbeat import Heartbeats
 from .held import HeldTask
 from .lanes import ThreadLanes
+from .main import FORK_SUPPORT
 from .table import Table
 from .worker import Executor
 
@@ -38,6 +40,10 @@ _LAST_BEAT_S: Final = 2.0
 """Seconds that the heartbeats' thread has to end in."""
 _LAST_WORDS_S: Final = 2.0
 """Seconds that what lambdas registered with atexit has to end in."""
+_NO_CHILDREN: Final = (
+    "this process was forked by a lambda, and can't make calls: make them in the lambda itself, or start the process anew,"
+    " by subprocess or multiprocessing.get_context('spawn')"
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,6 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     executor_id, table, lifeline, *apps = arguments
     for descriptor in (int(table), int(lifeline)):
         os.set_inheritable(descriptor, False)  # not for what lambdas start
+    os.environ.pop(FORK_SUPPORT, None)  # gRPC, loaded by now, has read it; it is not for what lambdas start either
+    GATE.refuse_children(_NO_CHILDREN)
     settings, timing, logs = load(ExecutorSettings), load(Timing), load(LogSettings)
 
     async def body(process: Process) -> int:

@@ -9,6 +9,8 @@ It does survive in the blocking API while nothing is under way. So a fork waits 
    lost connection.
 3. The child leaves the connections that it inherited untouched for ever, and opens its own at its first call.
 
+A process that also uses grpc.aio, as an executor does, can't keep to that: its children are refused every call, in words (`refuse_children`).
+
 Loads no gRPC itself: its import too must not be cut in two by a fork.
 """
 
@@ -21,6 +23,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
+
+from atf.errors import FailedPrecondition
 
 GRACE: Final = 0.25
 """Seconds in which calls under way may end by themselves before a fork."""
@@ -52,6 +56,8 @@ class Gate:
     def __init__(self) -> None:
         self._inheritors: weakref.WeakSet[Inheritor] = weakref.WeakSet()
         self._inherited: list[Any] = []
+        self._of_children = ""
+        self._refusal = ""
         self._reset()
         os.register_at_fork(
             before=self._before, after_in_parent=self._after_in_parent, after_in_child=self._after_in_child
@@ -66,6 +72,15 @@ class Gate:
         """`inheritor` will be told, once in each child process, as long as it lives."""
         self._inheritors.add(inheritor)
 
+    def refuse_children(self, why: str) -> None:
+        """From now on every call in a child of this process raises FailedPrecondition(why), where it would hang or crash."""
+        self._of_children = why
+
+    def check(self) -> None:
+        """Raises FailedPrecondition if this process is a child whose calls are refused."""
+        if self._refusal:
+            raise FailedPrecondition(self._refusal)
+
     @contextmanager
     def loading(self) -> Iterator[None]:
         """No fork happens within the block: a module that another thread has half loaded would never load in the child."""
@@ -77,7 +92,11 @@ class Gate:
 
         Args:
             begin: opens what has to be opened, and returns the grpc.Future.
+
+        Raises:
+            FailedPrecondition: see `refuse_children`.
         """
+        self.check()
         with self._opening:
             call = begin()
             with self._quiet:
@@ -92,7 +111,11 @@ class Gate:
         Args:
             begin: opens what has to be opened, and returns what the block calls.
             cut: ends the call from another thread.
+
+        Raises:
+            FailedPrecondition: see `refuse_children`.
         """
+        self.check()
         call = _Blocking(cut)
         with self._opening:
             begun = begin()
@@ -135,6 +158,7 @@ class Gate:
     def _after_in_child(self) -> None:
         # The locks may be held by threads that do not exist here.
         self._reset()
+        self._refusal = self._of_children
         for inheritor in list(self._inheritors):
             self._inherited.extend(inheritor.forked())
 

@@ -27,7 +27,7 @@ from . import hsc_pb2 as h
 from . import job_pb2 as j
 from . import store_consumer_pb2 as s
 from . import task_pb2 as t
-from .failure import MAX_MESSAGE_BYTES, to_error
+from .failure import MAX_MESSAGE_BYTES, of_connection, to_error
 
 R = TypeVar("R", bound=Message)
 S = TypeVar("S", bound=Message)
@@ -123,9 +123,15 @@ def connect_apart(address: str) -> Any:
 
 
 class AioChannel(Connection):
-    """A connection of the event loop that makes the first call."""
+    """A connection of the event loop that makes the first call.
+
+    Where gRPC itself calls one broken, calls under way end on it, and the next one opens another: each side numbers headers by those
+    before, so that a connection on which that has once gone wrong refuses every call, and yet is up.
+    """
 
     def __init__(self, address: str, options: tuple[tuple[str, int], ...] = CHANNEL_OPTIONS) -> None:
+        # A pool of its own: a second channel of the process would get the very connection that the first one has given up.
+        options = (*options, ("grpc.use_local_subchannel_pool", 1))
         super().__init__(address, lambda: grpc.aio.insecure_channel(address, options=options))
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
@@ -177,6 +183,8 @@ class AioChannel(Connection):
         except grpc.aio.AioRpcError as error:
             if error.details() == _NOT_SENT:
                 raise Unavailable(f"{path.rpartition('/')[2]}: the stream to {self.address} broke off") from None
+            if of_connection(error):
+                self._channel, self._methods = None, {}
             raise to_error(error, self.address, path, timeout) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()

@@ -78,6 +78,11 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
     return _BY_CODE.get(code, Internal)(message or f"{method}: {address} answered {code}")
 
 
+def of_connection(error: Any) -> bool:
+    """Whether a failed call says that the connection itself is broken: gRPC's own INTERNAL. A server of ours sends details with its."""
+    return error.code() is grpc.StatusCode.INTERNAL and not _details(error)
+
+
 def _details(error: Any) -> list[tuple[str, bytes]]:
     """Type and content of each detail that came with an error."""
     for key, value in error.trailing_metadata() or ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -105,3 +106,27 @@ def come_back() -> str:
 @app.task
 def exit_quietly() -> None:
     sys.exit(0)
+
+
+@app.task
+def look_from_child(ctx: atf.Context) -> dict[str, object]:
+    """What a forked child finds: how many threads, what gRPC would be told of forks, and what calls say."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        said = []
+        for call in (come_back.schedule, lambda: ctx.first_time("key")):
+            try:
+                call()
+            except atf.FailedPrecondition as error:
+                said.append(str(error))
+        found = {
+            "threads": sum(1 for _ in Path("/proc/self/task").iterdir()),
+            "told": "GRPC_ENABLE_FORK_SUPPORT" in os.environ,
+            "said": said,
+        }
+        os.write(writing, json.dumps(found).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    seen: dict[str, object] = json.loads(os.read(reading, 10_000))
+    return seen

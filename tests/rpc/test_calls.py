@@ -186,6 +186,43 @@ async def test_a_role_that_comes_back_is_found_again() -> None:
     await again.stop(0)
 
 
+async def test_a_connection_that_grpc_calls_broken_is_opened_anew_and_calls_under_way_end_on_it() -> None:
+    callers: list[str] = []
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def answer(data: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        callers.append(context.peer())
+        asked = f.GetTaskRequest.FromString(data).id
+        if asked == "slow":
+            begun.set()
+            await may_end.wait()
+        elif asked != "fine":  # as gRPC has it where it can't read the headers of a call: without details
+            await context.abort(
+                grpc.StatusCode[asked], "Stream removed (RST_STREAM (Received RST_STREAM with error code 2))"
+            )
+        return t.Task(id=asked).SerializeToString()
+
+    server = grpc.aio.server()
+    handlers = {"GetTask": grpc.unary_unary_rpc_method_handler(answer)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(FRONTEND.full_name, handlers),))
+    channel = open_channel(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+    await server.start()
+    stub = FrontendStub(channel)
+    slow = asyncio.ensure_future(stub.get_task(f.GetTaskRequest(id="slow")))
+    await begun.wait()
+    with pytest.raises(errors.FailedPrecondition):
+        await stub.get_task(f.GetTaskRequest(id="FAILED_PRECONDITION"))
+    with pytest.raises(errors.Internal, match="RST_STREAM"):
+        await stub.get_task(f.GetTaskRequest(id="INTERNAL"))
+    assert len(set(callers)) == 1
+    assert (await stub.get_task(f.GetTaskRequest(id="fine"))).id == "fine"
+    assert len(set(callers)) == 2, "another connection"
+    may_end.set()
+    assert (await slow).id == "slow"
+    await channel.close()
+    await server.stop(0)
+
+
 async def test_no_answer_in_time_cancels_the_method_and_says_how_long_it_had() -> None:
     started, cancelled = asyncio.Event(), asyncio.Event()
 
