@@ -20,47 +20,49 @@ local function kept_at_claim(P, sets, known, kept, id, queue, spec, now)
   return true
 end
 
+local function give_each(sets, P, now, args, answer, leased, known, kept)
+  local timeout, owner, nonce, bytes, any_size = tonumber(args[6]), args[4], args[5], tonumber(args[7]), args[8] == '1'
+  local full = false
+  for i = 9, #args do
+    local id = args[i]
+    local task = full and NOTHING or redis.call('HMGET', task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'r')
+    local holder = task[1] == 'CLAIMED' and redis.call('HMGET', task_key(P, id), 'n', 'o') or NOTHING
+    local again = holder[1] == nonce and holder[2] == owner  -- this very call, once more
+    if full then
+      answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
+    elseif task[1] ~= 'ENQUEUED' and not again then
+      answer[#answer + 1] = {id}
+    elseif #task[3] + CLAIM_OVERHEAD > bytes and not any_size then
+      answer[#answer + 1] = {id, ''}
+      full = true  -- what comes after it is not given before it
+    else
+      bytes, any_size = bytes - #task[3] - CLAIM_OVERHEAD, false  -- also of what a gate keeps: to read it is what takes time
+      if known and not again and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then
+        answer[#answer + 1] = {id}
+      else
+        local counter, run = tonumber(task[5] or 0), tonumber(task[6] or 0)
+        if not again then
+          counter, run = math.max(counter + 1, now), run + 1
+          move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
+          leased[task[2]] = true
+        end
+        -- The first run has nothing behind it: a field that is not there costs most of all to read.
+        local earlier = run == 1 and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z')
+        local attempt = fmt(tonumber(earlier[1] or 0) + 1)
+        answer[#answer + 1] = {id, fmt(counter), task[3], attempt, fmt(run), earlier[2] or '0', task[4], earlier[3] or '0'}
+      end
+    end
+  end
+end
+
 register('claim', {'allow-oom'}, function(keys, args)
-  local P, now, server, timeout = keys[1], instant(args[1]), args[2], tonumber(args[6])
-  local owner, nonce, bytes = args[4], args[5], tonumber(args[7])
-  local pause, gated, clock = note_server(P, server, args[3], now, timeout)
+  local P, now, timeout = keys[1], instant(args[1]), tonumber(args[6])
+  local pause, gated, clock = note_server(P, args[2], args[3], now, timeout)
   note_clock(P, now, clock, CLOCK.NOTED)
   if pause then return {'settling', fmt(pause)} end
 
-  local answer, leased, any_size, full = {}, {}, args[8] == '1', false
-  local known, kept = {}, {}
-  gathering(#args - 8, function(sets)
-    for i = 9, #args do
-      local id = args[i]
-      local task = full and NOTHING or redis.call('HMGET', task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'r')
-      local holder = task[1] == 'CLAIMED' and redis.call('HMGET', task_key(P, id), 'n', 'o') or NOTHING
-      local again = holder[1] == nonce and holder[2] == owner  -- this very call, once more
-      if full then
-        answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
-      elseif task[1] ~= 'ENQUEUED' and not again then
-        answer[#answer + 1] = {id}
-      elseif #task[3] + CLAIM_OVERHEAD > bytes and not any_size then
-        answer[#answer + 1] = {id, ''}
-        full = true  -- what comes after it is not given before it
-      else
-        bytes, any_size = bytes - #task[3] - CLAIM_OVERHEAD, false  -- also of what a gate keeps: to read it is what takes time
-        if gated and not again and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then
-          answer[#answer + 1] = {id}
-        else
-          local counter, run = tonumber(task[5] or 0), tonumber(task[6] or 0)
-          if not again then
-            counter, run = math.max(counter + 1, now), run + 1
-            move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
-            leased[task[2]] = true
-          end
-          -- The first run has nothing behind it: a field that is not there costs most of all to read.
-          local earlier = run == 1 and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z')
-          local attempt = fmt(tonumber(earlier[1] or 0) + 1)
-          answer[#answer + 1] = {id, fmt(counter), task[3], attempt, fmt(run), earlier[2] or '0', task[4], earlier[3] or '0'}
-        end
-      end
-    end
-  end)
+  local answer, leased, kept = {}, {}, {}
+  gathering(#args - 8, give_each, P, now, args, answer, leased, gated and {}, kept)
   for name, each in pairs(kept) do tell_kept(P, name, each) end
   -- the queue's next visit may be later than the lease's end: its enqueue timeout may be long, its lambda paused
   for queue in pairs(leased) do visit_by(P, queue, now + timeout) end

@@ -79,8 +79,9 @@ local function lambda_of(queue) return lambda_of_('', queue) end
 -- Makes sure that a queue is visited at `at` or before, and wakes the store consumers where that is earlier than anything
 -- else they wait for.
 local function visit_by(P, queue, at)
-  if redis.call('ZADD', P .. ':due', 'LT', 'CH', fmt(at), queue) == 0 then return end
-  if redis.call('ZRANGE', P .. ':due', 0, 0)[1] == queue then redis.call('SPUBLISH', P .. ':bell:due', queue) end
+  local index = P .. ':due'
+  if redis.call('ZADD', index, 'LT', 'CH', fmt(at), queue) == 0 then return end
+  if redis.call('ZRANGE', index, 0, 0)[1] == queue then redis.call('SPUBLISH', P .. ':bell:due', queue) end
 end
 
 -- Has a job looked at from `at` on, and wakes the store consumers where that is earlier than any other job. Jobs have an index of
@@ -147,18 +148,20 @@ end
 -- the longer one counts. Returns how long claims are refused, or nil; whether any lambda here has gates that look at single tasks; and
 -- how far TIME was noted to have come.
 local function note_server(P, server, durable, now, timeout)
-  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'timeout', 'gated', 'calm', 'passed', 'clock')
+  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'gated', 'clock')
   local settled = tonumber(record[2] or nil)
   if server ~= '' and record[1] ~= server then
     redis.call('HSET', P, 'server', server, 'durable', durable)
     if record[1] and (durable ~= '1' or record[3] ~= '1') then
-      settled = pause_claims(P, settled, tonumber(record[7] or nil), record[8], now, math.max(timeout, tonumber(record[4] or 0)))
+      local known = redis.call('HMGET', P, 'passed', 'timeout')
+      settled = pause_claims(P, settled, tonumber(known[1] or nil), record[5], now, math.max(timeout, tonumber(known[2] or 0)))
       redis.call('HSET', P, 'forgot', '1')
     end
   elseif server ~= '' and durable ~= '1' and record[3] == '1' then
     redis.call('HSET', P, 'durable', durable)  -- its settings were changed: what it forgets from now on, it forgets
   end
-  return pause_left(settled, record[6], now), tonumber(record[5] or 0) > 0, record[8]
+  local calm = settled and redis.call('HGET', P, 'calm')  -- of a pause there was, or is: mostly there is none to read
+  return pause_left(settled, calm, now), tonumber(record[4] or 0) > 0, record[5]
 end
 
 -- items of batches ---------------------------------------------------------------------------------------------------------
@@ -197,11 +200,11 @@ local AT_ONCE = {
 
 local PART = 1000  -- values of one command; Lua can unpack some thousands
 
--- Calls work(sets), and then writes what it has put there: one command per set costs a fraction of one per task. A task moves
+-- Calls work(sets, ...), and then writes what it has put there: one command per set costs a fraction of one per task. A task moves
 -- once in a call at most, also where a call names it twice. Also if `work` fails: what has moved must be found where it is now.
 -- Of one task there is nothing to gather: the tables that it takes would be most of a call's garbage.
-local function gathering(tasks, work)
-  if tasks == 1 then return work(AT_ONCE) end
+local function gathering(tasks, work, ...)
+  if tasks == 1 then return work(AT_ONCE, ...) end
   local order, values, noted, counts = {}, {ZADD = {}, ZREM = {}}, {}, nil
   local function list(command, key)
     local into = values[command][key]
@@ -235,7 +238,7 @@ local function gathering(tasks, work)
       end
       mine[from], mine[to] = (mine[from] or 0) - 1, (mine[to] or 0) + 1
     end,
-  })
+  }, ...)
   for _, command in ipairs({'ZADD', 'ZREM'}) do  -- in this order: what was renewed and then moved has left
     for _, each in ipairs(order) do
       for first = 1, each[1] == command and #each[3] or 0, PART do

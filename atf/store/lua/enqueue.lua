@@ -19,6 +19,7 @@
 local BUDGET_BESIDE = 64  -- items at most, where more than one queue has tasks that run or are due before long
 local BESIDE_WITHIN = 20000000  -- µs that this may be: longer than leases and enqueue timeouts by default
 local VISIT_BESIDE = 8    -- items that one of them may have at least
+local record_key = remembered(function(P, name) return P .. ':' .. name end)
 local LEASED = {'CLAIMED', 'PROCESSING'}
 local PUSHED = {'RETRIABLE_FAILURE', 'NEW'}
 
@@ -69,7 +70,8 @@ local function due_to_leave(P, queue, status, now, limit, firsts)
   return first <= now and {two[1]} or NOTHING
 end
 
--- What one visit knows and counts; `pushed` and `length` follow the queue as it changes. Of `budget` items and the lambda's permits so
+-- One visit of a queue. Returns how many tasks it looked at, pushed, pushed again, found lost, had kept by gates and found standing in their
+-- queue, and the lambda's limits, where it has any; `pushed` and `length` follow the queue as it changes. Of `budget` items and the lambda's permits so
 -- many are `kept` from being pushed for the lambda's other queues; `budget_again` bounds what is not pushed for the first time.
 local function visit(P, queue, config, now, lease_now, budget_again, budget, kept)
   local limit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT)
@@ -82,69 +84,71 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   local pushed = tonumber(state[1] or 0)
   local door = (config[4] or state[2] or config[5]) and settings_of(config[4]) or nil
   if door then door.gates = config[5] or nil end
-  local count, firsts = {enqueued = 0, again = 0, lost = 0, looked = 0, gated = 0, standing = 0, door = door ~= nil}, {}
+  local looked, enqueued, again, lost, gated, standing = 0, 0, 0, 0, 0, 0
+  local firsts = {NEW = nil, ENQUEUED = nil, CLAIMED = nil, PROCESSING = nil, RETRIABLE_FAILURE = nil}  -- so that it need not grow
   if redis.call('EXISTS', live_key(P, queue, 'PROCESSING'), live_key(P, queue, 'RETRIABLE_FAILURE')) == 0 then
     firsts.PROCESSING, firsts.RETRIABLE_FAILURE = false, false  -- mostly so: one call instead of two
   end
 
   for _, status in ipairs(LEASED) do
-    for _, id in ipairs(due_ids(P, queue, status, lease_now, budget_again - count.looked, firsts)) do
-      count.looked = count.looked + 1
+    for _, id in ipairs(due_ids(P, queue, status, lease_now, budget_again - looked, firsts)) do
+      looked = looked + 1
       if redis.call('EXISTS', task_key(P, id)) == 1 then
         lose_task(P, id, now, 'lease expired')
-        count.lost = count.lost + 1
+        lost = lost + 1
       else
         redis.call('ZREM', live_key(P, queue, status), id)
       end
     end
   end
-  if count.lost > 0 then firsts = {} end  -- one that ends may make others due
+  if lost > 0 then firsts = {} end  -- one that ends may make others due
 
   -- ENQUEUED and expired: what still stands in the queue only gets a new instant, so that a backlog grows no duplicates.
   -- The rest was popped and never claimed, handed back, or lost; it waited before, so it goes to the front.
   -- While the lambda is paused they all wait as they are, to be looked at as soon as it goes on. What the rate holds back does, too.
   local room = door and not paused and permits_for(P, queue, door, now) or nil
   local most_again = room and room.bucket and room.bucket.left - kept or math.huge
-  local front, stuck, held = {}, false, false
-  for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', now, paused and 0 or budget_again - count.looked, firsts)) do
+  local front, stuck, held = NOTHING, false, false
+  for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', now, paused and 0 or budget_again - looked, firsts)) do
     local task = redis.call('HMGET', task_key(P, id), 's', 'e')
     local entry = tonumber(task[2] or nil)
-    count.looked = count.looked + 1
+    looked = looked + 1
     if not task[1] then
       redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)
     elseif entry and entry > pushed - length then
       redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(expires), id)
-      count.standing = count.standing + 1
+      standing = standing + 1
     elseif length + #front >= limit then
       stuck = true
     elseif #front >= most_again then
       held = true
       break
     else
+      if #front == 0 then front = {} end
       front[#front + 1] = id
     end
   end
   for i = #front, 1, -1 do
     move(P, AT_ONCE, front[i], queue, 'ENQUEUED', 'ENQUEUED', expires, now, 'e', fmt(pushed - length))
     length = redis.call('LPUSH', list, front[i])
-    count.again = count.again + 1
+    again = again + 1
   end
 
-  local kept_until = {}
+  local kept_until = door and {} or NOTHING
   if room then
-    if room.bucket then bound_by_rate(room, count.again, held, now) end
+    if room.bucket then bound_by_rate(room, again, held, now) end
     room.left = math.max(room.left - kept, 0)
   end
   if not paused then
     for _, status in ipairs(PUSHED) do
-      local most = math.min(budget - kept - count.looked, limit - length)
+      local most = math.min(budget - kept - looked, limit - length)
       local ids = due_to_leave(P, queue, status, now, room and math.min(most, room.left) or most, firsts)
-      count.looked = count.looked + #ids
+      looked = looked + #ids
       local slotted
       if door and #ids > 0 then
-        local gated
-        ids, kept_until[status], gated, slotted = through_door(P, queue, status, ids, now, door, state[2])
-        count.gated = count.gated + gated
+        local more
+        ids, kept_until[status], more, slotted = through_door(P, queue, status, ids, now, door, state[2])
+        gated = gated + more
       end
       if #ids > 0 then
         local found, scores = {}, {}
@@ -165,12 +169,12 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
           if firsts.ENQUEUED ~= nil then firsts.ENQUEUED = math.min(firsts.ENQUEUED or expires, expires) end
           length = redis.call('RPUSH', list, unpack(found))
           pushed = pushed + #found
-          count.enqueued = count.enqueued + #found
+          enqueued = enqueued + #found
           if room then room.left = room.left - #found end
         end
       end
     end
-    if count.enqueued > 0 then redis.call('HSET', queue_key(P, queue), 'pushed', fmt(pushed)) end
+    if enqueued > 0 then redis.call('HSET', queue_key(P, queue), 'pushed', fmt(pushed)) end
   end
   if door then firsts = {} end  -- gates, slots and permits move tasks of each status
 
@@ -190,18 +194,18 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
     end
     if score and (not next_at or score < next_at) then next_at = score end
   end
-  if room and permits_taken(P, queue, room, count.enqueued, count.again, short, now) then next_at = now end
+  if room and permits_taken(P, queue, room, enqueued, again, short, now) then next_at = now end
   -- Full, and nothing else is left to do (leases come before what is stuck): looking again would not help before a pop.
-  if next_at and next_at <= now and length >= limit and (stuck or count.looked < budget - kept) then
+  if next_at and next_at <= now and length >= limit and (stuck or looked < budget - kept) then
     redis.call('HSET', queue_key(P, queue), 'full', '1')
     next_at = now + FULL_REVISIT
   end
   if next_at then
-    redis.call('ZADD', P .. ':due', fmt(math.max(next_at, now)), queue)
+    redis.call('ZADD', record_key(P, 'due'), fmt(math.max(next_at, now)), queue)
   else
-    redis.call('ZREM', P .. ':due', queue)
+    redis.call('ZREM', record_key(P, 'due'), queue)
   end
-  return count
+  return looked, enqueued, again, lost, gated, standing, door
 end
 
 -- The queues of a pass, those of a lambda together.
@@ -252,10 +256,10 @@ end
 -- again when that tick ends, or after a while, since an older role's functions would not say so.
 local function due_jobs(P, now, most, answer)
   local bytes = 0
-  for _, name in ipairs(redis.call('ZRANGE', P .. ':jobs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))) do
+  for _, name in ipairs(redis.call('ZRANGE', record_key(P, 'jobs'), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))) do
     local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'run', 'p', 'ended')
     if not job[1] or job[2] == '' or job[6] then
-      redis.call('ZREM', P .. ':jobs', name)
+      redis.call('ZREM', record_key(P, 'jobs'), name)
     else
       local running = job[5] or ''
       if running ~= '' then
@@ -266,7 +270,7 @@ local function due_jobs(P, now, most, answer)
         end
       end
       local waits = running ~= '' and (job[4] == 'queue' or job[4] == 'cancel_running')
-      redis.call('ZADD', P .. ':jobs', fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)
+      redis.call('ZADD', record_key(P, 'jobs'), fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)
       if not waits or job[4] == 'cancel_running' then
         local count = #answer
         answer[count + 1], answer[count + 2], answer[count + 3], answer[count + 4] = name, job[1], job[2], job[3]
@@ -281,15 +285,15 @@ end
 
 -- Lambdas whose gates have ended or were lifted, or that are to let something pass. Half of a pass at most: the other is for what is due.
 local function due_gates(P, now, most, ask)
-  local wait, dealt = first_in(P .. ':gates', now), 0
+  local wait, dealt = first_in(record_key(P, 'gates'), now), 0
   if wait == 0 then
-    for _, name in ipairs(redis.call('ZRANGE', P .. ':gates', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
+    for _, name in ipairs(redis.call('ZRANGE', record_key(P, 'gates'), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
       local count, failing_here = look_at_gates(P, name, now, most - dealt)
       dealt = dealt + count
       if failing_here then ask[#ask + 1] = name end
       if dealt >= most then break end
     end
-    wait = first_in(P .. ':gates', now)
+    wait = first_in(record_key(P, 'gates'), now)
   end
   return dealt, wait
 end
@@ -310,13 +314,16 @@ end
 -- What this partition was told of lambdas may be forgotten where claims may be; or it has heard what their home has forgotten since. So
 -- home says it all again (retell.lua).
 local function note_pass(P, now, lease_now, record)
-  local settled, calm, passed = tonumber(record[1] or 0), tonumber(record[2] or 0), tonumber(record[3] or 0)
-  if record[4] then
-    redis.call('HDEL', P, 'forgot')
-    if record[5] ~= '1' then owe(P, 0, '0\n["retell",""]', now) end
-  end
-  if math.max(math.abs(now - passed), now - tonumber(record[6] or 0)) > CLOCK.PASSED_LATELY / 3 then
+  if math.max(math.abs(now - tonumber(record[2] or 0)), now - tonumber(record[3] or 0)) > CLOCK.PASSED_LATELY / 3 then
     redis.call('HSET', P, 'passed', fmt(now), 'clock', fmt(now))  -- in one write: an idle pass has no other
+  end
+  local settled = tonumber(record[1] or 0)
+  if settled == 0 then return nil end  -- there never was a pause
+  local known = redis.call('HMGET', P, 'calm', 'forgot', 'partitions')
+  local calm = tonumber(known[1] or 0)
+  if known[2] then
+    redis.call('HDEL', P, 'forgot')
+    if known[3] ~= '1' then owe(P, 0, '0\n["retell",""]', now) end
   end
   if calm == settled then return nil end
   local over = lease_now >= settled
@@ -328,12 +335,16 @@ end
 -- since the one that is `seen`. One that has just started may where another one has, or one that had just started long enough ago: both
 -- believe TIME by the clocks of their hosts, and some live too shortly to see that.
 local function step_back(P, now, believed, seen, timeout, record)
-  local stepped, over, started = record[7] or '0', record[8] or '0', record[9] or ''
+  local stepped, over, started = record[4] or '0', '0', ''
+  if record[4] then
+    local known = redis.call('HMGET', P, 'stepped_over', 'stepped_start')
+    over, started = known[1] or '0', known[2] or ''
+  end
   local starts = seen == ''
   local may = stepped == seen or starts and stepped == over
   -- where it may not, it has been told, or will be, of the step for which TIME is behind what it believes
   local further = may and believed > now + CLOCK.APART and fmt(believed)
-  local step = note_clock(P, now, further or record[6], math.huge)
+  local step = note_clock(P, now, further or record[3], math.huge)
   if step then return step, false end
   if starts and not may and believed > 1 then  -- 1: it does not believe any TIME yet
     local name, since = string.match(started, '^(%d+) (%d+)$')
@@ -347,34 +358,48 @@ local function step_back(P, now, believed, seen, timeout, record)
   return stepped, may
 end
 
+-- The queues that are due, and whether there are several that hold tasks which run or are due before long. Mostly there is one at most,
+-- which the first call tells.
+local function queues_due(index, now)
+  local two = redis.call('ZRANGE', index, 0, 1, 'WITHSCORES')
+  local first, second = tonumber(two[2]) or math.huge, tonumber(two[4]) or math.huge
+  if second <= now then return redis.call('ZRANGE', index, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS), true end
+  return first <= now and {two[1]} or NOTHING, second <= now + BESIDE_WITHIN
+end
+
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
-  local record = redis.call('HMGET', P, 'settled', 'calm', 'passed', 'forgot', 'partitions', 'clock', 'stepped', 'stepped_over', 'stepped_start')
+  local record = redis.call('HMGET', P, 'settled', 'passed', 'clock', 'stepped')
   local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)
   local lease_now = not over and 0 or believed > 0 and math.min(now, believed) or now
-  local enqueued, again, lost, standing, pushed, owed, jobs = 0, 0, 0, 0, {}, {}, {}
+  local enqueued, again, lost, standing, pushed, owed, jobs = 0, 0, 0, 0, {}, NOTHING, NOTHING
   -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
   -- And each that is due has its turn in the pass: the noisy one was looked at last, and so it would always be the first.
-  local due, each = redis.call('ZRANGE', P .. ':due', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS), budget
-  if redis.call('ZCOUNT', P .. ':due', '-inf', fmt(now + BESIDE_WITHIN)) > 1 then
+  local index, each = record_key(P, 'due'), budget
+  local due, beside = queues_due(index, now)
+  if beside then
     budget = math.min(budget, BUDGET_BESIDE)
     each = math.max(math.floor(budget / math.max(#due, 1)), VISIT_BESIDE)
   end
-  local ask, gated, gates_in = {}, 0, nil
-  local rare = redis.call('EXISTS', P .. ':gates', P .. ':lines', P .. ':jobs') > 0  -- mostly there is none of these
-  if rare then gated, gates_in = due_gates(P, now, math.floor(budget / 2), ask) end
+  local ask, gated, gates_in = NOTHING, 0, nil
+  local rare = redis.call('EXISTS', record_key(P, 'gates'), record_key(P, 'lines'), record_key(P, 'jobs')) > 0  -- mostly there is none of these
+  if rare then
+    ask = {}
+    gated, gates_in = due_gates(P, now, math.floor(budget / 2), ask)
+  end
   budget = budget - gated
   for _, queues in ipairs(by_lambda(due)) do
     if queues[1] == OUTBOX then
-      local due = P .. ':outbox:due'
+      local due = record_key(P, 'outbox:due')
       for _, number in ipairs(redis.call('ZRANGE', due, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 32)) do
         local record = redis.call('HGET', P .. ':outbox', number)
         redis.call('ZADD', due, fmt(now + OUTBOX_RETRY), number)
+        if #owed == 0 then owed = {} end
         owed[#owed + 1] = number
         owed[#owed + 1], owed[#owed + 2] = string.match(record, '^(%d+)\n(.*)$')
       end
       local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
-      if first[2] then redis.call('ZADD', P .. ':due', first[2], OUTBOX) else redis.call('ZREM', P .. ':due', OUTBOX) end
+      if first[2] then redis.call('ZADD', index, first[2], OUTBOX) else redis.call('ZREM', index, OUTBOX) end
     else
       local places, kept = math.min(budget, each * #queues), 0
       local config = redis.call('HMGET', lambda_key(P, lambda_of(queues[1])), 'limit', 'timeout', 'paused', 'door', 'gates')
@@ -383,28 +408,28 @@ register('enqueue', {'allow-oom'}, function(keys, args)
       for _, claim in ipairs(claims) do kept = kept + claim.gets end
       for _, claim in ipairs(claims) do
         kept = kept - claim.gets
-        local count = visit(P, claim.queue, config, now, lease_now, math.min(places, each), places, kept)
-        places, budget = places - count.looked, budget - count.looked
-        enqueued, again, lost, gated = enqueued + count.enqueued, again + count.again, lost + count.lost, gated + count.gated
-        standing = standing + count.standing
-        rare = rare or count.door or count.lost > 0  -- there may be some now
-        if count.enqueued + count.again > 0 then
+        local looked, new, old, gone, held, stood, door = visit(P, claim.queue, config, now, lease_now, math.min(places, each), places, kept)
+        places, budget = places - looked, budget - looked
+        enqueued, again, lost, gated, standing = enqueued + new, again + old, lost + gone, gated + held, standing + stood
+        rare = rare or door or gone > 0  -- there may be some now
+        if new + old > 0 then
           pushed[#pushed + 1] = claim.queue
-          redis.call('SPUBLISH', P .. ':bell:ready', claim.queue)
+          redis.call('SPUBLISH', record_key(P, 'bell:ready'), claim.queue)
         end
       end
     end
     if budget <= 0 then break end
   end
   local wait = sooner(gates_in or -1, note_pass(P, now, lease_now, record))
-  if rare and redis.call('EXISTS', P .. ':lines', P .. ':jobs') > 0 then
+  if rare and redis.call('EXISTS', record_key(P, 'lines'), record_key(P, 'jobs')) > 0 then
     check_lines(P, now)
     local most = tonumber(args[4])
     if most > 0 then
+      jobs = {}
       due_jobs(P, now, most, jobs)
-      wait = sooner(wait, first_in(P .. ':jobs', now))
+      wait = sooner(wait, first_in(record_key(P, 'jobs'), now))
     end
   end
-  wait = sooner(wait, first_in(P .. ':due', now))
+  wait = sooner(wait, first_in(index, now))
   return {fmt(now), fmt(wait), enqueued, again, lost, pushed, owed, jobs, gated, ask, standing, stepped, over and 1 or 0}
 end)

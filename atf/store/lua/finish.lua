@@ -6,51 +6,53 @@
 -- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost
 local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped'}
 
+local function record_each(sets, P, now, args, answer, ends)
+  for i = 2, #args, 10 do
+    local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
+    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w', 'h')
+    local status, queue, limits, flagged = task[1], task[4], task[7], task[8]
+    if not holds(status, counter, nonce, task[2], task[3]) then
+      local before = task[3] == nonce and redis.call('HGET', task_key(P, id), 'f') == counter
+      answer[#answer + 1] = before and 1 or 2
+    else
+      -- The only run so far follows no other one: a field that is not there costs most of all to read.
+      local earlier = task[6] == '1' and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'R')
+      local attempts = tonumber(earlier[1] or 0) + 1
+      local ended = now - tonumber(args[i + 9])
+      local runs = with_run(earlier[2], task[5] or '', ended - tonumber(args[i + 8]), ended, attempts, WHY[outcome])
+      if outcome == 1 then
+        if args[i + 5] ~= '0' then redis.call('HSET', task_key(P, id), 'enc', args[i + 5]) end
+        rest(P, sets, id, queue, status, 'SUCCESS', now, limits, task[9], task[10], flagged, task[11],
+          'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])
+      elseif flagged or outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+')) then
+        rest(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, task[9], task[10], flagged, task[11],
+          'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
+      else
+        local retry_at = now + tonumber(args[i + 7])
+        if task[9] then
+          pause_target(P, task[9], id, now)
+          retry_at = math.max(retry_at, paused_until(P, task[9], id))
+        end
+        move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now,
+          'e', '', 'o', '', 'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
+        let_go(P, id, queue, task[11], now)
+        visit_by(P, queue, retry_at)
+      end
+      local count = ends[queue] or {0, 0}
+      count[1] = count[1] + 1
+      if outcome ~= 1 and not flagged and (outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+'))) then
+        count[2] = count[2] + 1
+      end
+      ends[queue] = count
+      answer[#answer + 1] = 1
+    end
+  end
+end
+
 register('finish', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer, ends = {}, {}
-  gathering((#args - 1) / 10, function(sets)
-    for i = 2, #args, 10 do
-      local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
-      local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w', 'h')
-      local status, queue, limits, flagged = task[1], task[4], task[7], task[8]
-      if not holds(status, counter, nonce, task[2], task[3]) then
-        local before = task[3] == nonce and redis.call('HGET', task_key(P, id), 'f') == counter
-        answer[#answer + 1] = before and 1 or 2
-      else
-        -- The only run so far follows no other one: a field that is not there costs most of all to read.
-        local earlier = task[6] == '1' and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'R')
-        local attempts = tonumber(earlier[1] or 0) + 1
-        local ended = now - tonumber(args[i + 9])
-        local runs = with_run(earlier[2], task[5] or '', ended - tonumber(args[i + 8]), ended, attempts, WHY[outcome])
-        if outcome == 1 then
-          if args[i + 5] ~= '0' then redis.call('HSET', task_key(P, id), 'enc', args[i + 5]) end
-          rest(P, sets, id, queue, status, 'SUCCESS', now, limits, task[9], task[10], flagged, task[11],
-            'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])
-        elseif flagged or outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+')) then
-          rest(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, task[9], task[10], flagged, task[11],
-            'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
-        else
-          local retry_at = now + tonumber(args[i + 7])
-          if task[9] then
-            pause_target(P, task[9], id, now)
-            retry_at = math.max(retry_at, paused_until(P, task[9], id))
-          end
-          move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now,
-            'e', '', 'o', '', 'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
-          let_go(P, id, queue, task[11], now)
-          visit_by(P, queue, retry_at)
-        end
-        local count = ends[queue] or {0, 0}
-        count[1] = count[1] + 1
-        if outcome ~= 1 and not flagged and (outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+'))) then
-          count[2] = count[2] + 1
-        end
-        ends[queue] = count
-        answer[#answer + 1] = 1
-      end
-    end
-  end)
+  gathering((#args - 1) / 10, record_each, P, now, args, answer, ends)
   for queue, count in pairs(ends) do count_ends(P, lambda_of(queue), count[1], count[2], now) end
   return answer
 end)

@@ -23,20 +23,29 @@ local function all_empty(P, queues, from, to)  -- mostly so: few calls instead o
   return true
 end
 
+-- Whether claims are given, which is asked where anything was found: most pops, of hosts that wait for work, find nothing.
+local function may_give(P, look, now)
+  if look.may == nil then
+    local record = redis.call('HMGET', P, 'settled', 'calm')
+    look.may = not record[1] or not pause_left(tonumber(record[1]), record[2], instant(now))
+  end
+  return look.may
+end
+
 -- Those of some queues, queues[from] to queues[to], that hold something for this pool; also added to their lambda's in `lambdas`.
-local function filled(P, queues, from, to, pool, lambdas, look)
+local function filled(P, queues, from, to, args, lambdas, look)
   if from > to or all_empty(P, queues, from, to) then return NOTHING end
-  local found = {}
+  local pool, host, found = args[3], args[4], NOTHING
   for i = from, to do
     local queue = queues[i]
     local length, name = redis.call('LLEN', list_key(P, queue)), lambda_of(queue)
     local ours, placed
-    if length > 0 then ours, placed = given(P, name, pool) end
+    if length > 0 and may_give(P, look, args[1]) then ours, placed = given(P, name, pool) end
     if ours then
       local each = {queue = queue, length = length, wants = length, gets = 0}
-      if (placed == 'sticky' or placed == 'spread') and look.host ~= '' and look.drawn < MAX_DRAWN then
+      if (placed == 'sticky' or placed == 'spread') and host ~= '' and look.drawn < MAX_DRAWN then
         each.name, each.placement = name, placed
-        each.wants = placement.draw(P, each, math.min(look.wanted + 16, MAX_DRAWN - look.drawn), look.host, look.now)
+        each.wants = placement.draw(P, each, math.min(tonumber(args[2]) + 16, MAX_DRAWN - look.drawn), host, instant(args[1]))
         look.drawn = look.drawn + #each.tasks
       end
       if not lambdas[name] then
@@ -44,6 +53,7 @@ local function filled(P, queues, from, to, pool, lambdas, look)
         lambdas[#lambdas + 1] = name
       end
       table.insert(lambdas[name], each)
+      if #found == 0 then found = {} end
       found[#found + 1] = each
     end
   end
@@ -57,6 +67,7 @@ local function got(queues)
 end
 
 local function share(found, wanted)
+  if #found == 0 then return wanted end
   local left = wanted
   if #found == 1 then
     found[1].gets = math.min(found[1].wants, left)
@@ -78,11 +89,11 @@ local function share(found, wanted)
   return left
 end
 
-local function take(P, each, hungry, look)
-  local queue, count, left, now = each.queue, each.gets, each.length - each.gets, look.now
-  local ids, leaves = {}, false
+local function take(P, each, hungry, args)
+  local queue, count, left = each.queue, each.gets, each.length - each.gets
+  local ids, leaves = NOTHING, false
   if each.tasks then
-    ids, leaves = placement.take(P, each, look.host, now, hungry)
+    ids, leaves = placement.take(P, each, args[4], instant(args[1]), hungry)
   elseif count > 0 then
     ids = redis.call('LPOP', list_key(P, queue), count)
   end
@@ -91,26 +102,24 @@ local function take(P, each, hungry, look)
     local limit = tonumber(redis.call('HGET', lambda_key(P, lambda_of(queue)), 'limit') or DEFAULT_QUEUE_LIMIT)
     if left * 10 <= limit * 9 then
       redis.call('HDEL', queue_key(P, queue), 'full')
-      visit_by(P, queue, now)
+      visit_by(P, queue, instant(args[1]))
     end
   end
   return ids, leaves
 end
 
 register('pop', {'allow-oom'}, function(keys, args)
-  local P, now, wanted, pool = keys[1], instant(args[1]), tonumber(args[2]), args[3]
-  local record = redis.call('HMGET', P, 'settled', 'calm')
-  if pause_left(tonumber(record[1] or nil), record[2], now) then return {} end  -- they could not be claimed
-  local answer, lambdas, behind, i = {}, {}, {}, 5
-  local look = {host = args[4], now = now, wanted = wanted, drawn = 0}
+  local P, wanted = keys[1], tonumber(args[2])
+  local answer, lambdas, behind, look, i = {}, {}, NOTHING, {drawn = 0, may = nil}, 5
   while i <= #args do
     local first, last = i + 1, i + tonumber(args[i])
     if wanted > 0 then
-      wanted = share(filled(P, args, first, last, pool, lambdas, look), wanted)
+      wanted = share(filled(P, args, first, last, args, lambdas, look), wanted)
     else
       for j = first, last do
         local of = lambdas[lambda_of(args[j])]
         if of and got(of) > 0 then
+          if #behind == 0 then behind = {} end
           behind[#behind + 1] = args[j]
         else
           answer[#answer + 1], answer[#answer + 2] = args[j], NOTHING
@@ -119,12 +128,12 @@ register('pop', {'allow-oom'}, function(keys, args)
     end
     i = last + 1
   end
-  filled(P, behind, 1, #behind, pool, lambdas, look)
+  filled(P, behind, 1, #behind, args, lambdas, look)
   for _, name in ipairs(lambdas) do
     local queues = lambdas[name]
     if #queues > 1 and got(queues) > 0 then deal(P, name, queues, got(queues), 'pops') end
     for _, each in ipairs(queues) do
-      local ids, leaves = take(P, each, wanted > 0, look)
+      local ids, leaves = take(P, each, wanted > 0, args)
       answer[#answer + 1], answer[#answer + 2] = each.queue, ids
       if leaves and #ids > 0 then answer[#answer + 1], answer[#answer + 2] = each.queue, {} end
     end

@@ -57,62 +57,64 @@ local function stands_for(P, id, digest, other, at, now)
   redis.call('ZADD', P .. ':tombs', fmt(now + TOMBSTONE), id)
 end
 
+local function store_each(sets, P, now, args, records, all_new, answers, earliest, keyed)
+  for i = 2, #args, 11 do
+    local record = records[(i + 9) / 11]
+    local id, queue, spec, digest, limits = args[i], args[i + 1], args[i + 2], args[i + 3], args[i + 6]
+    local ordering, concurrency = args[i + 7], args[i + 8]
+    local known = all_new and NOTHING or redis.call('HMGET', record, 'd', 'at')
+    if known[1] then
+      local other = redis.call('HGET', task_key(P, id), 'u') or ''
+      answers[#answers + 1] = {known[1] == digest and 1 or 2, known[2] or '0', other}
+    else
+      local at = args[i + 4] ~= '' and tonumber(args[i + 4]) or now + tonumber(args[i + 5])
+      at = math.max(at, now)
+      local unique, window, policy, joins
+      if args[i + 9] ~= '' then unique, window, policy, joins = string.match(args[i + 9], '^(%S+) (%d+) (%d)(j?)$') end
+      local first, task, may_wait
+      if unique then
+        first, task, may_wait = of_window(P, unique, now)
+        if policy ~= THROTTLE then at = math.max(at, now + tonumber(window)) end
+      end
+      if concurrency ~= '' then keyed[queue] = true end
+      if first and (policy == THROTTLE or may_wait) then
+        if policy ~= THROTTLE then
+          put_off(P, first, task, queue, at, spec, limits, concurrency, args[i + 10])
+          open_window(P, unique, first, at)
+          earliest[queue] = math.min(earliest[queue] or at, at)
+        end
+        local when = policy ~= THROTTLE and fmt(at) or task[4] or '0'
+        stands_for(P, id, digest, first, when, now)
+        answers[#answers + 1] = {1, when, first}
+      elseif joins == 'j' then
+        answers[#answers + 1] = {3, '0', ''}
+      else
+        local score = at
+        redis.call('HSET', record, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec)
+        if limits ~= '' then redis.call('HSET', record, 'lim', limits) end
+        if ordering ~= '' then
+          ordering = joined(P, ordering)
+          redis.call('HSET', record, 'k', ordering)
+          if redis.call('RPUSH', order_key(P, ordering), id) > 1 then score = nil end  -- waits behind another
+        end
+        if concurrency ~= '' then redis.call('HSET', record, 'kc', concurrency) end
+        if args[i + 10] ~= '' then redis.call('HSET', record, 'af', args[i + 10]) end
+        -- at once, where the next request of this call may put it off
+        local written = unique and AT_ONCE or sets
+        written.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
+        if unique then open_window(P, unique, id, policy == THROTTLE and now + tonumber(window) or at) end
+        if score then earliest[queue] = math.min(earliest[queue] or score, score) end
+        answers[#answers + 1] = {0, fmt(at), ''}
+      end
+    end
+  end
+end
+
 register('schedule', {}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answers, earliest, keyed = {}, {}, {}
   local records, all_new = records_of(P, args)
-  gathering(#records, function(sets)
-    for i = 2, #args, 11 do
-      local record = records[(i + 9) / 11]
-      local id, queue, spec, digest, limits = args[i], args[i + 1], args[i + 2], args[i + 3], args[i + 6]
-      local ordering, concurrency = args[i + 7], args[i + 8]
-      local known = all_new and NOTHING or redis.call('HMGET', record, 'd', 'at')
-      if known[1] then
-        local other = redis.call('HGET', task_key(P, id), 'u') or ''
-        answers[#answers + 1] = {known[1] == digest and 1 or 2, known[2] or '0', other}
-      else
-        local at = args[i + 4] ~= '' and tonumber(args[i + 4]) or now + tonumber(args[i + 5])
-        at = math.max(at, now)
-        local unique, window, policy, joins = string.match(args[i + 9], '^(%S+) (%d+) (%d)(j?)$')
-        local first, task, may_wait
-        if unique then
-          first, task, may_wait = of_window(P, unique, now)
-          if policy ~= THROTTLE then at = math.max(at, now + tonumber(window)) end
-        end
-        if concurrency ~= '' then keyed[queue] = true end
-        if first and (policy == THROTTLE or may_wait) then
-          if policy ~= THROTTLE then
-            put_off(P, first, task, queue, at, spec, limits, concurrency, args[i + 10])
-            open_window(P, unique, first, at)
-            earliest[queue] = math.min(earliest[queue] or at, at)
-          end
-          local when = policy ~= THROTTLE and fmt(at) or task[4] or '0'
-          stands_for(P, id, digest, first, when, now)
-          answers[#answers + 1] = {1, when, first}
-        elseif joins == 'j' then
-          answers[#answers + 1] = {3, '0', ''}
-        else
-          local score = at
-          local fields = {'s', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec}
-          if limits ~= '' then fields[#fields + 1] = 'lim'; fields[#fields + 1] = limits end
-          if ordering ~= '' then
-            ordering = joined(P, ordering)
-            fields[#fields + 1] = 'k'; fields[#fields + 1] = ordering
-            if redis.call('RPUSH', order_key(P, ordering), id) > 1 then score = nil end  -- waits behind another
-          end
-          if concurrency ~= '' then fields[#fields + 1] = 'kc'; fields[#fields + 1] = concurrency end
-          if args[i + 10] ~= '' then fields[#fields + 1] = 'af'; fields[#fields + 1] = args[i + 10] end
-          redis.call('HSET', record, unpack(fields))
-          -- at once, where the next request of this call may put it off
-          local written = unique and AT_ONCE or sets
-          written.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
-          if unique then open_window(P, unique, id, policy == THROTTLE and now + tonumber(window) or at) end
-          if score then earliest[queue] = math.min(earliest[queue] or score, score) end
-          answers[#answers + 1] = {0, fmt(at), ''}
-        end
-      end
-    end
-  end)
+  gathering(#records, store_each, P, now, args, records, all_new, answers, earliest, keyed)
   for queue in pairs(keyed) do redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
   for queue, at in pairs(earliest) do visit_by(P, queue, at) end
   return answers
