@@ -181,7 +181,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "no_gate_at_the_claim": Mutant(
         "what was pushed before a gate was set is claimed past it",
-        (("if gated and not again and kept_at_claim", "if false and kept_at_claim"),),
+        (("if known and not again and kept_at_claim", "if false and kept_at_claim"),),
     ),
     "gate_leaves_a_place_behind": Mutant(
         "a task that is set aside at its claim stays among those in queues",
@@ -191,8 +191,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "a result is recorded whoever sends it",
         (
             (
-                "if not holds(status, counter, nonce, task[2], task[3]) then\n        local before",
-                "if status ~= 'CLAIMED' and status ~= 'PROCESSING' then\n        local before",
+                "if not holds(status, counter, nonce, task[2], task[3]) then\n      local before",
+                "if status ~= 'CLAIMED' and status ~= 'PROCESSING' then\n      local before",
             ),
         ),
         by="STALE_RESULT_ACCEPTED",
@@ -247,15 +247,18 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "no_pause_after_rollback": Mutant(
         "claims are given at once by a server that may have forgotten some",
         (
-            ("  return pause_left(settled, record[6], now), ", "  return nil, "),
-            ("if pause_left(tonumber(record[1] or nil), record[2], now) then return {} end", ""),
+            ("  return pause_left(settled, calm, now), ", "  return nil, "),
+            (
+                "look.may = not record[1] or not pause_left(tonumber(record[1]), record[2], instant(now))",
+                "look.may = true",
+            ),
         ),
     ),
     "lost_pop_not_redriven": Mutant(
         "what was popped and never claimed is forgotten",
         (
             (
-                "    else\n      front[#front + 1] = id",
+                "    else\n      if #front == 0 then front = {} end\n      front[#front + 1] = id",
                 "    else\n      redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)",
             ),
         ),
@@ -276,7 +279,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "schedule_overwrites": Mutant(
         "a repeated Schedule stores the task anew",
-        (("if known[1] then\n        local other", "if false then\n        local other"),),
+        (("if known[1] then\n      local other", "if false then\n      local other"),),
     ),
     "pushed_early": Mutant(
         "the store consumer looks two seconds ahead",
