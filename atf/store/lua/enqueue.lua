@@ -41,32 +41,37 @@ local function first_score(P, queue, status)
   if score and score < math.huge then return score end
 end
 
+local PLACE = {NEW = 1, RETRIABLE_FAILURE = 2, ENQUEUED = 3, CLAIMED = 4, PROCESSING = 5}
+local function none_read() return {true, true, true, true, true} end  -- true: not read; in an array, which is less to make
+
 -- The first instant of those with a status, or false. `firsts` holds what was read so, since each call of Redis counts: of a task that
 -- comes and goes alone, a visit is a third of all that the store does.
 local function first_of(P, queue, status, firsts)
-  if firsts[status] == nil then firsts[status] = first_score(P, queue, status) or false end
-  return firsts[status]
+  local place = PLACE[status]
+  if firsts[place] == true then firsts[place] = first_score(P, queue, status) or false end
+  return firsts[place]
 end
 
 local function due_ids(P, queue, status, now, limit, firsts)
   local first = limit > 0 and first_of(P, queue, status, firsts)
   if not first or first > now then return NOTHING end
-  firsts[status] = nil
+  firsts[PLACE[status]] = true
   return redis.call('ZRANGE', live_key(P, queue, status), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(limit))
 end
 
 -- The same, of those that leave the set in this visit. One that is due alone, as of tasks that come one by one, is told by the call that
 -- also says what is first then.
 local function due_to_leave(P, queue, status, now, limit, firsts)
-  if limit <= 0 or firsts[status] == false then return NOTHING end
+  local place = PLACE[status]
+  if limit <= 0 or firsts[place] == false then return NOTHING end
   local two = redis.call('ZRANGE', live_key(P, queue, status), 0, 1, 'WITHSCORES')
   local first, second = tonumber(two[2]) or math.huge, tonumber(two[4]) or math.huge
   if second <= now then
-    firsts[status] = first
+    firsts[place] = first
     return due_ids(P, queue, status, now, limit, firsts)
   end
   local left = first > now and first or second
-  firsts[status] = left < math.huge and left
+  firsts[place] = left < math.huge and left
   return first <= now and {two[1]} or NOTHING
 end
 
@@ -85,9 +90,9 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   local door = (config[4] or state[2] or config[5]) and settings_of(config[4]) or nil
   if door then door.gates = config[5] or nil end
   local looked, enqueued, again, lost, gated, standing = 0, 0, 0, 0, 0, 0
-  local firsts = {NEW = nil, ENQUEUED = nil, CLAIMED = nil, PROCESSING = nil, RETRIABLE_FAILURE = nil}  -- so that it need not grow
+  local firsts = none_read()
   if redis.call('EXISTS', live_key(P, queue, 'PROCESSING'), live_key(P, queue, 'RETRIABLE_FAILURE')) == 0 then
-    firsts.PROCESSING, firsts.RETRIABLE_FAILURE = false, false  -- mostly so: one call instead of two
+    firsts[PLACE.PROCESSING], firsts[PLACE.RETRIABLE_FAILURE] = false, false  -- mostly so: one call instead of two
   end
 
   for _, status in ipairs(LEASED) do
@@ -101,7 +106,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       end
     end
   end
-  if lost > 0 then firsts = {} end  -- one that ends may make others due
+  if lost > 0 then firsts = none_read() end  -- one that ends may make others due
 
   -- ENQUEUED and expired: what still stands in the queue only gets a new instant, so that a backlog grows no duplicates.
   -- The rest was popped and never claimed, handed back, or lost; it waited before, so it goes to the front.
@@ -166,7 +171,8 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
         redis.call('ZREM', live_key(P, queue, status), unpack(ids))
         if #found > 0 then
           redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), unpack(scores))
-          if firsts.ENQUEUED ~= nil then firsts.ENQUEUED = math.min(firsts.ENQUEUED or expires, expires) end
+          local first = firsts[PLACE.ENQUEUED]
+          if first ~= true then firsts[PLACE.ENQUEUED] = math.min(first or expires, expires) end
           length = redis.call('RPUSH', list, unpack(found))
           pushed = pushed + #found
           enqueued = enqueued + #found
@@ -176,7 +182,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
     end
     if enqueued > 0 then redis.call('HSET', queue_key(P, queue), 'pushed', fmt(pushed)) end
   end
-  if door then firsts = {} end  -- gates, slots and permits move tasks of each status
+  if door then firsts = none_read() end  -- gates, slots and permits move tasks of each status
 
   local next_at, short = nil, false
   for _, status in ipairs(paused and not unknown and LEASED or LIVE) do
@@ -230,7 +236,7 @@ local function by_shares(P, queues, config, now, places)
   if not config[1] then places = 0 end  -- nothing of it is pushed
   local name, door = lambda_of(queues[1]), config[3] ~= '1' and config[4]
   local waits = door and waiting_priorities(P, name) or ''
-  if #queues == 1 and (waits == '' or waits == string.sub(queues[1], -1)) then return {{queue = queues[1], gets = 0}} end
+  if #queues == 1 and (waits == '' or waits == string.sub(queues[1], -1)) then return queues, NOTHING end
   local claims, known = {}, {}
   for _, queue in ipairs(queues) do known[queue] = true end
   local room = door and permits_for(P, queues[1], settings_of(door), now)
@@ -248,7 +254,9 @@ local function by_shares(P, queues, config, now, places)
   places = room and math.min(places, room.left) or places
   if places > 0 then deal(P, name, claims, places, 'pushes') end
   table.sort(claims, function(a, b) return a.queue > b.queue end)
-  return claims
+  local order, shares = {}, {}
+  for i, claim in ipairs(claims) do order[i], shares[claim.queue] = claim.queue, claim.gets end
+  return order, shares
 end
 
 -- Jobs whose tick is due, for a consumer to say what comes of it; until it has, its peers leave them alone for a while. A job
@@ -404,17 +412,17 @@ register('enqueue', {'allow-oom'}, function(keys, args)
       local places, kept = math.min(budget, each * #queues), 0
       local config = redis.call('HMGET', lambda_key(P, lambda_of(queues[1])), 'limit', 'timeout', 'paused', 'door', 'gates')
       if not config[1] then ask_of(P, lambda_of(queues[1]), now) end
-      local claims = by_shares(P, queues, config, now, places)
-      for _, claim in ipairs(claims) do kept = kept + claim.gets end
-      for _, claim in ipairs(claims) do
-        kept = kept - claim.gets
-        local looked, new, old, gone, held, stood, door = visit(P, claim.queue, config, now, lease_now, math.min(places, each), places, kept)
+      local order, shares = by_shares(P, queues, config, now, places)
+      for _, gets in pairs(shares) do kept = kept + gets end
+      for _, queue in ipairs(order) do
+        kept = kept - (shares[queue] or 0)
+        local looked, new, old, gone, held, stood, door = visit(P, queue, config, now, lease_now, math.min(places, each), places, kept)
         places, budget = places - looked, budget - looked
         enqueued, again, lost, gated, standing = enqueued + new, again + old, lost + gone, gated + held, standing + stood
         rare = rare or door or gone > 0  -- there may be some now
         if new + old > 0 then
-          pushed[#pushed + 1] = claim.queue
-          redis.call('SPUBLISH', record_key(P, 'bell:ready'), claim.queue)
+          pushed[#pushed + 1] = queue
+          redis.call('SPUBLISH', record_key(P, 'bell:ready'), queue)
         end
       end
     end
