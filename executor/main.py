@@ -13,19 +13,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from atf.config import ExecutorSettings, LogSettings, Timing
 from atf.exits import EXIT_BAD_INPUT, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
+from atf.forks import FORK_SUPPORT
 from atf.runtime import SystemRuntime, new_id
 
 from .group import Group
 from .guard import Guard, death
 from .table import SPARE_SLOTS, Table, memory_file
-
-FORK_SUPPORT: Final = "GRPC_ENABLE_FORK_SUPPORT"
-"""gRPC's name of what has it start its threads again in every child that a lambda forks. These go on with what those of the worker
-were about to do: a child born while a connection opened sent on it as well, after which the HSC took no more results from the worker."""
 
 
 def main(
@@ -67,7 +64,7 @@ def main(
 
 
 def _environment(*settings: ExecutorSettings | Timing | LogSettings) -> Mapping[str, str]:
-    """Ours, with every setting spelled out, wherever it came from; and what gRPC must know before it is loaded."""
+    """Ours, with every setting spelled out, wherever it came from; and what the worker's gRPC must know before it is loaded."""
     spelled = {
         f"ATF_{each.name.upper()}": str(getattr(group, each.name)) for group in settings for each in fields(group)
     }

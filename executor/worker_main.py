@@ -20,6 +20,7 @@ from atf.builtin import with_builtins
 from atf.client.fork import GATE
 from atf.config import ExecutorSettings, LogSettings, Timing, load
 from atf.exits import EXIT_NO_HEARTBEAT
+from atf.forks import FORK_SUPPORT
 from atf.lambdas import Lambda
 from atf.log import get_logger
 from atf.process import Process, run_role
@@ -30,7 +31,6 @@ from .code_jobs import register_jobs
 from .heartbeat import Heartbeats
 from .held import HeldTask
 from .lanes import ThreadLanes
-from .main import FORK_SUPPORT
 from .table import Table
 from .worker import Executor
 

@@ -18,6 +18,7 @@ from atf.config import (
     StoreSettings,
     Timing,
 )
+from atf.forks import without_fork_support
 
 from .options import read, settings_flags
 
@@ -32,7 +33,8 @@ def _run(role: str, classes: tuple[type[Any], ...], flags: dict[str, Any], *more
 
 def main_of(role: str) -> Callable[..., int]:
     """The `main` of a role's package, loaded only now: a guard must not carry what other roles need."""
-    main: Callable[..., int] = importlib.import_module(f"atf.{role}.main").main
+    with without_fork_support():
+        main: Callable[..., int] = importlib.import_module(f"atf.{role}.main").main
     return main
 
 
