@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, Protocol, TypeVar
 
 from atf.client.fork import GATE
-from atf.errors import DeadlineExceeded, FailedPrecondition, Unavailable
+from atf.errors import DeadlineExceeded, Unavailable
 from atf.retry import Pauses
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.api import HSC
@@ -45,22 +45,14 @@ class LoopPortal:
         if asyncio._get_running_loop() is not None:
             work.close()
             raise RuntimeError("this call would block the event loop that the lambda runs on: await its _async twin")
-        self._check(work)
+        GATE.check(work)  # in a child that a lambda has forked, that loop does not turn
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     async def hop(self, work: Coroutine[Any, Any, R]) -> R:
+        GATE.check(work)
         if asyncio.get_running_loop() is self.loop:
             return await work
-        self._check(work)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
-
-    def _check(self, work: Coroutine[Any, Any, Any]) -> None:
-        """In a child that a lambda has forked, that loop does not turn."""
-        try:
-            GATE.check()
-        except FailedPrecondition:
-            work.close()
-            raise
 
 
 class FirstTimes:

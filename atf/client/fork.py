@@ -20,7 +20,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
 
@@ -76,9 +76,11 @@ class Gate:
         """From now on every call in a child of this process raises FailedPrecondition(why), where it would hang or crash."""
         self._of_children = why
 
-    def check(self) -> None:
-        """Raises FailedPrecondition if this process is a child whose calls are refused."""
+    def check(self, work: Coroutine[Any, Any, Any] | None = None) -> None:
+        """Raises FailedPrecondition if this process is a child whose calls are refused. `work` was to make one: it is closed then."""
         if self._refusal:
+            if work is not None:
+                work.close()
             raise FailedPrecondition(self._refusal)
 
     @contextmanager

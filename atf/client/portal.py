@@ -83,6 +83,7 @@ class BackgroundLoop:
             raise
 
     async def hop(self, work: Coroutine[Any, Any, R]) -> R:
+        GATE.check(work)  # in a child that an `async def` forks, asyncio says that no loop runs
         loop = self._running()
         if asyncio.get_running_loop() is loop:
             return await work

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -125,23 +126,26 @@ def connect_apart(address: str) -> Any:
 class AioChannel(Connection):
     """A connection of the event loop that makes the first call.
 
-    Where gRPC itself calls one broken, calls under way end on it, and the next one opens another: each side numbers headers by those
-    before, so that a connection on which that has once gone wrong refuses every call, and yet is up.
+    Where gRPC itself calls it broken, the next call opens another, and those under way end on the old one. HTTP/2 shortens headers by a
+    table that both sides keep; where the tables differ, every call on that connection fails, and yet it is up.
     """
 
     def __init__(self, address: str, options: tuple[tuple[str, int], ...] = CHANNEL_OPTIONS) -> None:
         # A pool of its own: a second channel of the process would get the very connection that the first one has given up.
         options = (*options, ("grpc.use_local_subchannel_pool", 1))
         super().__init__(address, lambda: grpc.aio.insecure_channel(address, options=options))
+        self._given_up: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Of which calls are still under way: each holds its channel."""
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
         method = self._method(path, type(request))
-        with self._errors(path, timeout):
+        with self._errors(path, timeout, self._channel):
             answer: bytes = await method(request, timeout=timeout)
         return self._decoded(path, reply, answer)
 
     async def send(self, path: str, requests: AsyncIterator[S], request: type[S], reply: type[R], timeout: float) -> R:
         call = self._method(path, request, "stream_unary")(timeout=timeout)
+        channel = self._channel
 
         async def pump() -> None:
             with contextlib.suppress(asyncio.InvalidStateError, grpc.RpcError):  # it has ended: the answer says why
@@ -154,7 +158,7 @@ class AioChannel(Connection):
             await asyncio.wait([pumping, ended], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 pumping.result()  # raises what `requests` did
-            with self._errors(path, timeout):
+            with self._errors(path, timeout, channel):
                 answer: bytes = await call
         finally:
             call.cancel()  # of use only where it has not ended
@@ -163,11 +167,12 @@ class AioChannel(Connection):
 
     async def receive(self, path: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
         call = self._method(path, type(request), "unary_stream")(request, timeout=timeout)
+        channel = self._channel
         answers = aiter(call)
         try:
             while True:
                 try:
-                    with self._errors(path, timeout):
+                    with self._errors(path, timeout, channel):
                         answer: bytes = await anext(answers)
                 except StopAsyncIteration:
                     return
@@ -176,14 +181,15 @@ class AioChannel(Connection):
             call.cancel()
 
     @contextlib.contextmanager
-    def _errors(self, path: str, timeout: float) -> Iterator[None]:
-        """What gRPC raises within becomes an AtfError."""
+    def _errors(self, path: str, timeout: float, channel: Any) -> Iterator[None]:
+        """What gRPC raises within, of a call on `channel`, becomes an AtfError."""
         try:
             yield
         except grpc.aio.AioRpcError as error:
             if error.details() == _NOT_SENT:
                 raise Unavailable(f"{path.rpartition('/')[2]}: the stream to {self.address} broke off") from None
-            if of_connection(error):
+            if of_connection(error) and self._channel is channel:
+                self._given_up.add(channel)
                 self._channel, self._methods = None, {}
             raise to_error(error, self.address, path, timeout) from None
         except asyncio.CancelledError:
@@ -195,8 +201,9 @@ class AioChannel(Connection):
 
     async def close(self) -> None:
         self._closed = True
-        if self._channel is not None:
-            await self._channel.close()
+        for channel in (self._channel, *self._given_up):
+            if channel is not None:
+                await channel.close()
 
 
 class BlockingChannel(Connection):

@@ -79,7 +79,7 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
 
 
 def of_connection(error: Any) -> bool:
-    """Whether a failed call says that the connection itself is broken: gRPC's own INTERNAL. A server of ours sends details with its."""
+    """Whether the connection may be broken, as a failed call says by gRPC's own INTERNAL. A server of ours sends details with its."""
     return error.code() is grpc.StatusCode.INTERNAL and not _details(error)
 
 

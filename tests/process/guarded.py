@@ -12,6 +12,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import atf
 
@@ -108,9 +109,35 @@ def exit_quietly() -> None:
     sys.exit(0)
 
 
+def tell(writing: int, errors: list[str]) -> NoReturn:
+    """Ends a forked child, having said what it found: how many threads, and what gRPC would be told of forks."""
+    threads = sum(1 for _ in Path("/proc/self/task").iterdir())
+    found = {"threads": threads, "told": "GRPC_ENABLE_FORK_SUPPORT" in os.environ, "said": errors}
+    os.write(writing, json.dumps(found).encode())
+    os._exit(0)
+
+
+@app.task
+async def look_from_async_child(ctx: atf.Context) -> dict[str, object]:
+    """As look_from_child, by the calls of an `async def`."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        said = []
+        for call in (come_back.schedule_async, lambda: ctx.first_time_async("key")):
+            try:
+                await call()
+            except atf.FailedPrecondition as error:
+                said.append(str(error))
+        tell(writing, said)
+    os.waitpid(child, 0)  # noqa: ASYNC222  it ends at once
+    seen: dict[str, object] = json.loads(os.read(reading, 10_000))
+    return seen
+
+
 @app.task
 def look_from_child(ctx: atf.Context) -> dict[str, object]:
-    """What a forked child finds: how many threads, what gRPC would be told of forks, and what calls say."""
+    """What a forked child finds, and what calls say in it."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -120,13 +147,7 @@ def look_from_child(ctx: atf.Context) -> dict[str, object]:
                 call()
             except atf.FailedPrecondition as error:
                 said.append(str(error))
-        found = {
-            "threads": sum(1 for _ in Path("/proc/self/task").iterdir()),
-            "told": "GRPC_ENABLE_FORK_SUPPORT" in os.environ,
-            "said": said,
-        }
-        os.write(writing, json.dumps(found).encode())
-        os._exit(0)
+        tell(writing, said)
     os.waitpid(child, 0)
     seen: dict[str, object] = json.loads(os.read(reading, 10_000))
     return seen

@@ -166,10 +166,11 @@ async def test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told(
     assert "a pool is nobody's" in capsys.readouterr().out, "what the frontend warned of"
 
 
-async def test_a_child_that_a_lambda_forks_has_no_part_in_the_connections_of_the_worker() -> None:
+@pytest.mark.parametrize("name", ["look_from_child", "look_from_async_child"])
+async def test_a_child_that_a_lambda_forks_has_no_part_in_the_connections_of_the_worker(name: str) -> None:
     """gRPC's threads went on in the child, with calls that were the worker's: after that every result was refused."""
     async with guarded() as world:
-        await world.give(call("0-a", "look_from_child"))
+        await world.give(call("0-a", name))
         await world.until(lambda: world.hsc.results)
         found = json.loads(world.hsc.results[0].result)
         assert found["threads"] == 1, "gRPC's are not started again"

@@ -202,14 +202,24 @@ async def test_a_connection_that_grpc_calls_broken_is_opened_anew_and_calls_unde
             )
         return t.Task(id=asked).SerializeToString()
 
+    async def watch(_data: bytes, _context: object) -> AsyncIterator[bytes]:
+        yield t.Task(id="first").SerializeToString()
+        await may_end.wait()
+        yield t.Task(id="last").SerializeToString()
+
     server = grpc.aio.server()
-    handlers = {"GetTask": grpc.unary_unary_rpc_method_handler(answer)}
+    handlers = {
+        "GetTask": grpc.unary_unary_rpc_method_handler(answer),
+        "Watch": grpc.unary_stream_rpc_method_handler(watch),
+    }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(FRONTEND.full_name, handlers),))
     channel = open_channel(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
     await server.start()
     stub = FrontendStub(channel)
     slow = asyncio.ensure_future(stub.get_task(f.GetTaskRequest(id="slow")))
     await begun.wait()
+    stream = channel.receive(f"/{FRONTEND.full_name}/Watch", f.GetTaskRequest(), t.Task, 30)
+    assert (await anext(stream)).id == "first"
     with pytest.raises(errors.FailedPrecondition):
         await stub.get_task(f.GetTaskRequest(id="FAILED_PRECONDITION"))
     with pytest.raises(errors.Internal, match="RST_STREAM"):
@@ -219,7 +229,16 @@ async def test_a_connection_that_grpc_calls_broken_is_opened_anew_and_calls_unde
     assert len(set(callers)) == 2, "another connection"
     may_end.set()
     assert (await slow).id == "slow"
+    assert [each.id async for each in stream] == ["last"]
+    may_end.clear()
+    slow = asyncio.ensure_future(stub.get_task(f.GetTaskRequest(id="slow")))
+    while callers.count(callers[-1]) < 2:
+        await asyncio.sleep(0.01)
+    with pytest.raises(errors.Internal):
+        await stub.get_task(f.GetTaskRequest(id="INTERNAL"))
     await channel.close()
+    with pytest.raises(errors.Unavailable, match="was closed"):  # on a connection that was given up
+        await slow
     await server.stop(0)
 
 

@@ -247,7 +247,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "no_pause_after_rollback": Mutant(
         "claims are given at once by a server that may have forgotten some",
         (
-            ("  return pause_left(settled, calm, now), ", "  return nil, "),
+            ("  return pause_left(settled, record[6], now), ", "  return nil, "),
             (
                 "look.may = not record[1] or not pause_left(tonumber(record[1]), record[2], instant(now))",
                 "look.may = true",

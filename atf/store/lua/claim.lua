@@ -20,6 +20,7 @@ local function kept_at_claim(P, sets, known, kept, id, queue, spec, now)
   return true
 end
 
+-- `known`: the gates of lambdas as they were read; false: no lambda here has any.
 local function give_each(sets, P, now, args, answer, leased, known, kept)
   local timeout, owner, nonce, bytes, any_size = tonumber(args[6]), args[4], args[5], tonumber(args[7]), args[8] == '1'
   local full = false

@@ -148,7 +148,7 @@ end
 -- the longer one counts. Returns how long claims are refused, or nil; whether any lambda here has gates that look at single tasks; and
 -- how far TIME was noted to have come.
 local function note_server(P, server, durable, now, timeout)
-  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'gated', 'clock')
+  local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'gated', 'clock', 'calm')
   local settled = tonumber(record[2] or nil)
   if server ~= '' and record[1] ~= server then
     redis.call('HSET', P, 'server', server, 'durable', durable)
@@ -160,8 +160,7 @@ local function note_server(P, server, durable, now, timeout)
   elseif server ~= '' and durable ~= '1' and record[3] == '1' then
     redis.call('HSET', P, 'durable', durable)  -- its settings were changed: what it forgets from now on, it forgets
   end
-  local calm = settled and redis.call('HGET', P, 'calm')  -- of a pause there was, or is: mostly there is none to read
-  return pause_left(settled, calm, now), tonumber(record[4] or 0) > 0, record[5]
+  return pause_left(settled, record[6], now), tonumber(record[4] or 0) > 0, record[5]
 end
 
 -- items of batches ---------------------------------------------------------------------------------------------------------

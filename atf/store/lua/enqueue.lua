@@ -19,7 +19,8 @@
 local BUDGET_BESIDE = 64  -- items at most, where more than one queue has tasks that run or are due before long
 local BESIDE_WITHIN = 20000000  -- µs that this may be: longer than leases and enqueue timeouts by default
 local VISIT_BESIDE = 8    -- items that one of them may have at least
-local record_key = remembered(function(P, name) return P .. ':' .. name end)
+-- Of what lies beside the partition's record.
+local beside_key = remembered(function(P, name) return P .. ':' .. name end)
 local LEASED = {'CLAIMED', 'PROCESSING'}
 local PUSHED = {'RETRIABLE_FAILURE', 'NEW'}
 
@@ -75,9 +76,10 @@ local function due_to_leave(P, queue, status, now, limit, firsts)
   return first <= now and {two[1]} or NOTHING
 end
 
--- One visit of a queue. Returns how many tasks it looked at, pushed, pushed again, found lost, had kept by gates and found standing in their
--- queue, and the lambda's limits, where it has any; `pushed` and `length` follow the queue as it changes. Of `budget` items and the lambda's permits so
--- many are `kept` from being pushed for the lambda's other queues; `budget_again` bounds what is not pushed for the first time.
+-- One visit of a queue. Returns how many tasks it looked at, and of these how many it pushed, pushed again, found lost, had kept by gates,
+-- and found standing in their queue; and the lambda's door, or nil: nothing is to be checked there.
+-- `pushed` and `length` follow the queue as it changes. Of `budget` items and the lambda's permits so many are `kept` from being pushed for
+-- the lambda's other queues; `budget_again` bounds what is not pushed for the first time.
 local function visit(P, queue, config, now, lease_now, budget_again, budget, kept)
   local limit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT)
   local expires = now + tonumber(config[2] or DEFAULT_ENQUEUE_TIMEOUT)
@@ -207,9 +209,9 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
     next_at = now + FULL_REVISIT
   end
   if next_at then
-    redis.call('ZADD', record_key(P, 'due'), fmt(math.max(next_at, now)), queue)
+    redis.call('ZADD', beside_key(P, 'due'), fmt(math.max(next_at, now)), queue)
   else
-    redis.call('ZREM', record_key(P, 'due'), queue)
+    redis.call('ZREM', beside_key(P, 'due'), queue)
   end
   return looked, enqueued, again, lost, gated, standing, door
 end
@@ -264,10 +266,10 @@ end
 -- again when that tick ends, or after a while, since an older role's functions would not say so.
 local function due_jobs(P, now, most, answer)
   local bytes = 0
-  for _, name in ipairs(redis.call('ZRANGE', record_key(P, 'jobs'), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))) do
+  for _, name in ipairs(redis.call('ZRANGE', beside_key(P, 'jobs'), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))) do
     local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'run', 'p', 'ended')
     if not job[1] or job[2] == '' or job[6] then
-      redis.call('ZREM', record_key(P, 'jobs'), name)
+      redis.call('ZREM', beside_key(P, 'jobs'), name)
     else
       local running = job[5] or ''
       if running ~= '' then
@@ -278,7 +280,7 @@ local function due_jobs(P, now, most, answer)
         end
       end
       local waits = running ~= '' and (job[4] == 'queue' or job[4] == 'cancel_running')
-      redis.call('ZADD', record_key(P, 'jobs'), fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)
+      redis.call('ZADD', beside_key(P, 'jobs'), fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)
       if not waits or job[4] == 'cancel_running' then
         local count = #answer
         answer[count + 1], answer[count + 2], answer[count + 3], answer[count + 4] = name, job[1], job[2], job[3]
@@ -293,15 +295,15 @@ end
 
 -- Lambdas whose gates have ended or were lifted, or that are to let something pass. Half of a pass at most: the other is for what is due.
 local function due_gates(P, now, most, ask)
-  local wait, dealt = first_in(record_key(P, 'gates'), now), 0
+  local wait, dealt = first_in(beside_key(P, 'gates'), now), 0
   if wait == 0 then
-    for _, name in ipairs(redis.call('ZRANGE', record_key(P, 'gates'), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
+    for _, name in ipairs(redis.call('ZRANGE', beside_key(P, 'gates'), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, VISITS_PER_PASS)) do
       local count, failing_here = look_at_gates(P, name, now, most - dealt)
       dealt = dealt + count
       if failing_here then ask[#ask + 1] = name end
       if dealt >= most then break end
     end
-    wait = first_in(record_key(P, 'gates'), now)
+    wait = first_in(beside_key(P, 'gates'), now)
   end
   return dealt, wait
 end
@@ -326,12 +328,10 @@ local function note_pass(P, now, lease_now, record)
     redis.call('HSET', P, 'passed', fmt(now), 'clock', fmt(now))  -- in one write: an idle pass has no other
   end
   local settled = tonumber(record[1] or 0)
-  if settled == 0 then return nil end  -- there never was a pause
-  local known = redis.call('HMGET', P, 'calm', 'forgot', 'partitions')
-  local calm = tonumber(known[1] or 0)
-  if known[2] then
+  local calm = tonumber(record[5] or 0)
+  if record[6] then
     redis.call('HDEL', P, 'forgot')
-    if known[3] ~= '1' then owe(P, 0, '0\n["retell",""]', now) end
+    if redis.call('HGET', P, 'partitions') ~= '1' then owe(P, 0, '0\n["retell",""]', now) end
   end
   if calm == settled then return nil end
   local over = lease_now >= settled
@@ -377,20 +377,20 @@ end
 
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
-  local record = redis.call('HMGET', P, 'settled', 'passed', 'clock', 'stepped')
+  local record = redis.call('HMGET', P, 'settled', 'passed', 'clock', 'stepped', 'calm', 'forgot')
   local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)
   local lease_now = not over and 0 or believed > 0 and math.min(now, believed) or now
   local enqueued, again, lost, standing, pushed, owed, jobs = 0, 0, 0, 0, {}, NOTHING, NOTHING
   -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
   -- And each that is due has its turn in the pass: the noisy one was looked at last, and so it would always be the first.
-  local index, each = record_key(P, 'due'), budget
+  local index, each = beside_key(P, 'due'), budget
   local due, beside = queues_due(index, now)
   if beside then
     budget = math.min(budget, BUDGET_BESIDE)
     each = math.max(math.floor(budget / math.max(#due, 1)), VISIT_BESIDE)
   end
   local ask, gated, gates_in = NOTHING, 0, nil
-  local rare = redis.call('EXISTS', record_key(P, 'gates'), record_key(P, 'lines'), record_key(P, 'jobs')) > 0  -- mostly there is none of these
+  local rare = redis.call('EXISTS', beside_key(P, 'gates'), beside_key(P, 'lines'), beside_key(P, 'jobs')) > 0  -- mostly there is none of these
   if rare then
     ask = {}
     gated, gates_in = due_gates(P, now, math.floor(budget / 2), ask)
@@ -398,7 +398,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   budget = budget - gated
   for _, queues in ipairs(by_lambda(due)) do
     if queues[1] == OUTBOX then
-      local due = record_key(P, 'outbox:due')
+      local due = beside_key(P, 'outbox:due')
       for _, number in ipairs(redis.call('ZRANGE', due, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 32)) do
         local record = redis.call('HGET', P .. ':outbox', number)
         redis.call('ZADD', due, fmt(now + OUTBOX_RETRY), number)
@@ -422,20 +422,20 @@ register('enqueue', {'allow-oom'}, function(keys, args)
         rare = rare or door or gone > 0  -- there may be some now
         if new + old > 0 then
           pushed[#pushed + 1] = queue
-          redis.call('SPUBLISH', record_key(P, 'bell:ready'), queue)
+          redis.call('SPUBLISH', beside_key(P, 'bell:ready'), queue)
         end
       end
     end
     if budget <= 0 then break end
   end
   local wait = sooner(gates_in or -1, note_pass(P, now, lease_now, record))
-  if rare and redis.call('EXISTS', record_key(P, 'lines'), record_key(P, 'jobs')) > 0 then
+  if rare and redis.call('EXISTS', beside_key(P, 'lines'), beside_key(P, 'jobs')) > 0 then
     check_lines(P, now)
     local most = tonumber(args[4])
     if most > 0 then
       jobs = {}
       due_jobs(P, now, most, jobs)
-      wait = sooner(wait, first_in(record_key(P, 'jobs'), now))
+      wait = sooner(wait, first_in(beside_key(P, 'jobs'), now))
     end
   end
   wait = sooner(wait, first_in(index, now))

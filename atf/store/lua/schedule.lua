@@ -90,13 +90,13 @@ local function store_each(sets, P, now, args, records, all_new, answers, earlies
         answers[#answers + 1] = {3, '0', ''}
       else
         local score = at
-        redis.call('HSET', record, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec)
-        if limits ~= '' then redis.call('HSET', record, 'lim', limits) end
         if ordering ~= '' then
           ordering = joined(P, ordering)
-          redis.call('HSET', record, 'k', ordering)
           if redis.call('RPUSH', order_key(P, ordering), id) > 1 then score = nil end  -- waits behind another
         end
+        redis.call('HSET', record, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec)
+        if limits ~= '' then redis.call('HSET', record, 'lim', limits) end
+        if ordering ~= '' then redis.call('HSET', record, 'k', ordering) end
         if concurrency ~= '' then redis.call('HSET', record, 'kc', concurrency) end
         if args[i + 10] ~= '' then redis.call('HSET', record, 'af', args[i + 10]) end
         -- at once, where the next request of this call may put it off
