@@ -188,7 +188,7 @@ async def test_a_role_that_comes_back_is_found_again() -> None:
 
 async def test_a_connection_that_grpc_calls_broken_is_opened_anew_and_calls_under_way_end_on_it() -> None:
     callers: list[str] = []
-    begun, may_end = asyncio.Event(), asyncio.Event()
+    begun, may_end, may_fail = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def answer(data: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         callers.append(context.peer())
@@ -196,6 +196,9 @@ async def test_a_connection_that_grpc_calls_broken_is_opened_anew_and_calls_unde
         if asked == "slow":
             begun.set()
             await may_end.wait()
+        elif asked == "late":
+            await may_fail.wait()
+            await context.abort(grpc.StatusCode.INTERNAL, "Stream removed")
         elif asked != "fine":  # as gRPC has it where it can't read the headers of a call: without details
             await context.abort(
                 grpc.StatusCode[asked], "Stream removed (RST_STREAM (Received RST_STREAM with error code 2))"
@@ -217,6 +220,7 @@ async def test_a_connection_that_grpc_calls_broken_is_opened_anew_and_calls_unde
     await server.start()
     stub = FrontendStub(channel)
     slow = asyncio.ensure_future(stub.get_task(f.GetTaskRequest(id="slow")))
+    late = asyncio.ensure_future(stub.get_task(f.GetTaskRequest(id="late")))
     await begun.wait()
     stream = channel.receive(f"/{FRONTEND.full_name}/Watch", f.GetTaskRequest(), t.Task, 30)
     assert (await anext(stream)).id == "first"
@@ -227,13 +231,18 @@ async def test_a_connection_that_grpc_calls_broken_is_opened_anew_and_calls_unde
     assert len(set(callers)) == 1
     assert (await stub.get_task(f.GetTaskRequest(id="fine"))).id == "fine"
     assert len(set(callers)) == 2, "another connection"
+    may_fail.set()
+    with pytest.raises(errors.Internal):
+        await late
+    await stub.get_task(f.GetTaskRequest(id="fine"))
+    assert len(set(callers)) == 2, "what fails on the old one says nothing of the new one"
     may_end.set()
     assert (await slow).id == "slow"
     assert [each.id async for each in stream] == ["last"]
+    begun.clear()
     may_end.clear()
     slow = asyncio.ensure_future(stub.get_task(f.GetTaskRequest(id="slow")))
-    while callers.count(callers[-1]) < 2:
-        await asyncio.sleep(0.01)
+    await begun.wait()
     with pytest.raises(errors.Internal):
         await stub.get_task(f.GetTaskRequest(id="INTERNAL"))
     await channel.close()
