@@ -117,22 +117,11 @@ def tell(writing: int, errors: list[str]) -> NoReturn:
     os._exit(0)
 
 
-@app.task
-async def look_from_async_child(ctx: atf.Context) -> dict[str, object]:
-    """As look_from_child, by the calls of an `async def`."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        said = []
-        for call in (come_back.schedule_async, lambda: ctx.first_time_async("key")):
-            try:
-                await call()
-            except atf.FailedPrecondition as error:
-                said.append(str(error))
-        tell(writing, said)
-    os.waitpid(child, 0)  # noqa: ASYNC222  it ends at once
-    seen: dict[str, object] = json.loads(os.read(reading, 10_000))
-    return seen
+def told(reading: int, child: int) -> dict[str, object]:
+    """What the child said."""
+    os.waitpid(child, 0)
+    found: dict[str, object] = json.loads(os.read(reading, 10_000))
+    return found
 
 
 @app.task
@@ -140,14 +129,28 @@ def look_from_child(ctx: atf.Context) -> dict[str, object]:
     """What a forked child finds, and what calls say in it."""
     reading, writing = os.pipe()
     child = os.fork()
-    if not child:
-        said = []
-        for call in (come_back.schedule, lambda: ctx.first_time("key")):
-            try:
-                call()
-            except atf.FailedPrecondition as error:
-                said.append(str(error))
-        tell(writing, said)
-    os.waitpid(child, 0)
-    seen: dict[str, object] = json.loads(os.read(reading, 10_000))
-    return seen
+    if child:
+        return told(reading, child)
+    said = []
+    for call in (come_back.schedule, lambda: ctx.first_time("key")):
+        try:
+            call()
+        except atf.FailedPrecondition as error:
+            said.append(str(error))
+    tell(writing, said)
+
+
+@app.task
+async def look_from_async_child(ctx: atf.Context) -> dict[str, object]:
+    """As look_from_child, by the calls of an `async def`."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        return told(reading, child)
+    said = []
+    for call in (come_back.schedule_async, lambda: ctx.first_time_async("key")):
+        try:
+            await call()
+        except atf.FailedPrecondition as error:
+            said.append(str(error))
+    tell(writing, said)
