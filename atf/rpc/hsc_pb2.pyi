@@ -54,14 +54,16 @@ class HeldClaim(_message.Message):
     def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., started: bool = ..., progress: _Optional[str] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("executor_id", "claims", "heartbeat_timeout_us")
+    __slots__ = ("executor_id", "claims", "heartbeat_timeout_us", "draining")
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
     executor_id: str
     claims: _containers.RepeatedCompositeFieldContainer[HeldClaim]
     heartbeat_timeout_us: int
-    def __init__(self, executor_id: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[HeldClaim, _Mapping]]] = ..., heartbeat_timeout_us: _Optional[int] = ...) -> None: ...
+    draining: bool
+    def __init__(self, executor_id: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[HeldClaim, _Mapping]]] = ..., heartbeat_timeout_us: _Optional[int] = ..., draining: bool = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
     __slots__ = ("verdicts",)
@@ -70,7 +72,7 @@ class HeartbeatReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ...) -> None: ...
 
 class Result(_message.Message):
-    __slots__ = ("claim", "outcome", "result", "encoding", "error", "retry_in_us", "ran_us", "ended_ago_us")
+    __slots__ = ("claim", "outcome", "result", "encoding", "error", "retry_in_us", "ran_us", "ended_ago_us", "signature")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +81,7 @@ class Result(_message.Message):
     RETRY_IN_US_FIELD_NUMBER: _ClassVar[int]
     RAN_US_FIELD_NUMBER: _ClassVar[int]
     ENDED_AGO_US_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     claim: _task_pb2.ClaimRef
     outcome: _task_pb2.Outcome
     result: bytes
@@ -87,7 +90,8 @@ class Result(_message.Message):
     retry_in_us: int
     ran_us: int
     ended_ago_us: int
-    def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., outcome: _Optional[_Union[_task_pb2.Outcome, str]] = ..., result: _Optional[bytes] = ..., encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., retry_in_us: _Optional[int] = ..., ran_us: _Optional[int] = ..., ended_ago_us: _Optional[int] = ...) -> None: ...
+    signature: str
+    def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., outcome: _Optional[_Union[_task_pb2.Outcome, str]] = ..., result: _Optional[bytes] = ..., encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., retry_in_us: _Optional[int] = ..., ran_us: _Optional[int] = ..., ended_ago_us: _Optional[int] = ..., signature: _Optional[str] = ...) -> None: ...
 
 class SetResultsRequest(_message.Message):
     __slots__ = ("executor_id", "results")

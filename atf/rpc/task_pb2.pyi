@@ -39,6 +39,8 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FAILED_FATAL: _ClassVar[Outcome]
     TIMED_OUT: _ClassVar[Outcome]
     STOPPED: _ClassVar[Outcome]
+    HANDED_BACK: _ClassVar[Outcome]
+    MISFIT: _ClassVar[Outcome]
 STATUS_UNSPECIFIED: Status
 NEW: Status
 ENQUEUED: Status
@@ -60,6 +62,8 @@ FAILED: Outcome
 FAILED_FATAL: Outcome
 TIMED_OUT: Outcome
 STOPPED: Outcome
+HANDED_BACK: Outcome
+MISFIT: Outcome
 
 class Backoff(_message.Message):
     __slots__ = ("base_us", "factor", "max_us", "jitter")
