@@ -16,15 +16,32 @@ class ExecutorPids(NamedTuple):
     worker: int
 
 
+def descendants(pid: int) -> list[int]:
+    """All that a process has started and that runs now, and what these have started."""
+    children = _children()
+    found: list[int] = []
+    left = [pid]
+    while left:
+        mine = children.get(left.pop(), [])
+        found += mine
+        left += mine
+    return found
+
+
 def executors_of(controller: int) -> list[ExecutorPids]:
     """The executors that a controller's process has started and that have a worker now."""
-    parents = _parents()
-    children: dict[int, list[int]] = {}
-    for pid, parent in sorted(parents.items()):
-        children.setdefault(parent, []).append(pid)
+    children = _children()
     return [
         ExecutorPids(guard, worker) for guard in children.get(controller, []) for worker in children.get(guard, [])[:1]
     ]
+
+
+def _children() -> dict[int, list[int]]:
+    """Children by process."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in sorted(_parents().items()):
+        children.setdefault(parent, []).append(pid)
+    return children
 
 
 def _parents() -> dict[int, int]:

@@ -16,7 +16,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
@@ -33,7 +33,7 @@ from atf.task import US
 
 from .history import Event, Found, Gone, Recorded
 from .lambdas import NAMESPACE, RETENTION, RETENTION_S
-from .load import Load, Stream, planned
+from .load import Load, PlannedTask, Stream, planned
 from .outcome import Outcome, Strike, judge
 from .record import DIRECTORY, Record, events, now_us, pid_of
 from .stored import Stored
@@ -69,7 +69,8 @@ class Bench:
         retention: seconds that the records of the load's finished tasks stay; what is swept before the end counts as lost.
         env: of the roles; default ours.
         settings: more of ClusterSettings, by name.
-        apps: what executors load beside the load's lambdas, "module:app" each.
+        app: where the load's lambdas are, "module:app".
+        apps: what executors load beside them, "module:app" each.
         say: takes a role's name and a line of it.
 
     Attributes:
@@ -99,6 +100,7 @@ class Bench:
         retention: float = RETENTION_S,
         env: Mapping[str, str] | None = None,
         settings: Mapping[str, Any] | None = None,
+        app: str = APP,
         apps: Sequence[str] = (),
         say: Say = lambda _name, _line: None,
     ) -> None:
@@ -117,7 +119,7 @@ class Bench:
         more: dict[str, Any] = {"data_dir": str(directory / "store"), "free_ports": True, **(settings or {})}
         self.cluster = Cluster(
             ClusterSettings(redis_url=redis_url, executors=executors, **more),
-            [APP, *apps],
+            [app, *apps],
             env=self.env,
             say=say,
             steady_after=_STEADY_S,
@@ -134,7 +136,7 @@ class Bench:
             self.stored = Stored(self.client, [f"{self.namespace}/{name}" for name in ("work", "work_async")])
             tasks = planned(self.load, self.seed, self.namespace.removeprefix(_PREFIX))
             slack_us = _DRIFT_US if self.cluster.settings.redis_url else 0
-            self.stream = Stream(self.client, self.namespace, self.load, tasks, slack_us=slack_us)
+            self.stream = self.stream_of(tasks, slack_us)
             await self._warm_up()
         except BaseException:
             await self.close()
@@ -144,6 +146,10 @@ class Bench:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def stream_of(self, tasks: Iterator[PlannedTask], slack_us: int) -> Stream:
+        """Makes the load; for a bench whose calls differ."""
+        return Stream(self.client, self.namespace, self.load, tasks, slack_us=slack_us)
 
     async def close(self) -> None:
         """Ends everything that was started."""

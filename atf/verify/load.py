@@ -181,4 +181,8 @@ class Stream:
     def _prepare(self, each: PlannedTask) -> Prepared[Any]:
         name = f"{self._namespace}/{'work_async' if each.aio else 'work'}"
         more: dict[str, Any] = {**self.load.options, **({"delay": each.delay} if each.delay else {})}
-        return named(name, {"seconds": each.seconds, "fails": each.fails}, {**more, "key": each.key})  # type: ignore[typeddict-item]
+        return named(name, self.payload(each), {**more, "key": each.key})  # type: ignore[typeddict-item]
+
+    def payload(self, each: PlannedTask) -> dict[str, Any]:
+        """What a task is given."""
+        return {"seconds": each.seconds, "fails": each.fails}

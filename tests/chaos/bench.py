@@ -19,9 +19,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from atf.verify.bench import Bench
 from atf.verify.outcome import Outcome, Recovery, Strike
@@ -52,6 +52,9 @@ class Struck(Bench):
         self.told: list[Trial] = []
 
 
+AnyStruck = TypeVar("AnyStruck", bound=Struck)
+
+
 def environment(folder: Path, **variables: str) -> dict[str, str]:
     """Ours without settings of ATF, with the code under test, and `variables`."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("ATF_")}
@@ -59,11 +62,21 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
     return ours | {"PYTHONPATH": path, "ATF_CONFIG": str(folder / "none.toml")} | variables
 
 
+def bench(
+    progress: Progress, env: Mapping[str, str] | None = None, **arguments: Any
+) -> AbstractAsyncContextManager[Struck]:
+    """See `bench_of`."""
+    return bench_of(Struck, progress, env, **arguments)
+
+
 @asynccontextmanager
-async def bench(progress: Progress, env: Mapping[str, str] | None = None, **arguments: Any) -> AsyncIterator[Struck]:
+async def bench_of(
+    kind: type[AnyStruck], progress: Progress, env: Mapping[str, str] | None = None, **arguments: Any
+) -> AsyncIterator[AnyStruck]:
     """A bench in a directory of its own, which is kept, with what the roles said, if the row raises or `keep` is called.
 
     Args:
+        kind: of bench.
         progress: is told where the directory is, if it is kept.
         env: ATF_* variables for the roles.
         arguments: of Bench, such as redis_url, executors, load, settings.
@@ -71,7 +84,7 @@ async def bench(progress: Progress, env: Mapping[str, str] | None = None, **argu
     folder = Path(tempfile.mkdtemp(prefix="atf-chaos-"))
     with (folder / "roles.log").open("w", encoding="utf-8", buffering=1) as log:
         try:
-            async with Struck(
+            async with kind(
                 folder,
                 env=environment(folder, **(env or {})),
                 seed=random.getrandbits(32),
