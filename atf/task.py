@@ -72,6 +72,8 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("succeed", _HELD, _S.SUCCESS, "same token", "hsc", None),
     Move("fail", _HELD, _S.RETRIABLE_FAILURE, "same token, attempts left", "hsc", "now + backoff"),
     Move("fail for good", _HELD, _S.FATAL_FAILURE, "same token; the lambda says so, or no attempts left", "hsc", None),
+    Move("cut", _HELD, _S.ENQUEUED, "same token; an ordered stop cut the run, or it handed itself back", "hsc", "now"),
+    Move("put off", _HELD, _S.NEW, "same token; it handed itself back, to run later", "hsc", "now + the wait that it asked for"),
     Move("hand back", (_S.CLAIMED,), _S.ENQUEUED, "same token, never started", "hsc", "now"),
     Move("return", (_S.ENQUEUED,), _S.ENQUEUED, "popped, never claimed", "hsc", "now"),
     Move("lose", _HELD, _S.ENQUEUED, "lease expired, or executor dead; losses left", "store consumer, hsc", "now"),

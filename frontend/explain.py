@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from atf.rpc import frontend_pb2 as f
 from atf.store import keys
-from atf.store.types import Explanation, Gate, GateAction
+from atf.store.types import Explanation, Gate, GateAction, TaskRecord
 from atf.task import US, Status
 
 from . import view
@@ -135,16 +135,8 @@ def _waiting(found: Explanation, pause: Answer | None) -> Answer:
             f"It waits for a slot of its concurrency key {key}: {found.slots_taken} of {limit} are taken, and"
             f" {_count(found.before, 'task')} {_is(found.before)} before it in the key's line.",
         )
-    if left > 0 and record.status is Status.RETRIABLE_FAILURE:
-        return Answer(
-            "backing_off",
-            f"Attempt {record.attempts} failed ({_short(record.error)}). The next one is due in {duration(left)}.",
-            record.next_at_us,
-        )
     if left > 0:
-        return Answer(
-            "not_due", f"It is not due yet: it was scheduled for {duration(left)} from now.", record.next_at_us
-        )
+        return _not_yet(record, left)
     if kept := _kept_back(found, pause):
         return kept
     if nobody := _nobody(found, "It is due"):
@@ -163,6 +155,18 @@ def _waiting(found: Explanation, pause: Answer | None) -> Answer:
         f"It became due {duration(-left)} ago and is about to be pushed onto its queue. If this stays so, no store"
         " consumer is running, or it can't reach the task store.",
     )
+
+
+def _not_yet(record: TaskRecord, left_us: int) -> Answer:
+    """Its instant has not come."""
+    left = duration(left_us)
+    if record.status is Status.RETRIABLE_FAILURE:
+        sentence = f"Attempt {record.attempts} failed ({_short(record.error)}). The next one is due in {left}."
+        return Answer("backing_off", sentence, record.next_at_us)
+    if record.ended_runs and record.next_at_us > record.scheduled_at_us:
+        sentence = f"Its last run did not end it ({_short(record.ended_runs[-1].why)}). It runs again in {left}."
+        return Answer("put_off", sentence, record.next_at_us)
+    return Answer("not_due", f"It is not due yet: it was scheduled for {left} from now.", record.next_at_us)
 
 
 def _short_of_permits(found: Explanation) -> Answer:

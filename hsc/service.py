@@ -188,7 +188,9 @@ def _result(result: h.Result) -> RunResult:
     held, value, encoding, error = _held(result.claim), result.result, result.encoding, result.error
     outcome = _OUTCOMES.get(result.outcome)
     if outcome is None:
-        raise InvalidArgument(f"result of {held.task_id!r}: outcome {result.outcome} is none of SUCCEEDED to STOPPED")
+        raise InvalidArgument(
+            f"result of {held.task_id!r}: outcome {result.outcome} is none of SUCCEEDED to HANDED_BACK"
+        )
     if len(value) > MAX_RESULT_BYTES:
         raise InvalidArgument(f"result of {held.task_id!r}: {len(value)} bytes, at most {MAX_RESULT_BYTES} (64 KiB)")
     if encoding not in _ENCODINGS:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from atf.errors import AtfError, StoreSettling, Unavailable
-from atf.task import MAX_BATCH, US
+from atf.task import MAX_BATCH, MAX_WHY_CHARS, US
 
 from . import library
 from .base import Caller
 from .calls import CALL_BYTES, by_partition
 from .connection import Arg
-from .types import Beat, ClaimBatch, Claimed, Held, RunResult, Verdict
+from .types import Beat, ClaimBatch, Claimed, Held, Outcome, RunResult, Verdict
 
 _VERDICTS: Final = {int(each): each for each in Verdict}
 
@@ -91,7 +91,7 @@ class Claims(Caller):
         return await by_partition(beats, lambda each: self._partition(each.held.task_id), call, failed=_unknown)
 
     async def finish(self, owner: str, results: Sequence[RunResult]) -> list[Verdict]:
-        """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED. Idempotent by token.
+        """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED; handed back → ENQUEUED or NEW. Idempotent by token.
 
         UNKNOWN where a claim's partition is away; Unavailable where all are.
         """
@@ -104,6 +104,8 @@ class Claims(Caller):
         args: list[Arg] = []
         for each in batch:
             held, outcome, result, encoding, error, retry_in_us, ran_us, ended_ago_us = each
+            if outcome is Outcome.HANDED_BACK:
+                error = _in_one_line(error)
             args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us, ended_ago_us)
         return [_VERDICTS[each] for each in await self._call("finish", partition, args)]
 
@@ -126,7 +128,7 @@ class Claims(Caller):
         With `shared`, several tasks that had been lost before ran in that executor, and none of these can be blamed: no
         loss is counted, and each of them runs alone from now on.
         """
-        why = " ".join(why.split())  # it becomes a field of a line
+        why = _in_one_line(why)
 
         async def call(partition: int, batch: list[Held]) -> list[Verdict]:
             args: list[Arg] = [why, int(shared), *(part for each in batch for part in each)]
@@ -159,6 +161,11 @@ def _sort_in(
         return deferred
     batch.deferred.extend(deferred)
     return []
+
+
+def _in_one_line(why: str) -> str:
+    """Why a run has ended, as it goes into the list of runs, where each is a line."""
+    return " ".join(why.split())[:MAX_WHY_CHARS]
 
 
 def _unknown(_error: AtfError) -> Verdict:

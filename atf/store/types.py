@@ -225,6 +225,7 @@ class Outcome(enum.IntEnum):
     FAILED_FATAL = 3
     TIMED_OUT = 4
     STOPPED = 5
+    HANDED_BACK = 6
 
 
 class RunResult(NamedTuple):
@@ -234,7 +235,7 @@ class RunResult(NamedTuple):
     outcome: Outcome
     result: bytes = b""
     encoding: int = 0
-    error: str = ""
+    error: str = ""  # HANDED_BACK: why
     retry_in_us: int = 0
     ran_us: int = 0
     ended_ago_us: int = 0

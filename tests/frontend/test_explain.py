@@ -291,6 +291,16 @@ async def test_backing_off_says_why_and_until_when(bench: Bench) -> None:
     assert answer.sentence == "Attempt 1 failed (ValueError: no such size). The next one is due in 8.0 s."
 
 
+async def test_put_off_says_why_and_until_when(bench: Bench) -> None:
+    task_id = await bench.schedule("a")
+    await bench.finish(task_id, Outcome.HANDED_BACK, error="the licence server is busy", retry_in_us=8 * US)
+    answer = await explain(bench, task_id)
+    assert (answer.reason, answer.until_us) == ("put_off", START_US + 8 * US)
+    assert answer.sentence == (
+        "Its last run did not end it (handed_back: the licence server is busy). It runs again in 8.0 s."
+    )
+
+
 @pytest.mark.parametrize(
     ("outcome", "sentence"),
     [

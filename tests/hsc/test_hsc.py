@@ -175,6 +175,25 @@ async def test_a_stopped_run_ends_cancelled_where_that_was_asked_for(bench: Benc
     assert (await bench.record(claim.task_id)).status is Status.CANCELLED
 
 
+async def test_a_run_that_is_handed_back_counts_nothing_and_waits_as_long_as_it_asked(bench: Bench) -> None:
+    at_once, later = await bench.claimed(2)
+    results = [
+        h.Result(claim=ref(at_once), outcome=t.HANDED_BACK, error="the executor drains", ran_us=US),
+        h.Result(claim=ref(later), outcome=t.HANDED_BACK, retry_in_us=7 * US),
+    ]
+    for _ in range(2):
+        reply = await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=results))
+        assert list(reply.verdicts) == [OK, OK]
+    first, second = [await bench.record(each.task_id) for each in (at_once, later)]
+    assert (first.status, first.next_at_us, first.ended_runs[0].why) == (
+        Status.ENQUEUED,
+        START_US,
+        "handed_back: the executor drains",
+    )
+    assert (second.status, second.next_at_us) == (Status.NEW, START_US + 7 * US)
+    assert {(each.attempts, each.losses, each.runs) for each in (first, second)} == {(0, 0, 1)}
+
+
 async def test_durations_out_of_bounds_do_no_harm(bench: Bench) -> None:
     (claim,) = await bench.claimed(1)
     result = h.Result(claim=ref(claim), outcome=t.FAILED, retry_in_us=-5, ran_us=-(1 << 60), ended_ago_us=-(1 << 60))

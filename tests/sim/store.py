@@ -513,7 +513,7 @@ class StoreServer:
             task_id, counter, nonce, *_ = args[1 + 10 * number : 11 + 10 * number]
             key = f"atf:{{{task_id.split('-', 1)[0]}}}:t:{task_id}".encode()
             if verdict == 1 and before.get(key) != after.get(key):
-                again = after[key][0] == "RETRIABLE_FAILURE"
+                again = after[key][0] in {"RETRIABLE_FAILURE", "NEW"}
                 if after[key][0] == "SUCCESS":
                     self.answers.succeeded(self._loop.now_us, task_id, int(counter))
                 not_before = now_us + int(args[1 + 10 * number + 7]) if again else 0
@@ -536,6 +536,8 @@ def _row(verb: str, source: Status | None, target: Status, *, flagged: bool) -> 
         ("finish", Status.SUCCESS): "succeed",
         ("finish", Status.RETRIABLE_FAILURE): "fail",
         ("finish", Status.FATAL_FAILURE): "fail for good",
+        ("finish", Status.ENQUEUED): "cut",
+        ("finish", Status.NEW): "put off",
         ("hand_back", Status.ENQUEUED): "hand back",
         ("cancel", Status.CANCELLED): "cancel",
         ("retry", Status.NEW): "retry",

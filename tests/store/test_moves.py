@@ -70,16 +70,20 @@ async def _leave_claim(world: World, state: str, claims: list[Held]) -> None:
             assert await world.store.sweep(0, 100) == len(ids)
 
 
+UNCOUNTED: Final = {"cut", "put off"}
+"""Rows that count neither an attempt nor a loss."""
+
 # --- the moves, as calls ----------------------------------------------------------------------------------------------
 
 Call = Callable[[World, list[Held]], Awaitable[object]]
 
 
-FINISHES = {"succeed", "fail", "time out", "fail fatally", "stop"}
+WAIT_US = 7 * US
+FINISHES = {"succeed", "fail", "time out", "fail fatally", "stop", "cut", "put off"}
 
 
-def _finish(outcome: Outcome) -> Call:
-    result = {"error": "it rained", "retry_in_us": BACKOFF_US, "ran_us": 3 * US, "ended_ago_us": US}
+def _finish(outcome: Outcome, retry_in_us: int = BACKOFF_US) -> Call:
+    result = {"error": "it rained", "retry_in_us": retry_in_us, "ran_us": 3 * US, "ended_ago_us": US}
     return lambda world, claims: world.finish(outcome, *claims, **result)
 
 
@@ -102,6 +106,8 @@ VERBS: dict[str, Call] = {
     "time out": _finish(Outcome.TIMED_OUT),
     "fail fatally": _finish(Outcome.FAILED_FATAL),
     "stop": _finish(Outcome.STOPPED),
+    "cut": _finish(Outcome.HANDED_BACK, 0),
+    "put off": _finish(Outcome.HANDED_BACK, WAIT_US),
     "hand back": lambda world, claims: world.store.hand_back("executor-1", claims, []),
     "return": lambda world, claims: world.store.hand_back("executor-1", [], [each.task_id for each in claims]),
     "lose": lambda world, claims: world.store.lose("executor-1", claims, "killed"),
@@ -239,6 +245,8 @@ WAYS = [
     Way("fail for good", "finish", VERBS["fail fatally"]),
     Way("fail for good", "last attempt", VERBS["fail"], _OF_ATTEMPTS),
     Way("fail for good", "last timeout", VERBS["time out"], _OF_ATTEMPTS),
+    Way("cut", "finish", VERBS["cut"]),
+    Way("put off", "finish", VERBS["put off"]),
     Way("hand back", "hand back", VERBS["hand back"]),
     Way("return", "hand back", VERBS["return"]),
     Way("lose", "report", VERBS["lose"]),
@@ -247,7 +255,10 @@ WAYS = [
     Way("lose for good", "lease", _lease_ends, _OF_LOSSES),
     Way("cancel", "cancel", VERBS["cancel"]),
     Way("cancel a running task", "cancel", VERBS["cancel"]),
-    *(Way("stop", verb, _flagged(verb)) for verb in ("fail", "time out", "fail fatally", "stop", "lose", "hand back")),
+    *(
+        Way("stop", verb, _flagged(verb))
+        for verb in ("fail", "time out", "fail fatally", "stop", "cut", "put off", "lose", "hand back")
+    ),
     Way("gate", "pass", _gated("admit", _due)),
     Way("set aside", "claim", _gated("admit", _due_or_claimed)),
     Way("drop", "pass or claim", _gated("drop", _due_or_claimed)),
@@ -270,6 +281,7 @@ NEXT_IN_US = {
     "when its turn comes": 7 * US,
     "now + heartbeat_timeout": LEASE_US,
     "now + backoff": BACKOFF_US,
+    "now + the wait that it asked for": WAIT_US,
     "now": 0,
 }
 """What the table's words mean here, from the instant of the move."""
@@ -315,8 +327,9 @@ def _next_instant_follows(world: World, way: Way, move: Move, before: TaskRecord
 
 def _history_follows(world: World, way: Way, move: Move, before: TaskRecord, after: TaskRecord) -> None:
     attempted = move.name in {"succeed", "fail", "fail for good"} or (
-        move.name == "stop" and way.by not in {"lose", "hand back"}
+        move.name == "stop" and way.by not in UNCOUNTED | {"lose", "hand back"}
     )
+    cut = move.name in UNCOUNTED or (move.name == "stop" and way.by in UNCOUNTED)
     lost = move.name in {"lose", "lose for good"} or (move.name == "stop" and way.by == "lose")
     retried = move.name in {"retry", "redrive"}
     assert after.attempts == (0 if retried else before.attempts + attempted)
@@ -326,8 +339,10 @@ def _history_follows(world: World, way: Way, move: Move, before: TaskRecord, aft
     )
     assert after.fence == before.fence or (move.name == "claim" and after.fence > before.fence)
     ended = after.ended_runs[len(before.ended_runs) :]
-    assert len(ended) == attempted + lost
-    if attempted:
+    assert len(ended) == attempted + lost + cut
+    if cut:
+        assert ended[0].why == "handed_back: it rained"
+    if attempted or cut:
         now = world.clock.us
         assert (ended[0].owner, ended[0].started_at_us, ended[0].ended_at_us) == ("executor-1", now - 4 * US, now - US)
         assert ended[0].attempt == before.attempts + 1

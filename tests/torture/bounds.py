@@ -263,7 +263,7 @@ BOUNDS = {
         "SetResults",
         lambda w, n: h.SetResultsRequest(executor_id="e", results=[h.Result(claim=_ref(1), outcome=n)]),  # type: ignore[arg-type]
         1,
-        5,
+        6,
         "outcome",
     ),
     "claims handed back": Bound(

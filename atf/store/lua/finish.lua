@@ -1,10 +1,22 @@
 -- finish: CLAIMED, PROCESSING (same token) -> SUCCESS; RETRIABLE_FAILURE or, with no attempts left, FATAL_FAILURE;
---         FATAL_FAILURE by the lambda's word; CANCELLED where that was asked for, unless it succeeded
+--         FATAL_FAILURE by the lambda's word; CANCELLED where that was asked for, unless it succeeded;
+--         handed back -> ENQUEUED, to be pushed again at once, or NEW, to be pushed again after the wait. That counts no attempt
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per run: id, counter, nonce, outcome, result, encoding, error, retry in, ran, ended ago
---          outcome: 1 succeeded, 2 failed, 3 failed fatally, 4 timed out, 5 stopped
+--          outcome: 1 succeeded, 2 failed, 3 failed fatally, 4 timed out, 5 stopped, 6 handed back
 -- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost
-local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped'}
+local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back'}
+local HANDED_BACK = 6
+
+-- An ordered stop has cut the run, or the run has handed itself back. What runs again at once keeps what it holds, as after a loss. What
+-- has to wait is NEW: it lets go of its permit and its slot, passes its queue's door anew, and no late copy of a claim finds it.
+local function run_again(P, sets, id, queue, status, wait, ordering, held, now, ...)
+  local at = now + wait
+  if wait > 0 and ordering then at = math.max(at, paused_until(P, ordering, id)) end
+  move(P, sets, id, queue, status, wait > 0 and 'NEW' or 'ENQUEUED', at, now, 'e', '', 'o', '', ...)
+  if wait > 0 then let_go(P, id, queue, held, now) end
+  visit_by(P, queue, at)
+end
 
 local function record_each(sets, P, now, args, answer, ends)
   for i = 2, #args, 10 do
@@ -17,10 +29,17 @@ local function record_each(sets, P, now, args, answer, ends)
     else
       -- The only run so far follows no other one: a field that is not there costs most of all to read.
       local earlier = task[6] == '1' and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'R')
-      local attempts = tonumber(earlier[1] or 0) + 1
+      local attempts, counted = tonumber(earlier[1] or 0) + 1, outcome ~= HANDED_BACK
       local ended = now - tonumber(args[i + 9])
-      local runs = with_run(earlier[2], task[5] or '', ended - tonumber(args[i + 8]), ended, attempts, WHY[outcome])
-      if outcome == 1 then
+      local why = WHY[outcome] .. (not counted and args[i + 6] ~= '' and ': ' .. args[i + 6] or '')
+      local runs = with_run(earlier[2], task[5] or '', ended - tonumber(args[i + 8]), ended, attempts, why)
+      if not counted then
+        if flagged then
+          rest(P, sets, id, queue, status, 'CANCELLED', now, limits, task[9], task[10], flagged, task[11], 'f', counter, 'R', runs)
+        else
+          run_again(P, sets, id, queue, status, tonumber(args[i + 7]), task[9], task[11], now, 'f', counter, 'R', runs)
+        end
+      elseif outcome == 1 then
         if args[i + 5] ~= '0' then redis.call('HSET', task_key(P, id), 'enc', args[i + 5]) end
         rest(P, sets, id, queue, status, 'SUCCESS', now, limits, task[9], task[10], flagged, task[11],
           'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])
@@ -38,12 +57,14 @@ local function record_each(sets, P, now, args, answer, ends)
         let_go(P, id, queue, task[11], now)
         visit_by(P, queue, retry_at)
       end
-      local count = ends[queue] or {0, 0}
-      count[1] = count[1] + 1
-      if outcome ~= 1 and not flagged and (outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+'))) then
-        count[2] = count[2] + 1
+      if counted then  -- else it says nothing of the lambda
+        local count = ends[queue] or {0, 0}
+        count[1] = count[1] + 1
+        if outcome ~= 1 and not flagged and (outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+'))) then
+          count[2] = count[2] + 1
+        end
+        ends[queue] = count
       end
-      ends[queue] = count
       answer[#answer + 1] = 1
     end
   end

@@ -56,7 +56,7 @@ local function cancel_oldest(P, key, now, but)
 end
 
 -- Of due tasks, those that hold a slot of their concurrency key or have none, and by id which hold one, and how many tasks were
--- cancelled; what finds no slot waits in line, or is cancelled. A task that has failed before always waits: it was let in once.
+-- cancelled; what finds no slot waits in line, or is cancelled. A task that has run before always waits: it was let in once.
 local function with_slots(P, queue, status, ids, now)
   local free, holding, gone, cancelled = {}, {}, {}, 0
   for _, id in ipairs(ids) do
@@ -76,7 +76,7 @@ local function with_slots(P, queue, status, ids, now)
         redis.call('ZADD', slots, fmt(now), id)
         redis.call('HSET', task_key(P, id), 'h', 'k')
         free[#free + 1], holding[id] = id, true
-      elseif policy == SKIP and status == 'NEW' then
+      elseif policy == SKIP and status == 'NEW' and tonumber(redis.call('HGET', task_key(P, id), 'r') or 0) == 0 then
         rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[2], task[3], task[4], false, nil,
           'err', 'skipped: ' .. taken .. ' of ' .. limit .. ' tasks of its concurrency key were under way')
         cancelled = cancelled + 1
