@@ -20,6 +20,7 @@ from . import log
 from .config import LogSettings, StoreSettings, Timing
 from .errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 from .exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
+from .forks import keep_signals_from_children
 from .retry import Pauses
 from .runtime import SystemRuntime, happens
 
@@ -56,6 +57,8 @@ class Process:
         self.log = log.get_logger()
         # Taken out of the environment: a process that this one starts is not the one whose readiness is awaited.
         self._ready_fd = os.environ.pop(READY_FD, "")
+        if self._ready_fd:
+            os.set_inheritable(int(self._ready_fd), False)
 
     def ready(self, address: str = "", **more: str) -> None:
         """Says that the role serves, at `address` if it listens; and at `more` addresses by name, where they are not empty."""
@@ -156,6 +159,7 @@ def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settin
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, process._signalled, number)
+        keep_signals_from_children(signal.SIGTERM, signal.SIGINT)
         try:
             return await body(process) or EXIT_OK
         except Stopped:

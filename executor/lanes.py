@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import os
 import threading  # noqa: TID251  what a lane is
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from atf.exits import EXIT_FORKED
 from atf.log import get_logger
 
 from .begin import Begin
@@ -79,6 +81,7 @@ class ThreadLanes:
         ends = Ends(self.portal.loop, ended)
         self._threads.open(performer, begin, ends)
         self._coroutines.open(self._loop, performer, begin, ends)
+        os.register_at_fork(after_in_child=self._in_child)
         threading.Thread(target=self._turn, name="lane-async", daemon=True).start()
 
     def put(self, tasks: Sequence[HeldTask]) -> None:
@@ -103,6 +106,12 @@ class ThreadLanes:
         with contextlib.suppress(RuntimeError):  # it has just ended
             self._loop.call_soon_threadsafe(self._loop.stop)
 
+    def _in_child(self) -> None:
+        """A child that an `async def` has forked must not turn this loop: the lambdas beside it would go on there, too."""
+        # Before everything that the loop has still to do, for which there is no public way.
+        last = asyncio.Handle(_end_child, (), self._loop)
+        self._loop._ready.appendleft(last)  # type: ignore[attr-defined]
+
     def _turn(self) -> None:
         asyncio.set_event_loop(self._loop)
         while not self._closed:
@@ -115,6 +124,13 @@ class ThreadLanes:
         self._loop.close()
 
 
+def _end_child() -> None:
+    _log.error(
+        "a process that an async def has forked awaited something: it ends here; let it use asyncio.run or os._exit"
+    )
+    os._exit(EXIT_FORKED)
+
+
 class InlineLanes:
     """Runs both kinds on the executor's own loop: a `def` is called directly, so its timeout can't cut in."""
 
@@ -123,6 +139,7 @@ class InlineLanes:
         self._coroutines = LoopLane(async_tasks)
         self._waiting: deque[HeldTask] = deque()
         self._called = False
+        self._pid = os.getpid()
 
     def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
         self._performer, self._begin = performer, begin
@@ -148,6 +165,8 @@ class InlineLanes:
         task = self._waiting.popleft()
         if self._begin(task):
             task.outcome = contextvars.Context().run(self._performer.run, task)
+            if os.getpid() != self._pid:
+                os._exit(EXIT_FORKED)  # a child that the lambda forked must not go on as the test
         self._ends.add(task)
         self.put(())
 

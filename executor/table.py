@@ -89,8 +89,11 @@ class Table:
 
     @classmethod
     def mapped(cls, descriptor: int) -> Table:
-        """The table in the memory file that `memory_file` made, in this process or its parent."""
-        return cls(mmap.mmap(descriptor, os.fstat(descriptor).st_size))
+        """The table in the memory file that `memory_file` made, in this process or its parent; a child forked later can't write it."""
+        memory = mmap.mmap(descriptor, os.fstat(descriptor).st_size)
+        if hasattr(mmap, "MADV_DONTFORK"):  # Linux
+            memory.madvise(mmap.MADV_DONTFORK)
+        return cls(memory)
 
     @property
     def oldest_lease_us(self) -> int:

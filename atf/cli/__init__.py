@@ -22,6 +22,14 @@ _UNAVAILABLE_CODES = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_E
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; every error is one sentence on stderr."""
+    if os.getpid() == 1 and arguments is None:
+        from .init import go_on_in_child
+
+        go_on_in_child()
+    return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         import click
 

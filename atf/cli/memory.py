@@ -30,6 +30,7 @@ from atf.executor.heartbeat import Heartbeats
 from atf.executor.lanes import ThreadLanes
 from atf.executor.table import Table
 from atf.executor.worker import Executor
+from atf.forks import keep_signals_from_children
 from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.doors import Doors
 from atf.frontend.service import FrontendService
@@ -80,8 +81,10 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     executor, heartbeats = _executor(settings, bounds, lambdas, controller, hsc, timing, runtime)
     await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()]))
     await register_jobs(frontend, [each.job for each in lambdas.values() if each.job is not None], ())
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in signals:
         asyncio.get_running_loop().add_signal_handler(number, executor.drain)
+    keep_signals_from_children(*signals)
     duties = {
         name: runtime.spawn(work, name=name)
         for name, work in (("consumer", consumer.run()), ("controller", controller.run()), ("beats", heartbeats.run()))

@@ -174,6 +174,9 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
         "the child ends, the parent goes on; what it leaves behind dies with the worker",
         "process/test_guard.py::test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told",
         "process/test_guard.py::test_what_a_lambda_started_is_gone_too",
+        "process/test_children.py::test_a_signal_to_a_child_ends_the_child_and_not_the_executor",
+        "process/test_children.py::test_a_child_of_an_async_def_does_not_go_on_with_the_lambdas_beside_it",
+        "process/test_children.py::test_a_daemon_that_a_lambda_made_is_gone_before_the_executor_counts_as_dead",
     ),
     _of(
         "user code exits or kills its process",

@@ -1,0 +1,161 @@
+"""What lambdas start: children that are forked have no part in the worker's signals, and nothing of it outlives the executor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atf.rpc import task_pb2 as t
+
+from .children import signals_of_program
+from .test_guard import Guarded, alive, call, guarded
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to a process of one's choice")
+
+
+async def results(world: Guarded, *calls: t.Claim) -> list[Any]:
+    """What came of tasks, in their order, all of which must have succeeded with the first worker."""
+    await world.give(*calls)
+    await world.until(lambda: len(world.hsc.results) == len(calls) or world.process.returncode is not None)
+    found = {each.claim.task_id: each for each in world.hsc.results}
+    assert {each.error for each in found.values()} == {""}
+    return [json.loads(found[each.task_id].result) for each in calls]
+
+
+async def test_a_signal_to_a_child_ends_the_child_and_not_the_executor() -> None:
+    by_signal = [
+        (name, number)
+        for name in ("signal_child", "signal_async_child", "signal_program")
+        for number in (signal.SIGTERM, signal.SIGINT)
+    ]
+    others = ["pool", "executor", "terminate"]
+    calls = [call(f"0-{n}", name, json.dumps({"number": number})) for n, (name, number) in enumerate(by_signal)]
+    calls += [call(f"0-{name}", name) for name in others]
+    async with guarded(app="children:app") as world:
+        *codes, squares, more_squares, ends = await results(world, *calls)
+        # Python turns SIGINT into KeyboardInterrupt, as in any child; a program ends by it.
+        assert codes == [-signal.SIGTERM, 77] * 2 + [-signal.SIGTERM, -signal.SIGINT]
+        assert (squares, more_squares) == (14, 14)
+        assert ends == [-signal.SIGTERM] * 10
+        assert world.process.returncode is None
+        world.hsc.results.clear()
+        assert await results(world, call("0-after", "note", '{"word":"still here"}')) == ["still here"]
+
+
+async def test_what_a_child_of_a_lambda_inherits() -> None:
+    """A program has the signals and descriptors that it would have if a shell had started it; no child can write the table."""
+    plain = signals_of_program()[0]
+    async with guarded(app="children:app") as world:
+        calls = [call(f"0-{name}", name) for name in ("signals_of_program", "descriptors_of_program", "table_of_child")]
+        signals, descriptors, mappings = await results(world, *calls)
+        assert signals == [plain] * 3
+        assert [each for each in descriptors if "/proc" not in each] == []
+        assert mappings == 0
+
+
+async def test_a_child_of_an_async_def_does_not_go_on_with_the_lambdas_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "written"
+    async with guarded(app="children:app") as world:
+        worker = (await world.event())["pid"]
+        beside = [call(f"0-{n}", "write_later", json.dumps({"file": str(file), "seconds": 0.5})) for n in range(3)]
+        forks = call("0-forks", "wait_in_child", json.dumps({"file": str(file), "seconds": 0.3}))
+        *_, code = await results(world, *beside, forks)
+        assert code == 70, "the child ended where it would have awaited"
+        assert file.read_text().split() == [str(worker)] * 3
+
+
+@linux
+async def test_what_lambdas_left_behind_is_reaped_while_the_executor_lives() -> None:
+    async with guarded(app="children:app") as world:
+        pids = await results(world, *(call(f"0-{n}", "grandchild") for n in range(10)))
+        await world.until(lambda: not any(Path(f"/proc/{each}").exists() for each in pids))
+        assert world.process.returncode is None
+
+
+@linux
+@pytest.mark.parametrize("leave", [True, False])
+async def test_a_daemon_that_a_lambda_made_is_gone_before_the_executor_counts_as_dead(
+    tmp_path: Path, *, leave: bool
+) -> None:
+    """It has left the session, and its parents are gone."""
+    file = tmp_path / "daemon"
+    async with guarded(app="children:app") as world:
+        await world.event()
+        await world.give(call("0-a", "daemon", json.dumps({"file": str(file), "leave": leave})))
+        await world.until(lambda: file.exists() and file.read_text())
+        daemon = int(file.read_text())
+        assert alive(daemon)
+        if not leave:
+            await world.until(lambda: world.hsc.results)
+            assert alive(daemon), "the end of a task ends nothing that it has started"
+            world.process.send_signal(signal.SIGTERM)
+        dead = await world.death()
+        assert dead["code"] == (9 if leave else 0)
+        assert not alive(daemon)
+
+
+@linux
+def test_a_process_of_another_user_does_not_keep_a_guard_for_ever() -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can start a process that it may not kill later")
+    code = """
+import os, time
+from atf.executor.group import Group
+others = os.fork()
+if not others:
+    os.closerange(0, 3)
+    time.sleep(30)
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+group = Group(["/bin/sleep", "30"], env={}, keep=[])
+print(group.kill(), others, flush=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=30, check=True, cwd="/"
+    )
+    killed, others = map(int, done.stdout.split())
+    os.kill(others, signal.SIGKILL)
+    assert killed == -signal.SIGKILL
+    assert done.stderr == f"executor: still running, since they belong to another user: {others}\n"
+
+
+@linux
+def test_a_command_that_is_process_1_reaps_what_others_leave_behind() -> None:
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).with_name("orphans.py"))],
+        stdout=subprocess.PIPE,
+        text=True,
+        pass_fds=(writing,),
+        env={**os.environ, "READY": str(writing)},
+    )
+    os.close(writing)
+    with process, os.fdopen(reading, "rb") as ready:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"0 [0, 3] {process.pid}\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 7, "the signal is passed on, and the exit code comes back"
+        assert ready.read() == b"x"
+
+
+@linux
+def test_process_1_of_a_container_is_atf() -> None:
+    space = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    try:
+        possible = subprocess.run([*space, "true"], capture_output=True, text=True, timeout=30, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no program unshare to make a container with")
+    if possible.returncode:
+        pytest.skip(f"no container can be made here: {possible.stderr.strip()}")
+    # What `atf` runs in it says how many processes there are, and that it is not the first.
+    code = "import os, atf.cli; import atf.cli.commands as c; c.cli.main = lambda **_: os.getpid(); raise SystemExit(atf.cli.main())"
+    done = subprocess.run([*space, sys.executable, "-P", "-c", code], timeout=30, check=False)
+    assert done.returncode == 2
