@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from atf.config import Timing
-from atf.errors import AtfError, InvalidArgument
+from atf.errors import AtfError, InvalidArgument, Unavailable
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
 from atf.rpc import api
@@ -68,7 +68,7 @@ class Reports:
         """Records how runs ended whose executor can't say it any more."""
         for part in _parts(results):
             request = h.SetResultsRequest(executor_id=executor_id, results=part)
-            self._repeat("set_results", self._hsc.set_results, request, len(part))
+            self._repeat("set_results", self._set_results, request, len(part))
 
     async def flush(self, seconds: float) -> int:
         """Waits until all reports have been answered, at most so long. Returns how many have not."""
@@ -79,6 +79,16 @@ class Reports:
     async def end(self) -> None:
         """Gives up on what has not been answered."""
         await end(self._under_way)
+
+    async def _set_results(self, request: h.SetResultsRequest, *, timeout: float) -> None:
+        """One try.
+
+        Raises:
+            Unavailable: a part of the store is away, and nothing was recorded there; recorded again, the others stay as they are.
+        """
+        reply = await self._hsc.set_results(request, timeout=timeout)
+        if unknown := sum(each == h.UNKNOWN for each in reply.verdicts):
+            raise Unavailable(f"the task store can't be reached for {unknown} of {len(reply.verdicts)} results")
 
     def _repeat(self, verb: str, call: Call, request: Message, tasks: int, life: float = math.inf) -> None:
         once = partial(call, request, timeout=CALL_TIMEOUT_S)

@@ -131,8 +131,9 @@ class Heartbeats:
     def _answered(self, held: list[HeldTask], said: list[str], verdicts: list[h.Verdict], sent_us: int) -> None:
         answers = list(zip(held, verdicts, strict=True))
         self._ledger.renew([task for task, verdict in answers if verdict in {h.OK, h.CANCEL}], sent_us)
-        for task, progress in zip(held, said, strict=True):
-            if task.progress is progress:
+        for (task, verdict), progress in zip(answers, said, strict=True):
+            # UNKNOWN: the claim's part of the store is away. What was said of it is not stored, and is said again.
+            if verdict != h.UNKNOWN and task.progress is progress:
                 task.progress = ""
         lost = [task for task, verdict in answers if verdict == h.LOST]
         self._heard(lost, [task for task, verdict in answers if verdict == h.CANCEL])

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from atf.client import AsyncClient
 from atf.errors import AtfError, DeadlineExceeded, ResourceExhausted, Unavailable
 from atf.lambdas import Prepared, named
-from atf.task import US
+from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, US
 
 from .history import Accepted, Called, Event
 from .record import key_of, now_us, wall_us
@@ -53,6 +53,8 @@ class PlannedTask(NamedTuple):
     delay: float
     fails: int
     aio: bool
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    max_losses: int = DEFAULT_MAX_LOSSES
 
 
 def planned(load: Load, seed: int, prefix: str) -> Iterator[PlannedTask]:
@@ -68,6 +70,8 @@ def planned(load: Load, seed: int, prefix: str) -> Iterator[PlannedTask]:
             delay=round(chance.uniform(0.1, 1) * load.delay_s, 3) if delayed else 0.0,
             fails=chance.choice((1, 1, 2)) if failing else 0,
             aio=chance.random() < 0.5,
+            max_attempts=load.options.get("max_attempts", DEFAULT_MAX_ATTEMPTS),
+            max_losses=load.options.get("max_losses", DEFAULT_MAX_LOSSES),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,8 +12,6 @@ from atf.task import US
 from .history import Began, Breach, Called, Ended, Event, Keyed, check
 from .load import PlannedTask
 
-MAX_LOSSES: Final = 3
-"""Losses that end a task as a dead letter, by default."""
 _SHOWN: Final = 20
 """Findings that are told whole."""
 
@@ -87,7 +86,7 @@ class Outcome:
     dead: int
     """Dead letters by `max_losses`: their executors were killed under them so often."""
     wrong: int
-    """Ended otherwise than planned: failed though they were to succeed, or succeeded though no run of theirs did."""
+    """Ended otherwise than planned, or counted otherwise than their own limits and their own record allow. See `_wrong`."""
     spent: int
     """Attempts beyond those that the plan asked for, over all tasks."""
     losses: int
@@ -141,20 +140,22 @@ def judge(
     """
     verdict = check(events)
     won = {(each.task_id, each.fence) for each in events if isinstance(each, Ended) and each.succeeded}
+    begun = Counter(each.task_id for each in events if isinstance(each, Began))
     findings = [f"{each.breach.name} {each.task_id}: {each.text}" for each in verdict.findings]
     dead = wrong = spent = losses = 0
     for key, ending in endings.items():
-        fails = plans[key].fails if key in plans else 0
-        spent += max(ending.attempts - fails - (ending.status == "SUCCESS"), 0)
+        plan = plans.get(key, PlannedTask(key, 0.0, 0.0, 0, aio=False))
+        spent += max(ending.attempts - plan.fails - (ending.status == "SUCCESS"), 0)
         losses += ending.losses
         if ending.status == "SUCCESS" and (key, ending.result) not in won:
-            findings.append(f"WRONG {key}: succeeded by claim {ending.result}, of which no run returned")
+            why = f"succeeded by claim {ending.result}, of which no run returned"
+        else:
+            why = _wrong(ending, plan, begun[key])
+        if why:
+            findings.append(f"WRONG {key}: {why}")
             wrong += 1
-        elif ending.status == "FATAL_FAILURE" and ending.losses >= MAX_LOSSES:
+        elif ending.status == "FATAL_FAILURE":
             dead += 1
-        elif ending.finished and ending.status != "SUCCESS":
-            findings.append(f"WRONG {key}: {ending.status} after {ending.attempts} attempts, {ending.losses} losses")
-            wrong += 1
     return Outcome(
         attempted=verdict.attempted,
         acknowledged=verdict.acknowledged,
@@ -173,6 +174,30 @@ def judge(
         findings=findings[:_SHOWN],
         recoveries=recoveries(events, plans, strikes),
     )
+
+
+def _wrong(ending: Ending, plan: PlannedTask, begun: int) -> str:
+    """What is wrong with how a task stands at the end; "": nothing.
+
+    Args:
+        ending: what the store says.
+        plan: what was asked for, with the task's own limits.
+        begun: its runs, by what it wrote down itself.
+    """
+    most = plan.max_losses
+    if ending.losses > most:
+        return f"{ending.losses} losses are counted, and it was to end at {most}"
+    if ending.attempts > begun:
+        return f"{ending.attempts} attempts are counted, and {begun} runs began by its own record"
+    if ending.status == "FATAL_FAILURE" and ending.losses == most:
+        return ""  # a dead letter: its executors were killed under it that often
+    if ending.losses == most:
+        return f"{ending.status} with {most} losses, at which it was to end as a dead letter"
+    if ending.status == "SUCCESS" and ending.attempts <= plan.fails:
+        return f"succeeded in attempt {ending.attempts}, and its first {plan.fails} were to fail"
+    if ending.finished and ending.status != "SUCCESS":
+        return f"{ending.status} after {ending.attempts} attempts, {ending.losses} losses"
+    return ""
 
 
 def looked_for(events: Sequence[Event]) -> list[Breach]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from atf.config import Timing
-from atf.errors import DeadlineExceeded
+from atf.errors import DeadlineExceeded, Unavailable
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
 from atf.runtime import Runtime, end
@@ -143,6 +143,8 @@ class Holding:
         results = [each for each in batch if isinstance(each, RunResult)]
         if results:
             verdicts = await self._store.finish(self.owner, results)
+            if Verdict.UNKNOWN in verdicts:
+                raise Unavailable("the task store can't be reached")
             for result, verdict in zip(results, verdicts, strict=True):
                 if verdict is Verdict.LOST:
                     _log.warning(

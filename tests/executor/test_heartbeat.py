@@ -70,6 +70,23 @@ async def test_progress_of_a_failed_heartbeat_is_said_again(world: World) -> Non
 
 
 @virtual(inline)
+async def test_progress_is_said_again_until_the_claims_part_of_the_store_is_there(world: World) -> None:
+    world.controller.give(*(claim(f"0-{name}", "t/nap", b'{"seconds":9}') for name in "ab"))
+    await world.settle()
+    for task in world.executor.ledger.tasks.values():
+        task.say("half")
+    world.hsc.verdicts["0-a"] = h.UNKNOWN
+    await world.heartbeats.once()
+    await world.heartbeats.once()
+    del world.hsc.verdicts["0-a"]
+    await world.heartbeats.once()
+    await world.heartbeats.once()
+    told = [{each.claim.task_id: each.progress for each in beat.claims} for beat in world.hsc.beats]
+    assert [each["0-a"] for each in told] == ["half", "half", "half", ""]
+    assert [each["0-b"] for each in told] == ["half", "", "", ""]
+
+
+@virtual(inline)
 async def test_a_lease_is_dated_from_the_sending_of_the_request(world: World) -> None:
     world.hsc.slow = 0.5
     world.controller.give(claim("0-a", "t/nap", b'{"seconds":30}'), age=0.25)

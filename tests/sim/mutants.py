@@ -440,6 +440,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         ),
         by="LOST",
     ),
+    "one_loss_more": Mutant(
+        "a task runs on after the loss that is its last",
+        (("elseif not shared and losses >= tonumber", "elseif not shared and losses > tonumber"),),
+        by="ODD",
+    ),
     "one_token": Mutant(
         "all claims of a task have one token",
         (("math.max(counter + 1, now), run + 1", "counter > 0 and counter or now, run + 1"),),

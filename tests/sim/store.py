@@ -18,7 +18,7 @@ from atf.errors import ResourceExhausted
 from atf.rpc.task_pb2 import TaskSpec
 from atf.store import library
 from atf.store.refusals import translate
-from atf.task import FINISHED, MOVES, US, Status
+from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, FINISHED, MOVES, US, Status
 from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Accepted, Called, Claimed, Forgot, Keyed, Recorded, Rescheduled
 from atf.work_items import ITEM_MARK
@@ -34,6 +34,8 @@ _READS: Final = calls.READS | {"pop", "open"}
 AFRESH: Final = {"retry", "redrive"}
 """Moves by which somebody starts a task afresh."""
 _ROWS: Final = {move.name: move for move in MOVES}
+_DEFAULT_LIMITS: Final = f"{DEFAULT_MAX_ATTEMPTS} {DEFAULT_MAX_LOSSES} 0"
+"""Of a record without a field of its own for them."""
 State = tuple[str, int, int, bool]
 """Of a task: status, counter of the token, losses, flagged."""
 
@@ -429,6 +431,7 @@ class StoreServer:
                 self._chronicle.event(Called(self._loop.now_us, task_id))
                 self._chronicle.event(Accepted(self._loop.now_us, task_id, now_us, self._loop.now_us))
         self._judge_stop(name, task_id, told)
+        self._judge_losses(name, task_id, told, old[2] if old else 0, new[2])
         if verb in {"retry", "redrive"} and ITEM_MARK in task_id:
             self.ends.by_hand += 1
         if name in AFRESH:
@@ -464,6 +467,17 @@ class StoreServer:
         partition, queue = task_id.split("-", 1)[0], self.field(task_id, "q") or ""
         known = self._data.get(f"atf:{{{partition}}}:l:{queue.rpartition(':')[0]}".encode())
         return known is not None and b"stop=1" in (known.value.get(b"door") or b"")
+
+    def _judge_losses(self, name: str, task_id: str, told: str, before: int, now: int) -> None:
+        """Only a loss counts as one, and the one that is the task's own limit ends it: no earlier one, and none comes after it."""
+        _, limit, _ = map(int, (self.field(task_id, "lim") or _DEFAULT_LIMITS).split())
+        right = {
+            "lose": now in {before, before + 1} and now < limit,
+            "lose for good": now == before + 1 == limit,
+            "stop": now in {before, before + 1},
+        }
+        if not right.get(name, now == (0 if name in {"schedule", *AFRESH} else before)):
+            self._chronicle.odd.append(f"{task_id}: {told}, after {before} of {limit} losses")
 
     def _judge_stop(self, name: str, task_id: str, told: str) -> None:
         """Nothing of an ordering key that has stopped may be started, but for the task at which it has."""

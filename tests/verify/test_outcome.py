@@ -88,16 +88,32 @@ def test_a_killed_process_runs_nothing_any_more() -> None:
 @pytest.mark.parametrize(
     ("ending", "counts"),
     [
-        (Ending("SUCCESS", True, 1, 0, 4), (1, 0, 0)),  # of claim 4 no run returned
+        (Ending("SUCCESS", True, 3, 0, 4), (1, 0, 0)),  # of claim 4 no run returned
         (Ending("FATAL_FAILURE", True, 10, 0, None), (1, 0, 8)),
+        (Ending("FATAL_FAILURE", True, 2, 2, None), (1, 0, 0)),  # one loss was left
         (Ending("FATAL_FAILURE", True, 2, 3, None), (0, 1, 0)),  # killed three times: a dead letter
+        (Ending("FATAL_FAILURE", True, 2, 4, None), (1, 0, 0)),  # it ran on after the third
+        (Ending("CANCELLED", True, 2, 3, None), (1, 0, 0)),
+        (Ending("ENQUEUED", False, 2, 3, None), (1, 0, 0)),  # beside "stuck": it waits, and was to be a dead letter
+        (Ending("SUCCESS", True, 3, 2, 5), (0, 0, 0)),
+        (Ending("SUCCESS", True, 3, 3, 5), (1, 0, 0)),  # it ran on after the third loss
         (Ending("SUCCESS", True, 3, 0, 5), (0, 0, 0)),  # both planned failures
+        (Ending("SUCCESS", True, 2, 0, 5), (1, 0, 0)),  # a planned failure counted nothing
+        (Ending("SUCCESS", True, 4, 0, 5), (1, 0, 1)),  # an attempt that it knows nothing of
     ],
 )
 def test_ends_are_held_against_the_plan(ending: Ending, counts: tuple[int, int, int]) -> None:
-    outcome = verdict(asked("a") + run("a", 5, 1, 2), {"a": ending}, plan("a", fails=2))
+    runs = [*run("a", 3, 0.1, 0.2, won=False), *run("a", 4, 0.3, 0.4, won=False), *run("a", 5, 1, 2)]
+    outcome = verdict(asked("a") + runs, {"a": ending}, plan("a", fails=2))
     assert (outcome.wrong, outcome.dead, outcome.spent) == counts
     assert bool(outcome.failures) == bool(counts[0])
+
+
+def test_a_dead_letter_is_judged_by_the_tasks_own_limit() -> None:
+    own = plan("a")._replace(max_losses=5)
+    for losses, counts in ((3, (1, 0)), (4, (1, 0)), (5, (0, 1)), (6, (1, 0))):
+        outcome = verdict(asked("a") + run("a", 5, 1, 2), {"a": Ending("FATAL_FAILURE", True, 0, losses, None)}, own)
+        assert (outcome.wrong, outcome.dead) == counts
 
 
 def recovery(events: list[Event], strike: Strike, *plans: PlannedTask) -> Recovery:

@@ -1,0 +1,46 @@
+"""What becomes of a report that the HSC has answered only in part."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from atf.config import Timing
+from atf.controller.reports import Reports
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.testing.runtime import VirtualRuntime
+from tests.virtual import virtual
+
+
+class Hsc:
+    """Answers SetResults as it is told, then with OK."""
+
+    def __init__(self, *answers: Sequence[h.Verdict]) -> None:
+        self.answers = list(answers)
+        self.asked: list[list[str]] = []
+
+    async def set_results(self, request: h.SetResultsRequest, *, timeout: float = 10) -> h.SetResultsReply:
+        self.asked.append([each.claim.task_id for each in request.results])
+        return h.SetResultsReply(verdicts=self.answers.pop(0) if self.answers else [h.OK] * len(request.results))
+
+
+class World:
+    def __init__(self, runtime: VirtualRuntime) -> None:
+        self.hsc: Any = Hsc()
+        self.reports = Reports(hsc=self.hsc, timing=Timing(), runtime=runtime)
+
+
+@asynccontextmanager
+async def opened(runtime: VirtualRuntime) -> AsyncIterator[World]:
+    yield World(runtime)
+
+
+@virtual(opened)
+async def test_results_that_a_part_of_the_store_did_not_take_are_told_again(world: World) -> None:
+    world.hsc.answers = [[h.OK, h.UNKNOWN], [h.OK, h.UNKNOWN]]
+    results = [h.Result(claim=t.ClaimRef(task_id=each), outcome=t.TIMED_OUT) for each in ("0-a", "1-b")]
+    world.reports.set_results("e1", results)
+    assert await world.reports.flush(60) == 0
+    assert world.hsc.asked == [["0-a", "1-b"]] * 3
