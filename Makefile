@@ -15,8 +15,11 @@ PEERS ?=
 ROUNDS ?=
 TASKS ?=
 
-# Settings of the caller's shell that would let another environment leak into ours, or let each of hundreds of processes compile its modules anew.
+# Settings of the caller's shell that would let another environment leak into ours, let each of hundreds of processes compile its modules anew,
+# make errors of warnings that are none of ours, take the asserts out of tests, or give pytest options of somebody else's project.
 unexport PYTHONPATH PYTHONHOME PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV
+unexport PYTHONWARNINGS PYTHONOPTIMIZE PYTHONDEVMODE PYTHONASYNCIODEBUG PYTHONINSPECT PYTHONIOENCODING PYTHONUTF8 PYTEST_ADDOPTS PYTEST_PLUGINS
+unexport PYTEST_DISABLE_PLUGIN_AUTOLOAD
 
 define SET_UP
 @"$(PYTHON)" $(NEW_ENOUGH) || { echo 'ATF needs Python 3.11 or newer, and $(PYTHON) is not. Name one: make PYTHON=/path/to/python3.11' >&2; exit 1; }

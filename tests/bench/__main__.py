@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests import surroundings
 from tests.chaos import frame
 
 from . import results
@@ -54,6 +55,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=results.RESULTS, help="the folder of results")
     parser.add_argument("--list", action="store_true", help="list the questions")
     given = parser.parse_args()
+    surroundings.pin_server()
     if given.list:
         for each in questions.values():
             print(f"{each.name:<16} {each.what}")

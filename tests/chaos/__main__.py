@@ -7,6 +7,8 @@ import json
 import sys
 import time
 
+from tests import surroundings
+
 from . import frame
 
 
@@ -16,6 +18,7 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=0, help="how many of each; default: the row's own number")
     parser.add_argument("--list", action="store_true", help="list the rows")
     given = parser.parse_args()
+    surroundings.pin_server()
     rows = frame.all_rows()
     if given.list:
         for row in rows.values():

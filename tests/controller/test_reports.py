@@ -28,8 +28,9 @@ class Hsc:
 
 class World:
     def __init__(self, runtime: VirtualRuntime) -> None:
-        self.hsc: Any = Hsc()
-        self.reports = Reports(hsc=self.hsc, timing=Timing(), runtime=runtime)
+        self.hsc = Hsc()
+        hsc: Any = self.hsc
+        self.reports = Reports(hsc=hsc, timing=Timing(), runtime=runtime)
 
 
 @asynccontextmanager
