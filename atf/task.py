@@ -76,6 +76,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("put off", _HELD, _S.NEW, "same token; it handed itself back, to run later", "hsc", "now + the wait that it asked for"),
     Move("hand back", (_S.CLAIMED,), _S.ENQUEUED, "same token, never started", "hsc", "now"),
     Move("return", (_S.ENQUEUED,), _S.ENQUEUED, "popped, never claimed", "hsc", "now"),
+    Move("lapse", _HELD, _S.ENQUEUED, "lease expired, and that counts nothing: the executor drained, or the run had not said that it started", "store consumer", "now"),
     Move("lose", _HELD, _S.ENQUEUED, "lease expired, or executor dead; losses left", "store consumer, hsc", "now"),
     Move("lose for good", _HELD, _S.FATAL_FAILURE, "lease expired, or executor dead; no losses left", "store consumer, hsc", None),
     Move("cancel", (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE), _S.CANCELLED, "", "frontend", None),

@@ -36,5 +36,5 @@ class LastLook:
     @staticmethod
     def _stopped(task: HeldTask) -> bool:
         if task.stopping:
-            task.outcome = Stopped("cancelled before it started")
+            task.outcome = Stopped("cancelled before it started", began=False)
         return task.stopping

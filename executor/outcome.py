@@ -53,6 +53,8 @@ class Stopped(NamedTuple):
     """The run ended, or never began, because its cancellation was asked for."""
 
     error: str
+    began: bool = True
+    """Whether the lambda was called."""
 
 
 Outcome = Returned | Failed | GaveUp | TimedOut | Stopped
@@ -93,7 +95,7 @@ def to_result(outcome: Outcome, options: t.TaskOptions, attempt: int, chance: ra
             return t.FAILED_FATAL, b"", 0, error, 0
         case TimedOut(error):
             return t.TIMED_OUT, b"", 0, error, backoff_us(options, attempt, chance)
-        case Stopped(error):
+        case Stopped(error, _):
             return t.STOPPED, b"", 0, error, 0
     assert_never(outcome)
 

@@ -76,7 +76,9 @@ class HscService:
             Beat(_held(each.claim), each.started, clip(each.progress, MAX_PROGRESS_BYTES)) for each in request.claims
         ]
         verdicts = await self._judge(
-            beats, lambda each: each.held.task_id, lambda some: self._store.heartbeat(request.executor_id, some)
+            beats,
+            lambda each: each.held.task_id,
+            lambda some: self._store.heartbeat(request.executor_id, some, draining=request.draining),
         )
         return h.HeartbeatReply(verdicts=_encoded(verdicts))
 
@@ -204,6 +206,7 @@ def _result(result: h.Result) -> RunResult:
         _clamped(result.retry_in_us, MAX_AHEAD_US),
         _clamped(result.ran_us, MAX_RAN_US),
         _clamped(result.ended_ago_us, MAX_RAN_US),
+        not (outcome is Outcome.STOPPED and result.never_began),
     )
 
 

@@ -72,7 +72,7 @@ class HeartbeatReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ...) -> None: ...
 
 class Result(_message.Message):
-    __slots__ = ("claim", "outcome", "result", "encoding", "error", "retry_in_us", "ran_us", "ended_ago_us", "signature")
+    __slots__ = ("claim", "outcome", "result", "encoding", "error", "retry_in_us", "ran_us", "ended_ago_us", "signature", "never_began")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class Result(_message.Message):
     RAN_US_FIELD_NUMBER: _ClassVar[int]
     ENDED_AGO_US_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    NEVER_BEGAN_FIELD_NUMBER: _ClassVar[int]
     claim: _task_pb2.ClaimRef
     outcome: _task_pb2.Outcome
     result: bytes
@@ -91,7 +92,8 @@ class Result(_message.Message):
     ran_us: int
     ended_ago_us: int
     signature: str
-    def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., outcome: _Optional[_Union[_task_pb2.Outcome, str]] = ..., result: _Optional[bytes] = ..., encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., retry_in_us: _Optional[int] = ..., ran_us: _Optional[int] = ..., ended_ago_us: _Optional[int] = ..., signature: _Optional[str] = ...) -> None: ...
+    never_began: bool
+    def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., outcome: _Optional[_Union[_task_pb2.Outcome, str]] = ..., result: _Optional[bytes] = ..., encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., retry_in_us: _Optional[int] = ..., ran_us: _Optional[int] = ..., ended_ago_us: _Optional[int] = ..., signature: _Optional[str] = ..., never_began: bool = ...) -> None: ...
 
 class SetResultsRequest(_message.Message):
     __slots__ = ("executor_id", "results")

@@ -82,6 +82,7 @@ class Adding(Caller):
                 next_at_us = -each.stopped_at_us or (_NEVER if each.cancelled else each.next_at_us)
                 args += (each.scheduled_at_us, next_at_us, each.limits, _ordering(each))
                 args += (each.attempts, each.losses, each.runs, each.fence, each.error, each.concurrency)
+                args += (each.lapses, int(each.alone))
             return list(await self._call("restore", partition, args))
 
         def partition(each: RestoredTask) -> int:

@@ -76,14 +76,16 @@ class Claims(Caller):
             raise away[0]
         return batch
 
-    async def heartbeat(self, owner: str, beats: Sequence[Beat]) -> list[Verdict]:
+    async def heartbeat(self, owner: str, beats: Sequence[Beat], *, draining: bool = False) -> list[Verdict]:
         """CLAIMED, PROCESSING keep their claim for another heartbeat timeout; CLAIMED → PROCESSING where started.
+
+        With `draining`, the executor was asked to end: should one of these leases expire, that is no loss, three times in a row at most.
 
         UNKNOWN where a claim's partition is away; Unavailable where all are.
         """
 
         async def call(partition: int, batch: list[Beat]) -> list[Verdict]:
-            args: list[Arg] = [self._lease_us]
+            args: list[Arg] = [self._lease_us, int(draining)]
             for each in batch:
                 args += (*each.held, int(each.started), each.progress)
             return [_VERDICTS[each] for each in await self._call("heartbeat", partition, args)]
@@ -103,10 +105,10 @@ class Claims(Caller):
     async def _finish(self, partition: int, batch: list[RunResult]) -> list[Verdict]:
         args: list[Arg] = []
         for each in batch:
-            held, outcome, result, encoding, error, retry_in_us, ran_us, ended_ago_us = each
+            held, outcome, result, encoding, error, retry_in_us, ran_us, ended_ago_us, began = each
             if outcome is Outcome.HANDED_BACK:
                 error = _in_one_line(error)
-            args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us, ended_ago_us)
+            args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us if began else "", ended_ago_us)
         return [_VERDICTS[each] for each in await self._call("finish", partition, args)]
 
     async def hand_back(self, owner: str, claims: Sequence[Held], unclaimed: Sequence[str]) -> list[Verdict]:

@@ -59,6 +59,10 @@ LINE_WAIT_US: Final = 3600 * t.US
 """When a task is looked at again that waits for a slot, should it be given none. An older role then pushes it."""
 LINES_PER_PASS: Final = 4
 """Such keys that one pass looks at."""
+DRAINING_LAPSES: Final = 3
+"""Ends of leases in a row that count nothing, since the executor had said that it drained."""
+UNSTARTED_LAPSES: Final = 2
+"""Ends of leases in a row that count nothing, since the run had not said that it started."""
 CLAIM_OVERHEAD_BYTES: Final = 256
 """What a claim weighs in an answer beside its spec: id, token, numbers."""
 
@@ -129,6 +133,7 @@ def _code() -> str:
         "PERMIT_TURN": PERMIT_TURN_US,
         "RATE_STEP": RATE_STEP_US,
         "OUTBOX_RETRY": OUTBOX_RETRY_US,
+        "LAPSES": f"{{DRAINING = {DRAINING_LAPSES}, UNSTARTED = {UNSTARTED_LAPSES}}}",
         "JOBS_BYTES": JOBS_BYTES,
         "JOB_RETRY": JOB_RETRY_US,
         "JOB_WAIT": JOB_WAIT_US,

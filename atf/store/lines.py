@@ -28,7 +28,7 @@ from atf.task import (
     clip,
 )
 
-from .library import MAX_GATES
+from .library import DRAINING_LAPSES, MAX_GATES, UNSTARTED_LAPSES
 from .types import GateAction
 
 FORMAT: Final = 1
@@ -113,6 +113,8 @@ class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
     concurrency: str = ""  # see keys.concurrency
     attempts: int = 0
     losses: int = 0
+    lapses: str = ""  # ends of leases in a row that counted nothing
+    alone: bool = False  # nothing else may run beside it
     runs: int = 0
     fence: int = 0
     error: str = ""
@@ -153,6 +155,7 @@ _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 _OLD_ID: Final = re.compile(r"[0-9]{1,5}-(?P<id>.*)", re.DOTALL)
 _UNIQUE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._-]{1,64}")
 _CONCURRENCY: Final = re.compile(r"([A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._-]{1,64} [0-9]{1,6} [0-2])?")
+_LAPSES: Final = re.compile(rf"([0-{DRAINING_LAPSES}] [0-{UNSTARTED_LAPSES}])?")
 _LIMITS: Final = re.compile(r"([0-9]{1,15} [0-9]{1,15} [0-9]{1,16})?")
 
 
@@ -276,6 +279,9 @@ def _check_task(line: TaskLine) -> None:
         )
     if not _LIMITS.fullmatch(line.limits):
         raise InvalidArgument(f"limits {clip(line.limits, MAX_TEXT_BYTES)!r}: three whole numbers, or nothing")
+    if not _LAPSES.fullmatch(line.lapses):
+        said = f"0 to {DRAINING_LAPSES} and 0 to {UNSTARTED_LAPSES}, or nothing"
+        raise InvalidArgument(f"lapses {clip(line.lapses, MAX_TEXT_BYTES)!r}: {said}")
     for name in ("scheduled_at_us", "next_at_us", "fence", "place"):
         _within(name, getattr(line, name), MAX_INSTANT_US)
     for name in ("attempts", "losses", "runs"):

@@ -63,6 +63,8 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         ordering_key=keys.bare(text("k")),
         digest=field.get("d", b""),
         limits=text("lim"),
+        lapses=text("y"),
+        alone="z" in field,
         failed_version=number("v"),
         concurrency=text("kc"),
         nonce=text("n"),

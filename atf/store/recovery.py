@@ -331,6 +331,8 @@ def _task(line: TaskLine) -> RestoredTask:
         concurrency=line.concurrency,
         attempts=line.attempts,
         losses=line.losses,
+        lapses=line.lapses,
+        alone=line.alone,
         runs=line.runs,
         fence=line.fence,
         error=line.error,

@@ -166,6 +166,8 @@ async def _task_line(store: Store, record: TaskRecord) -> TaskLine:
         place=place,
         attempts=record.attempts,
         losses=record.losses,
+        lapses=record.lapses,
+        alone=record.alone,
         runs=record.runs,
         fence=record.fence,
         error=record.error,

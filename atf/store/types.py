@@ -239,6 +239,7 @@ class RunResult(NamedTuple):
     retry_in_us: int = 0
     ran_us: int = 0
     ended_ago_us: int = 0
+    began: bool = True  # whether the body was called; else no attempt is counted
 
 
 class Run(NamedTuple):
@@ -276,6 +277,8 @@ class TaskRecord(NamedTuple):
     ordering_key: str = ""
     digest: bytes = b""
     limits: str = ""  # as the store keeps them; "": the defaults
+    lapses: str = ""  # ends of leases in a row that counted nothing, as the store keeps them
+    alone: bool = False  # nothing else may run beside it
     failed_version: int = 0  # of its lambda's code, of a dead letter; 0: the code said none
 
     concurrency: str = ""  # see keys.concurrency
@@ -302,6 +305,8 @@ class RestoredTask(NamedTuple):
     error: str
     cancelled: bool = False  # that was asked for while it ran; it comes back as CANCELLED
     concurrency: str = ""  # see keys.concurrency
+    lapses: str = ""  # ends of leases in a row that counted nothing, as the store keeps them
+    alone: bool = False  # nothing else may run beside it
     unique_key: str = ""  # of the open window whose task it is
     stopped_at_us: int = (
         0  # when its ordering key has stopped at it, which failed for good; no spec: its record is gone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import patch
 
 from atf.errors import Unavailable
 from atf.executor.held import HeldTask
@@ -279,6 +280,7 @@ async def test_a_cancelled_coroutine_stops(world: World) -> None:
     await asyncio.sleep(2.5)
     assert ran == ["cancelled"]
     assert world.outcomes() == {"0-a": t.STOPPED}
+    assert not any(each.never_began for each in world.hsc.results)
 
 
 @virtual(held)
@@ -303,6 +305,21 @@ async def test_a_cancelled_claim_that_has_not_started_never_does(world: HeldWorl
     world.held.end("0-0")
     await world.settle()
     assert world.outcomes() == {"0-0": t.SUCCEEDED, "0-2": t.STOPPED}
+    assert {each.claim.task_id: each.never_began for each in world.hsc.results} == {"0-0": False, "0-2": True}
+
+
+@virtual(held)
+async def test_a_cancel_that_comes_right_before_the_body_is_called_is_no_attempt(world: HeldWorld) -> None:
+    plain = world.executor.ledger.start
+
+    def start(task: HeldTask) -> None:
+        plain(task)
+        world.executor.stop(task, timed_out=False)
+
+    with patch.object(world.executor.ledger, "start", start):
+        world.controller.give(job("0-a"))
+        await world.settle()
+    assert [(each.outcome, each.never_began, each.ran_us) for each in world.hsc.results] == [(t.STOPPED, True, 0)]
 
 
 @virtual(held)

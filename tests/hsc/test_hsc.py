@@ -194,6 +194,49 @@ async def test_a_run_that_is_handed_back_counts_nothing_and_waits_as_long_as_it_
     assert {(each.attempts, each.losses, each.runs) for each in (first, second)} == {(0, 0, 1)}
 
 
+async def test_a_run_that_was_cancelled_before_its_body_began_is_no_attempt(bench: Bench) -> None:
+    before, after = await bench.claimed(2)
+    await bench.store.cancel([before.task_id, after.task_id])
+    results = [
+        h.Result(claim=ref(before), outcome=t.STOPPED, error="cancelled before it started", never_began=True),
+        h.Result(claim=ref(after), outcome=t.STOPPED, error="cancelled", ran_us=US),
+    ]
+    for _ in range(2):
+        reply = await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=results))
+        assert list(reply.verdicts) == [OK, OK]
+    first, second = [await bench.record(each.task_id) for each in (before, after)]
+    assert (first.status, first.attempts, first.losses, first.runs) == (Status.CANCELLED, 0, 0, 1)
+    assert (first.error, first.ended_runs[0].why) == ("cancelled before it started", "stopped")
+    assert (first.ended_runs[0].started_at_us, first.ended_runs[0].ended_at_us) == (0, START_US)
+    assert (second.status, second.attempts) == (Status.CANCELLED, 1)
+
+
+async def test_of_a_run_that_ended_otherwise_never_begun_means_nothing(bench: Bench) -> None:
+    (claim,) = await bench.claimed(1)
+    result = h.Result(claim=ref(claim), outcome=t.FAILED, never_began=True)
+    await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=[result]))
+    assert (await bench.record(claim.task_id)).attempts == 1
+
+
+async def test_a_run_that_never_began_and_whose_flag_the_store_has_forgotten_runs_again(bench: Bench) -> None:
+    (claim,) = await bench.claimed(1)
+    result = h.Result(claim=ref(claim), outcome=t.STOPPED, never_began=True)
+    await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=[result]))
+    record = await bench.record(claim.task_id)
+    assert (record.status, record.attempts, record.losses) == (Status.ENQUEUED, 0, 0)
+
+
+async def test_a_heartbeat_of_an_executor_that_drains_marks_its_claims(bench: Bench) -> None:
+    marked, other = await bench.claimed(2)
+    for claim, draining in ((marked, True), (other, False)):
+        beat = h.HeldClaim(claim=ref(claim), started=True)
+        await bench.hsc.heartbeat(h.HeartbeatRequest(executor_id="e1", claims=[beat], draining=draining))
+    bench.now_us += 16 * US
+    for partition in (0, 1):
+        await bench.store.enqueue(partition, 0)
+    assert [(await bench.record(each.task_id)).losses for each in (marked, other)] == [0, 1]
+
+
 async def test_durations_out_of_bounds_do_no_harm(bench: Bench) -> None:
     (claim,) = await bench.claimed(1)
     result = h.Result(claim=ref(claim), outcome=t.FAILED, retry_in_us=-5, ran_us=-(1 << 60), ended_ago_us=-(1 << 60))

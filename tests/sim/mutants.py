@@ -429,7 +429,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
             (
                 (
                     "    move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)\n"
-                    "    if shared then redis.call('HSET', task_key(P, id), 'z', '1') end\n"
+                    "    if alone then redis.call('HSET', task_key(P, id), 'z', '1') end\n"
                 ),
                 (
                     "    rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, task[13])\n"

@@ -402,7 +402,9 @@ class StoreServer:
     def _changed(self, verb: str, now_us: int, task_id: str, old: State | None, new: State) -> None:
         self.answers.saw(self._loop.now_us, task_id, new[0])
         source, target = (Status[old[0]] if old else None), Status[new[0]]
-        name = _row(verb, source, target, flagged=new[3] and not (old and old[3]))
+        name = _row(
+            verb, source, target, flagged=new[3] and not (old and old[3]), counted=old is None or new[2] > old[2]
+        )
         told = f"{verb}: {source.name if source else '-'} -> {target.name}, token {new[1]}, losses {new[2]}"
         self._chronicle.say(told, task_id)
         if name is None:
@@ -538,8 +540,8 @@ def _encoded(argument: Any) -> bytes:
     return argument if isinstance(argument, bytes) else str(argument).encode()
 
 
-def _row(verb: str, source: Status | None, target: Status, *, flagged: bool) -> str | None:
-    """The row of MOVES that a change of state was."""
+def _row(verb: str, source: Status | None, target: Status, *, flagged: bool, counted: bool) -> str | None:
+    """The row of MOVES that a change of state was; `counted`: it has a loss more."""
     if flagged and source is target:
         return "cancel a running task"
     names = {
@@ -572,7 +574,8 @@ def _row(verb: str, source: Status | None, target: Status, *, flagged: bool) -> 
         if target is Status.CANCELLED and verb in {"finish", "lose", "enqueue", "hand_back"}:
             name = "stop"
         elif verb in {"lose", "enqueue"}:
-            name = {Status.ENQUEUED: "lose", Status.FATAL_FAILURE: "lose for good"}.get(target)
+            again = "lapse" if verb == "enqueue" and not counted else "lose"
+            name = {Status.ENQUEUED: again, Status.FATAL_FAILURE: "lose for good"}.get(target)
     if name is None or source is target or source not in _ROWS[name].sources:
         return None
     return name

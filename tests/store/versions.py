@@ -48,7 +48,9 @@ class FoundationStore(Store):
         if verb == "schedule":  # knew nothing of concurrency keys and unique ones
             args = [each for number, each in enumerate(args) if number % 11 < 8]
         if verb == "restore":
-            args = [each for number, each in enumerate(args) if number % 14 < 13]
+            args = [each for number, each in enumerate(args) if number % 16 < 13]
+        if verb == "heartbeat":  # knew nothing of drains
+            args = [args[0], *args[2:]]
         if verb == "pop":  # knew nothing of pools and hosts
             args = [args[0], *args[3:]]
         reply = await super()._call(verb, partition, args, server=server)

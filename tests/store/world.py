@@ -375,8 +375,11 @@ class World:
             await self.beat(*claims)
         return claims
 
-    async def beat(self, *claims: Held, started: bool = True, progress: str = "") -> list[Verdict]:
-        return await self.store.heartbeat("executor-1", [Beat(each, started, progress) for each in claims])
+    async def beat(
+        self, *claims: Held, started: bool = True, progress: str = "", draining: bool = False
+    ) -> list[Verdict]:
+        beats = [Beat(each, started, progress) for each in claims]
+        return await self.store.heartbeat("executor-1", beats, draining=draining)
 
     async def finish(self, outcome: Outcome, *claims: Held, **fields: Any) -> list[Verdict]:
         return await self.store.finish("executor-1", [RunResult(each, outcome, **fields) for each in claims])

@@ -338,7 +338,7 @@ local function start_afresh(P, id, queue, status, key, now, at, sets)
     waits = redis.call('RPUSH', order_key(P, key), id) > 1
   end
   redis.call('ZREM', done_key(P, lambda_of(queue), status), id)
-  redis.call('HDEL', task_key(P, id), 'a', 'l', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v')
+  redis.call('HDEL', task_key(P, id), 'a', 'l', 'y', 'm', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v')
   redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
   if not waits then visit_by(P, queue, at) end
@@ -433,26 +433,55 @@ local function with_run(runs, owner, started, ended, attempt, why)
   return runs .. line
 end
 
--- A run has ended with its executor, or its lease has run out: CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
+-- How often in a row the end of a lease has counted nothing (the field y): where its executor drained, and where the run had not said
+-- that it started.
+local function lapses_of(text)
+  local draining, unstarted = string.match(text or '', '^(%d+) (%d+)$')
+  return tonumber(draining or 0), tonumber(unstarted or 0)
+end
+
+-- A lease has run out. Returns why, how often in a row that has counted nothing now, or nil where it counts as a loss, and whether
+-- the task is to run alone from now on. A run that has started ends the second row.
+local function lapse(status, marked, text)
+  local draining, unstarted = lapses_of(text)
+  if status == 'PROCESSING' then unstarted = 0 end
+  if marked then
+    draining = draining + 1
+    return 'lease expired while its executor drained', draining <= LAPSES.DRAINING and draining .. ' ' .. unstarted or nil, false
+  elseif status == 'PROCESSING' then
+    return 'lease expired', nil, false
+  end
+  unstarted = unstarted + 1
+  local left = unstarted <= LAPSES.UNSTARTED
+  return 'lease expired before the run said that it started', left and draining .. ' ' .. unstarted or nil, not left
+end
+
+-- A run has ended with its executor, or its lease has run out (no `why`): CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
 -- FATAL_FAILURE where it has been lost too often; CANCELLED where that was asked for. `shared`: see lose.lua.
 local function lose_task(P, id, now, why, shared)
-  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'a', 'l', 'lim', 'R', 'o', 't4', 'x', 'k', 'w', 't3', 'h')
+  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'a', 'l', 'lim', 'R', 'o', 't4', 'x', 'k', 'w', 't3', 'h', 'c', 'm', 'y')
   local status, queue = task[1], task[2]
-  local losses = tonumber(task[4] or 0)
-  shared = shared and losses > 0
-  if not shared then losses = losses + 1 end
+  local losses, lapses = tonumber(task[4] or 0), nil
+  local alone = shared and losses > 0
+  local counted = not alone
+  if not why then
+    why, lapses, alone = lapse(status, task[15] == task[14], task[16])
+    counted = not lapses
+  end
+  if counted then losses = losses + 1 end
   local started = tonumber(status == 'PROCESSING' and task[8] or 0)
-  local runs = with_run(task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why .. (shared and ' (not counted)' or ''))
+  local runs = with_run(task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why .. (counted and '' or ' (not counted)'))
   if task[9] then
     rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, task[13], 'l', losses, 'R', runs)
-  elseif not shared and losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then
+  elseif counted and losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then
     local err = 'lost with its executor ' .. losses .. ' times; last: ' .. why
     rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10], task[11], false, task[13], 'l', losses, 'R', runs, 'err', err)
     count_ends(P, lambda_of(queue), 1, 1, now)
   else
     redis.call('HDEL', task_key(P, id), 'e', 'o')
     move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)
-    if shared then redis.call('HSET', task_key(P, id), 'z', '1') end
+    if alone then redis.call('HSET', task_key(P, id), 'z', '1') end
+    if lapses then redis.call('HSET', task_key(P, id), 'y', lapses) elseif task[16] then redis.call('HDEL', task_key(P, id), 'y') end
     visit_by(P, queue, now)
   end
 end

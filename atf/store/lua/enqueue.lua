@@ -1,5 +1,5 @@
 -- enqueue: NEW, RETRIABLE_FAILURE (due) -> ENQUEUED; ENQUEUED (expired, gone from its queue) -> ENQUEUED;
---          CLAIMED, PROCESSING (lease expired) -> what `lose` makes of them;
+--          CLAIMED, PROCESSING (lease expired) -> what `lose` makes of them, or ENQUEUED without a loss (`lapse` in common.lua);
 --          NEW, RETRIABLE_FAILURE (due, and kept by a gate) -> the same, parked, or CANCELLED; (parked, and let through) -> the same, due
 -- KEYS[1]  the partition's record
 -- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most, jobs at most, the last step back of
@@ -101,7 +101,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
     for _, id in ipairs(due_ids(P, queue, status, lease_now, budget_again - looked, firsts)) do
       looked = looked + 1
       if redis.call('EXISTS', task_key(P, id)) == 1 then
-        lose_task(P, id, now, 'lease expired')
+        lose_task(P, id, now)
         lost = lost + 1
       else
         redis.call('ZREM', live_key(P, queue, status), id)

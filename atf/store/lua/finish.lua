@@ -2,7 +2,8 @@
 --         FATAL_FAILURE by the lambda's word; CANCELLED where that was asked for, unless it succeeded;
 --         handed back -> ENQUEUED, to be pushed again at once, or NEW, to be pushed again after the wait. That counts no attempt
 -- KEYS[1]  the partition's record
--- ARGV     now, then per run: id, counter, nonce, outcome, result, encoding, error, retry in, ran, ended ago
+-- ARGV     now, then per run: id, counter, nonce, outcome, result, encoding, error, retry in, ran ("" = its body was
+--          never called: no attempt is counted), ended ago
 --          outcome: 1 succeeded, 2 failed, 3 failed fatally, 4 timed out, 5 stopped, 6 handed back
 -- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost
 local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back'}
@@ -28,14 +29,17 @@ local function record_each(sets, P, now, args, answer, ends)
       answer[#answer + 1] = before and 1 or 2
     else
       -- The only run so far follows no other one: a field that is not there costs most of all to read.
-      local earlier = task[6] == '1' and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'R')
-      local attempts, counted = tonumber(earlier[1] or 0) + 1, outcome ~= HANDED_BACK
+      local earlier = task[6] == '1' and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'R', 'y')
+      local attempts, ran = tonumber(earlier[1] or 0) + 1, tonumber(args[i + 8])
+      local counted = ran and outcome ~= HANDED_BACK
+      if earlier[3] then redis.call('HDEL', task_key(P, id), 'y') end
       local ended = now - tonumber(args[i + 9])
-      local why = WHY[outcome] .. (not counted and args[i + 6] ~= '' and ': ' .. args[i + 6] or '')
-      local runs = with_run(earlier[2], task[5] or '', ended - tonumber(args[i + 8]), ended, attempts, why)
+      local why = WHY[outcome] .. (outcome == HANDED_BACK and args[i + 6] ~= '' and ': ' .. args[i + 6] or '')
+      local runs = with_run(earlier[2], task[5] or '', ran and ended - ran or 0, ended, attempts, why)
       if not counted then
         if flagged then
-          rest(P, sets, id, queue, status, 'CANCELLED', now, limits, task[9], task[10], flagged, task[11], 'f', counter, 'R', runs)
+          rest(P, sets, id, queue, status, 'CANCELLED', now, limits, task[9], task[10], flagged, task[11],
+            'f', counter, 'R', runs, 'err', args[i + 6])
         else
           run_again(P, sets, id, queue, status, tonumber(args[i + 7]), task[9], task[11], now, 'f', counter, 'R', runs)
         end

@@ -2,7 +2,8 @@
 --          (no record) -> FATAL_FAILURE: one at which its ordering key has stopped, and stops again
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per task: id, queue, spec ("" = the key's stop alone), digest, at, next instant (-1: it is cancelled; below that:
---          its key has stopped at it, since then), limits ("" = defaults), lambda:ordering key ("" = none), attempts, losses, runs, token counter, error, concurrency ("" = none)
+--          its key has stopped at it, since then), limits ("" = defaults), lambda:ordering key ("" = none), attempts, losses, runs, token counter, error, concurrency ("" = none),
+--          ends of leases in a row that counted nothing ("" = none), 1 = it runs alone
 -- RETURNS  per task 1 stored, 0 the id was taken
 
 -- A key that has tasks already goes on as it does.
@@ -14,7 +15,7 @@ end
 
 register('restore', {}, function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}
-  for i = 2, #args, 14 do
+  for i = 2, #args, 16 do
     local id, queue, ordering, attempts = args[i], args[i + 1], args[i + 7], tonumber(args[i + 8])
     local next_at = tonumber(args[i + 5])
     local stopped = next_at < -1
@@ -34,6 +35,8 @@ register('restore', {}, function(keys, args)
       if args[i + 6] ~= '' then redis.call('HSET', task_key(P, id), 'lim', args[i + 6]) end
       if ordering ~= '' then redis.call('HSET', task_key(P, id), 'k', ordering) end
       if args[i + 12] ~= '' then redis.call('HSET', task_key(P, id), 'err', args[i + 12]) end
+      if args[i + 14] ~= '' then redis.call('HSET', task_key(P, id), 'y', args[i + 14]) end
+      if args[i + 15] == '1' then redis.call('HSET', task_key(P, id), 'z', '1') end
       if args[i + 13] ~= '' then
         redis.call('HSET', task_key(P, id), 'kc', args[i + 13])
         redis.call('HSET', queue_key(P, queue), 'keyed', '1')
