@@ -26,7 +26,7 @@ class EndedRun:
     """None: it never said that it started."""
     ended_at: datetime | None
     why: str
-    """succeeded, failed, failed_fatal, timed_out, stopped, or lost: and the cause."""
+    """succeeded, failed, failed_fatal, timed_out, stopped, or handed_back: or lost: and the cause, with (not counted) where it is no loss."""
     attempt: int
 
 
@@ -41,7 +41,7 @@ class TaskInfo:
     attempts: int
     """Runs that ended by the handler's own doing."""
     losses: int
-    """Runs that ended with their executor."""
+    """Runs that ended with their executor, but for those that count nothing (docs/lifecycle.md)."""
     runs: int
     scheduled_at: datetime | None
     """The instant asked for."""
