@@ -29,6 +29,7 @@ __all__ = [
     "DeadlineExceeded",
     "FailedPrecondition",
     "Fatal",
+    "HandBack",
     "Handle",
     "Internal",
     "InvalidArgument",

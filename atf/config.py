@@ -269,12 +269,20 @@ class ExecutorSettings:
     threads: int = setting(16, "tasks of `def` lambdas that run at once")
     async_tasks: int = setting(256, "tasks of `async def` lambdas that run at once")
     stop_grace: float = setting(
-        5.0, "seconds a `def` may go on after its timeout or cancellation before its process ends"
+        5.0,
+        "seconds a `def` may go on after its timeout or cancellation before its process drains; and that an `async def` has between its"
+        " cancellation by a drain and the drain's end",
     )
     drain_timeout: float = setting(
-        30.0, "seconds a draining executor waits for what it started; then it is killed and its tasks run again"
+        30.0, "seconds a draining executor waits for what it started; what has not ended then is cut off and runs again"
     )
-    max_rss_mib: int = setting(0, "MiB of memory at which the guard kills the process; 0: no bound")
+    max_rss_mib: int = setting(
+        0, "MiB of memory at which a process takes no more tasks and is replaced, as in a drain; 0: no bound"
+    )
+    max_rss_kill_mib: int = setting(
+        0,
+        "MiB of memory at which the guard kills the process, and what it runs counts as lost; 0: half as much again as max_rss_mib",
+    )
     http_allow: str = setting(
         "", "hosts that `atf/http` may call: HOST, HOST:PORT or *.DOMAIN with commas between; *: any; empty: none"
     )
@@ -296,8 +304,19 @@ class ExecutorSettings:
         _within(self, "stop_grace", 0, _DAY_S)
         _within(self, "drain_timeout", 0, _DAY_S)
         _within(self, "max_rss_mib", 0, 1 << 40)
+        _within(self, "max_rss_kill_mib", 0, 1 << 40)
+        if 0 < self.max_rss_kill_mib < self.max_rss_mib:
+            raise ConfigError(
+                f"max_rss_kill_mib = {self.max_rss_kill_mib}: less than max_rss_mib, {self.max_rss_mib}, at which a process still has"
+                f" time to end; use {self.max_rss_mib} or more, or 0 for half as much again"
+            )
         _ = self.allowed_hosts
         _ = self.allowed_programs
+
+    @property
+    def rss_kill_mib(self) -> int:
+        """MiB of memory at which a process is killed; 0: no bound."""
+        return self.max_rss_kill_mib or self.max_rss_mib * 3 // 2
 
     @property
     def allowed_programs(self) -> AllowedPrograms:

@@ -139,6 +139,7 @@ class Context:
         deadline: datetime | None = None,
         labels: Mapping[str, str] | None = None,
         cancelled: Flag | None = None,
+        stopping: Flag | None = None,
         progress: Callable[[str], None] | None = None,
         first_time: FirstTime | None = None,
     ) -> None:
@@ -155,6 +156,7 @@ class Context:
         self.labels: Mapping[str, str] = dict(labels or {})
         self.log: logging.LoggerAdapter[logging.Logger] = _TaskLog(_log, {"task_id": task_id, "lambda": lambda_name})
         self._cancelled: Flag = cancelled or _Never()
+        self._stopping: Flag = stopping or _Never()
         self._progress = progress
         self._first_time = first_time
 
@@ -162,6 +164,16 @@ class Context:
     def cancelled(self) -> bool:
         """Whether this run should stop: it was cancelled, has timed out, or is not this executor's any more."""
         return self._cancelled.is_set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the executor is ending: it takes no more, and waits for this run as long as its drain_timeout lasts.
+
+        A long run saves what it has and raises `atf.HandBack`, and goes on elsewhere at once; or it ends in time. One that does neither
+        is cut off then, and runs again. None of these counts an attempt or a loss. (`cancelled` is another matter: what is cancelled is
+        not wanted any more.)
+        """
+        return self._stopping.is_set()
 
     def progress(self, value: str | float | dict[str, Any]) -> None:
         """Says how far the run is; the task's record shows it from the next heartbeat on.

@@ -18,10 +18,11 @@
         ├── TaskFailed           the task is in the dead-letter set
         └── TaskCancelled        the task was cancelled
 
-A handler raises these two to say how it failed; they are no AtfErrors, since no caller ever sees them:
+A handler raises these to say how its run ended; they are no AtfErrors, since no caller ever sees them:
 
-    Retry                        try again, after a given wait if one is named
-    Fatal                        never try again
+    Retry                        it failed: try again, after a given wait if one is named
+    Fatal                        it failed: never try again
+    HandBack                     it has not been done: run it again, and count nothing
 """
 
 from __future__ import annotations
@@ -149,6 +150,22 @@ class Retry(Exception):
 
 class Fatal(Exception):
     """Raised by a handler: this task can never succeed."""
+
+
+class HandBack(Exception):
+    """Raised by a handler: give the task back undone. It runs again, and neither an attempt nor a loss is counted, however often.
+
+    Where the executor is ending (`ctx.stopping`), another one runs it at once. Where it is not, the task waits a second: one that gives
+    itself back each time must not keep everybody busy.
+
+    Args:
+        message: why; it stands among the task's ended runs.
+        after: the wait, in seconds or as a timedelta; None: as above. Where the executor is not ending it is 0.1 s at least.
+    """
+
+    def __init__(self, message: str = "", *, after: float | timedelta | None = None) -> None:
+        super().__init__(message)
+        self.after_s: float | None = after.total_seconds() if isinstance(after, timedelta) else after
 
 
 def _tree(root: type[AtfError]) -> dict[str, type[AtfError]]:

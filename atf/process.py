@@ -1,7 +1,7 @@
 """The frame of a role's process: event loop, signals, readiness, exit codes, and how an error ends it.
 
-A role's main.py gives `run_role` a body. The first SIGTERM or SIGINT asks the body to drain, by `Process.stopping`; the second ends
-the process at once. It loads neither gRPC nor Redis by itself; a guard has a frame of its own (executor/main.py).
+A role's main.py gives `run_role` a body. The first signal asks the body to drain, by `Process.stopping`; a second one ends the process
+at once (stops.py). It loads neither gRPC nor Redis by itself; a guard has a frame of its own (executor/main.py).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UN
 from .forks import keep_signals_from_children
 from .retry import Pauses
 from .runtime import SystemRuntime, happens
+from .stops import Asked, stop_signals
 
 if TYPE_CHECKING:
     from .store.store import Store
@@ -34,6 +35,8 @@ _RETRY_MOST_S: Final = 2.0
 _SAY_AGAIN_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 60.0
 """Seconds between two looks at the task store's settings; each is about fifty small commands."""
+_AT_ONCE_S: Final = 3.0
+"""Seconds that a role has which does something before it ends at once."""
 
 
 class Stopped(Exception):
@@ -48,11 +51,16 @@ class Process:
         stopping: set once the process was asked to end; the body then drains and returns.
         runtime: the real clocks.
         log: says events in the role's name.
+        at_once: called when the process is to end at once. Returns whether the body ends by itself now, which may take _AT_ONCE_S;
+            else the process ends there and then, as it does where this is None.
     """
 
     def __init__(self, role: str) -> None:
         self.role = role
         self.stopping = asyncio.Event()
+        self.at_once: Callable[[], bool] | None = None
+        self._asked = Asked()
+        self._insisted = 0
         self.runtime = SystemRuntime()
         self.log = log.get_logger()
         # Taken out of the environment: a process that this one starts is not the one whose readiness is awaited.
@@ -74,9 +82,24 @@ class Process:
                 self.log.warning("nobody reads that the role is ready", error=str(error))
 
     def stop(self, why: str) -> None:
-        """Asks the body to drain and return."""
-        self.log.info("stopping", why=why)
-        self.stopping.set()
+        """Asks the body to drain and return. May be called again."""
+        if not self.stopping.is_set():
+            self.log.info("stopping", why=why)
+            self.stopping.set()
+
+    def catch_signals(self) -> None:
+        """Takes the signals that ask to end. Called again, it takes them back from whoever has taken them since."""
+        loop, signals = asyncio.get_running_loop(), stop_signals()
+        for number in signals:
+            loop.add_signal_handler(number, self._signalled, number)
+        keep_signals_from_children(*signals)
+
+    def deaf(self) -> None:
+        """Heeds no signal any more: the process is about to end by itself, with an exit code that says how."""
+        loop = asyncio.get_running_loop()
+        for number in stop_signals():
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
     async def persist(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
         """Repeats `attempt` while what it needs is away, slow or full, and says what it waits for.
@@ -135,10 +158,15 @@ class Process:
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
-        if self.stopping.is_set():
-            self.log.warning("ending at once", signal=name)
+        if not self._asked.at_once(number, self.runtime.monotonic()):
+            self.stop(name)
+            return
+        self.log.warning("ending at once", signal=name)
+        if self._insisted or self.at_once is None or not self.at_once():
             os._exit(128 + number)
+        self._insisted = number
         self.stop(name)
+        asyncio.get_running_loop().call_later(_AT_ONCE_S, os._exit, 128 + number)
 
 
 def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settings: LogSettings) -> int:
@@ -150,20 +178,19 @@ def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settin
         settings: what is said, and how.
 
     Returns:
-        The exit code: 0 clean, 1 a bug, 2 a setting that breaks a rule, 3 not found, 4 something it needs refused it.
+        The exit code: 0 clean, 1 a bug, 2 a setting that breaks a rule, 3 not found, 4 something it needs refused it, 128 + n where
+        signal n was the second that asked to end.
     """
     log.setup(settings, role)
 
     async def frame() -> int:
         process = Process(role)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, process._signalled, number)
-        keep_signals_from_children(signal.SIGTERM, signal.SIGINT)
+        process.catch_signals()
         try:
-            return await body(process) or EXIT_OK
+            code = await body(process) or EXIT_OK
         except Stopped:
-            return EXIT_OK
+            code = EXIT_OK
+        return code or (128 + process._insisted if process._insisted else EXIT_OK)
 
     said = log.get_logger()
     gc.freeze()  # what was imported stays: no collection need look at it again

@@ -29,6 +29,7 @@ from .errors import ConfigError as ConfigError
 from .errors import DeadlineExceeded as DeadlineExceeded
 from .errors import FailedPrecondition as FailedPrecondition
 from .errors import Fatal as Fatal
+from .errors import HandBack as HandBack
 from .errors import Internal as Internal
 from .errors import InvalidArgument as InvalidArgument
 from .errors import NotFound as NotFound

@@ -106,10 +106,9 @@ class Aside:
     def died(self, death: Death, undelivered: Sequence[t.ClaimRef], now: float) -> str | None:
         """An executor is dead, and what of its last answers had not arrived. Returns what was set aside for it now, if anything was."""
         executor = self._executors.pop(death.executor_id, None)
-        if executor is None or death.code in _USERS_DOING:
+        if executor is None or death.ordered or death.code in _USERS_DOING:
             return None
-        claims = [*death.held, *death.started, *(each.claim for each in death.timed_out), *death.stopped, *undelivered]
-        left = {each.task_id for each in claims}
+        left = {each.task_id for each in (*death.claims, *undelivered)}
         ended = [each for task_id, each in executor.handed.items() if task_id not in left]
         self._forget(now)
         for name in [name for name in self._records if self._well(name, ended)]:

@@ -1,15 +1,14 @@
 """Starts the guard processes of executors, and carries their lines.
 
-Each guard gets a pipe as its stdin, which ends with this process: then its executor finishes what it holds and ends. It is
-in a session of its own, so that a terminal's Ctrl-C reaches the controller alone, which ends its executors in order.
+Each guard gets a pipe as its stdin, which carries this process's word and ends with it: then its executor finishes what it holds and
+ends. The word is no signal, since a guard that a service manager has signalled too would take that for a second one (atf/stops.py). A
+guard is in a session of its own, so that a terminal's Ctrl-C reaches the controller alone, which ends its executors in order.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -17,6 +16,7 @@ from typing import Final
 
 from atf.config import ControllerSettings, ExecutorSettings, LogSettings, Timing
 from atf.runtime import Runtime
+from atf.stops import AT_ONCE, DRAIN
 
 MAX_LINE_BYTES: Final = 16 << 20
 """Of one line of a guard: all that an executor held, at about 200 bytes each."""
@@ -68,9 +68,17 @@ class GuardProcess:
         return code
 
     def drain(self) -> None:
-        """Sends SIGTERM, which it passes on."""
-        with contextlib.suppress(ProcessLookupError):  # it has just ended
-            self._process.send_signal(signal.SIGTERM)
+        """Tells it to let its executor finish what it has started."""
+        self._say(DRAIN)
+
+    def end_at_once(self) -> None:
+        """Tells it to kill its executor."""
+        self._say(AT_ONCE)
+
+    def _say(self, word: bytes) -> None:
+        pipe = self._process.stdin
+        if pipe is not None and not pipe.is_closing():  # else it has just ended
+            pipe.write(word)
 
 
 async def start_guard(line: Sequence[str], on_line: Callable[[str], None], runtime: Runtime) -> GuardProcess:

@@ -4,6 +4,7 @@ Its guard read the tables of what it held, after the last process of its group w
 
     held, never started       hand back: counts nothing
     started                   a loss; but of several suspects (tasks that had been lost before) none can be blamed
+    cut                       started, and its end was ordered: a drain was over, or somebody asked twice. It counts nothing and runs again
     timed out, not ended      the timeout is now certain: an attempt
     stopped, not ended        cancelled
     in an answer that was not acknowledged, in no table       it never arrived: hand back
@@ -38,11 +39,18 @@ class Death(NamedTuple):
     executor_id: str
     code: int
     why: str
+    ordered: bool  # whether a stop, or its own decision, ended it
     held: list[t.ClaimRef]
+    cut: list[t.ClaimRef]
     started: list[t.ClaimRef]
     suspects: frozenset[str]  # ids of those started that had been lost before
     timed_out: list[TimedOut]
     stopped: list[t.ClaimRef]
+
+    @property
+    def claims(self) -> list[t.ClaimRef]:
+        """All that it held."""
+        return [*self.held, *self.cut, *self.started, *(each.claim for each in self.timed_out), *self.stopped]
 
 
 def parse_death(event: Mapping[str, Any]) -> Death:
@@ -55,7 +63,9 @@ def parse_death(event: Mapping[str, Any]) -> Death:
         executor_id=check_name(str(event["executor"]), "executor"),
         code=int(event["code"]),
         why=clip(str(event.get("why") or "")),
+        ordered=event.get("ordered") is True,
         held=[_claim(each) for each in event.get("held", ())],
+        cut=[_claim(each) for each in event.get("cut", ())],
         started=[_claim(each) for each in event.get("started", ())],
         suspects=frozenset(str(each) for each in event.get("suspects", ())),
         timed_out=[
@@ -73,22 +83,20 @@ def report_death(death: Death, unacknowledged: Sequence[t.ClaimRef], reports: Re
         unacknowledged: the claims of the executor's last answer, if it did not acknowledge that.
         reports: takes what the HSC has to know.
     """
-    known = {
-        each.task_id
-        for each in (*death.held, *death.started, *(each.claim for each in death.timed_out), *death.stopped)
-    }
+    known = {each.task_id for each in death.claims}
+    why = death.why or f"executor ended with code {death.code}"
     undelivered = [each for each in unacknowledged if each.task_id not in known]
     results = [
         h.Result(claim=each.claim, outcome=t.TIMED_OUT, error=each.error, retry_in_us=each.retry_in_us)
         for each in death.timed_out
     ]
     results += [h.Result(claim=each, outcome=t.STOPPED) for each in death.stopped]
+    results += [h.Result(claim=each, outcome=t.HANDED_BACK, error=clip(f"cut: {why}")) for each in death.cut]
     reports.hand_back(death.executor_id, [*death.held, *undelivered])
     shared = [each for each in death.started if each.task_id in death.suspects]
     if len(shared) == 1:
         shared = []  # the only suspect is to blame
     counted = [each for each in death.started if each not in shared]
-    why = death.why or f"executor ended with code {death.code}"
     reports.report_loss(death.executor_id, counted, why)
     reports.report_loss(death.executor_id, shared, why, shared=True)
     reports.set_results(death.executor_id, results)
@@ -98,6 +106,7 @@ def report_death(death: Death, unacknowledged: Sequence[t.ClaimRef], reports: Re
             executor=death.executor_id,
             why=death.why,
             handed_back=len(death.held) + len(undelivered),
+            cut=len(death.cut),
             lost=len(death.started),
             timed_out=len(death.timed_out),
             stopped=len(death.stopped),

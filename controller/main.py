@@ -68,6 +68,12 @@ def main(
             runtime=process.runtime,
             guarded=guarded,
         )
+
+        def end_at_once() -> bool:
+            pool.end_at_once()
+            return True  # what the executors held is reported before this process ends
+
+        process.at_once = end_at_once
         duty = process.runtime.spawn(service.run(), name="controller")
         executors = process.runtime.spawn(pool.run(), name="executors")
         stopping = process.runtime.spawn(process.stopping.wait(), name="stopping")

@@ -1,8 +1,12 @@
 """Keeps a number of executors running: starts their guards, starts them again when they end, and passes on what they held.
 
 A guard is the process that starts one executor, watches it, and reads its table once it is dead (atf executor). The pool knows a
-guard only by what it writes: a line of JSON when its executor has started, and one when it is dead. Starting the process
-is guards.py's.
+guard only by what it writes: a line of JSON when its executor has started, one when it drains, and one when it is dead. Starting the
+process is guards.py's.
+
+An executor that drains while the pool does not takes no more, and may do so for as long as its drain_timeout: so its successor starts
+at once, beside it. But one at a time: where that drains as well, the next one waits until either has ended. So there are never more than
+two processes for each executor that is asked for.
 """
 
 from __future__ import annotations
@@ -10,13 +14,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from atf.errors import AtfError
 from atf.exits import EXIT_BAD_INPUT
 from atf.log import get_logger
 from atf.retry import Pauses
-from atf.runtime import Runtime, happens
+from atf.runtime import Runtime, end, happens
 
 from .losses import Death, parse_death
 
@@ -25,6 +29,9 @@ RESTART_MOST_S: Final = 30.0
 HEALTHY_S: Final = 30.0
 """An executor that lived so long, or that died while it ran tasks, did not fail at its start: the next one starts after the
 shortest wait. Else a few tasks that kill their process would keep a whole pool away from all others."""
+
+SUCCESSOR_S: Final = 0.25
+"""Seconds until the successor of an executor that drains starts: a stop that reaches every process may reach the executors first."""
 
 _log = get_logger(duty="pool")
 
@@ -41,6 +48,37 @@ class Guard(Protocol):
     def drain(self) -> None:
         """Asks it to let its executor finish what it has started, and to end."""
         ...
+
+    def end_at_once(self) -> None:
+        """Asks it to kill its executor, and to end."""
+        ...
+
+
+class Started(NamedTuple):
+    """A guard says that its executor has started."""
+
+    executor_id: str
+
+
+class Drains(NamedTuple):
+    """A guard says that its executor drains, and how many tasks it had started then."""
+
+    running: int
+
+
+class _Life:
+    """One executor, from its start to its end.
+
+    Attributes:
+        leaving: set once it drains, or has ended.
+        drains: whether it has said that it drains.
+        ran: whether it ran tasks when it began to drain, or died.
+    """
+
+    def __init__(self) -> None:
+        self.leaving = asyncio.Event()
+        self.drains = False
+        self.ran = False
 
 
 Start = Callable[[Callable[[str], None]], Awaitable[Guard]]
@@ -74,6 +112,7 @@ class Pool:
         self._guarded = guarded if guarded is not None else set()
         self._guards: list[Guard] = []
         self._draining = asyncio.Event()
+        self._at_once = False
 
     async def run(self) -> None:
         """Keeps the executors running; returns once `drain` was called and all have ended."""
@@ -85,66 +124,104 @@ class Pool:
                 slot.cancel()
 
     def drain(self) -> None:
-        """Starts no more executors, and asks those that run to end."""
+        """Starts no more executors, and asks those that run to end. May be called again."""
         self._draining.set()
         for guard in self._guards:
             guard.drain()
 
+    def end_at_once(self) -> None:
+        """Starts no more executors, and has those that run killed."""
+        self._at_once = True
+        self._draining.set()
+        for guard in self._guards:
+            guard.end_at_once()
+
     async def _slot(self) -> None:
         pauses = Pauses(self._runtime.random, first=RESTART_FIRST_S, most=RESTART_MOST_S)
-        while not self._draining.is_set():
-            began, ran = self._runtime.monotonic(), False
-            try:
-                ran = await self._one_life()
-            except OSError as error:
-                _log.error("executor can't be started", error=str(error))
-            if ran or self._runtime.monotonic() - began >= HEALTHY_S:
-                pauses.reset()
-            await happens(self._draining, pauses.next())
+        lives: set[asyncio.Task[None]] = set()
+        try:
+            while not self._draining.is_set():
+                began, life = self._runtime.monotonic(), _Life()
+                lives.add(self._runtime.spawn(self._live(life), name="executor's life"))
+                await life.leaving.wait()
+                if len(lives) > 1:  # the one before drains still
+                    await asyncio.wait(lives, return_when=asyncio.FIRST_COMPLETED)
+                for each in [each for each in lives if each.done()]:
+                    lives.remove(each)
+                    each.result()  # raises what was a bug
+                well = life.ran or self._runtime.monotonic() - began >= HEALTHY_S
+                if well:
+                    pauses.reset()
+                await happens(self._draining, SUCCESSOR_S if well and life.drains else pauses.next())
+            if lives:
+                await asyncio.wait(lives)
+        finally:
+            await end(lives)
 
-    async def _one_life(self) -> bool:
-        """Whether the executor ran tasks when it died."""
+    async def _live(self, life: _Life) -> None:
+        """One executor's life."""
+        try:
+            await self._one_life(life)
+        except OSError as error:
+            _log.error("executor can't be started", error=str(error))
+        finally:
+            life.leaving.set()
+
+    async def _one_life(self, life: _Life) -> None:
         started: list[str] = []
         told: list[Death] = []
 
         def line(text: str) -> None:
             match self._event(text):
-                case str(executor_id):
+                case Started(executor_id):
                     started.append(executor_id)
                     self._guarded.add(executor_id)
+                case Drains(running):
+                    life.drains, life.ran = True, life.ran or running > 0
+                    life.leaving.set()
                 case Death() as death:
                     told.append(death)
+                    life.ran = life.ran or bool(death.started or death.cut)
                     self._on_death(death)
 
         guard = await self._start(line)
         self._guards.append(guard)
-        if self._draining.is_set():
+        if self._at_once:
+            guard.end_at_once()
+        elif self._draining.is_set():
             guard.drain()
         try:
             code = await guard.wait()
         finally:
             self._guards.remove(guard)
             self._guarded.difference_update(started)
+        self._say_ended(guard.pid, code, told[-1].why if told else "", drained=life.drains)
+
+    def _say_ended(self, guard: int, code: int, why: str, *, drained: bool) -> None:
         if code == EXIT_BAD_INPUT:
             _log.error(
-                "executor refused to start; its own lines say why, and it is tried again", guard=guard.pid, code=code
+                "executor refused to start; its own lines say why, and it is tried again", guard=guard, code=code
             )
         elif self._draining.is_set():
-            _log.info("executor ended", guard=guard.pid, code=code)
-        elif not told:
-            _log.warning("guard ended without an account of its executor", guard=guard.pid, code=code)
+            _log.info("executor ended", guard=guard, code=code)
+        elif not why:
+            _log.warning("guard ended without an account of its executor", guard=guard, code=code)
+        elif drained:
+            _log.info("executor ended after it drained", guard=guard, code=code, why=why)
         else:
-            _log.warning("executor ended; starting another", guard=guard.pid, code=code, why=told[-1].why)
-        return any(each.started for each in told)
+            _log.warning("executor ended; starting another", guard=guard, code=code, why=why)
 
-    def _event(self, line: str) -> str | Death | None:
-        """The executor that has started, or how one has ended; None: neither."""
+    def _event(self, line: str) -> Started | Drains | Death | None:
+        """What a guard says; None: what can't be read."""
         try:
             event = json.loads(line)
             match event["event"]:
                 case "started":
                     _log.info("executor started", executor=event["executor"], worker=event["pid"])
-                    return str(event["executor"])
+                    return Started(str(event["executor"]))
+                case "draining":
+                    _log.info("executor draining", executor=event["executor"], why=event["why"])
+                    return Drains(int(event["started"]))
                 case "dead":
                     return parse_death(event)
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError, AtfError) as error:

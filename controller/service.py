@@ -155,6 +155,9 @@ class ControllerService:
         if undelivered is None:
             return c.NextWorkReply(draining=self._draining.is_set())
         self._reports.hand_back(executor_id, refs(undelivered))
+        if request.draining:
+            self._cores.left(executor_id)
+            return c.NextWorkReply(draining=self._draining.is_set())
         items = BATCHES in request.features
         call = Call(executor_id, request.lane, frozenset(request.lambdas), request.max_tasks, items=items)
         self._cores.called(executor_id, call.lambdas)

@@ -35,6 +35,6 @@ class LastLook:
 
     @staticmethod
     def _stopped(task: HeldTask) -> bool:
-        if task.stopping:
+        if task.cancelled:
             task.outcome = Stopped("cancelled before it started", began=False)
-        return task.stopping
+        return task.cancelled

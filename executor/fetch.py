@@ -10,6 +10,7 @@ hands its claims back.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -28,6 +29,8 @@ FEATURES: Final = ("batches",)
 """What this release's executors are able to do, and some older one's are not: see NextWorkRequest.features."""
 _SLACK_S: Final = 5.0
 """Seconds that an answer may take beyond the wait."""
+LEAVE_S: Final = 1.0
+"""Seconds that the last call may take."""
 _RETRY_FIRST_S: Final = 0.05
 _RETRY_MOST_S: Final = 1.0
 
@@ -100,6 +103,21 @@ class Fetch:
                 await self._changed.wait()
             elif not await self.once(self._request()):
                 return
+
+    async def leave(self) -> None:
+        """Says in a last call that no more is wanted. It acknowledges what has arrived, so the controller hands back what has not.
+
+        `run` must have ended.
+        """
+        if self._call == 0:
+            return
+        self.asked = 1
+        request = self._request()
+        request.draining, request.wait_us = True, 0
+        with contextlib.suppress(AtfError, TimeoutError):  # it may be gone; then the claims' leases end by themselves
+            async with asyncio.timeout(LEAVE_S):
+                await self._controller.next_work(request, timeout=LEAVE_S)
+        self.asked = 0
 
     async def once(self, request: c.NextWorkRequest) -> bool:
         """One call. Returns whether to go on."""

@@ -1,8 +1,9 @@
 """The guard of one worker: watches it, and makes sure that it is gone before anybody may run its tasks again.
 
-1. kills the worker and all that it started before the oldest of its leases can end, or when it takes too much memory
-2. lets it drain on SIGTERM and SIGINT, and when the controller that started the guard is gone
-3. once the whole group is dead, says what it held
+1. kills the worker and all that it started before the oldest of its leases can end, or when it takes far too much memory
+2. lets it drain when a signal asks for it, when the controller asks for it or is gone, and when it takes too much memory
+3. kills it when it has not drained in time, or when somebody asks twice
+4. once the whole group is dead, says what it held, and whether its end was ordered: what a drain cuts short counts nothing
 
 Starting the worker is main.py's. It loads neither gRPC nor user code, so that nothing can keep it from killing in time. It runs one worker and ends with it.
 """
@@ -13,21 +14,23 @@ import os
 import select
 import signal
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from atf.config import ExecutorSettings, Timing
 from atf.exits import EXIT_BAD_INPUT, EXIT_FORKED, EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
 from atf.runtime import Runtime
+from atf.stops import AT_ONCE, Asked
 from atf.task import US
 
 from .group import Group
-from .table import SlotState, Table
+from .table import SlotState, Stage, Table
 
 TICK_S: Final = 0.5
 """Seconds between two looks at the worker while nothing happens."""
 DRAIN_SLACK_S: Final = 2.0
 """Seconds that a draining worker has beyond drain_timeout, at which it ends by itself."""
 _MIB: Final = 1 << 20
+_STOPS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _WHY: Final = {
     EXIT_OK: "drained",
     EXIT_BAD_INPUT: "refused to start; its own lines say why",
@@ -37,6 +40,28 @@ _WHY: Final = {
 }
 
 
+DEATH_CLAIMS: Final = ("held", "cut", "started", "timed_out", "stopped")
+"""What the account of a dead worker says of its claims; `started` is lost."""
+
+
+class Ended(NamedTuple):
+    """How a worker ended."""
+
+    code: int
+    """Its exit code, 128 + n for signal n."""
+    why: str
+    ordered: bool
+    """Whether a stop cut short what still ran: a drain that was over, or somebody who asked twice. Then that counts nothing."""
+
+
+class Verdict(NamedTuple):
+    """Why a worker must be killed now."""
+
+    why: str
+    ordered: bool = False
+    """As in Ended."""
+
+
 class Guard:
     """The watch over one worker.
 
@@ -44,7 +69,8 @@ class Guard:
         group: the worker and all that it starts.
         table: what it holds.
         let_go: tells it to drain; called once at most.
-        settings: drain_timeout and max_rss_mib.
+        drains: told why the worker drains, once, and how many tasks it had started then.
+        settings: drain_timeout and bounds of memory.
         timing: the arithmetic of leases.
         runtime: clocks.
     """
@@ -55,6 +81,7 @@ class Guard:
         table: Table,
         let_go: Callable[[], None],
         *,
+        drains: Callable[[str, int], None],
         settings: ExecutorSettings,
         timing: Timing,
         runtime: Runtime,
@@ -62,34 +89,57 @@ class Guard:
         self._group = group
         self._table = table
         self._let_go = let_go
+        self._drains = drains
         self._settings = settings
         # The kill must be complete, by a clock that may run slow, before the store can think the lease over.
         self._lease_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * US)
         self._runtime = runtime
+        self._asked = Asked()
         self._drain_by = 0.0
 
     @property
     def draining(self) -> bool:
-        """Whether the worker was told to drain."""
+        """Whether the worker was told to drain, or does so by itself."""
         return self._drain_by > 0
 
-    def drain(self) -> None:
-        """Tells the worker to drain. It learns so from the pipe, whatever its lambdas do with signals."""
+    def drain(self, why: str) -> None:
+        """Tells the worker to drain. It learns so from the pipe, whatever its lambdas do with signals. May be called again."""
         if not self.draining:
             self._drain_by = self._runtime.monotonic() + self._settings.drain_timeout + DRAIN_SLACK_S
             self._let_go()
+            self._drains(why, sum(each.state is not SlotState.HELD for each in self._table.entries()))
 
-    def verdict(self) -> str:
-        """Why the worker must be killed now; empty: it need not."""
+    def signalled(self, number: int) -> Verdict | None:
+        """Takes a signal that asks to end."""
+        if self._asked.at_once(number, self._runtime.monotonic()):
+            return Verdict("asked twice to end", ordered=True)
+        self.drain(f"{signal.Signals(number).name} asks for it")
+        return None
+
+    def told(self, word: bytes) -> Verdict | None:
+        """Takes the controller's word (atf/stops.py); none: the controller is gone."""
+        if AT_ONCE in word:
+            return Verdict("its controller was asked twice to end", ordered=True)
+        self.drain("its controller asks for it" if word else "its controller is gone")
+        return None
+
+    def look(self) -> Verdict | None:
+        """Looks at the worker, and has it drain where that is due. Returns why it must be killed now; None: it need not."""
+        settings = self._settings
+        if self._table.stage is not Stage.WORKS:
+            self.drain("it drains by itself")
         oldest = self._table.oldest_lease_us
         if oldest and self._runtime.boottime_us() >= oldest + self._lease_us:
-            return "its leases were about to end: it was frozen or starved"
-        bound = self._settings.max_rss_mib
-        if bound and (taken := self._group.memory_bytes() // _MIB) >= bound:
-            return f"it took {taken} MiB of memory; max_rss_mib is {bound}"
+            return Verdict("its leases were about to end: it was frozen or starved")
+        if settings.max_rss_mib or settings.rss_kill_mib:
+            taken = self._group.memory_bytes() // _MIB
+            if settings.rss_kill_mib and taken >= settings.rss_kill_mib:
+                return Verdict(f"it took {taken} MiB of memory; max_rss_kill_mib is {settings.rss_kill_mib}")
+            if settings.max_rss_mib and taken >= settings.max_rss_mib:
+                self.drain(f"it took {taken} MiB of memory; max_rss_mib is {settings.max_rss_mib}")
         if self.draining and self._runtime.monotonic() >= self._drain_by:
-            return f"it did not drain within {self._settings.drain_timeout:g} s"
-        return ""
+            return Verdict(f"it did not drain within {settings.drain_timeout:g} s", ordered=True)
+        return None
 
     def wait_s(self) -> float:
         """Seconds until the next look."""
@@ -100,42 +150,45 @@ class Guard:
             waits.append(self._drain_by - self._runtime.monotonic())
         return max(0.0, min(waits))
 
-    def watch(self, signals: int, controller: int | None) -> tuple[int, str]:
+    def watch(self, signals: int, controller: int | None) -> Ended:
         """Watches until the worker and all that it started are gone.
 
         Args:
             signals: a descriptor that carries the numbers of the signals this process gets.
-            controller: a descriptor that ends when the controller does; None: nobody started this guard.
-
-        Returns:
-            The worker's exit code, 128 + n for signal n, and why it ended.
+            controller: a descriptor that carries the controller's word, and ends when the controller does; None: nobody started this guard.
         """
         poll = select.poll()
         poll.register(signals, select.POLLIN)
         if controller is not None:
             poll.register(controller, select.POLLIN | select.POLLHUP)
-        why = ""
-        while not why and not self._group.ended():
+        verdict: Verdict | None = None
+        while verdict is None and not self._group.ended():
             for descriptor, _ in poll.poll(self.wait_s() * 1000 + 1):
                 data = os.read(descriptor, 512)
                 if descriptor == controller:
                     if not data:
                         poll.unregister(descriptor)
-                        self.drain()
+                    verdict = verdict or self.told(data)
                     continue
                 for number in data:
-                    if number in {signal.SIGTERM, signal.SIGINT}:
-                        why = "asked twice to end" if self.draining else ""
-                        self.drain()
-            why = why or ("" if self._group.ended() else self.verdict())
+                    if number in _STOPS:
+                        verdict = verdict or self.signalled(number)
+            verdict = verdict or (None if self._group.ended() else self.look())
         # Also if it ended by itself: what its lambdas have started must not outlive it.
         code = self._group.kill()
         code = 128 - code if code < 0 else code
-        return code, f"killed: {why}" if why else _reason(code)
+        return self.ended(code, verdict)
+
+    def ended(self, code: int, verdict: Verdict | None) -> Ended:
+        """How the worker ended, now that it has."""
+        cut = self._table.stage is Stage.CUTS
+        if verdict is not None:
+            return Ended(code, f"killed: {verdict.why}", verdict.ordered or cut)
+        return Ended(code, f"{_reason(code)}, and cut what still ran" if cut else _reason(code), cut)
 
 
-def death(executor_id: str, pid: int, code: int, why: str, table: Table) -> dict[str, Any]:
-    """The event that says what a dead worker held."""
+def death(executor_id: str, pid: int, ended: Ended, table: Table) -> dict[str, Any]:
+    """The event that says what a dead worker held. What had started is `cut` where its end was ordered, else it is lost: `started`."""
     claims: dict[SlotState, list[list[Any]]] = {state: [] for state in SlotState}
     suspects = []
     for entry in table.entries():
@@ -145,15 +198,18 @@ def death(executor_id: str, pid: int, code: int, why: str, table: Table) -> dict
         claims[entry.state].append(claim)
         if entry.suspect and entry.state is SlotState.STARTED:
             suspects.append(entry.task_id)
+    started = claims[SlotState.STARTED]
     return {
         "event": "dead",
         "executor": executor_id,
         "pid": pid,
-        "code": code,
-        "why": why,
+        "code": ended.code,
+        "why": ended.why,
+        "ordered": ended.ordered,
         "held": claims[SlotState.HELD],
-        "started": claims[SlotState.STARTED],
-        "suspects": suspects,
+        "cut": started if ended.ordered else [],
+        "started": [] if ended.ordered else started,
+        "suspects": [] if ended.ordered else suspects,
         "timed_out": claims[SlotState.TIMED_OUT],
         "stopped": claims[SlotState.STOPPED],
     }

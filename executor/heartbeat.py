@@ -68,7 +68,7 @@ class Heartbeats:
         self._stopping = False
 
     def nudge(self) -> None:
-        """Asks for a heartbeat now: a task waits to start with too little of its lease left. From any thread."""
+        """Asks for a heartbeat now: a task waits to start with too little of its lease left, or a drain has begun. From any thread."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._nudged.set)
@@ -116,6 +116,7 @@ class Heartbeats:
                         executor_id=self._executor_id,
                         claims=claims,
                         heartbeat_timeout_us=self._timing.heartbeat_timeout_us,
+                        draining=self._ledger.draining.is_set(),
                     ),
                     timeout=self._timing.rpc_deadline,
                 )

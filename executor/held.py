@@ -17,13 +17,13 @@ from atf.rpc import task_pb2 as t
 from atf.task import DEFAULT_MAX_LOSSES, US
 
 from .outcome import Outcome
-from .table import SlotState, Table
+from .table import SlotState, Stage, Table
 
 
 class HeldTask:
     """A claim that this executor holds.
 
-    A lane sets `started` and then looks at `lost` and `stopping`; whoever sets one of these looks at `started` afterwards.
+    A lane sets `started` and then looks at `lost` and `cancelled`; whoever sets one of these looks at `started` afterwards.
     So at least one of the two sees the other, without a lock.
     """
 
@@ -31,7 +31,9 @@ class HeldTask:
         "aio",
         "alone",
         "attempt",
+        "cancelled",
         "counter",
+        "cut",
         "ended_at",
         "lambda_name",
         "lease_us",
@@ -49,7 +51,6 @@ class HeldTask:
         "started",
         "started_at",
         "stop_at",
-        "stopping",
         "task_id",
         "timed_out",
         "timeout",
@@ -89,8 +90,10 @@ class HeldTask:
         self.ended_at = 0.0
         self.outcome: Outcome | None = None
         """How the run ended; None: it has not."""
-        self.stopping = False
+        self.cancelled = False
         """Whether the run should stop; the lambda sees it as ctx.cancelled."""
+        self.cut = False
+        """Whether a drain has cut it short, a coroutine, by cancelling it: it is handed back however it ends."""
         self.stop_at = 0.0
         """When it was first told to stop; 0: never."""
         self.timed_out = False
@@ -105,7 +108,7 @@ class HeldTask:
 
     def is_set(self) -> bool:
         """Makes this the flag behind ctx.cancelled."""
-        return self.stopping
+        return self.cancelled
 
     def say(self, progress: str) -> None:
         """Takes the lambda's word on its progress."""
@@ -125,10 +128,16 @@ class HeldTask:
 
 
 class Ledger:
-    """All that is held, by task id, mirrored in the table."""
+    """All that is held, by task id, mirrored in the table.
+
+    Attributes:
+        tasks: what is held.
+        draining: whether the executor takes no more. Lambdas see it as ctx.stopping, and heartbeats say so.
+    """
 
     def __init__(self, table: Table) -> None:
         self.tasks: dict[str, HeldTask] = {}
+        self.draining = threading.Event()
         self._table = table
         self._free = list(range(table.slots))
         self._lock = threading.Lock()
@@ -176,6 +185,15 @@ class Ledger:
             for task in tasks:
                 task.lease_us = max(task.lease_us, sent_us)
             self._table.oldest_lease_us = min((task.lease_us for task in self.tasks.values()), default=0)
+
+    def drain(self) -> None:
+        """From now on nothing more is taken."""
+        self.draining.set()
+        self._table.stage = max(self._table.stage, Stage.DRAINS)
+
+    def cut(self) -> None:
+        """The process ends now, whatever still runs: by our own decision, so that counts nothing. From any thread."""
+        self._table.stage = Stage.CUTS
 
     def start(self, task: HeldTask) -> None:
         """Its lambda is about to begin; from the lane's thread."""

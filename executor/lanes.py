@@ -49,8 +49,8 @@ class Lanes(Protocol):
         """Takes back every task that has not started."""
         ...
 
-    def cancel(self, task: HeldTask) -> None:
-        """Cancels the body of a started task if it is a coroutine."""
+    def cancel(self, task: HeldTask, *, cut: bool = False) -> None:
+        """Cancels the body of a started task if it is a coroutine; `cut`, and marks it as cut if that reaches it."""
         ...
 
     def load(self, is_async: bool) -> tuple[int, int, int]:
@@ -94,8 +94,8 @@ class ThreadLanes:
     def withdraw(self) -> list[HeldTask]:
         return self._threads.withdraw() + self._coroutines.withdraw()
 
-    def cancel(self, task: HeldTask) -> None:
-        self._coroutines.cancel(task)
+    def cancel(self, task: HeldTask, *, cut: bool = False) -> None:
+        self._coroutines.cancel(task, cut=cut)
 
     def load(self, is_async: bool) -> tuple[int, int, int]:
         return (self._coroutines if is_async else self._threads).load()
@@ -175,8 +175,8 @@ class InlineLanes:
         self._waiting.clear()
         return tasks
 
-    def cancel(self, task: HeldTask) -> None:
-        self._coroutines.cancel(task)
+    def cancel(self, task: HeldTask, *, cut: bool = False) -> None:
+        self._coroutines.cancel(task, cut=cut)
 
     def load(self, is_async: bool) -> tuple[int, int, int]:
         return self._coroutines.load() if is_async else (1, 0, len(self._waiting))

@@ -78,8 +78,8 @@ class LoopLane:
         running = len(self._running)
         return 0 if self._stuck else min(self.capacity, running + self._most), running, len(self._waiting)
 
-    def cancel(self, task: HeldTask) -> None:
-        self._loop.call_soon_threadsafe(self._cancel, task)
+    def cancel(self, task: HeldTask, *, cut: bool = False) -> None:
+        self._loop.call_soon_threadsafe(self._cancel, task, cut)
 
     def close(self) -> None:
         """Cancels what runs; on the loop."""
@@ -87,8 +87,9 @@ class LoopLane:
         for task in list(self._running):
             self._cancel(task)
 
-    def _cancel(self, task: HeldTask) -> None:
-        if task.aio is not None:
+    def _cancel(self, task: HeldTask, cut: bool = False) -> None:
+        if task.aio is not None and task.outcome is None:
+            task.cut = task.cut or cut
             task.aio.cancel()
 
     def _fill(self) -> None:

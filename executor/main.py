@@ -19,9 +19,10 @@ from atf.config import ExecutorSettings, LogSettings, Timing
 from atf.exits import EXIT_BAD_INPUT, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
 from atf.forks import FORK_SUPPORT
 from atf.runtime import SystemRuntime, new_id
+from atf.stops import stop_signals
 
 from .group import Group
-from .guard import Guard, death
+from .guard import DEATH_CLAIMS, Guard, death
 from .table import SPARE_SLOTS, Table, memory_file
 
 
@@ -54,13 +55,21 @@ def main(
     for descriptor in (memory, lifeline, *ready):
         os.close(descriptor)
     _tell(events_fd, {"event": "started", "executor": executor_id, "pid": group.pid})
+
+    def drains(why: str, started: int) -> None:
+        _tell(events_fd, {"event": "draining", "executor": executor_id, "why": why, "started": started})
+
     # The worker learns that it shall drain from its end of the pipe, whatever its lambdas do with signals.
-    guard = Guard(group, table, partial(os.close, ours), settings=settings, timing=timing, runtime=runtime)
-    code, why = guard.watch(signals, None if events_fd is None else 0)
-    if code not in {EXIT_OK, EXIT_BAD_INPUT}:
-        sys.stderr.write(f"executor {executor_id}: {why} (exit code {code})\n")
-    _tell(events_fd, death(executor_id, group.pid, code, why, table))
-    return code
+    guard = Guard(
+        group, table, partial(os.close, ours), drains=drains, settings=settings, timing=timing, runtime=runtime
+    )
+    ended = guard.watch(signals, None if events_fd is None else 0)
+    told = death(executor_id, group.pid, ended, table)
+    if ended.code not in {EXIT_OK, EXIT_BAD_INPUT}:
+        held = ", ".join(f"{each} {len(told[each])}" for each in DEATH_CLAIMS if told[each])
+        sys.stderr.write(f"executor {executor_id}: {ended.why} (exit code {ended.code}{held and f'; {held}'})\n")
+    _tell(events_fd, told)
+    return ended.code
 
 
 def _environment(*settings: ExecutorSettings | Timing | LogSettings) -> Mapping[str, str]:
@@ -76,7 +85,7 @@ def _catch_signals() -> int:
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+    for number in (*stop_signals(), signal.SIGCHLD):
         signal.signal(number, lambda _number, _frame: None)
     return read_end
 

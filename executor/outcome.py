@@ -1,6 +1,6 @@
 """How a run ended, as a value; and what that means on the wire.
 
-Owns the words a handler has for failing (atf.Retry, atf.Fatal, any other exception), the text that is kept of an exception,
+Owns the words a handler has for failing (atf.Retry, atf.Fatal, any other exception) and for giving back (atf.HandBack), the text that is kept of an exception,
 and the wait before the next attempt. It runs no user code, except the __str__ of its exceptions.
 """
 
@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Final, NamedTuple, assert_never
 
 import atf.builtin
-from atf.errors import AtfError, Fatal, Retry
+from atf.errors import AtfError, Fatal, HandBack, Retry
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_AHEAD_US, MAX_ERROR_BYTES, US, clip
 
+HAND_BACK_S: Final = 1.0
+"""Seconds that a task waits which its lambda gives back while its executor goes on, and names no wait."""
+LEAST_HAND_BACK_S: Final = 0.1
+"""The same where it names one: nothing bounds how often it does so."""
 _FIRST_LINE_BYTES: Final = 1 << 10
 _FRAMES_KEPT: Final = 12
 _OURS: Final = (str(Path(__file__).parent), str(Path(atf.builtin.__file__).parent))
@@ -57,12 +61,30 @@ class Stopped(NamedTuple):
     """Whether the lambda was called."""
 
 
-Outcome = Returned | Failed | GaveUp | TimedOut | Stopped
+class HandedBack(NamedTuple):
+    """The run counts nothing: the lambda gave the task back, or a drain has cut the run short."""
+
+    why: str
+    after_s: float = 0.0
+    """Seconds to wait until it may run again."""
 
 
-def of_exception(error: BaseException) -> Outcome:
-    """What an exception of the lambda's stands for. None of them ends the executor, SystemExit included."""
+Outcome = Returned | Failed | GaveUp | TimedOut | Stopped | HandedBack
+
+
+def of_exception(error: BaseException, *, draining: bool = False) -> Outcome:
+    """What an exception of the lambda's stands for. None of them ends the executor, SystemExit included.
+
+    Args:
+        error: what the lambda raised.
+        draining: whether the executor takes no more.
+    """
     match error:
+        case HandBack(after_s=after_s):
+            wait = None if after_s is None else _asked_us(after_s)
+            least, otherwise = (0.0, 0.0) if draining else (LEAST_HAND_BACK_S, HAND_BACK_S)
+            after = otherwise if wait is None else max(wait / US, least)
+            return HandedBack(clip(str(error)) or "the lambda gave it back", after)
         case Fatal():
             return GaveUp(describe(error))
         case Retry(after_s=after_s):
@@ -97,6 +119,8 @@ def to_result(outcome: Outcome, options: t.TaskOptions, attempt: int, chance: ra
             return t.TIMED_OUT, b"", 0, error, backoff_us(options, attempt, chance)
         case Stopped(error, _):
             return t.STOPPED, b"", 0, error, 0
+        case HandedBack(why, after):
+            return t.HANDED_BACK, b"", 0, why, round(after * US)
     assert_never(outcome)
 
 

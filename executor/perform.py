@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from atf.context import Context, InBatch
+from atf.context import Context, Flag, InBatch
 from atf.errors import InvalidArgument
 from atf.options import from_us
 from atf.runtime import Runtime
@@ -19,7 +19,7 @@ from atf.work_items import parse
 
 from .first_time import FirstTimes
 from .held import HeldTask
-from .outcome import Failed, GaveUp, Outcome, Returned, Stopped, TimedOut, describe, of_exception, reason
+from .outcome import Failed, GaveUp, HandedBack, Outcome, Returned, Stopped, TimedOut, describe, of_exception, reason
 
 
 class Lambda(Protocol):
@@ -37,6 +37,10 @@ class Lambda(Protocol):
     def encode_result(self, value: Any) -> tuple[bytes, int]: ...
 
 
+CUT: Final = HandedBack("cut: the executor was ending, and the run did not end within drain_timeout")
+"""The outcome of a coroutine that a drain has cancelled."""
+
+
 class _NotCalledError(Exception):
     """The lambda is not called; with the outcome."""
 
@@ -52,11 +56,19 @@ class Performer:
         lambdas: all that this executor can run.
         runtime: clocks.
         first_times: answers to what lambdas ask by ctx.first_time; None: each is the first.
+        draining: whether the executor takes no more; None: it never drains.
     """
 
-    def __init__(self, lambdas: Mapping[str, Lambda], runtime: Runtime, first_times: FirstTimes | None = None) -> None:
+    def __init__(
+        self,
+        lambdas: Mapping[str, Lambda],
+        runtime: Runtime,
+        first_times: FirstTimes | None = None,
+        draining: Flag | None = None,
+    ) -> None:
         self._lambdas = lambdas
         self._first_times = first_times
+        self._draining = draining
         self._runtime = runtime
         self.monotonic = runtime.monotonic
 
@@ -135,6 +147,7 @@ class Performer:
             deadline=from_us(self._runtime.wall_us() + left_us) if left_us else None,
             labels=dict(task.spec.labels),
             cancelled=task,
+            stopping=self._draining,
             progress=task.say,
             first_time=None if self._first_times is None else self._first_times.of(task.task_id, task.lambda_name),
         )
@@ -142,15 +155,19 @@ class Performer:
     def _raised(self, task: HeldTask, error: BaseException) -> Outcome:
         if task.timed_out:
             return timed_out(task)
-        if task.stopping:
+        if task.cancelled:
             return Stopped(
                 "cancelled" if isinstance(error, asyncio.CancelledError) else f"cancelled; {describe(error)}"
             )
-        return of_exception(error)
+        if task.cut:
+            return CUT
+        return of_exception(error, draining=self._draining is not None and self._draining.is_set())
 
     def _returned(self, task: HeldTask, known: Lambda, value: Any) -> Outcome:
         if task.timed_out:
             return timed_out(task)
+        if task.cut:
+            return CUT  # it did not get to where it was going, whatever it says
         try:
             return Returned(*known.encode_result(value))
         except InvalidArgument as error:

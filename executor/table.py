@@ -2,11 +2,12 @@
 
 Owns the layout of that memory, and nothing else: which task goes into which slot is the ledger's business. A slot is filled
 first, and its state byte set last; so a worker killed in between leaves a free slot, never half a task. Only the worker
-writes. While it lives, the guard reads nothing but the age of the oldest lease.
+writes. While it lives, the guard reads its header, and no slot but those that have started.
 
 Layout, in the byte order of the host, since both live on it:
     header, 64 bytes
         0   int64       CLOCK_BOOTTIME in microseconds at which the oldest lease among the held claims was asked for; 0: none held
+        8   uint8       stage: 0 works, 1 drains, 2 cuts short what still runs
     slot, 512 bytes each
         0   uint8       state: 0 free, 1 held, 2 started, 3 timed out, 4 stopped
         1   uint8       length of the task id
@@ -37,6 +38,7 @@ SPARE_SLOTS: Final = 2 * MAX_BATCH
 HEADER_BYTES: Final = 64
 SLOT_BYTES: Final = 512
 
+_STAGE_AT: Final = 8
 _SLOT: Final = struct.Struct("=BBBBHxxqq72s64s")
 _ERROR_AT: Final = _SLOT.size
 _ERROR_BYTES: Final = SLOT_BYTES - _ERROR_AT
@@ -45,6 +47,16 @@ _LENGTH_AT: Final = 4
 _RETRY: Final = struct.Struct("=q")
 _RETRY_AT: Final = 16
 _NONCE_BYTES: Final = MAX_NONCE_CHARS
+
+
+class Stage(enum.IntEnum):
+    """Where an executor is in its life."""
+
+    WORKS = 0
+    DRAINS = 1
+    """It takes no more."""
+    CUTS = 2
+    """Its process ends now, by its own decision, with what has started and not ended: that counts nothing and runs again."""
 
 
 class SlotState(enum.IntEnum):
@@ -59,6 +71,9 @@ class SlotState(enum.IntEnum):
     """It ran past its timeout and did not end."""
     STOPPED = 4
     """Its cancellation was asked for, and it did not end."""
+
+
+_STAGES: Final = frozenset(Stage)
 
 
 class Entry(NamedTuple):
@@ -103,6 +118,16 @@ class Table:
     @oldest_lease_us.setter
     def oldest_lease_us(self, instant_us: int) -> None:
         self._oldest[0] = instant_us
+
+    @property
+    def stage(self) -> Stage:
+        """Where the executor is in its life; WORKS where native code has written over it."""
+        found = self._buffer[_STAGE_AT]
+        return Stage(found) if found in _STAGES else Stage.WORKS
+
+    @stage.setter
+    def stage(self, stage: Stage) -> None:
+        self._buffer[_STAGE_AT] = stage
 
     def fill(self, slot: int, task_id: str, counter: int, nonce: str, *, suspect: bool = False) -> None:
         """Records a claim as held.

@@ -15,6 +15,7 @@ constructor and runs on one event loop; heartbeats are apart (heartbeat.py), the
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -33,7 +34,7 @@ from .first_time import FirstTimes
 from .gate import Gate
 from .held import HeldTask, Ledger
 from .lanes import Lanes
-from .outcome import TimedOut, to_result
+from .outcome import HandedBack, TimedOut, to_result
 from .pace import Pace
 from .perform import Lambda, Performer
 from .report import Report
@@ -49,7 +50,7 @@ _log = get_logger(duty="executor")
 
 
 def _nothing() -> None:
-    """Nobody beats: the next regular heartbeat will do."""
+    """Nobody is there to be told: the next regular heartbeat will do."""
 
 
 class _Aside:
@@ -89,7 +90,8 @@ class Executor:
 
     Attributes:
         ledger: what it holds; for Heartbeats.
-        nudge: called when a task needs a heartbeat before it may start; Heartbeats.nudge belongs here.
+        nudge: called when a heartbeat is due now: a task needs one before it may start, or a drain has begun; Heartbeats.nudge belongs here.
+        drains: called when a drain has begun; what tells the guard belongs here.
     """
 
     def __init__(
@@ -108,12 +110,13 @@ class Executor:
         self.executor_id = executor_id
         self.ledger = Ledger(table)
         self.nudge: Callable[[], None] = _nothing
+        self.drains: Callable[[], None] = _nothing
         self._lanes = lanes
         self._settings = settings
         self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
         first_times = FirstTimes(executor_id=executor_id, hsc=hsc, portal=lanes.portal, runtime=runtime)
-        self._performer = Performer(lambdas, runtime, first_times)
+        self._performer = Performer(lambdas, runtime, first_times, self.ledger.draining)
         self._last_look = LastLook(self.ledger, timing, runtime)
         self._gate = Gate()
         self._pace = Pace()
@@ -153,6 +156,8 @@ class Executor:
         self._code = 0
         self._deadline = 0.0
         self._aborted = False
+        self._drained: Counter[str] = Counter()
+        """What became of what was held when the drain began, for the log."""
 
     async def run(self) -> int:
         """Works until drained.
@@ -173,19 +178,24 @@ class Executor:
             self._runtime.spawn(self._watch.run(), name="watch"),
         ]
         draining = self._runtime.spawn(self._draining.wait(), name="draining")
+        leaving: asyncio.Task[None] | None = None
         try:
             await asyncio.wait({draining, *duties}, return_when=asyncio.FIRST_COMPLETED)
             self.drain()
             for fetch in fetches:
                 fetch.cancel()
+            leaving = self._runtime.spawn(self._leave(fetches), name="leave")
             await self._finish()
             for duty in duties:
                 if duty.done() and not duty.cancelled():
                     duty.result()  # a bug, or the wrong host: it is raised here
+            if not self._code:
+                await asyncio.wait({leaving})
+            _log.info("drained", code=self._code, **self._drained)
             return self._code
         finally:
             try:
-                await end([draining, *duties])
+                await end([draining, *duties, *([leaving] if leaving is not None else [])])
             finally:
                 if self._timer is not None:
                     self._timer.cancel()
@@ -195,6 +205,9 @@ class Executor:
         """Takes no more, hands back what has not started, lets the rest end; then `run` returns. May be called again."""
         if not self._draining.is_set():
             self._draining.set()
+            self.ledger.drain()
+            self.nudge()
+            self.drains()
             self._deadline = self._runtime.monotonic() + self._settings.drain_timeout
             queued = self._lanes.withdraw()
             self._pace.left(task.lambda_name for task in queued)
@@ -320,8 +333,11 @@ class Executor:
                 stale.append(task)
             elif task.ended_at:
                 self._pace.ran(task.lambda_name, task.ended_at - task.started_at, now)
-        self._report.ended(task for task in tasks if task.outcome is not None and not task.lost)
+        ended = [task for task in tasks if task.outcome is not None and not task.lost]
+        self._report.ended(ended)
         if self._draining.is_set():
+            for task in ended:
+                self._drained["handed_back" if isinstance(task.outcome, HandedBack) else "ended"] += 1
             self._give_back(stale)
         elif stale:
             self._stale += stale
@@ -333,6 +349,8 @@ class Executor:
         waiting = list(tasks)
         for task in waiting:
             task.queued = False
+        if waiting and self._draining.is_set():
+            self._drained["not_started"] += len(waiting)
         self._report.unstarted(waiting)
 
     def _moved(self) -> None:
@@ -347,21 +365,21 @@ class Executor:
 
     def stop(self, task: HeldTask, *, timed_out: bool) -> None:
         """Tells a run to end; a coroutine is cancelled, a `def` sees ctx.cancelled. One that has not started never will."""
-        if task.outcome is not None or task.stopping:
+        if task.outcome is not None or task.cancelled or task.cut:
             return
         task.timed_out = timed_out
         task.stop_at = self._runtime.monotonic()
-        task.stopping = True  # last, since a lane looks at it (see HeldTask)
+        task.cancelled = True  # last, since a lane looks at it (see HeldTask)
         if task.started and self._performer.is_async(task):
             self._lanes.cancel(task)
         self._watch.note(task)
 
     def overran(self, task: HeldTask) -> None:
-        """A run was told to end and has not. Its thread can't be stopped, so this process ends: first what it can still do in
-        order, then with the exit code on which the controller reports that run as the table says.
+        """A run was told to end and has not. Its thread can't be stopped, so this process ends, like in any other drain: it takes no more
+        and the others have their time. Once it is dead, the controller reports that run as the table says.
         """
         if task.lost:
-            self.abort(EXIT_NO_HEARTBEAT, f"{task.task_id} is lost and its lambda goes on")
+            self._end_for(task, "is lost and its lambda goes on")
             return
         if task.timed_out:
             ended = TimedOut(
@@ -375,10 +393,14 @@ class Executor:
         _log.error(
             "lambda does not end; this process will", task=task.task_id, lambda_name=task.lambda_name, error=error
         )
-        self.drain()
         self._code = EXIT_OVERRUN
-        self._deadline = min(self._deadline, self._runtime.monotonic() + self._settings.stop_grace)
+        self.drain()
         self._progress.set()
+
+    def _end_for(self, task: HeldTask, why: str) -> None:
+        """Ends the process at once, since the task may run elsewhere. What is cut with it has done nothing wrong, and counts nothing."""
+        self.ledger.cut()
+        self.abort(EXIT_NO_HEARTBEAT, f"{task.task_id} {why}")
 
     def relieve(self) -> None:
         """Hands back what has waited too long for a lane: another executor may be free."""
@@ -398,22 +420,39 @@ class Executor:
         _log.warning("claim lost", task=task.task_id, started=task.started)
         task.lost = True
         self.stop(task, timed_out=False)
-        task.stopping = True
+        task.cancelled = True
         if not task.started:
             self.ledger.release([task])  # whoever comes upon it later sees that it is lost
         elif not self._performer.is_async(task):
-            self.abort(EXIT_NO_HEARTBEAT, f"{task.task_id} was lost while its lambda ran")
+            self._end_for(task, "was lost while its lambda ran")
+
+    async def _leave(self, fetches: Sequence[asyncio.Task[None]]) -> None:
+        """Tells the controller that no more is wanted, once no call can bring more."""
+        await end(fetches)
+        await asyncio.gather(*(each.leave() for each in self._fetches))
 
     async def _finish(self) -> None:
-        """Waits until all that is held has left, or time is up."""
+        """Waits until all that is held has left, or time is up. Coroutines are cancelled `stop_grace` before."""
+        cut_at = self._deadline - self._settings.stop_grace
         while not self._aborted:
             self._progress.clear()
-            left = self._deadline - self._runtime.monotonic()
+            now = self._runtime.monotonic()
             open_tasks = [task for task in self.ledger.snapshot() if not task.overrun]
             if not open_tasks:
                 return
-            if left <= 0:
-                self._code = self._code or EXIT_OVERRUN
-                _log.warning("not all that started has ended in time; it will run again", tasks=len(open_tasks))
+            if now >= self._deadline:
+                self._cut(open_tasks)
                 return
-            await happens(self._progress, left)
+            if now >= cut_at:
+                cut_at = math.inf
+                for task in open_tasks:
+                    if task.started and task.outcome is None and self._performer.is_async(task):
+                        self._lanes.cancel(task, cut=True)
+            await happens(self._progress, min(cut_at, self._deadline) - now)
+
+    def _cut(self, tasks: Sequence[HeldTask]) -> None:
+        """Time is up: the process ends. Once it is dead, its guard says what it held, and that goes back."""
+        self.ledger.cut()
+        self._code = self._code or EXIT_OVERRUN
+        self._drained["cut"] = sum(task.started and task.outcome is None for task in tasks)
+        _log.warning("not all that started has ended in time; it will run again", tasks=self._drained["cut"])

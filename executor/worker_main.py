@@ -13,6 +13,7 @@ import signal
 import sys
 import threading  # noqa: TID251  heartbeats have a thread of their own
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from atf.apps import load_lambdas
@@ -59,8 +60,12 @@ def main(arguments: Sequence[str]) -> int:
     async def body(process: Process) -> int:
         _hold(int(lifeline), process)
         lambdas = with_builtins(load_lambdas(apps), settings)
+        process.catch_signals()  # once more: what the apps import may have handlers of its own
         await _register(lambdas, settings, process)
-        return await _work(executor_id, lambdas, Table.mapped(int(table)), settings, timing, process)
+        try:
+            return await _work(executor_id, lambdas, Table.mapped(int(table)), settings, timing, process)
+        finally:
+            process.deaf()
 
     code = run_role("executor", body, logs)
     if code:
@@ -136,6 +141,8 @@ async def _work(
         end=_end,
     )
     executor.nudge = heartbeats.nudge
+    executor.drains = _stir_guard
+    process.at_once = partial(_cut, executor)
     thread = threading.Thread(target=_beat, args=(heartbeats,), name="heartbeats", daemon=True)
     thread.start()
     process.ready()
@@ -148,6 +155,18 @@ async def _work(
         for channel in channels:
             await channel.close()
     return code
+
+
+def _stir_guard() -> None:
+    """Has the guard look at the table now."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it is dead, and this process is about to be
+        os.kill(os.getppid(), signal.SIGCHLD)
+
+
+def _cut(executor: Executor) -> bool:
+    """Asked twice to end: what runs is cut by that, and counts nothing."""
+    executor.ledger.cut()
+    return False
 
 
 async def _drain(executor: Executor, process: Process) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -40,6 +39,7 @@ from atf.log import setup
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime, SystemRuntime, new_id
+from atf.stops import Asked, stop_signals
 from atf.store.store import Store
 from atf.store_consumer.consumer import StoreConsumer
 from atf.task import MAX_BATCH
@@ -81,9 +81,16 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     executor, heartbeats = _executor(settings, bounds, lambdas, controller, hsc, timing, runtime)
     await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()]))
     await register_jobs(frontend, [each.job for each in lambdas.values() if each.job is not None], ())
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    asked = Asked()
+
+    def signalled(number: int) -> None:
+        if asked.at_once(number, runtime.monotonic()):
+            os._exit(128 + number)
+        executor.drain()
+
+    signals = stop_signals()
     for number in signals:
-        asyncio.get_running_loop().add_signal_handler(number, executor.drain)
+        asyncio.get_running_loop().add_signal_handler(number, signalled, number)
     keep_signals_from_children(*signals)
     duties = {
         name: runtime.spawn(work, name=name)

@@ -114,7 +114,8 @@ class RoleProcess:
 
     async def stop(self, grace: float) -> None:
         if self._child is not None:
-            await self._child.stop(grace)
+            # Not SIGTERM: whoever stops us may have sent that already, and a second one would end the role at once (stops.py).
+            await self._child.stop(grace, signal.SIGHUP)
 
     def kill(self) -> None:
         if self._child is not None:
@@ -178,7 +179,7 @@ class Supervisor:
             os.kill(pid, number)
 
     async def stop(self, name: str, grace: float) -> None:
-        """Ends a member for good: SIGTERM, after `grace` seconds SIGKILL."""
+        """Ends a member for good: asks it to end, and after `grace` seconds kills it."""
         if (watch := self._watches.pop(name, None)) is not None:
             watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):

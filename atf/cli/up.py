@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import click
 
 from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
+from atf.stops import Asked, stop_signals
 
 from .cluster import Cluster, ClusterSettings
 from .options import as_json, read, settings_flags
@@ -61,7 +61,7 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
 
 async def _run(settings: ClusterSettings, apps: tuple[str, ...], as_json: bool) -> int:
     cluster = Cluster(settings, apps, env=_environment(), say=say)
-    asked = _Asked(cluster)
+    asked = _Signals(cluster)
     starting = asyncio.create_task(cluster.start())
     waiting = asyncio.create_task(asked.first.wait())
     await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -88,17 +88,18 @@ async def _run(settings: ClusterSettings, apps: tuple[str, ...], as_json: bool) 
     return 0
 
 
-class _Asked:
-    """What signals ask for: the first to stop, the second to end everything at once."""
+class _Signals:
+    """What signals ask for: the first to stop, a second one to end everything at once (atf/stops.py)."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.first = asyncio.Event()
         self._cluster = cluster
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, self._signalled)
+        self._asked = Asked()
+        for number in stop_signals():
+            asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
 
-    def _signalled(self) -> None:
-        if self.first.is_set():
+    def _signalled(self, number: int) -> None:
+        if self._asked.at_once(number, asyncio.get_running_loop().time()):
             self._cluster.kill_all()
         self.first.set()
 

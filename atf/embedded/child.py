@@ -96,9 +96,9 @@ class Child:
         ):  # all gone; macOS says EPERM of a group of zombies
             os.killpg(self.pid, signal.SIGKILL)
 
-    async def stop(self, grace: float) -> int:
-        """SIGTERM, then SIGKILL to its group after `grace` seconds. Returns the exit code."""
-        self.send(signal.SIGTERM)
+    async def stop(self, grace: float, number: signal.Signals = signal.SIGTERM) -> int:
+        """Asks it to end by a signal, and sends SIGKILL to its group after `grace` seconds. Returns the exit code."""
+        self.send(number)
         try:
             return await asyncio.wait_for(self.wait(), grace)
         except TimeoutError:

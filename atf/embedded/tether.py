@@ -10,6 +10,7 @@ threads. Elsewhere than on Linux the program simply runs, and the next `atf up` 
 from __future__ import annotations
 
 import os
+import signal as signals
 import sys
 
 _PR_SET_PDEATHSIG = 1
@@ -22,6 +23,9 @@ def main(arguments: list[str]) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0)
+    signals.signal(
+        signals.SIGHUP, signals.SIG_DFL
+    )  # of a nohup: it is the parent's word to this program, which no terminal has
     if os.getppid() != parent:  # it died before the call: no signal would ever come
         sys.exit(1)
     try:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from atf.executor.begin import Begin
 from atf.executor.held import HeldTask
 from atf.executor.outcome import Stopped
-from atf.executor.perform import Performer, timed_out
+from atf.executor.perform import CUT, Performer, timed_out
 
 from .turns import Turn
 
@@ -62,8 +62,9 @@ class TurnLanes:
         self._waiting.clear()
         return tasks
 
-    def cancel(self, task: HeldTask) -> None:
-        if task.aio is not None and self._performer.is_async(task):
+    def cancel(self, task: HeldTask, *, cut: bool = False) -> None:
+        if task.aio is not None and task.outcome is None and self._performer.is_async(task):
+            task.cut = task.cut or cut
             task.aio.cancel()
 
     def load(self, is_async: bool) -> tuple[int, int, int]:
@@ -95,7 +96,7 @@ class TurnLanes:
 
     def _end(self, task: HeldTask, _done: asyncio.Task[None]) -> None:
         if task.outcome is None:  # cancelled before its first step
-            task.outcome = timed_out(task) if task.timed_out else Stopped("cancelled")
+            task.outcome = timed_out(task) if task.timed_out else CUT if task.cut else Stopped("cancelled")
         self._running -= 1
         self._ended([task])
         self._fill()

@@ -22,7 +22,7 @@ KILLED = 139
 
 def death(*started: str, code: int = KILLED, suspects: frozenset[str] = frozenset(), executor: str = "e") -> Death:
     claims = [t.ClaimRef(task_id=each) for each in started]
-    return Death(executor, code, "killed by SIGSEGV", [], claims, suspects, [], [])
+    return Death(executor, code, "killed by SIGSEGV", False, [], [], claims, suspects, [], [])
 
 
 class Host:
@@ -219,7 +219,7 @@ async def crash(w: World, number: int) -> c.NextWorkReply:
     reply = await w.ask(name, most=2, wait=0.5, lambdas=["shop/bill", "shop/mail"])
     await w.start(name, reply.claims)
     claims = [t.ClaimRef(task_id=each.task_id, token=each.token) for each in reply.claims]
-    w.controller.executor_died(Death(name, KILLED, "killed by SIGSEGV", [], claims, frozenset(), [], []))
+    w.controller.executor_died(Death(name, KILLED, "killed by SIGSEGV", False, [], [], claims, frozenset(), [], []))
     await asyncio.sleep(1.5)
     await w.consume()
     return reply

@@ -24,13 +24,29 @@ class FakeGuard:
         self._code = code
         self._say = say
         self._ended = asyncio.Event()
-        self.drained = False
+        self.drained = self.killed = False
+        self.stays = False
+        """Whether it goes on for a while after it was asked to end."""
         say(json.dumps({"event": "started", "executor": f"e{number}", "pid": number}))
 
     def drain(self) -> None:
         self.drained = True
+        if not self.stays:
+            self.end()
+
+    def end(self) -> None:
+        """Its executor has ended in order."""
         self._code = 0
         self._ended.set()
+
+    def end_at_once(self) -> None:
+        self.killed = True
+        self._code = 137
+        self._ended.set()
+
+    def leave(self, *, running: int = 1, why: str = "it drains by itself") -> None:
+        """Its executor drains, for as long as it lives."""
+        self._say(json.dumps({"event": "draining", "executor": f"e{self.pid}", "why": why, "started": running}))
 
     async def wait(self) -> int:
         with contextlib.suppress(TimeoutError):
@@ -141,3 +157,104 @@ async def test_a_drain_asks_every_executor_to_end_and_starts_no_other(w: World) 
     assert w.running.done()
     assert [each.drained for each in w.guards] == [True]
     assert [each.executor_id for each in w.deaths] == ["e0"]
+
+
+@virtual(pool)
+async def test_the_successor_of_an_executor_that_drains_starts_at_once_beside_it(w: World) -> None:
+    await asyncio.sleep(5)
+    w.guards[0].leave()
+    await asyncio.sleep(0.3)
+    assert len(w.guards) == 2
+    assert w.guarded == {"e0", "e1"}
+    w.guards[0].end()
+    await asyncio.sleep(60)
+    assert len(w.guards) == 2, "it has its successor"
+    assert [each.executor_id for each in w.deaths] == ["e0"]
+
+
+@virtual(pool)
+async def test_one_that_drains_at_its_start_has_its_successor_after_a_pause(w: World) -> None:
+    """A bound of memory that the apps alone exceed must not make a machine start processes all the time."""
+
+    async def leave() -> None:
+        while True:
+            for each in w.guards:
+                if not each.drained:
+                    each.drained = True
+                    each.leave(running=0)
+                    each.end()
+            await asyncio.sleep(0.01)
+
+    leaving = w.runtime.spawn(leave(), name="leave")
+    await asyncio.sleep(120)
+    assert 3 < len(w.guards) < 12
+    await end([leaving])
+
+
+@virtual(pool)
+async def test_there_are_never_more_than_two_processes_for_one_executor(w: World) -> None:
+    for number in range(2):
+        await asyncio.sleep(5)
+        w.guards[number].leave()
+    await asyncio.sleep(60)
+    assert len(w.guards) == 2, "both drain"
+    w.guards[0].end()
+    await asyncio.sleep(0.3)
+    assert len(w.guards) == 3
+    w.guards[2].leave()
+    w.guards[2].end()
+    await asyncio.sleep(0.3)
+    assert len(w.guards) == 4, "whichever of the two has ended"
+
+
+@virtual(pool)
+async def test_a_stop_that_reaches_the_executors_first_starts_no_successor(w: World) -> None:
+    await asyncio.sleep(60)
+    w.guards[0].leave(why="SIGTERM asks for it")
+    await asyncio.sleep(0.05)
+    w.pool.drain()
+    await asyncio.sleep(0.1)
+    assert w.running.done()
+    assert len(w.guards) == 1
+
+
+@virtual(pool)
+async def test_a_drain_reaches_those_that_drain_already_and_waits_for_them(w: World) -> None:
+    await asyncio.sleep(60)
+    w.guards[0].leave()
+    await asyncio.sleep(1)
+    w.guards[0].stays = True
+    w.pool.drain()
+    await asyncio.sleep(1)
+    assert [each.drained for each in w.guards] == [True, True]
+    assert not w.running.done()
+    w.guards[0].end()
+    await asyncio.sleep(0.1)
+    assert w.running.done()
+
+
+@virtual(pool)
+async def test_a_pool_that_is_asked_twice_has_all_killed(w: World) -> None:
+    await asyncio.sleep(60)
+    w.guards[0].stays = True
+    w.pool.drain()
+    await asyncio.sleep(1)
+    assert not w.running.done()
+    w.pool.end_at_once()
+    await asyncio.sleep(0.1)
+    assert w.running.done()
+    assert [each.killed for each in w.guards] == [True]
+
+
+@virtual(pool)
+async def test_a_pool_of_many_drains_them_all(w: World) -> None:
+    await asyncio.sleep(1)
+    await end([w.running])
+    w.guards.clear()
+    w.pool = Pool(start=w._start, size=3, on_death=w.deaths.append, runtime=w.runtime)
+    w.running = w.runtime.spawn(w.pool.run(), name="pool")
+    await asyncio.sleep(40)
+    w.pool.drain()
+    await asyncio.sleep(0.1)
+    assert w.running.done()
+    assert [each.drained for each in w.guards] == [True] * 3

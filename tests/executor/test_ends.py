@@ -6,8 +6,8 @@ import asyncio
 
 from atf.errors import FailedPrecondition, Unavailable
 from atf.executor.outcome import Failed
-from atf.executor.table import SlotState
-from atf.exits import EXIT_OVERRUN
+from atf.executor.table import SlotState, Stage
+from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from tests.executor.world import HeldWorld, World, claim, held, inline, job, ran
@@ -82,12 +82,24 @@ async def test_a_def_that_ignores_its_timeout_ends_the_process_and_the_table_say
 
 
 @virtual(held)
-async def test_others_get_the_grace_and_no_more_when_a_lambda_does_not_end(world: HeldWorld) -> None:
+async def test_others_have_the_whole_drain_timeout_when_a_lambda_does_not_end(world: HeldWorld) -> None:
     began = world.runtime.monotonic()
     world.controller.give(job("0-a", timeout=3), job("0-b"))
+    await asyncio.sleep(8.1)
+    assert world.table.stage is Stage.DRAINS, "so its successor starts now"
     assert await world.run == EXIT_OVERRUN
-    assert 13 <= world.runtime.monotonic() - began < 13.1, "timeout 3, grace 5, grace 5"
-    assert world.slots(SlotState.STARTED) == ["0-b"]
+    assert 38 <= world.runtime.monotonic() - began < 38.1, "timeout 3, grace 5, drain_timeout 30"
+    assert (world.slots(SlotState.TIMED_OUT), world.slots(SlotState.STARTED)) == (["0-a"], ["0-b"])
+    assert world.table.stage is Stage.CUTS, "what is cut with it counts nothing"
+
+
+@virtual(held)
+async def test_a_process_in_which_only_a_body_that_does_not_end_is_left_ends_at_once(world: HeldWorld) -> None:
+    began = world.runtime.monotonic()
+    world.controller.give(job("0-a", timeout=3))
+    assert await world.run == EXIT_OVERRUN
+    assert 8 <= world.runtime.monotonic() - began < 8.1
+    assert (world.slots(SlotState.TIMED_OUT), world.slots(SlotState.STARTED)) == (["0-a"], [])
 
 
 @virtual(held)
@@ -254,6 +266,121 @@ async def test_a_drain_ends_at_its_timeout_whatever_goes_on(world: HeldWorld) ->
     assert await world.run == EXIT_OVERRUN
     assert 30 <= world.runtime.monotonic() - began < 30.1
     assert world.slots(SlotState.STARTED) == ["0-a"]
+    assert world.table.stage is Stage.CUTS
+
+
+@virtual(held)
+async def test_a_drain_is_told_to_the_heartbeats_the_guard_and_the_controller_at_once(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"))
+    await world.settle()
+    told: list[Stage] = []
+    world.executor.drains = lambda: told.append(world.table.stage)
+    assert not any(each.draining for each in world.hsc.beats)
+    world.executor.drain()
+    await world.settle()
+    assert told == [Stage.DRAINS], "the guard is told, and finds it in the table"
+    assert [(each.draining, len(each.claims)) for each in world.hsc.beats[-1:]] == [(True, 1)]
+    [last] = world.controller.last_requests
+    assert (last.ack, last.max_tasks, last.wait_us) == (1, 1, 0), (
+        "what has arrived is acknowledged, so the rest goes back"
+    )
+    await asyncio.sleep(5)
+    assert all(each.draining for each in world.hsc.beats[-2:])
+    world.held.end("0-a")
+    assert await world.run == 0
+
+
+@virtual(inline)
+async def test_a_coroutine_is_cancelled_stop_grace_before_the_cut_and_handed_back(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":600}'), claim("0-b", "t/nap", b'{"seconds":24}'))
+    await world.settle()
+    began = world.runtime.monotonic()
+    world.executor.drain()
+    assert await world.run == 0
+    assert 25 <= world.runtime.monotonic() - began < 25.1, "drain_timeout 30, stop_grace 5"
+    assert ran == ["cancelled"]
+    assert world.outcomes() == {"0-a": t.HANDED_BACK, "0-b": t.SUCCEEDED}
+    [back] = [each for each in world.hsc.results if each.claim.task_id == "0-a"]
+    assert back.retry_in_us == 0
+    assert "drain_timeout" in back.error
+
+
+@virtual(inline)
+async def test_a_coroutine_that_is_cut_is_handed_back_however_it_ends(world: World) -> None:
+    world.controller.give(claim("0-a", "t/stubborn", b'{"seconds":28}'))
+    await world.settle()
+    world.executor.drain()
+    assert await world.run == 0
+    assert ran == ["ignored"]
+    assert world.outcomes() == {"0-a": t.HANDED_BACK}, "it has returned, but what it was cancelled for it has not done"
+
+
+@virtual(inline)
+async def test_a_coroutine_that_ignores_the_cut_is_left_to_the_guard(world: World) -> None:
+    world.controller.give(claim("0-a", "t/stubborn", b'{"seconds":60}'))
+    await world.settle()
+    world.executor.drain()
+    assert await world.run == EXIT_OVERRUN
+    assert world.slots(SlotState.STARTED) == ["0-a"]
+    assert world.table.stage is Stage.CUTS
+    assert world.outcomes() == {}
+
+
+@virtual(inline)
+async def test_a_timeout_that_comes_after_the_cut_counts_nothing(world: World) -> None:
+    world.controller.give(claim("0-a", "t/stubborn", b'{"seconds":28}', timeout=26))
+    await world.settle()
+    world.executor.drain()
+    assert await world.run == 0
+    assert world.outcomes() == {"0-a": t.HANDED_BACK}
+
+
+@virtual(inline)
+async def test_a_coroutine_that_was_cancelled_before_the_cut_has_stopped(world: World) -> None:
+    world.controller.give(claim("0-a", "t/lingering", b'{"seconds":4}'))
+    await world.settle()
+    world.executor.drain()
+    await asyncio.sleep(23)
+    world.hsc.verdicts["0-a"] = h.CANCEL
+    assert await world.run == 0
+    assert ran == ["cancelled"]
+    assert world.outcomes() == {"0-a": t.STOPPED}
+
+
+@virtual(inline)
+async def test_a_lambda_gives_its_task_back(world: World) -> None:
+    """It must not come again at once while the executor goes on, or it would keep it busy; in a drain it must."""
+    world.controller.give(claim("0-a", "t/give_back", b"{}"), claim("0-b", "t/give_back", b'{"after":0}'))
+    world.controller.give(claim("0-c", "t/give_back_async", b"{}"))
+    await world.settle()
+    waits = {each.claim.task_id: each.retry_in_us for each in world.hsc.results}
+    assert waits == {"0-a": 1_000_000, "0-b": 100_000}
+    assert {each.error for each in world.hsc.results} == {"not now"}
+    world.executor.drain()
+    assert await world.run == 0
+    assert world.outcomes() == dict.fromkeys(("0-a", "0-b", "0-c"), t.HANDED_BACK)
+    assert world.hsc.results[-1].retry_in_us == 0
+    assert ran == ["stopping False"] * 2
+
+
+@virtual(held)
+async def test_what_ends_with_a_lost_def_counts_nothing(world: HeldWorld) -> None:
+    """Its process must end at once, since the lost one may run elsewhere; the other has done nothing wrong."""
+    world.controller.give(job("0-a"), job("0-b"))
+    await world.settle()
+    world.hsc.verdicts["0-a"] = h.LOST
+    assert await world.run == EXIT_NO_HEARTBEAT
+    assert sorted(world.slots(SlotState.STARTED)) == ["0-a", "0-b"]
+    assert world.table.stage is Stage.CUTS
+
+
+@virtual(held)
+async def test_an_executor_that_can_t_keep_its_leases_has_lost_what_it_ran(world: HeldWorld) -> None:
+    world.controller.give(job("0-a"))
+    await world.settle()
+    world.hsc.failing["heartbeat"] = Unavailable("gone")
+    assert await world.run == EXIT_NO_HEARTBEAT
+    assert world.table.stage is not Stage.CUTS
 
 
 @virtual(held)

@@ -238,7 +238,7 @@ async def test_coroutines_run_on_a_loop_of_their_own_thread_and_no_more_than_all
     await reach(2)
     assert bench.lanes.load(True) == (2, 2, 1)
     for task in lingering[:2]:
-        task.stopping = True
+        task.cancelled = True
         bench.lanes.cancel(task)
     await bench.until(lambda: len(bench.out) == 2)
     assert all(isinstance(task.outcome, Stopped) for task in bench.out.values())
@@ -277,7 +277,7 @@ async def test_a_task_that_was_cancelled_or_lost_before_it_started_does_not_run(
     bench.put("block", 2)
     await reach(2)
     cancelled, lost, stale = bench.put("block", 3)
-    cancelled.stopping = True
+    cancelled.cancelled = True
     lost.lost = True
     stale.lease_us -= 2_000_000
     gate.set()

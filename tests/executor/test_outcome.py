@@ -197,7 +197,7 @@ def test_a_handler_that_asks_for_its_context_gets_it() -> None:
     assert task.progress == "half"
 
 
-@pytest.mark.parametrize(("flags", "expected"), [(("stopping",), Stopped), (("stopping", "timed_out"), TimedOut)])
+@pytest.mark.parametrize(("flags", "expected"), [(("cancelled",), Stopped), (("cancelled", "timed_out"), TimedOut)])
 def test_a_run_that_was_told_to_stop_and_raises_has_stopped(flags: tuple[str, ...], expected: type[Any]) -> None:
     task = held("shrug", b'{"kind":"value"}')
     for flag in flags:

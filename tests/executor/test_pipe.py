@@ -37,11 +37,16 @@ async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_num
     assert calls[0] >= 1
     request = world.controller.requests[-1]
     assert (request.executor_id, request.boot_id, request.heartbeat_timeout_us) == ("e1", "virtual", 16_000_000)
-    assert (request.lane, list(request.lambdas)) == ("def", ["t/note", "t/whose", "t/work"])
+    assert (request.lane, list(request.lambdas)) == ("def", ["t/give_back", "t/note", "t/whose", "t/work"])
     assert 1 <= request.max_tasks <= 256
     assert list(request.features) == ["batches"]
     (other,) = world.controller.async_requests
-    assert (other.lane, list(other.lambdas), other.call, other.ack) == ("async", ["t/nap", "t/stubborn"], 1, 0)
+    assert (other.lane, list(other.lambdas), other.call, other.ack) == (
+        "async",
+        ["t/give_back_async", "t/lingering", "t/nap", "t/stubborn"],
+        1,
+        0,
+    )
 
 
 @virtual(inline)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -68,6 +69,34 @@ async def stubborn(seconds: float) -> str:
 
 
 @app.task
+async def lingering(seconds: float) -> None:
+    """Takes its time to end once it is cancelled."""
+    try:
+        await asyncio.sleep(600)
+    finally:
+        ran.append("cancelled")
+        until = asyncio.get_running_loop().time() + seconds
+        while (left := until - asyncio.get_running_loop().time()) > 0:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(left)
+
+
+@app.task
+def give_back(ctx: atf.Context, after: float | None = None) -> None:
+    """Gives itself back, whether the executor drains or not."""
+    ran.append(f"stopping {ctx.stopping}")
+    raise atf.HandBack("not now", after=after)
+
+
+@app.task
+async def give_back_async(ctx: atf.Context) -> None:
+    """Waits until the executor drains, and then gives itself back."""
+    while not ctx.stopping:
+        await asyncio.sleep(0.1)
+    raise atf.HandBack
+
+
+@app.task
 def work() -> None:
     """Runs as long as the test wants; see HeldLanes."""
 
@@ -106,6 +135,9 @@ def claim(
     )
 
 
+_ASYNC = {name for name, each in app.lambdas.items() if each.is_async}
+
+
 def _lambda_of(claim: t.Claim) -> str:
     try:
         return str(getattr(t.TaskSpec.FromString(claim.spec), "lambda"))
@@ -122,6 +154,8 @@ class FakeController:
         self.async_requests: list[c.NextWorkRequest] = []
         self.aside_requests: list[c.NextWorkRequest] = []
         """Of either, for lambdas that do not come in great numbers."""
+        self.last_requests: list[c.NextWorkRequest] = []
+        """That say that the executor takes no more."""
         self.number = 0
         self._runtime = runtime
         self._answers: defaultdict[str, deque[c.NextWorkReply | AtfError]] = defaultdict(deque)
@@ -132,7 +166,7 @@ class FakeController:
             self.number += 1
         sent_us = self._runtime.boottime_us() - round(age * 1_000_000)
         numbered = number if number is not None else self.number if claims else 0
-        lane = "async" if claims and _lambda_of(claims[0]) in {"t/nap", "t/stubborn"} else "def"
+        lane = "async" if claims and _lambda_of(claims[0]) in _ASYNC else "def"
         self.put(c.NextWorkReply(number=numbered, claims=claims, claim_sent_us=sent_us, draining=draining), lane)
 
     def put(self, answer: c.NextWorkReply | AtfError, lane: str = "def") -> None:
@@ -144,6 +178,9 @@ class FakeController:
             self._given.notify_all()
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
+        if request.draining:
+            self.last_requests.append(request)
+            return c.NextWorkReply()
         kept = {"def": self.requests, "async": self.async_requests}
         kept.get(request.lane, self.aside_requests).append(request)
         answers = self._answers[request.lane]
@@ -261,7 +298,8 @@ class HeldLanes:
         self.waiting.clear()
         return tasks
 
-    def cancel(self, task: HeldTask) -> None:
+    def cancel(self, task: HeldTask, *, cut: bool = False) -> None:
+        task.cut = task.cut or cut
         self.cancelled.append(task.task_id)
 
     def load(self, is_async: bool) -> tuple[int, int, int]:
@@ -279,7 +317,7 @@ class World:
         runtime: VirtualRuntime,
         lanes: Lanes,
         *,
-        names: Sequence[str] = ("t/note", "t/nap", "t/stubborn", "t/whose", "t/work"),
+        names: Sequence[str] = tuple(app.lambdas),
         settings: ExecutorSettings,
         slots: int = 600,
     ) -> None:

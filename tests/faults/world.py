@@ -22,10 +22,10 @@ from atf.config import (
 )
 from atf.controller.losses import parse_death
 from atf.controller.service import ControllerService
-from atf.executor.guard import death
+from atf.executor.guard import Ended, death
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.lanes import InlineLanes
-from atf.executor.table import Table
+from atf.executor.table import Stage, Table
 from atf.executor.worker import Executor
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
@@ -245,7 +245,7 @@ class Host:
             await asyncio.wait({running, crash}, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 code = running.result()
-            left = death(executor_id, 1, code, "crashed", table)
+            left = death(executor_id, 1, Ended(code, "crashed", ordered=table.stage is Stage.CUTS), table)
         finally:
             executor.abort(code, "the process is gone")  # nothing of it may start any more
             await end([running, beating, crash])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from atf.config import ControllerSettings, ExecutorSettings
 from atf.controller.pool import Pool
 from atf.controller.service import ControllerService
-from atf.executor.guard import TICK_S, Guard, death
+from atf.executor.guard import TICK_S, Guard, Verdict, death
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.lanes import InlineLanes
 from atf.executor.table import Table
@@ -107,6 +107,9 @@ class GuardProcess:
     def drain(self) -> None:
         self._stir_drain()
 
+    def end_at_once(self) -> None:
+        raise NotImplementedError("nobody asks twice here")
+
     def _stir_drain(self) -> None:
         self._asked.set()
         self._stir.set()
@@ -142,21 +145,32 @@ class GuardProcess:
 
         frame.runtime.spawn(asked(), name="asked")
 
-        guard = Guard(_Group(), self._table, let_go, settings=SETTINGS, timing=TIMING, runtime=frame.runtime)  # type: ignore[arg-type]
-        why = ""
-        while not why and worker.alive:
+        def drains(why: str, started: int) -> None:
+            self._say({"event": "draining", "executor": worker.name, "why": why, "started": started})
+
+        guard = Guard(
+            _Group(),  # type: ignore[arg-type]
+            self._table,
+            let_go,
+            drains=drains,
+            settings=SETTINGS,
+            timing=TIMING,
+            runtime=frame.runtime,
+        )
+        verdict: Verdict | None = None
+        while verdict is None and worker.alive:
             self._stir.clear()
             await happens(self._stir, guard.wait_s())
             if self._asked.is_set():
-                guard.drain()
-            why = guard.verdict() if worker.alive else ""
+                guard.drain("somebody asks for it")
+            verdict = guard.look() if worker.alive else None
         if worker.alive:
             # Killing takes its time, within what is allowed for it.
             await asyncio.sleep(world.chance.choice((0, 0, 0.2, 0.9)) * TIMING.kill_time)
-            world.end(worker, 137, f"is killed by its guard: {why}")
+            world.end(worker, 137, f"is killed by its guard: {verdict.why if verdict else ''}")
             world.chronicle.faults["guard kills"] += 1
         code = worker.code
-        self._say(death(worker.name, 1, code, why or f"ended with {code}", self._table))
+        self._say(death(worker.name, 1, guard.ended(code, verdict), self._table))
         return code
 
     # --- the worker's process ------------------------------------------------------------------------------------------
@@ -191,6 +205,7 @@ class GuardProcess:
             end=lambda code, why: world.end(process, code, f"ends itself: {why}"),
         )
         executor.nudge = beats.nudge
+        executor.drains = self._stir.set
         frame.runtime.spawn(beats.run(), name="heartbeats")
 
         async def drain() -> None:

@@ -25,7 +25,7 @@ from atf.controller.pool import Pool
 from atf.demo.record import Record
 from atf.errors import AtfError, InvalidArgument
 from atf.errors import Internal as InternalError
-from atf.executor.guard import death
+from atf.executor.guard import Ended, death
 from atf.executor.held import HeldTask
 from atf.executor.outcome import of_exception, to_result
 from atf.executor.perform import Performer
@@ -294,7 +294,7 @@ def test_a_table_that_somebody_wrote_over_is_read_as_far_as_it_can_be(data: Any,
         at = data.draw(st.integers(0, size - 1))
         junk = data.draw(st.binary(min_size=1, max_size=40))[: size - at]
         buffer[at : at + len(junk)] = junk
-    event = json.loads(json.dumps(death("executor-1", 7, 137, "killed", table)))
+    event = json.loads(json.dumps(death("executor-1", 7, Ended(137, "killed", data.draw(st.booleans())), table)))
     deaths: list[Death] = []
     pool(deaths.append)._event(json.dumps(event))
     assert len(deaths) <= 1
@@ -321,11 +321,11 @@ CLAIMS = st.one_of(
     st.lists(st.tuples(TEXTS, NUMBERS, TEXTS, NUMBERS, TEXTS), max_size=2),
 )
 EVENTS = st.fixed_dictionaries(
-    {"event": st.sampled_from(["dead", "started", "x"])},
+    {"event": st.sampled_from(["dead", "started", "draining", "x"])},
     optional={
-        **dict.fromkeys(("executor", "why", "pid"), st.one_of(TEXTS, JSON_VALUES)),
+        **dict.fromkeys(("executor", "why", "pid", "ordered"), st.one_of(TEXTS, JSON_VALUES)),
         "code": st.one_of(st.integers(), st.floats(), JSON_VALUES),
-        **dict.fromkeys(("held", "started", "stopped", "timed_out", "suspects"), CLAIMS),
+        **dict.fromkeys(("held", "cut", "started", "stopped", "timed_out", "suspects"), CLAIMS),
     },
 )
 

@@ -1,0 +1,189 @@
+"""What a guard decides: when its worker drains, when it is killed, and whether its end was ordered. The time and the worker are the test's."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+
+from atf.config import ConfigError, ExecutorSettings, Timing
+from atf.executor.guard import Ended, Guard, Verdict, death
+from atf.executor.table import SlotState, Stage, Table
+from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
+from atf.stops import AT_ONCE, DRAIN
+
+MIB = 1 << 20
+
+
+class Clock:
+    """A Runtime as far as a guard needs one."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def boottime_us(self) -> int:
+        return round(self.now * 1_000_000)
+
+
+class Worker:
+    """A guard and what it watches. The worker holds one task that has started, one that has not, and one past its timeout."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = Clock()
+        self.table = Table.in_memory(8)
+        for slot, state in enumerate((SlotState.STARTED, SlotState.HELD)):
+            self.table.fill(slot, f"0-{slot}", 1, "n", suspect=True)
+            self.table.mark(slot, state)
+        self.table.fill(2, "0-2", 1, "n")
+        self.table.overrun(2, SlotState.TIMED_OUT, "timed out", 5)
+        self.memory_mib = 100
+        self.let_go = 0
+        self.drains: list[tuple[str, int]] = []
+        self.guard = Guard(
+            self,  # type: ignore[arg-type]
+            self.table,
+            self._let_go,
+            drains=lambda why, started: self.drains.append((why, started)),
+            settings=ExecutorSettings(**settings),
+            timing=Timing(),
+            runtime=self.clock,  # type: ignore[arg-type]
+        )
+
+    def memory_bytes(self) -> int:
+        return self.memory_mib * MIB
+
+    def _let_go(self) -> None:
+        self.let_go += 1
+
+    def after(self, seconds: float) -> Verdict | None:
+        self.clock.now += seconds
+        return self.guard.look()
+
+    def dies(self, verdict: Verdict | None = None, code: int = 137) -> dict[str, list[str]]:
+        """What the guard's account says of its tasks."""
+        event = json.loads(json.dumps(death("e", 1, self.guard.ended(code, verdict), self.table)))
+        return {name: [claim[0] for claim in event[name]] for name in ("held", "cut", "started", "timed_out")}
+
+
+LOST = {"held": ["0-1"], "cut": [], "started": ["0-0"], "timed_out": ["0-2"]}
+CUT = {"held": ["0-1"], "cut": ["0-0"], "started": [], "timed_out": ["0-2"]}
+
+
+@pytest.fixture
+def w() -> Worker:
+    return Worker()
+
+
+@pytest.mark.parametrize("order", ["word first", "signal first"])
+def test_a_controller_s_word_and_a_manager_s_signal_are_one_stop(w: Worker, order: str) -> None:
+    for what in (order, {"word first": "signal first", "signal first": "word first"}[order]):
+        asked = w.guard.told(DRAIN) if what == "word first" else w.guard.signalled(signal.SIGTERM)
+        assert asked is None
+        w.clock.now += 2
+    assert w.guard.told(b"") is None, "and so is the controller's end"
+    assert w.let_go == 1
+    assert len(w.drains) == 1
+
+
+def test_signals_within_a_second_are_one(w: Worker) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+        assert w.guard.signalled(number) is None
+        w.clock.now += 0.49
+    assert w.guard.signalled(signal.SIGTERM) == Verdict("asked twice to end", ordered=True)
+
+
+def test_a_closed_terminal_never_asks_twice(w: Worker) -> None:
+    for _ in range(3):
+        assert w.guard.signalled(signal.SIGHUP) is None
+        w.clock.now += 5
+    assert w.guard.signalled(signal.SIGTERM) is None, "the first of those that count"
+
+
+def test_a_controller_that_was_asked_twice_ends_its_executors_at_once(w: Worker) -> None:
+    assert w.guard.told(DRAIN) is None
+    verdict = w.guard.told(AT_ONCE)
+    assert verdict is not None
+    assert w.dies(verdict) == CUT
+
+
+def test_what_asks_twice_cut_counts_nothing(w: Worker) -> None:
+    w.guard.signalled(signal.SIGINT)
+    w.clock.now += 1
+    assert w.dies(w.guard.signalled(signal.SIGINT)) == CUT
+
+
+def test_a_worker_that_drains_by_itself_is_given_no_longer_than_one_that_was_told(w: Worker) -> None:
+    """It was signalled itself, or one of its lambdas does not end."""
+    assert w.after(100) is None
+    w.table.stage = Stage.DRAINS
+    assert w.after(0.5) is None
+    assert w.drains == [("it drains by itself", 2)]
+    assert w.after(31.9) is None
+    verdict = w.after(0.2)
+    assert verdict == Verdict("it did not drain within 30 s", ordered=True)
+    assert w.dies(verdict) == CUT
+
+
+@pytest.mark.parametrize("code", [EXIT_OVERRUN, EXIT_NO_HEARTBEAT, 143])
+def test_a_worker_that_says_that_it_cuts_what_runs_has_lost_nothing(w: Worker, code: int) -> None:
+    w.table.stage = Stage.CUTS
+    assert w.dies(code=code) == CUT
+
+
+@pytest.mark.parametrize("code", [139, 137, 1, EXIT_OVERRUN, EXIT_NO_HEARTBEAT])
+def test_a_crash_in_a_drain_counts(w: Worker, code: int) -> None:
+    w.guard.signalled(signal.SIGTERM)
+    w.table.stage = Stage.DRAINS
+    assert w.dies(code=code) == LOST
+
+
+def test_a_worker_that_stands_still_in_a_drain_has_lost_what_it_ran(w: Worker) -> None:
+    w.table.oldest_lease_us = w.clock.boottime_us()
+    w.guard.signalled(signal.SIGTERM)
+    verdict = w.after(15)
+    assert verdict is not None
+    assert w.dies(verdict) == LOST
+
+
+def test_memory_has_two_bounds() -> None:
+    w = Worker(max_rss_mib=200)
+    assert w.after(1) is None
+    w.memory_mib = 200
+    assert w.after(1) is None
+    assert w.after(1) is None
+    assert w.drains == [("it took 200 MiB of memory; max_rss_mib is 200", 2)], "once"
+    w.memory_mib = 299
+    assert w.after(1) is None
+    w.memory_mib = 300
+    verdict = w.after(1)
+    assert verdict == Verdict("it took 300 MiB of memory; max_rss_kill_mib is 300")
+    assert w.dies(verdict) == LOST
+
+
+def test_a_renewal_for_memory_that_is_not_done_in_time_counts_nothing() -> None:
+    w = Worker(max_rss_mib=200, drain_timeout=5)
+    w.memory_mib = 250
+    assert w.after(1) is None
+    assert w.dies(w.after(8)) == CUT
+
+
+@pytest.mark.parametrize(("first", "second", "kills_at"), [(0, 0, 0), (200, 0, 300), (200, 500, 500), (0, 500, 500)])
+def test_the_second_bound_is_half_as_much_again_unless_it_is_set(first: int, second: int, kills_at: int) -> None:
+    assert ExecutorSettings(max_rss_mib=first, max_rss_kill_mib=second).rss_kill_mib == kills_at
+
+
+def test_a_second_bound_below_the_first_is_refused() -> None:
+    with pytest.raises(ConfigError, match="max_rss_kill_mib = 100: less than max_rss_mib, 200"):
+        ExecutorSettings(max_rss_mib=200, max_rss_kill_mib=100)
+
+
+def test_why_it_ended_says_that_it_cut(w: Worker) -> None:
+    assert w.guard.ended(EXIT_OVERRUN, None) == Ended(
+        EXIT_OVERRUN, "a lambda did not end when it had to", ordered=False
+    )
+    w.table.stage = Stage.CUTS
+    assert w.guard.ended(EXIT_OVERRUN, None).why == "a lambda did not end when it had to, and cut what still ran"
