@@ -77,8 +77,13 @@ def start_child(file: str, leave: bool) -> None:
 
 
 @app.task
-def eat(mib: int) -> None:
-    taken = bytearray(os.urandom(1 << 20) * mib)
+def eat(ctx: atf.Context, mib: int, more: int) -> None:
+    """Takes some memory, and more in a drain."""
+    taken = [bytearray(os.urandom(1 << 20) * mib)]
+    while not ctx.stopping:
+        threading.Event().wait(0.05)
+    threading.Event().wait(1)
+    taken.append(bytearray(os.urandom(1 << 20) * more))
     threading.Event().wait(60)
     del taken  # not before: the guard looks twice a second
 
@@ -93,6 +98,28 @@ def wait_for_cancel(ctx: atf.Context) -> str:
     while not ctx.cancelled:
         threading.Event().wait(0.01)
     return "saw it"
+
+
+@app.task
+def wait_for_stop(ctx: atf.Context) -> str:
+    while not ctx.stopping:
+        threading.Event().wait(0.01)
+    return "cancelled" if ctx.cancelled else "stopped"
+
+
+@app.task
+def work_on(seconds: float) -> str:
+    """Knows nothing of stops."""
+    threading.Event().wait(seconds)
+    return "worked"
+
+
+@app.task
+def crash_in_drain(ctx: atf.Context) -> None:
+    while not ctx.stopping:
+        threading.Event().wait(0.01)
+    threading.Event().wait(0.3)
+    os.kill(os.getpid(), signal.SIGSEGV)
 
 
 @app.task

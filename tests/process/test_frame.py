@@ -41,7 +41,7 @@ process.log.info("drained")
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_signal_drains_and_ends_with_0(number: signal.Signals) -> None:
     process = await start(WAITS)
     ready = await line(process, "ready")
@@ -52,7 +52,7 @@ async def test_a_signal_drains_and_ends_with_0(number: signal.Signals) -> None:
     assert await end(process) == 0
 
 
-async def test_the_second_signal_ends_at_once() -> None:
+async def test_signals_within_a_second_are_one_and_another_one_ends_at_once() -> None:
     process = await start(
         """
         process.ready()
@@ -63,9 +63,51 @@ async def test_the_second_signal_ends_at_once() -> None:
     await line(process, "ready")
     process.send_signal(signal.SIGTERM)
     await line(process, "stopping")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGHUP)
+    await asyncio.sleep(1.05)
+    assert process.returncode is None
+    process.send_signal(signal.SIGHUP)  # never asks for more than the first signal
     process.send_signal(signal.SIGTERM)
     await line(process, "ending at once")
     assert await end(process) == 128 + signal.SIGTERM
+
+
+async def test_a_parent_s_word_is_no_signal() -> None:
+    process = await start(
+        """
+        asyncio.get_running_loop().call_later(0.1, process.stop, "the parent asks for it")
+        process.ready()
+        await process.stopping.wait()
+        await asyncio.sleep(2)
+        """
+    )
+    await line(process, "stopping")
+    await asyncio.sleep(1.1)
+    process.send_signal(signal.SIGTERM)
+    assert await end(process) == 0
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_role_may_do_something_before_it_ends_at_once(ends: bool) -> None:
+    process = await start(
+        f"""
+        hurry = asyncio.Event()
+        process.at_once = lambda: hurry.set() or {ends}
+        process.ready()
+        await hurry.wait()
+        process.log.info("told all")
+        """
+    )
+    await line(process, "ready")
+    process.send_signal(signal.SIGTERM)
+    await line(process, "stopping")
+    await asyncio.sleep(1.05)
+    process.send_signal(signal.SIGINT)
+    await line(process, "ending at once")
+    if ends:
+        await line(process, "told all")
+    assert await end(process) == 128 + signal.SIGINT
 
 
 async def test_readiness_is_written_to_the_descriptor_that_the_environment_names() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
+import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -24,6 +24,7 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.rpc.server import Service, serve
 from atf.runtime import SystemRuntime
+from atf.stops import AT_ONCE, DRAIN
 from tests.executor.world import FakeController, FakeHsc, claim
 
 ROOT = Path(__file__).parents[2]
@@ -79,8 +80,16 @@ class Guarded:
         await self.until(lambda: self.controller.requests)
         self.controller.give(*claims)
 
+    async def drains(self) -> dict[str, Any]:
+        """Its word that its worker drains."""
+        event = await self.event()
+        assert event["event"] == "draining"
+        return event
+
     async def death(self) -> dict[str, Any]:
         event = await self.event()
+        if event["event"] == "draining":
+            event = await self.event()
         assert event["event"] == "dead"
         async with asyncio.timeout(10):
             assert await self.process.wait() == event["code"]
@@ -88,7 +97,9 @@ class Guarded:
 
 
 @asynccontextmanager
-async def guarded(*more: str, app: str = "guarded:app", timing: Timing = TIMING) -> AsyncIterator[Guarded]:
+async def guarded(
+    *more: str, app: str = "guarded:app", timing: Timing = TIMING, path: str = ""
+) -> AsyncIterator[Guarded]:
     world = Guarded()
     services = [
         Service(c.DESCRIPTOR.services_by_name["Controller"], world.controller),
@@ -107,7 +118,7 @@ async def guarded(*more: str, app: str = "guarded:app", timing: Timing = TIMING)
         stderr=asyncio.subprocess.STDOUT,
         pass_fds=(writing,),
         cwd=Path(__file__).parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), path)))},
     )
     os.close(writing)
     world.events = events = asyncio.StreamReader(limit=1 << 20)
@@ -117,10 +128,8 @@ async def guarded(*more: str, app: str = "guarded:app", timing: Timing = TIMING)
     try:
         yield world
     finally:
-        for _ in range(2 if process.returncode is None else 0):
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)  # the second one kills
-            await asyncio.sleep(0.2)
+        if process.returncode is None and process.stdin is not None:
+            process.stdin.write(AT_ONCE)
         output, _ = await process.communicate()
         sys.stdout.write(output.decode())
         transport.close()
@@ -256,14 +265,18 @@ async def test_what_a_lambda_started_is_gone_too(tmp_path: Path, leave: bool) ->
         assert not alive(int(file.read_text().split()[0])), "when the guard says dead, nothing of it runs"
 
 
-async def test_a_worker_that_takes_too_much_memory_is_killed() -> None:
+async def test_a_worker_that_takes_too_much_memory_drains_and_one_that_goes_on_is_killed() -> None:
     async with guarded("--max-rss-mib", "300") as world:
         await world.event()
-        await world.give(call("0-a", "eat", '{"mib":400}'))
+        await world.give(call("0-a", "eat", '{"mib":250,"more":250}'))
+        drains = await world.drains()
+        assert "max_rss_mib is 300" in drains["why"]
+        assert drains["started"] == 1
+        await world.until(lambda: any(each.draining for each in world.hsc.beats))
         dead = await world.death()
         assert dead["code"] == 137
-        assert "max_rss_mib is 300" in dead["why"]
-        assert dead["started"] == [["0-a", 1, "nonce"]]
+        assert "max_rss_kill_mib is 450" in dead["why"]
+        assert dead["started"] == [["0-a", 1, "nonce"]], "whoever is killed for it may be the cause"
 
 
 async def test_a_def_that_ignores_its_timeout_is_told_as_timed_out_once_its_process_is_dead() -> None:
@@ -295,20 +308,94 @@ async def test_a_worker_that_does_not_drain_in_time_ends_all_the_same() -> None:
         world.process.send_signal(signal.SIGTERM)
         dead = await world.death()
         assert dead["code"] == 76
-        assert dead["started"] == [["0-a", 1, "nonce"]]
+        assert (dead["cut"], dead["started"]) == ([["0-a", 1, "nonce"]], []), "a stop is no loss"
 
 
-async def test_a_second_signal_ends_at_once() -> None:
+@pytest.mark.parametrize("whom", ["guard", "worker"])
+async def test_a_second_signal_ends_at_once(whom: str) -> None:
     async with guarded() as world:
-        await world.event()
+        worker = (await world.event())["pid"]
         await world.give(call("0-a", "wait_for_cancel"))
         await world.until(lambda: world.hsc.beats)
-        world.process.send_signal(signal.SIGINT)
-        await asyncio.sleep(0.1)
-        world.process.send_signal(signal.SIGINT)
+        pid = worker if whom == "worker" else world.process.pid
+        for _ in range(2):  # a manager's, and another one that reaches the process by its group
+            os.kill(pid, signal.SIGINT)
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
+        assert alive(worker), "those were one stop"
+        os.kill(pid, signal.SIGINT)
         dead = await world.death()
-        assert dead["code"] == 137
-        assert "asked twice" in dead["why"]
+        assert dead["code"] == (137 if whom == "guard" else 130)
+        assert (dead["cut"], dead["started"]) == ([["0-a", 1, "nonce"]], [])
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_stop_that_reaches_guard_and_worker_in_any_order_is_one_stop(seed: int) -> None:
+    """As a service manager's, which signals every process of a service, beside the controller's word."""
+    chance = random.Random(seed)
+    async with guarded() as world:
+        worker = (await world.event())["pid"]
+        await world.give(call("0-a", "wait_for_stop"), call("0-b", "work_on", '{"seconds":1.5}'))
+        await world.until(lambda: len(world.hsc.beats[-1].claims) == 2 if world.hsc.beats else False)
+        assert world.process.stdin is not None
+        told = [
+            lambda: os.kill(worker, chance.choice((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))),
+            lambda: os.kill(world.process.pid, chance.choice((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))),
+            lambda: world.process.stdin.write(DRAIN),
+        ]
+        chance.shuffle(told)
+        for each in told:
+            await asyncio.sleep(chance.uniform(0, 0.025))
+            each()
+        dead = await world.death()
+        assert (dead["code"], dead["cut"], dead["started"], dead["held"]) == (0, [], [], [])
+        results = {each.claim.task_id: (each.outcome, each.result) for each in world.hsc.results}
+        assert results == {"0-a": (t.SUCCEEDED, b'"stopped"'), "0-b": (t.SUCCEEDED, b'"worked"')}
+        [last] = {request.ack for request in world.controller.last_requests if request.lane == "def"}
+        assert last == world.controller.number
+
+
+async def test_a_crash_in_a_drain_counts() -> None:
+    async with guarded() as world:
+        await world.event()
+        await world.give(call("0-a", "crash_in_drain"), call("0-b", "wait_for_cancel"))
+        await world.until(lambda: len(world.hsc.beats[-1].claims) == 2 if world.hsc.beats else False)
+        world.process.send_signal(signal.SIGTERM)
+        dead = await world.death()
+        assert dead["why"] == "killed by SIGSEGV"
+        assert (dead["cut"], sorted(dead["started"])) == ([], [["0-a", 1, "nonce"], ["0-b", 1, "nonce"]])
+
+
+async def test_neighbours_of_a_def_that_ignores_its_timeout_end_in_order_or_are_cut() -> None:
+    async with guarded("--stop-grace", "0.3", "--drain-timeout", "3") as world:
+        await world.event()
+        await world.give(
+            call("0-a", "ignore_timeout", timeout=0.5),
+            call("0-b", "work_on", '{"seconds":2.5}'),
+            call("0-c", "wait_for_cancel"),
+        )
+        drains = await world.drains()
+        assert drains["started"] == 3
+        dead = await world.death()
+        assert dead["code"] == 76
+        assert [each[0] for each in dead["timed_out"]] == ["0-a"]
+        assert (dead["cut"], dead["started"]) == ([["0-c", 1, "nonce"]], [])
+        assert [(each.claim.task_id, each.outcome) for each in world.hsc.results] == [("0-b", t.SUCCEEDED)]
+
+
+async def test_an_app_that_takes_the_signals_for_itself_does_not_keep_them(tmp_path: Path) -> None:
+    (tmp_path / "taker.py").write_text(
+        "import signal, sys\n"
+        "for number in (signal.SIGTERM, signal.SIGINT): signal.signal(number, lambda *_: sys.exit(5))\n"
+        "from guarded import app\n"
+    )
+    async with guarded(app="taker:app", path=str(tmp_path)) as world:
+        worker = (await world.event())["pid"]
+        await world.give(call("0-a", "wait_for_stop"))
+        await world.until(lambda: world.hsc.beats)
+        os.kill(worker, signal.SIGTERM)
+        assert (await world.death())["code"] == 0
+        assert world.hsc.results[0].result == b'"stopped"'
 
 
 async def test_a_module_that_can_not_be_imported_is_refused_with_its_line(tmp_path: Path) -> None:
