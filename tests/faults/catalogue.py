@@ -187,8 +187,10 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
     ),
     _of(
         "user code fills the memory",
-        "the guard kills the process at max_rss_mib",
-        "process/test_guard.py::test_a_worker_that_takes_too_much_memory_is_killed",
+        "the process drains at max_rss_mib and is replaced; the guard kills it at max_rss_kill_mib",
+        "process/test_guard.py::test_a_worker_that_takes_too_much_memory_drains_and_one_that_goes_on_is_killed",
+        "executor/test_guard.py::test_memory_has_two_bounds",
+        "controller/test_pool.py::test_the_successor_of_an_executor_that_drains_starts_at_once_beside_it",
     ),
     _of(
         "user code hangs past its timeout",
