@@ -96,7 +96,7 @@ class TurnLanes:
 
     def _end(self, task: HeldTask, _done: asyncio.Task[None]) -> None:
         if task.outcome is None:  # cancelled before its first step
-            task.outcome = timed_out(task) if task.timed_out else CUT if task.cut else Stopped("cancelled")
+            task.outcome = timed_out(task) if task.timed_out else CUT if task.cut else Stopped("cancelled", began=False)
         self._running -= 1
         self._ended([task])
         self._fill()
