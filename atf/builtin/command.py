@@ -5,22 +5,27 @@
     result     {"result": {"stdout", "exit_code"}, "function_invocation", "arguments"} (command_result.py)
 
 Exit code 0 is a success; any other one fails the attempt. On the run's timeout or cancellation the program is killed with all that it
-has started (program.py).
+has started (program.py). A stop that reaches every process of a host reaches the program, too: where its signal has ended the program, the
+task is handed back.
 """
 
 from __future__ import annotations
 
+import signal
 from typing import Any, Final
 
 from atf.app import App
 from atf.context import Context
-from atf.errors import Fatal, Retry
+from atf.errors import Fatal, HandBack, Retry
 from atf.programs import AllowedPrograms
 from atf.work_items import COMMAND
 
 MAX_ARGUMENTS: Final = 1_000
 MAX_ARGV_BYTES: Final = 32 << 10
 """Of the arguments together: they stand in the result beside what the program prints."""
+STOP_S: Final = 1.0
+"""Seconds within which a stop that has ended a program reaches the executor, too."""
+_BY_A_STOP: Final = frozenset(128 + number for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _SHOWN_CHARS: Final = 200
 
@@ -48,10 +53,11 @@ def run_command(ctx: Context, argv: list[str], allowed: AllowedPrograms) -> dict
     Raises:
         Fatal: it is not allowed, the arguments can't be passed, or it printed more than a result holds.
         Retry: it failed, could not be started, or was told to stop.
+        HandBack: a stop of the executor's host has ended it.
     """
     # Only now: most executors run no programs.
     from .command_result import TOO_LONG, error_of, result_of
-    from .program import NotStarted, Stopped, TooLong, run
+    from .program import NotStarted, Stopped, TooLong, is_soon, run
 
     path = _program(argv, allowed)
     try:
@@ -62,6 +68,8 @@ def run_command(ctx: Context, argv: list[str], allowed: AllowedPrograms) -> dict
         raise Retry("the program was killed, since its run was to end") from None
     except TooLong:
         raise Fatal(TOO_LONG) from None
+    if ended.exit_code in _BY_A_STOP and is_soon(_Stopping(ctx), STOP_S):
+        raise HandBack("a stop of this host has ended the program")
     if ended.exit_code:
         raise Retry(error_of(ended))
     result = result_of(ended, argv)
@@ -78,6 +86,16 @@ class _Cancelled:
 
     def is_set(self) -> bool:
         return self._ctx.cancelled
+
+
+class _Stopping:
+    """Whether the executor is ending, or the run is to stop: then nothing more is waited for."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def is_set(self) -> bool:
+        return self._ctx.stopping or self._ctx.cancelled
 
 
 def _program(argv: list[str], allowed: AllowedPrograms) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -72,6 +73,15 @@ def run(path: str, argv: Sequence[str], environment: Mapping[str, str], stop: Fl
                 _kill(process)
         code = process.returncode
         return Ended(code if code >= 0 else 128 - code, stdout, stderr)
+
+
+def is_soon(flag: Flag, seconds: float) -> bool:
+    """Whether a flag is set, or will be within so many seconds."""
+    for _ in range(round(seconds / _TICK_S)):
+        if flag.is_set():
+            break
+        select.select((), (), (), _TICK_S)
+    return flag.is_set()
 
 
 class _Output:

@@ -106,6 +106,20 @@ def test_another_exit_code_fails_the_attempt_and_says_what_the_program_said() ->
     assert read_failure(outcome.error) == Failure(3, "half\n")
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_program_that_a_stop_of_its_host_has_ended_is_run_again(name: str) -> None:
+    """A service manager signals every process of a host, in any order: the executor may hear of it a moment later."""
+    looks = iter([False, False, True, True])
+    with pytest.raises(atf.HandBack, match="a stop of this host"):
+        python(f"import os, signal; os.kill(os.getpid(), signal.{name})", stopping=When(lambda: next(looks)))
+
+
+@pytest.mark.parametrize(("code", "stopping"), [("import os; os.kill(os.getpid(), 15)", False), ("exit(3)", True)])
+def test_a_program_that_no_stop_has_ended_has_failed(code: str, stopping: bool) -> None:
+    with pytest.raises(atf.Retry):
+        python(code, stopping=When(lambda: stopping))
+
+
 def test_a_program_that_a_signal_ended_has_the_exit_code_of_a_shell() -> None:
     with pytest.raises(atf.Retry, match=r"^exit code 137\n"):
         python("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")

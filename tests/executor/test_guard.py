@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from atf.config import ConfigError, ExecutorSettings, Timing
+from atf.config import ExecutorSettings, Timing
+from atf.errors import ConfigError
 from atf.executor.guard import Ended, Guard, Verdict, death
 from atf.executor.table import SlotState, Stage, Table
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN

@@ -79,11 +79,11 @@ def start_child(file: str, leave: bool) -> None:
 @app.task
 def eat(ctx: atf.Context, mib: int, more: int) -> None:
     """Takes some memory, and more in a drain."""
-    taken = [bytearray(os.urandom(1 << 20) * mib)]
+    taken = [os.urandom(1 << 20) for _ in range(mib)]
     while not ctx.stopping:
         threading.Event().wait(0.05)
     threading.Event().wait(1)
-    taken.append(bytearray(os.urandom(1 << 20) * more))
+    taken += [os.urandom(1 << 20) for _ in range(more)]
     threading.Event().wait(60)
     del taken  # not before: the guard looks twice a second
 

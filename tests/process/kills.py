@@ -36,6 +36,20 @@ async def short_async(ctx: atf.Context, seconds: float = 0.02) -> int:
     return os.getpid()
 
 
+@app.task(max_losses=1)
+def fragile(ctx: atf.Context, seconds: float) -> int:
+    """As `short`, and the first loss is its end."""
+    ran_in: int = short.fn(ctx, seconds)
+    return ran_in
+
+
+@app.task(max_losses=1)
+async def fragile_async(ctx: atf.Context, seconds: float) -> int:
+    """As `short_async`, and the first loss is its end."""
+    ran_in: int = await short_async.fn(ctx, seconds)
+    return ran_in
+
+
 @app.task
 async def block(ctx: atf.Context, seconds: float) -> None:
     """Blocks the event loop of its neighbours."""
