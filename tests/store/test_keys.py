@@ -194,6 +194,7 @@ CREATING = {
     "first_time",
     "open_batch",
     "reserve_items",
+    "run_job_now",
     "schedule_items",
     "schedule",
     "schedule_jobs",
@@ -245,13 +246,15 @@ def test_the_verbs_of_the_library_are_those_that_python_calls() -> None:
 def test_a_header_names_every_state_that_its_verb_moves_to() -> None:
     verbs = {
         "schedule": ["schedule"],
-        "enqueue": ["enqueue", "enqueue again", "gate", "let through", "drop"],
+        "enqueue": ["enqueue", "enqueue again", "lapse", "gate", "let through", "drop"],
         "claim": ["claim", "set aside"],
         "heartbeat": ["heartbeat", "start"],
-        "finish": ["succeed", "fail", "fail for good", "stop"],
+        "finish": ["succeed", "fail", "fail for good", "cut", "put off", "stop", "hold back"],
         "hand_back": ["hand back", "return"],
         "lose": ["lose", "lose for good"],
         "cancel": ["cancel", "cancel a running task"],
+        "pause_job": ["hold", "go on"],
+        "delete_jobs": ["run for the last time"],
         "redrive": ["redrive"],
         "retry": ["retry"],
     }
