@@ -11,6 +11,7 @@ from .batch import BatchOptions
 from .context import Context
 from .errors import InvalidArgument
 from .lambdas import AsyncLambda, DefLambda, Lambda, Schedulable
+from .option_names import check_names
 from .options import LambdaOptions
 from .task import check_name
 
@@ -119,8 +120,7 @@ class App:
             TypeError: the signature can't travel (*args, **kwargs, positional-only), or there is no such option.
             InvalidArgument: an option breaks its rule, or the name is taken.
         """
-        if unknown := options.keys() - LambdaOptions.__annotations__.keys():
-            raise TypeError(f"@app.task has no option {min(unknown)!r}")
+        check_names("@app.task", options, LambdaOptions.__annotations__)
         if fn is not None and not callable(fn):
             raise TypeError(f"@app.task takes its options by name, such as @app.task(max_attempts=5); got {fn!r}")
 

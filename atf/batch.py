@@ -8,6 +8,7 @@ from hashlib import md5
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .errors import InvalidArgument
+from .option_names import check_names
 from .options import Duration, RunOptions, checked_labels, duration_us, run_options
 from .payload import short
 from .rpc import batch_pb2 as b
@@ -22,6 +23,14 @@ MESSAGE_ITEMS: Final = 1_000
 """Items of one message at most."""
 MAX_WORKERS: Final = 1_000
 MAX_CALLBACKS: Final = 8
+
+_SEVERAL: Final = "items of a batch have none: write client.schedule_many([thumbnail.options({name}=…).prepare(each) for each in items])"
+OF_SINGLE_TASKS: Final = {
+    **{name: _SEVERAL.format(name=name) for name in ("delay", "at", "ordering_key", "unique")},
+    "concurrency_key": "items of a batch have none: write .map(items, max_in_flight=…)",
+    "key": "items of a batch have none: write .map(items, batch_id=…), with which the same call again goes on",
+}
+"""What to do in place of an option that items can't have."""
 
 CallbackLike: TypeAlias = "str | Schedulable[..., Any] | Step[Any] | Sequence[str | Schedulable[..., Any] | Step[Any]]"
 
@@ -91,8 +100,7 @@ def batch_spec(name: str, options: BatchOptions, template: t.TaskSpec | None = N
         InvalidArgument: an option breaks its rule, or two do not go together.
         TypeError: there is no such option.
     """
-    if unknown := options.keys() - BatchOptions.__annotations__.keys():
-        raise TypeError(f"a batch of {name}: there is no option {min(unknown)!r}")
+    check_names(f"a batch of {name}", options, BatchOptions.__annotations__, OF_SINGLE_TASKS)
     spec = b.BatchSpec()
     setattr(spec, "lambda", name)
     if template is not None:
@@ -110,6 +118,8 @@ def batch_spec(name: str, options: BatchOptions, template: t.TaskSpec | None = N
         raise InvalidArgument(
             "pause: say between what, by target=, an argument's name or what makes a text of an element"
         )
+    if options.get("target") is not None and not spec.pause_us:
+        raise InvalidArgument("target: it is what pause= is kept between; give a pause, or leave target out")
     if "affinity_key" in options:
         spec.affinity_key = check_name(options["affinity_key"], "affinity_key")
     _add_callbacks(spec, options)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypedDict
 
 from .errors import InvalidArgument
+from .option_names import check_names
 from .options import Duration, duration_us, instant_us
 from .payload import short
 from .rpc import job_pb2 as j
@@ -21,6 +22,22 @@ Point = str | datetime | timedelta
 _MISFIRES: Final = {"all": j.ALL, "latest": j.LATEST, "skip": j.SKIP}
 _OVERLAPS: Final = {"allow": j.ALLOW, "skip": j.PASS_OVER, "queue": j.QUEUE, "cancel_running": j.CANCEL_RUNNING}
 
+
+TIMING: Final = ("due_time", "ttl", "repeats", "tz", "format", "gap", "fold")
+"""The options that say when a job ticks."""
+OF_TASKS: Final = {
+    "delay": "write due_time=timedelta(seconds=…), which is when it ticks first",
+    "at": "write due_time=…, the instant of its first tick",
+    "key": "its name tells it from others; leave key out",
+    "durability": "its ticks are as durable as the frontends are set to be; leave durability out",
+    "ordering_key": 'write overlap="queue", by which its ticks follow each other',
+    "concurrency_key": 'write overlap="queue", "skip" or "cancel_running", by which its ticks run one at a time',
+    "unique": "each tick makes one task; leave unique out",
+    "affinity_key": "its ticks prefer no host; leave affinity_key out",
+    "max_attempts": "write max_retries=…, the attempts beyond the first",
+    "backoff": "write retry_interval=…, the seconds between two attempts",
+}
+"""What to do in place of an option that the task of a tick can't have."""
 
 _TEXTS: Final = {"name", "schedule", "tz", "format", "gap", "fold"}
 _WHOLE_NUMBERS: Final = {"repeats": (64, "1 to 4294967295"), "max_retries": (32, "0 to 1000000")}
@@ -59,8 +76,7 @@ def job_spec(name: str, task: t.TaskSpec, schedule: str | None, options: JobOpti
         TypeError: there is no such option.
         InvalidArgument: a value is of another kind, or outside its range.
     """
-    if unknown := options.keys() - JobOptions.__annotations__.keys():
-        raise TypeError(f"a job has no option {min(unknown)!r}")
+    check_names("a job", options, JobOptions.__annotations__, OF_TASKS)
     for option, given in {"name": name, "schedule": schedule, **options}.items():
         _check_kind(option, given)
     spec = j.JobSpec(

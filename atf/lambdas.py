@@ -7,12 +7,12 @@ them gives.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
-from .batch import BatchOptions
+from .batch import OF_SINGLE_TASKS, BatchOptions
 from .chains import Chain, Step
 from .context import local_context
 from .durability import durability_of
@@ -20,6 +20,7 @@ from .errors import InvalidArgument
 from .isolation import isolation_spec
 from .items import OfLambda, Target
 from .job import JobOptions, job_spec
+from .option_names import check_names
 from .options import (
     CallOptions,
     Concurrency,
@@ -55,6 +56,8 @@ class Prepared(Generic[R_co]):
     """The client gives it an id when it sends it first, unless `key` was given."""
     decode: Callable[[bytes, int], R_co]
     """Makes the handler's return type of a recorded result."""
+    keyed: bool = False
+    """Whether `key` was given."""
 
 
 class Schedulable(Generic[P, R]):
@@ -76,7 +79,7 @@ class Schedulable(Generic[P, R]):
         request.CopyFrom(self._template)
         spec = request.spec
         spec.payload, spec.encoding = self._codec.encode(args, kwargs)
-        return Prepared(request, self._codec.decode_result)
+        return Prepared(request, self._codec.decode_result, bool(request.id))
 
     def schedule(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Schedules a task by the default client (see ATF_FRONTEND), and blocks until it is stored.
@@ -153,23 +156,25 @@ class Schedulable(Generic[P, R]):
         Raises:
             InvalidArgument: it said something that only a single task can have.
         """
-        spec = self._later("a batch")
-        for name in ("ordering_key", "concurrency", "unique"):
-            if spec.HasField(name) if name != "ordering_key" else spec.ordering_key:
-                raise InvalidArgument(
-                    f"options of a batch of {self.name}: items have no {name}; see max_in_flight, pause and workers"
-                )
-        return spec
+        for name in of_single_tasks(self._template):
+            mend = OF_SINGLE_TASKS.get(name, f"write .map(items, {name}=…)")
+            raise InvalidArgument(f"a batch of {self.name}: .options({name}=…) is of single tasks; {mend}")
+        return self._template.spec
 
     def task_without(self, parameter: str, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> t.TaskSpec:
         """A task to be made later, when the argument of a parameter is known.
 
         Raises:
             TypeError: the other arguments do not fit.
-            InvalidArgument: JSON can't hold one; or `.options(...)` said when it is due, or gave it a key.
+            InvalidArgument: JSON can't hold one; or `.options(...)` said something that only a single task can have.
         """
+        for name in of_single_tasks(self._template):
+            raise InvalidArgument(
+                f"{what}: .options({name}=…) of {self.name} is of single tasks; it runs once, when what comes before it has"
+                " ended: leave it out"
+            )
         spec = t.TaskSpec()
-        spec.CopyFrom(self._later(what))
+        spec.CopyFrom(self._template.spec)
         if self._codec.takes_raw:
             raise TypeError(f"{what}: {self.name} takes raw bytes, and what it would be given is JSON")
         try:
@@ -177,12 +182,6 @@ class Schedulable(Generic[P, R]):
         except TypeError as error:
             raise TypeError(f"{what}: {error}") from None
         return spec
-
-    def _later(self, what: str) -> t.TaskSpec:
-        request = self._template
-        if request.id or request.durability or request.WhichOneof("when"):
-            raise InvalidArgument(f"{what}: options of {self.name}: key, at, delay and durability are of single tasks")
-        return request.spec
 
 
 class Lambda(Schedulable[P, R]):
@@ -257,6 +256,8 @@ class Lambda(Schedulable[P, R]):
             if given := {"tz", "job"} & options.keys():
                 raise InvalidArgument(f"lambda {self.name}: {min(given)} is of no use without schedule=")
             return None
+        if "tz" in options and "tz" in options.get("job", {}):
+            raise InvalidArgument(f'lambda {self.name}: tz= and job={{"tz": …}}: give the time zone once')
         try:
             task = self.prepare().request.spec  # type: ignore[call-arg]  # whether it can do without arguments is the question
         except TypeError as error:
@@ -323,7 +324,7 @@ def named(name: str, payload: Any, options: CallOptions) -> Prepared[Any]:
     """
     request = request_template(check_lambda(name), options)
     request.spec.payload, request.spec.encoding = encode_named(name, payload)
-    return Prepared(request, functools.partial(decode_result, name))
+    return Prepared(request, functools.partial(decode_result, name), bool(request.id))
 
 
 def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
@@ -333,8 +334,7 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
         InvalidArgument: an option breaks its rule.
         TypeError: there is no such option.
     """
-    if unknown := options.keys() - CallOptions.__annotations__.keys():
-        raise TypeError(f"{name}: there is no option {min(unknown)!r}")
+    check_names(name, options, CallOptions.__annotations__)
     if "delay" in options and "at" in options:
         raise TypeError(f"{name}: give delay or at, not both")
     labels = checked_labels(options.get("labels") or {})
@@ -349,6 +349,28 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
     elif "at" in options:
         request.at_us = instant_us(options["at"])
     return request
+
+
+def of_single_tasks(request: f.ScheduleRequest, *, keyed: bool = True) -> Iterator[str]:
+    """The options of a request that only a task with a call of its own can have.
+
+    Args:
+        request: what was asked for.
+        keyed: whether an id that it has is a `key`.
+    """
+    spec = request.spec
+    if request.id and keyed:
+        yield "key"
+    if when := request.WhichOneof("when"):
+        yield when.removesuffix("_us")
+    if request.durability:
+        yield "durability"
+    if spec.ordering_key:
+        yield "ordering_key"
+    if spec.HasField("concurrency"):
+        yield "concurrency_key"
+    if spec.HasField("unique"):
+        yield "unique"
 
 
 def _set_keys(spec: t.TaskSpec, options: CallOptions) -> None:

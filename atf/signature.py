@@ -144,7 +144,14 @@ class Codec:
         try:
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise TypeError(f"{self._name}(): {error}") from None
+            raise TypeError(f"{self._name}(): {error}{self._hint(kwargs)}") from None
+
+    def _hint(self, kwargs: Mapping[str, Any]) -> str:
+        """Where an option of the task stands, which was given among the arguments."""
+        from .option_names import line_for
+
+        lines = {name: line_for(name) for name in kwargs if name not in self._known}
+        return next((f". The option {name} stands elsewhere: write {line}" for name, line in lines.items() if line), "")
 
     def encode_without(self, parameter: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """A call's arguments as JSON, but for one that is given later; where it is the first, `args` are those behind it.

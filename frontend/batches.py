@@ -378,10 +378,18 @@ class Batches:
 
 def _check_header(header: b.BatchHeader) -> None:
     check_batch_id(shown(header.id))
-    if header.request_id:
-        rules.check_id(shown(header.request_id))
     if not 0 <= header.first <= MAX_ITEMS:
         raise InvalidArgument(f"first {header.first}: the number of the first item that follows, 0 to {MAX_ITEMS}")
+    if header.extend and (header.first or header.keep_open):
+        raise InvalidArgument(
+            "extend: the items come behind all that the batch has, which stays open if it was: leave first and keep_open out"
+        )
+    if header.request_id and not header.extend:
+        raise InvalidArgument(
+            "request_id: only an extension has one; a batch is told from others by its id, and its items by their numbers"
+        )
+    if header.request_id:
+        rules.check_id(shown(header.request_id))
 
 
 def _check_found(batch_id: str, found: Found) -> None:
@@ -407,6 +415,12 @@ def _page(request: b.ListBatchItemsRequest) -> tuple[int, int, list[Status]]:
         raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_PAGE}; 0 means {DEFAULT_PAGE}")
     if not 0 <= request.first <= MAX_ITEMS:
         raise InvalidArgument(f"first {request.first}: the number of an item, 0 to {MAX_ITEMS}")
+    if request.page_token and request.first:
+        raise InvalidArgument("first and page_token: give one of them; a page begins behind the one before")
+    if request.work_item_id and (request.page_token or request.first or request.statuses):
+        raise InvalidArgument(
+            "work_item_id: it asks for one item, however that stands: leave statuses, first and page_token out"
+        )
     if request.page_token and not re.fullmatch(r"[0-9]{1,9}", request.page_token):
         raise InvalidArgument(f"page_token {shown(request.page_token)!r}: give the next_page_token of the page before")
     if len(request.statuses) > len(view.TASK_STATUSES):

@@ -78,6 +78,8 @@ def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: Mending) -
 def _page_size(request: f.ListKeysRequest | f.ListConcurrencyKeysRequest) -> int:
     if not 0 <= request.page_size <= MAX_BATCH:
         raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
+    if request.key and request.page_token:
+        raise InvalidArgument("key and page_token: give one of them; of one key there is one page")
     return request.page_size or DEFAULT_PAGE
 
 

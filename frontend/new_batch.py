@@ -142,6 +142,10 @@ def _complete_callback(callback: b.Callback, lambdas: Lambdas, max_attempts_cap:
         raise InvalidArgument(
             f"parameter {shown(callback.parameter)!r}: the name of a parameter, 1 to 64 letters, digits and _, such as batch"
         )
+    if callback.parameter and callback.gives == b.Callback.NOTHING:
+        raise InvalidArgument(
+            f"parameter {shown(callback.parameter)!r}: it is given NOTHING; leave it out, or use SUMMARY (0) or RESULTS (1)"
+        )
     if callback.unwrap and callback.gives != b.Callback.RESULTS:
         raise InvalidArgument("unwrap: it is for RESULTS, of a batch of one item")
     task = callback.task
@@ -207,13 +211,13 @@ class Template:
         task.concurrency.CopyFrom(t.Concurrency(key=key, limit=limit))
         return keys.concurrency(self.lambda_name, key, limit, int(t.Concurrency.QUEUE))
 
-    def _chunk(self, number: int) -> tuple[bytes, str]:
+    def _chunk(self, number: int) -> tuple[bytes, str, str]:
         """What items that are dealt to one of the workers have more: in their spec, and as the store knows it."""
         key, task = f"{self._batch_id}.{number}", t.TaskSpec()
         concurrency = self._key(task, key, 1)
         if not self._affinity_key:
             task.affinity_key = key
-        return task.SerializeToString(deterministic=True), concurrency
+        return task.SerializeToString(deterministic=True), concurrency, self._affinity_key or key
 
     def item(self, number: int, asked: b.BatchItem) -> tuple[int, NewItem]:
         """An item to store, and its partition.
@@ -245,14 +249,20 @@ class Template:
         own = varint(number)
         spec = b"%b\x12%b%b\x5a%c\x10%b" % (self._front, varint(len(payload)), payload, len(own) + 1, own)
         ordering_key, concurrency = "", self._concurrency
+        if not self.terms.pause_us and asked.target:
+            raise InvalidArgument(
+                f"target {shown(asked.target)!r}: the batch has no pause that it would be kept between; give the batch a pause_us, or"
+                " leave target out"
+            )
         if self.terms.pause_us:
             ordering_key = f"{self._batch_id}.{_target(asked.target)}"
             spec += b"\x32%b%b" % (varint(len(ordering_key)), ordering_key.encode())
+        affinity = self._affinity_key
         if self._chunks:
-            more, concurrency = self._chunks[number % len(self._chunks)]
+            more, concurrency, affinity = self._chunks[number % len(self._chunks)]
             spec += more
         partition = self._partition_for(f"{self._batch_id}.{md5}") if self._home is None else self._home
-        return partition, NewItem(number, md5, spec, ordering_key, concurrency)
+        return partition, NewItem(number, md5, spec, ordering_key, concurrency, affinity)
 
 
 def varint(number: int) -> bytes:

@@ -51,16 +51,9 @@ def new_job(
     rules.check_job(asked.name)
     _check_policies(asked)
     check_spec(asked.task)
-    if asked.task.ordering_key:
-        raise InvalidArgument(
-            "task.ordering_key: the task of a job has none; its ticks follow each other by the overlap policy"
-        )
-    if asked.task.HasField("concurrency"):
-        raise InvalidArgument(
-            "task.concurrency: the task of a job has none; whether its ticks run beside each other says the overlap policy"
-        )
-    if asked.task.HasField("unique"):
-        raise InvalidArgument("task.unique: the task of a job has none; a job's name and tick make it the only one")
+    _check_task(asked.task)
+    if asked.base_at_us:
+        raise InvalidArgument("base_at_us: only the frontend sets it; due_time says when the job ticks first")
     spec = j.JobSpec()
     spec.CopyFrom(asked)
     spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
@@ -94,6 +87,22 @@ def _fill_in(options: t.TaskOptions, full: t.TaskOptions, policy: j.FailurePolic
     options.backoff.CopyFrom(t.Backoff(base_us=interval_us, factor=1, max_us=interval_us, jitter=0))
 
 
+def _check_task(task: t.TaskSpec) -> None:
+    """What the task of a tick can't have."""
+    if task.ordering_key:
+        raise InvalidArgument(
+            "task.ordering_key: the task of a job has none; its ticks follow each other by the overlap policy"
+        )
+    if task.HasField("concurrency"):
+        raise InvalidArgument(
+            "task.concurrency: the task of a job has none; whether its ticks run beside each other says the overlap policy"
+        )
+    if task.HasField("unique"):
+        raise InvalidArgument("task.unique: the task of a job has none; a job's name and tick make it the only one")
+    if task.affinity_key:
+        raise InvalidArgument("task.affinity_key: the task of a job has none; its ticks prefer no host")
+
+
 def _check_policies(spec: j.JobSpec) -> None:
     if spec.misfire not in j.Misfire.values():
         raise InvalidArgument(f"misfire {spec.misfire}: use ALL (1), LATEST (2) or SKIP (3)")
@@ -110,6 +119,8 @@ def _check_policies(spec: j.JobSpec) -> None:
         raise InvalidArgument(f"failure_policy.interval_us {policy.interval_us}: 0 to ten years, in microseconds")
     if policy.HasField("max_retries") and not 0 <= policy.max_retries <= MAX_RETRIES:
         raise InvalidArgument(f"failure_policy.max_retries {policy.max_retries}: 0 to {MAX_RETRIES}")
+    if policy.drop and (policy.HasField("interval_us") or policy.HasField("max_retries")):
+        raise InvalidArgument("failure_policy.drop: there are no retries then; leave interval_us and max_retries out")
     options = spec.task.options
     if options.HasField("max_attempts") or options.HasField("backoff"):
         raise InvalidArgument(

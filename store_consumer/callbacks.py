@@ -150,7 +150,9 @@ def task_of(ended: Ended, place: int, spec: t.TaskSpec, partitions: int) -> NewT
         concurrency = keys.concurrency(lambda_name, key.key, key.limit or 1, int(key.policy))
     return NewTask(
         id=name,
-        partition=keys.partition_for(spec.ordering_key or spec.concurrency.key or name, partitions),
+        partition=keys.partition_for(
+            spec.ordering_key or spec.concurrency.key or spec.affinity_key or name, partitions
+        ),
         lambda_name=lambda_name,
         priority=options.priority,
         spec=spec.SerializeToString(deterministic=True),
@@ -162,6 +164,7 @@ def task_of(ended: Ended, place: int, spec: t.TaskSpec, partitions: int) -> NewT
         retention_us=options.retention_us,
         ordering_key=spec.ordering_key,
         concurrency=concurrency,
+        affinity=spec.affinity_key,
     )
 
 
@@ -196,7 +199,7 @@ def item_of(link: Link, spec: t.TaskSpec) -> tuple[ItemTerms, NewItem]:
     texts = work_items.texts_of(spec.payload) if spec.encoding == t.JSON else [spec.payload.hex()]
     terms = ItemTerms(link.lambda_name, options.priority, options.max_attempts, options.max_losses)
     md5 = work_items.digest_of(link.lambda_name, texts)
-    return terms, NewItem(0, md5, spec.SerializeToString(deterministic=True))
+    return terms, NewItem(0, md5, spec.SerializeToString(deterministic=True), affinity=spec.affinity_key)
 
 
 def _options(spec: t.TaskSpec) -> t.TaskOptions:

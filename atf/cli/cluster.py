@@ -48,6 +48,8 @@ ROLES: Final[dict[str, type[Any]]] = {
 }
 """The roles with a server, in the order of their start; the end goes the other way, the store last."""
 
+EMBEDDED_ONLY: Final = ("store_bin", "data_dir", "maxmemory_mib")
+"""Settings of a store of one's own, which `redis_url` leaves unused."""
 _STOP_GRACE: Final = 10.0
 """Seconds a role gets to end in order; a controller gets its executors' drain_timeout more."""
 

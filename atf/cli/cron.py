@@ -23,7 +23,7 @@ from atf.task import US
 from atf.times import length
 from atf.visible import visible
 
-from .options import as_json
+from .options import as_json, refuse_unused
 from .output import print_json, print_table
 
 MAX_COUNT: Final = 10_000
@@ -71,6 +71,7 @@ def next_command(base: str | None, count: str | None, around_dst: bool, as_json:
         plan = Plan.parse(base_us=base_us, **fields)
         shown = _number("count", count, MAX_COUNT if not around_dst else MAX_AROUND)
         if around_dst:
+            refuse_unused(fields, ("due_time", "ttl", "repeats"), "with --around-dst")
             _show_changes(plan, shown or 3, fields["schedule"] or "", as_json=as_json)
         else:
             _show_fires(plan, shown or 5, fields, as_json=as_json)

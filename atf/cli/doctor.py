@@ -34,7 +34,7 @@ from atf.store.findings import Finding, State, ok, refuse, warn, worst
 from atf.store.modes import open_link
 from atf.store.permissions import acl_user
 
-from .options import as_json, read, settings_flags
+from .options import as_json, read, refuse_unused, settings_flags
 from .output import print_json, print_table
 
 _ROLES: Final[dict[str, type[Any]]] = {
@@ -76,7 +76,9 @@ def doctor(acl: bool, as_json: bool, **flags: Any) -> int:
     atf doctor --redis-url redis://10.0.0.5:6379/0
     atf doctor --acl > atf.acl
     """
+    refuse_unused(flags, ("data_dir",) if flags["redis_url"] else (), "with --redis-url")
     if acl:
+        refuse_unused({**flags, "json": as_json}, [*flags, "json"], "with --acl")
         return _print_acl()
     findings, code = _examine(flags)
     if as_json:

@@ -7,6 +7,7 @@ import sys
 import click
 
 from atf.config import ExecutorSettings
+from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
 from atf.whoami import whoami
@@ -24,6 +25,9 @@ def lambdas(ctx: click.Context, frontend: str | None, as_json: bool) -> None:
     """The registered lambdas; without a further word, list them."""
     if ctx.invoked_subcommand is None:
         _ls(frontend, as_json)
+    elif frontend is not None or as_json:
+        flag = "--json" if frontend is None else "--frontend"
+        raise InvalidArgument(f"{flag} stands behind the command: atf lambdas {ctx.invoked_subcommand} … {flag} …")
 
 
 @lambdas.command("ls")

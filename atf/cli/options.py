@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Final, TypeVar
 
 import click
 
 from atf.config import load
+from atf.errors import InvalidArgument
 from atf.task import MAX_AHEAD_US, US
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,6 +54,17 @@ def read(settings: type[S], flags: dict[str, Any], table: str = "") -> S:
     """
     names = {each.name for each in fields(settings)}  # type: ignore[arg-type]
     return load(settings, {name: value for name, value in flags.items() if name in names}, table=table)
+
+
+def refuse_unused(flags: Mapping[str, Any], unused: Iterable[str], where: str) -> None:
+    """Refuses flags that were given and that a command makes no use of. Variables and files are for many commands.
+
+    Raises:
+        InvalidArgument: names the first of them.
+    """
+    for name in unused:
+        if flags.get(name):
+            raise InvalidArgument(f"--{name.replace('_', '-')}: of no use {where}; leave it out")
 
 
 def _joined(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> str | None:

@@ -50,8 +50,8 @@ def redrive(
     request = f.RedriveRequest(
         labels=pairs(labels, "--label"),
         error=error,
-        failed_from_at_us=instant(failed_from, "--failed-from") if failed_from else 0,
-        failed_until_at_us=instant(failed_until, "--failed-until") if failed_until else 0,
+        failed_from_at_us=instant(failed_from, "--failed-from") if failed_from is not None else 0,
+        failed_until_at_us=instant(failed_until, "--failed-until") if failed_until is not None else 0,
         newer_version=newer_version,
         rate=rate or 0,
         dry_run=not go,

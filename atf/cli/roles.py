@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import click
@@ -20,7 +21,7 @@ from atf.config import (
 )
 from atf.forks import without_fork_support
 
-from .options import read, settings_flags
+from .options import read, refuse_unused, settings_flags
 
 _SHARED = (StoreSettings, Timing, LogSettings)
 
@@ -76,6 +77,8 @@ def controller(apps: tuple[str, ...], **flags: Any) -> int:
 
     With MODULE:APP it starts --executors processes for these apps, guards them, and starts them again when they die.
     """
+    own = {each.name for cls in (ControllerSettings, *_SHARED) for each in fields(cls)}
+    refuse_unused(flags, () if apps else flags.keys() - own, "without MODULE:APP, since it starts no executors then")
     return _run("controller", (ControllerSettings, *_SHARED), flags, apps, read(ExecutorSettings, flags, "executor"))
 
 

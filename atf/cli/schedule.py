@@ -98,6 +98,8 @@ def schedule(
     atf schedule photos/thumbnail --payload '{"path": "cat.jpg"}' --delay 5m --priority low
     atf schedule photos/import --raw album.zip --wait
     """
+    if wait_timeout is not None and not wait:
+        raise InvalidArgument("--wait-timeout: of no use without --wait; give both, or neither")
     request = build_request(lambda_name, **given)
     reply = ask(frontend, lambda stub: stub.schedule(request))
     if not wait:

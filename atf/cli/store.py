@@ -23,7 +23,7 @@ from atf.store.store import Store
 from atf.store.transfer import Progress, export_tasks
 from atf.task import US
 
-from .options import as_json, read, settings_flags
+from .options import as_json, read, refuse_unused, settings_flags
 from .output import print_json, when
 
 R = TypeVar("R")
@@ -175,6 +175,8 @@ def timing_command(seconds: float | None, all_stopped: bool, as_json: bool, **fl
     settings of every role, and start them anew: the HSCs first, then the controllers and executors, then the others. What
     runs goes on meanwhile. For a shorter one all roles and executors must have been stopped before.
     """
+    if all_stopped and seconds is None:
+        raise InvalidArgument("--all-stopped: of no use without --set; give both, or neither")
     wanted = None if seconds is None else replace(read(Timing, {}), heartbeat_timeout=seconds).heartbeat_timeout_us
 
     async def work(opened: Store, _progress: Progress) -> int:
@@ -200,6 +202,7 @@ def timing_command(seconds: float | None, all_stopped: bool, as_json: bool, **fl
 
 def _with_store(flags: dict[str, Any], create: bool, work: Callable[[Store, Progress], Awaitable[R]]) -> R:
     where = read(_Where, flags)
+    refuse_unused(flags, ("data_dir", "store_bin") if where.redis_url else (), "with --redis-url")
     settings = read(StoreSettings, {"redis_url": where.redis_url or None, "partitions": where.partitions or None})
     if not create and not where.redis_url and not Path(where.data_dir, "store").exists():
         raise ConfigError(f"no task store in {where.data_dir}: give --redis-url, or the --data-dir of an `atf up`")

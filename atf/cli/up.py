@@ -16,10 +16,13 @@ import click
 from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
 from atf.stops import Asked, stop_signals
 
-from .cluster import Cluster, ClusterSettings
-from .options import as_json, read, settings_flags
+from .cluster import EMBEDDED_ONLY, Cluster, ClusterSettings
+from .options import as_json, read, refuse_unused, settings_flags
 from .output import print_facts, print_json, say
 from .supervisor import EndedEarly
+
+IN_MEMORY = frozenset({"threads", "http_allow", "command_allow"})
+"""The flags that `--store memory` uses."""
 
 
 @click.command()
@@ -51,6 +54,8 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     from atf.apps import look_for
 
     settings = read(ClusterSettings, flags, "up")
+    refuse_unused(flags, flags.keys() - IN_MEMORY if store == "memory" else (), "with --store memory")
+    refuse_unused(flags, EMBEDDED_ONLY if settings.redis_url else (), "with --redis-url")
     look_for(apps)
     if store == "memory":
         from .memory import run_in_memory

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callab
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, get_args
 
 from atf.batch import BatchStatus, ItemStatus
 from atf.errors import InvalidArgument, TaskCancelled, TaskError, TaskFailed
@@ -242,6 +242,7 @@ class Batch(Generic[R]):
             TimeoutError: not all items have ended in time.
             NotFound: there is no such batch, or it has expired.
         """
+        _check_failed(failed)
         pages = self._client.finished_items(self.id, timeout)
         async with aclosing(self._hops(pages)) as hops:
             async for page in hops:
@@ -251,6 +252,7 @@ class Batch(Generic[R]):
 
     def results(self, *, failed: Failed = "raise", timeout: float | None = None) -> Iterator[R]:
         """Like `results_async`, blocking."""
+        _check_failed(failed)
         for page in self._steps(self._client.finished_items(self.id, timeout)):
             for item in page:
                 yield from self._result(item, failed)
@@ -392,15 +394,10 @@ class Batch(Generic[R]):
             value: R = self._decode(item)(item.result, item.result_encoding)
             return (value,)
         error = error_of(self.id, item)
-        match failed:
-            case "skip":
-                return ()
-            case "yield":
-                stands_in: Any = error
-                return (stands_in,)
-            case "raise":
-                raise error
-        raise InvalidArgument(f"failed={short(failed)}: use 'raise', 'yield' or 'skip'")
+        if failed == "raise":
+            raise error
+        stands_in: Any = error
+        return (stands_in,) if failed == "yield" else ()
 
     async def _hops(self, steps: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
         """What an iterator on the client's loop gives, for any loop."""
@@ -423,6 +420,11 @@ class Batch(Generic[R]):
 
     def _block(self, work: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
         return self._portal.run(work(self, *args, **kwargs))
+
+
+def _check_failed(failed: object) -> None:
+    if failed not in get_args(Failed):
+        raise InvalidArgument(f"failed={short(failed)}: use 'raise', 'yield' or 'skip'")
 
 
 _FAILURES: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)

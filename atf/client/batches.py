@@ -15,6 +15,7 @@ from atf.durability import durability_of
 from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, TaskCancelled, TaskFailed
 from atf.items import Elements, Target, check_target, elements_of
 from atf.lambdas import Schedulable
+from atf.payload import short
 from atf.retry import Pauses
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
@@ -241,6 +242,10 @@ class BatchCalls:
             target: of the items that `extend` adds to a batch with a pause, as for `batch`.
         """
         check_target(target)
+        if target is not None and of is None:
+            raise TypeError(
+                f"batch_handle(): target={short(target)} of which lambda's items? Write client.batch_handle(id, of=thumbnail, target=…)"
+            )
         elements: Elements | None = None
         if isinstance(of, Schedulable):
             elements = of.elements(target)
@@ -378,6 +383,8 @@ class BatchCalls:
         """What a chain says of the batch that it begins with."""
         options = chain.options.copy()
         if batch_id is not None:
+            if "batch_id" in options:
+                raise TypeError("batch_id: .map_s(items, batch_id=…) has given it already; leave it out of .submit(…)")
             options["batch_id"] = batch_id
         plan = self.batch_plan(chain.of, options)
         chain.add_links(plan.header.spec)

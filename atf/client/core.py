@@ -9,12 +9,14 @@ import builtins
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self, TypeVar, Unpack, overload
+from typing import Any, Final, Never, Self, TypeVar, Unpack, overload
 
 from atf.config import FRONTEND_PORT
 from atf.errors import AtfError, InvalidArgument, TaskNotFound
-from atf.lambdas import Prepared, named
+from atf.lambdas import Prepared, Schedulable, named
+from atf.option_names import check_names
 from atf.options import CallOptions
+from atf.payload import short
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -85,7 +87,7 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
     async def schedule(self, task: Prepared[R], /) -> Handle[R]: ...
     @overload
     async def schedule(
-        self, task: str, payload: Mapping[str, Any] | bytes = ..., /, **options: Unpack[CallOptions]
+        self, task: str, payload: Mapping[str, Any] | bytes | None = ..., /, **options: Unpack[CallOptions]
     ) -> Handle[Any]: ...
     async def schedule(
         self,
@@ -102,6 +104,7 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
             options: with a name: as for `thumbnail.options(...)`.
 
         Raises:
+            TypeError: there is no such option; or options, or a payload, stand beside a prepared task, which has its own.
             InvalidArgument, UnknownLambda: the frontend refused it; nothing was stored.
             AlreadyExists: another request has taken the `key`.
             FailedPrecondition: the store can't be as durable as asked for; nothing was stored.
@@ -114,7 +117,14 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
         self, task: Prepared[R] | str, payload: Mapping[str, Any] | bytes | None, options: CallOptions
     ) -> Prepared[R]:
         """What `schedule` was given as a request with an id."""
-        prepared = task if isinstance(task, Prepared) else named(task, {} if payload is None else payload, options)
+        if isinstance(task, Prepared):
+            if options or payload is not None:
+                _refuse_beside(task, options)
+            prepared = task
+        elif isinstance(task, str):
+            prepared = named(task, {} if payload is None else payload, options)
+        else:
+            raise _not_prepared("schedule()", task)
         self._with_id(prepared.request)
         return prepared
 
@@ -122,15 +132,24 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
         """The handle of a task that was stored."""
         return Handle(self, self._portal, reply.id, prepared.decode, reply.durability)
 
-    async def schedule_many(self, tasks: Iterable[Prepared[R]]) -> builtins.list[Handle[R]]:
+    async def schedule_many(self, /, tasks: Iterable[Prepared[R]], **options: Never) -> builtins.list[Handle[R]]:
         """Stores tasks, as few calls as they fit in; each succeeds or fails by itself.
 
         Calling again with the same list, after an error, stores what is missing and makes no task twice.
 
+        Args:
+            tasks: what `thumbnail.prepare(...)` made, each with its own options.
+            options: none; they stand before: `thumbnail.options(delay=30).prepare(...)`.
+
         Raises:
+            TypeError: one of them is no prepared task; or there are options.
             AtfError: the first failure, after all were tried; its notes say how many failed.
         """
+        check_names("schedule_many()", options, ())
         prepared = list(tasks)
+        for each in prepared:
+            if not isinstance(each, Prepared):
+                raise _not_prepared("schedule_many()", each)
         answers = await self._calls.schedule_all([self._with_id(each.request) for each in prepared])
         failed = [each for each in answers if isinstance(each, AtfError)]
         if failed:
@@ -366,6 +385,27 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
         request = f.SetLambdaRequest(set={name: written(value) for name, value in settings.items()}, unset=unset)
         setattr(request, "lambda", lambda_name)
         return LambdaInfo.from_proto(await self._calls.set_lambda(request))
+
+
+def _line(option: str, of: str = "thumbnail") -> str:
+    return f"write {of}.options({option}=…).prepare(…)"
+
+
+def _refuse_beside(task: Prepared[Any], options: CallOptions) -> None:
+    """Raises TypeError for what was given beside a prepared task, and would be dropped."""
+    lambda_name: str = getattr(task.request.spec, "lambda")
+    of = lambda_name.rpartition("/")[2]
+    check_names("schedule()", options, CallOptions.__annotations__)
+    for name, value in options.items():
+        raise TypeError(
+            f"schedule(): {name}={short(value)} beside a prepared task, which has its own options: {_line(name, of)}"
+        )
+    raise TypeError(f"schedule(): a payload beside a prepared task, which has its own: write {of}.prepare(…) with it")
+
+
+def _not_prepared(call: str, given: object) -> TypeError:
+    of = given.name.rpartition("/")[2] if isinstance(given, Schedulable) else "thumbnail"
+    return TypeError(f"{call}: {short(given)} is no prepared task: write {of}.prepare(…) with its arguments")
 
 
 def _no_task(task_id: str) -> TaskNotFound:

@@ -147,6 +147,9 @@ class GateCalls:
             InvalidArgument, UnknownLambda: it was refused; nothing has changed.
             FailedPrecondition: the lambda has as many gates as it may have.
         """
+        for option, given, owner in (("by", by, "delay"), ("share", share, "admit")):
+            if given is not None and action != owner:
+                raise InvalidArgument(f"{option}={short(given)}: only the action {owner!r} has one; leave it out")
         request = f.SetGateRequest(
             labels=labels or {},
             action=action_of(action),
@@ -221,8 +224,8 @@ class GateCalls:
         request = f.RedriveRequest(
             labels=labels or {},
             error=error,
-            failed_from_at_us=0 if failed_from is None else instant_us(failed_from, "failed_from"),
-            failed_until_at_us=0 if failed_until is None else instant_us(failed_until, "failed_until"),
+            failed_from_at_us=_bound_us(failed_from, "failed_from"),
+            failed_until_at_us=_bound_us(failed_until, "failed_until"),
             newer_version=newer_version,
             rate=rate,
             dry_run=dry_run,
@@ -290,6 +293,11 @@ def action_of(word: str) -> f.Gate.Action:
     if not isinstance(word, str) or word not in _ACTIONS:
         raise InvalidArgument(f"action {short(word)}: use {', '.join(_ACTIONS)}")
     return _ACTIONS[word]
+
+
+def _bound_us(at: datetime | None, option: str) -> int:
+    """An instant; 0, which is none, only where none was given."""
+    return 0 if at is None else max(1, instant_us(at, option))
 
 
 def word_of(action: int) -> str:

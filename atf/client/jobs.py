@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
-from atf.job import JobOptions, job_spec
-from atf.lambdas import Prepared
+from atf.errors import InvalidArgument
+from atf.job import OF_TASKS, TIMING, JobOptions, job_spec
+from atf.lambdas import Prepared, of_single_tasks
+from atf.option_names import check_names
 from atf.options import from_us, instant_us
+from atf.payload import short
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
@@ -90,19 +93,22 @@ class JobCalls:
 
         Args:
             name: "namespace/name".
-            task: what each tick makes, from `thumbnail.prepare(...)`; its delay, instant, key and ordering key are left out.
+            task: what each tick makes, from `thumbnail.prepare(...)`. When it is due, how often it is tried and what it waits for say `options`, so it
+                has no delay, at, key, durability, ordering_key, concurrency_key, unique, affinity_key, max_attempts or backoff.
             schedule: cron of six fields, seconds first; @daily and its like; `@every 10s`; `R4/PT3S`. None: one tick, at due_time.
             overwrite: replace a job of this name. Where schedule, tz, due_time, ttl and repeats mean the same, it goes on from where that
                 one stands; docs/jobs.md, *When a job is replaced*.
             options: see JobOptions.
 
         Raises:
-            InvalidArgument: the frontend refused it, and says where; nothing was stored, and a job of this name is as it was.
+            InvalidArgument: the frontend refused it, and says where; or the task has an option that a tick's can't have. Nothing was
+                stored, and a job of this name is as it was.
+            TypeError: a job has no such option.
             AlreadyExists: there is a job of this name.
             UnknownLambda, Unavailable, DeadlineExceeded, ResourceExhausted: as for `schedule`.
         """
         request = f.ScheduleJobRequest(
-            job=job_spec(name, _of_tick(task.request.spec), schedule, options),
+            job=job_spec(name, _of_tick(name, task), schedule, options),
             overwrite=overwrite,
             request_id=new_id(self._runtime.random),
         )
@@ -172,23 +178,37 @@ class JobCalls:
         """The next ticks that a job would have, in UTC; fewer than `count` where it ends.
 
         Args:
-            schedule, options: as for `schedule_job`.
+            schedule: as for `schedule_job`.
+            options: due_time, ttl, repeats, tz, format, gap and fold, as for `schedule_job`; the others change no tick.
             count: how many, 1 to 100.
             start: when it would be made; None: now.
 
         Raises:
             InvalidArgument: the schedule can't be read; says where.
+            TypeError: an option changes no tick, or there is none of this name.
         """
+        without = dict.fromkeys(JobOptions.__annotations__, "it changes no tick; leave it out")
+        check_names("preview_schedule()", options, TIMING, without)
         spec = job_spec("", t.TaskSpec(), schedule, options)
-        from_at_us = 0 if start is None else instant_us(start, "start")
+        from_at_us = 0 if start is None else max(1, instant_us(start, "start"))
         request = f.PreviewScheduleRequest(job=spec, count=count, from_at_us=from_at_us)
         reply = await self._calls.preview_schedule(request)
         return [at for each in reply.ticks_at_us if (at := from_us(each)) is not None]
 
 
-def _of_tick(spec: t.TaskSpec) -> t.TaskSpec:
-    """A task's description without what a tick decides."""
-    made = t.TaskSpec()
-    made.CopyFrom(spec)
-    made.ClearField("ordering_key")
-    return made
+def _of_tick(name: str, task: Prepared[Any]) -> t.TaskSpec:
+    """What each tick makes.
+
+    Raises:
+        TypeError: it is no prepared task.
+        InvalidArgument: the task has an option that a tick's can't have.
+    """
+    if not isinstance(task, Prepared):
+        raise TypeError(f"job {name}: {short(task)} is no prepared task: write thumbnail.prepare(…)")
+    spec = task.request.spec
+    given = list(of_single_tasks(task.request, keyed=task.keyed))
+    given += ["affinity_key"] * bool(spec.affinity_key)
+    given += [each for each in ("max_attempts", "backoff") if spec.options.HasField(each)]
+    for option in given:
+        raise InvalidArgument(f"job {name}: the task of a tick has no {option}: {OF_TASKS[option]}")
+    return spec

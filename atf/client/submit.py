@@ -111,10 +111,11 @@ class Cutter:
         """
         header = b.BatchHeader()
         header.CopyFrom(self._header)
-        header.first = self._first
-        header.keep_open = header.keep_open or not last
+        header.first = 0 if header.extend else self._first
         if header.extend:
             header.request_id = f"{header.request_id}-{self._legs}"
+        else:
+            header.keep_open = header.keep_open or not last
         self._legs += 1
         leg = [b.ScheduleBatchRequest(header=header), *(each for each in self._messages if each.items.items)]
         self._begin()

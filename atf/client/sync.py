@@ -81,20 +81,28 @@ class Client:
     def schedule(self, task: Prepared[R], /) -> Handle[R]: ...
     @overload
     def schedule(
-        self, task: str, payload: Mapping[str, Any] | bytes = ..., /, **options: Unpack[CallOptions]
+        self, task: str, payload: Mapping[str, Any] | bytes | None = ..., /, **options: Unpack[CallOptions]
     ) -> Handle[Any]: ...
     def schedule(
         self, task: Any, payload: Mapping[str, Any] | bytes | None = None, /, **options: Unpack[CallOptions]
     ) -> Handle[Any]:
         """See AsyncClient.schedule."""
         if self._direct is None:
-            return self._portal.run(self._core.schedule(task, {} if payload is None else payload, **options))
+            return self._portal.run(self._core.schedule(task, payload, **options))
         prepared = self._core.prepared(task, payload, options)
         return self._core.stored(prepared, self._direct.schedule(prepared.request))
 
-    async def schedule_async(self, task: Prepared[R], /) -> Handle[R]:
+    @overload
+    async def schedule_async(self, task: Prepared[R], /) -> Handle[R]: ...
+    @overload
+    async def schedule_async(
+        self, task: str, payload: Mapping[str, Any] | bytes | None = ..., /, **options: Unpack[CallOptions]
+    ) -> Handle[Any]: ...
+    async def schedule_async(
+        self, task: Any, payload: Mapping[str, Any] | bytes | None = None, /, **options: Unpack[CallOptions]
+    ) -> Handle[Any]:
         """Like `schedule`, from any event loop."""
-        return await self._portal.hop(self._core.schedule(task))
+        return await self._portal.hop(self._core.schedule(task, payload, **options))
 
     @overload
     def batch(self, of: Schedulable[..., R], items: Iterable[Any], **options: Unpack[BatchOptions]) -> Batch[R]: ...

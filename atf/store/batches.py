@@ -132,9 +132,9 @@ class Batches(Caller):
 
         async def call(_: int, batch: list[NewItem]) -> list[bool]:
             args = common.copy()
-            for number, md5, spec, ordering_key, concurrency in batch:
+            for number, md5, spec, ordering_key, concurrency, affinity in batch:
                 ordering = keys.ordering(terms.lambda_name, ordering_key) if ordering_key else ""
-                args += (number, md5, spec, ordering, concurrency)
+                args += (number, md5, spec, ordering, concurrency, affinity)
             reply = await self._call("schedule_items", partition, args, demand=demand)
             if not reply:
                 raise FailedPrecondition(f"batch {batch_id} was cancelled or deleted: it takes no more items")

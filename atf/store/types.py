@@ -558,6 +558,7 @@ class NewItem(NamedTuple):
     spec: bytes  # a serialized TaskSpec with every option filled in
     ordering_key: str = ""
     concurrency: str = ""  # see keys.concurrency
+    affinity: str = ""  # its affinity key
 
 
 class BatchRecord(NamedTuple):

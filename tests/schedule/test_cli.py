@@ -115,7 +115,7 @@ def test_a_refusal_as_json(preview: Callable[..., Ran]) -> None:
         (("--due-time", "soon"), "due_time: 'soon' is neither an instant nor a duration"),
         (("--due-time", "1h", "--ttl", "1h"), "ttl: without a schedule the job fires once"),
         (("@every 1h", "--around-dst"), "schedule: changes of the clocks do not matter to it"),
-        (("--due-time", "1h", "--around-dst"), "schedule: changes of the clocks do not matter to it"),
+        (("--due-time", "1h", "--around-dst"), "--due-time: of no use with --around-dst"),
         (("@daily", "--from", "yesterday"), "from: it is no instant of RFC 3339"),
     ],
 )

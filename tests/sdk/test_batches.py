@@ -410,8 +410,8 @@ async def test_options_describe_the_batch(w: World) -> None:
 
 @virtual(batch_world)
 async def test_a_target_may_be_made_of_the_element_or_be_a_default(w: World) -> None:
-    made = await w.client.batch(thumbnail, ["a.x", "b.x"], target=lambda path: path.partition(".")[0])
-    default = await w.client.batch(thumbnail, ["a"], target="size")
+    made = await w.client.batch(thumbnail, ["a.x", "b.x"], pause=1, target=lambda path: path.partition(".")[0])
+    default = await w.client.batch(thumbnail, ["a"], pause=1, target="size")
     assert [each.chunk for each in w.frontend.batches[made.id].items] == ["a", "b"]
     assert [each.chunk for each in w.frontend.batches[default.id].items] == ["256"]
 
@@ -444,7 +444,10 @@ def test_options_that_break_a_rule_are_refused_with_a_sentence(options: Any, say
 
 @virtual(batch_world)
 async def test_what_only_a_single_task_can_have_is_refused(w: World) -> None:
-    for options, says in (({"key": "k"}, "of single tasks"), ({"ordering_key": "k"}, "items have no ordering_key")):
+    for options, says in (
+        ({"key": "k"}, "of single tasks"),
+        ({"ordering_key": "k"}, "ordering_key=….*items of a batch have none"),
+    ):
         with pytest.raises(atf.InvalidArgument, match=says):
             await w.client.batch(thumbnail.options(**options), ["a"])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="raw bytes"):

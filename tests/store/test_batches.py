@@ -937,3 +937,10 @@ async def test_items_are_found_among_the_tasks_of_their_lambda(world: World) -> 
             page, token = await world.store.list_tasks(LAMBDA, status, 1, token)
             found += page
         assert len({each.id for each in found}) == len(found) == count
+
+
+async def test_an_item_keeps_its_affinity_key(world: World) -> None:
+    batch = Batch(world, affinity="cat")
+    await batch.open()
+    await batch.put(batch.item(0))
+    assert [each["af"] for each in (await dump(world.store)).tasks().values()] == ["cat"]

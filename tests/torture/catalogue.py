@@ -156,6 +156,7 @@ _MADE_JOB: Final[dict[Path, Rule]] = {
     **_TIMING,
     **{("job", "task", *path[1:]): rule for path, rule in _SPEC.items() if path[0] == "spec"},
     ("job", "name"): _job(OK),
+    ("job", "task", "affinity_key"): Rule(lambda text: OK if not text else INVALID, "affinity_key"),
     ("job", "task", "ordering_key"): Rule(lambda text: OK if not text else INVALID, "ordering_key"),
     ("job", "task", "concurrency", "key"): Rule(lambda _: INVALID, "concurrency"),
     ("job", "task", "unique", "key"): Rule(lambda _: INVALID, "unique"),
@@ -373,7 +374,7 @@ _CALLBACK: Final[dict[Path, Rule]] = {
 STREAMED: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.ScheduleBatch": {
         ("header", "id"): Rule(_must(r"[A-Za-z0-9_-]{1,20}"), "batch id"),
-        ("header", "request_id"): _ID,
+        ("header", "request_id"): Rule(lambda text: INVALID if text else OK, "request_id"),  # of an extension only
         ("header", "spec", "lambda"): _LAMBDA,
         ("header", "spec", "labels", "key"): Rule(_at_most(64, 1), "label"),
         ("header", "spec", "labels", "value"): Rule(_at_most(64), "label"),

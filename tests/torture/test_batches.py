@@ -219,7 +219,6 @@ HEADERS: dict[str, tuple[Callable[[int], Any], int, int, str]] = {
     "labels": (spec_with(labels=lambda n: {str(each): "" for each in range(n)}), 0, MAX_LABELS, "labels"),
     "a durability": (lambda n: b.ScheduleBatchRequest(header=b.BatchHeader(durability=n)), 0, 3, "durability"),  # type: ignore[arg-type]
     "an id": (lambda n: b.ScheduleBatchRequest(header=b.BatchHeader(id="x" * n)), 1, 20, "batch id"),
-    "a request's id": (lambda n: b.ScheduleBatchRequest(header=b.BatchHeader(request_id="x" * n)), 0, 64, "task id"),
 }
 
 

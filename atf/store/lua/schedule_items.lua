@@ -2,7 +2,8 @@
 --                 id; the others' end in their numbers.
 -- KEYS[1]  the partition's record
 -- ARGV     now, batch, number of its home, queue, limits ("" = defaults), pause between two items of one ordering key (0 = none), then
---          per item: number, md5, spec, lambda:ordering key ("" = none), concurrency ("" = none)
+--          per item: number, md5, spec, lambda:ordering key ("" = none), concurrency ("" = none), affinity key
+--          ("" = none)
 -- RETURNS  per item 1 it was stored before, 0 it is now; {} where the batch was cancelled or is deleted: none was stored
 register('schedule_items', {}, function(keys, args)
   local P, now, batch, queue, limits, pause = keys[1], instant(args[1]), args[2], args[4], args[5], args[6]
@@ -10,8 +11,8 @@ register('schedule_items', {}, function(keys, args)
   local part = redis.call('HMGET', part_key(P, batch), 'closed', 'home')
   if part[1] then return {} end
   local answer, earliest, keyed, stored = {}, nil, false, 0
-  gathering((#args - 6) / 5, function(sets)
-    for i = 7, #args, 5 do
+  gathering((#args - 6) / 6, function(sets)
+    for i = 7, #args, 6 do
       local number, item, ordering, concurrency = args[i], args[i + 1], args[i + 3], args[i + 4]
       local id = item_id(P, batch, item)
       local holder = redis.call('HGET', task_key(P, id), 'i')
@@ -34,6 +35,7 @@ register('schedule_items', {}, function(keys, args)
           fields[#fields + 1] = 'kc'; fields[#fields + 1] = concurrency
           keyed = true
         end
+        if args[i + 5] ~= '' then fields[#fields + 1] = 'af'; fields[#fields + 1] = args[i + 5] end
         redis.call('HSET', task_key(P, id), unpack(fields))
         sets.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
         sets.ZADD(items_key(P, batch), number, item)

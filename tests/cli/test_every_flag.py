@@ -1,0 +1,170 @@
+"""Every flag of every command that asks a frontend: it changes what is asked or printed, or is refused by its name.
+
+The commands are found by walking the tree of them; a new one needs an entry in COMMANDS, a new flag one in VALUES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from atf.cli import remote
+from atf.cli.commands import cli
+from tests.recorder import Recorder
+
+from .conftest import Atf
+
+APART = {
+    *("up", "frontend", "store-consumer", "hsc", "controller", "executor", "verify", "bench", "demo", "doctor"),
+    *("store export", "store import", "store timing", "lambdas check"),
+}
+"""They ask no frontend: see test_roles.py, test_verify.py, and below."""
+COMMANDS: dict[str, list[str]] = {
+    "schedule": ["a/b"], "get": ["0-a"], "ls": ["a/b"], "wait": ["0-a", "0-b"], "cancel": ["0-a"], "retry": ["0-a"], "explain": ["0-a"],
+    "batch submit": ["photos/thumbnail", "rows.jsonl"], "batch ls": [], "batch status": ["b"], "batch watch": ["b"], "batch items": ["b"],
+    "batch results": ["b"], "batch retry": ["b"], "batch cancel": ["b"], "batch delete": ["b"],
+    "job schedule": ["a/j", "a/b", "0 * * * * *"], "job get": ["a/j"], "job ls": [], "job rm": ["a/j"], "job pause": ["a/j"],
+    "job resume": ["a/j"], "job run": ["a/j"], "lambdas ls": [], "lambdas show": ["a/b"], "lambdas set": ["a/b", "rate=3"],
+    "lambdas unset": ["a/b", "rate"], "lambdas register": ["flagged:app"], "queues": [], "pause": ["a/b"], "resume": ["a/b"],
+    "gate pause": ["a/b"], "gate drop": ["a/b"], "gate delay": ["a/b", "--by", "9"], "gate admit": ["a/b", "5"], "gate lift": ["a/b"],
+    "gate ls": [], "gate log": [], "redrive": ["a/b"], "keys ls": ["a/b"], "keys resume": ["a/b", "anna"], "keys skip": ["a/b", "anna"],
+    "capacity set": ["gpu"], "capacity show": [], "capacity ls": [], "hosts": [], "cron next": ["0 0 9 * * *"],
+}  # fmt: skip
+VALUES: dict[str, str] = {
+    "affinity_key": "b", "arguments": "path=x", "at": "2031-01-01T00:00Z", "backoff": "3s", "base": "2031-01-01T00:00:00Z", "batch_id": "b2",
+    "batch_size": "1", "by": "7", "concurrency_key": "b", "concurrency_limit": "3", "concurrency_policy": "skip", "cores": "3", "count": "2",
+    "delay": "9", "due_time": "1h", "durability": "disk", "error": "rain", "failed_from": "2020-01-01T00:00Z",
+    "failed_until": "2020-01-01T00:00Z", "fold": "first", "for_": "9", "form": "csv", "format": "unix", "frontend": "127.0.0.1:9",
+    "gap": "run_after", "grace": "9", "hand_over": "3", "jitter": "3", "key": "mine", "labels": "team=web", "limit": "1", "lookahead": "2",
+    "max_attempts": "4", "max_in_flight": "2", "max_losses": "2", "max_retries": "7", "misfire": "all", "multiplexed_timeout": "9",
+    "on_complete": "a/c", "on_failure": "a/c", "on_success": "a/c", "ordering_key": "b", "output": "out", "overlap": "skip", "pause": "3",
+    "payload": '{"path": "x"}', "prefix": "a/", "priority": "high", "rate": "3", "raw": "raw.bin", "repeats": "2", "reserve": "a/b=1",
+    "reserved_timeout": "9", "retention": "60", "retry_interval": "3", "rotation": "99", "status": "SUCCESS", "statuses": "done",
+    "target": "path", "timeout": "3", "ttl": "36h", "tz": "Europe/Paris", "unique": "b", "until": "2031-01-01T00:00Z", "wait_timeout": "3",
+    "why": "rain", "window": "3", "workers": "2",
+}  # fmt: skip
+BESIDE: dict[tuple[str, str], tuple[list[str], list[str]]] = {
+    ("schedule", "concurrency_limit"): (["--concurrency-key", "b"], []),
+    ("schedule", "concurrency_policy"): (["--concurrency-key", "b"], []),
+    ("schedule", "unique"): (["--window", "3"], []),
+    ("schedule", "window"): (["--unique", "b"], []),
+    ("schedule", "debounce"): (["--unique", "b", "--window", "3"], []),
+    ("schedule", "wait_timeout"): (["--wait"], []),
+    ("batch submit", "pause"): (["--target", "path"], []),
+    ("batch submit", "target"): (["--pause", "3"], []),
+    ("batch submit", "form"): ([], ["photos/thumbnail", "rows"]),
+    ("job rm", "prefix"): ([], ["--prefix", "b/"]),
+    ("keys resume", "every"): ([], ["a/b", "bob"]),
+    ("keys skip", "every"): ([], ["a/b", "bob"]),
+    ("cron next", "fold"): (["--tz", "Europe/Paris", "--from", "2026-10-24T12:00:00Z"], ["0 30 2 * * *"]),
+    ("cron next", "gap"): (["--tz", "Europe/Paris", "--from", "2026-03-28T12:00:00Z"], ["0 30 2 * * *"]),
+    ("cron next", "format"): ([], ["0 9 * * *"]),
+}
+"""Flags that a flag needs beside itself, with and without it; and arguments that stand in for those of COMMANDS."""
+
+
+def leaves(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every command, by its words."""
+    if not isinstance(group, click.Group):
+        yield " ".join(path), group
+        return
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        yield from leaves(found, (*path, name))
+
+
+ALL = dict(leaves(cli))
+FLAGS = [
+    (name, each.name)
+    for name, command in ALL.items()
+    for each in command.params
+    if name not in APART and isinstance(each, click.Option)
+]
+
+
+def flag_of(command: str, name: str) -> list[str]:
+    """The words of a flag with its value."""
+    (option,) = (each for each in ALL[command].params if each.name == name)
+    assert isinstance(option, click.Option)
+    return [option.opts[-1]] if option.is_flag else [option.opts[-1], VALUES[name]]
+
+
+class Seen:
+    """Runs commands, and sees what they asked and said."""
+
+    def __init__(self, run: Atf, patch: pytest.MonkeyPatch) -> None:
+        self._run, self._patch = run, patch
+
+    def __call__(self, words: list[str]) -> Any:
+        fake, addresses = Recorder(), []
+
+        @asynccontextmanager
+        async def connect(address: str) -> AsyncIterator[Recorder]:
+            addresses.append(address)
+            yield fake
+
+        self._patch.setattr(remote, "connect", connect)
+        ran = self._run(*words)
+        return ran.code, ran.out, ran.err, addresses, fake.asked, [each.name for each in Path.cwd().iterdir()]
+
+
+@pytest.fixture
+def seen(atf: Atf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Seen:
+    (tmp_path / "rows.jsonl").write_text('{"path": "a"}\n{"path": "b"}\n')
+    (tmp_path / "rows").write_text('{"path": "a"}\n')
+    (tmp_path / "raw.bin").write_bytes(b"raw")
+    (tmp_path / "flagged.py").write_text("import atf\napp = atf.App('flagged')\n@app.task\ndef one() -> None: ...\n")
+    for module in ("schedule", "job", "gate", "batch"):
+        monkeypatch.setattr(f"atf.cli.{module}.new_id", lambda *_: "fixed")
+    return Seen(atf, monkeypatch)
+
+
+def test_every_command_is_known() -> None:
+    assert {*COMMANDS, *APART} == {*ALL}
+    options = [each for name, command in ALL.items() for each in command.params if name not in APART]
+    missing = {each.name for each in options if isinstance(each, click.Option) and not each.is_flag} - {*VALUES}
+    assert not missing, "a flag that is new needs a value"
+
+
+@pytest.mark.parametrize(("command", "flag"), FLAGS)
+def test_a_flag_changes_what_a_command_does(command: str, flag: str, seen: Seen) -> None:
+    beside, instead = BESIDE.get((command, flag), ([], []))
+    words = [*command.split(), *(instead or COMMANDS[command]), *beside]
+    changed = [*command.split(), *([] if instead[:1] == ["--prefix"] else (instead or COMMANDS[command])), *beside]
+    if flag == "every":
+        words, changed = [*command.split(), "a/b", "bob"], [*command.split(), "a/b"]
+    without, with_it = seen(words), seen([*changed, *flag_of(command, flag)])
+    assert with_it != without, f"atf {command} {flag_of(command, flag)} is dropped without a word"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["schedule", "a/b", "--wait-timeout", "3"], "--wait-timeout: of no use without --wait"),
+        (["schedule", "a/b", "--concurrency-limit", "3"], "--concurrency-limit"),
+        (["batch", "submit", "photos/thumbnail", "rows.jsonl", "--target", "path"], "target: it is what pause= is kept between"),
+        (["lambdas", "--json", "ls"], "--json stands behind the command: atf lambdas ls"),
+        (["lambdas", "--frontend", "a:1", "show", "a/b"], "--frontend stands behind the command: atf lambdas show"),
+        (["cron", "next", "0 0 9 * * *", "--around-dst", "--ttl", "1h"], "--ttl: of no use with --around-dst"),
+        (["cron", "next", "@every 1h", "--tz", "Europe/Paris"], "tz: only a cron expression has one"),
+        (["up", "flagged:app", "--store", "memory", "--redis-url", "redis://a"], "--redis-url: of no use with --store memory"),
+        (["up", "flagged:app", "--store", "memory", "--executors", "3"], "--executors: of no use with --store memory"),
+        (["up", "flagged:app", "--redis-url", "redis://a", "--data-dir", "b"], "--data-dir: of no use with --redis-url"),
+        (["store", "export", "f", "--redis-url", "redis://a", "--data-dir", "b"], "--data-dir: of no use with --redis-url"),
+        (["store", "timing", "--all-stopped"], "--all-stopped: of no use without --set"),
+        (["doctor", "--acl", "--json"], "--json: of no use with --acl"),
+        (["doctor", "--acl", "--redis-url", "redis://a"], "--redis-url: of no use with --acl"),
+        (["controller", "--threads", "3"], "--threads: of no use without MODULE:APP"),
+    ],
+)  # fmt: skip
+def test_a_flag_that_would_be_dropped_is_refused(words: list[str], says: str, seen: Seen) -> None:
+    code, _, err, addresses, _, _ = seen(words)
+    assert (code, addresses) == (2, []) or "target" in says
+    assert says in err
