@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import click
 
-from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound
+from atf.client import AsyncClient
+from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound, Unavailable
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.task import MAX_BATCH, US, Status
+from atf.task import MAX_BATCH, Status
 from atf.visible import one_line
 
 from .options import as_json, duration, frontend_flag
 from .output import print_json, print_table, print_task, status_name, task_json, when
 from .remote import ask
 
-_WAIT_AT_ONCE = 60.0
-"""Seconds that one WaitTasks may last."""
 _PAGE = 100
 _STATUSES = click.Choice([status.name for status in Status], case_sensitive=False)
 ids_argument = click.argument("ids", metavar="TASK...", nargs=-1, required=True)
@@ -110,19 +108,19 @@ def wait_for(frontend: str | None, ids: Sequence[str], timeout: float | None, *,
 
 
 async def _wait(stub: api.Frontend, ids: list[str], timeout: float | None, any_of: bool) -> list[t.Task]:
-    deadline = None if timeout is None else time.monotonic() + timeout
-    finished: dict[str, t.Task] = {}
-    while len(finished) < (1 if any_of else len(ids)):
-        pending = [each for each in ids if each not in finished][:MAX_BATCH]
-        left = _WAIT_AT_ONCE if deadline is None else min(_WAIT_AT_ONCE, deadline - time.monotonic())
-        if left < 0:
-            raise DeadlineExceeded(
-                f"{len(ids) - len(finished)} of {len(ids)} tasks had not finished after {timeout:g} s"
-            )
-        request = f.WaitTasksRequest(ids=pending, timeout_us=max(1, round(left * US)), all=not any_of)
-        reply = await stub.wait_tasks(request, timeout=left + 10)
-        finished |= {task.id: task for task in reply.tasks}
-    return [finished[each] for each in ids if each in finished]
+    """By the SDK, which goes on while the frontend is away; whoever sits before it is told so at the beginning."""
+    try:
+        await stub.wait_tasks(f.WaitTasksRequest(ids=ids[:MAX_BATCH], timeout_us=1))
+    except (Unavailable, DeadlineExceeded) as error:
+        print(f"atf: {one_line(str(error))}; it is asked again until it answers", file=sys.stderr, flush=True)
+    async with AsyncClient(frontend=stub) as client:
+        try:
+            found = {task.id: task for task in await client.wait_tasks(ids, timeout=timeout, first=any_of)}
+        except TimeoutError as error:
+            raise DeadlineExceeded(str(error)) from error
+    if len(found) < (1 if any_of else len(ids)):
+        raise DeadlineExceeded(f"{len(ids) - len(found)} of {len(ids)} tasks had not finished after {timeout:g} s")
+    return [found[each] for each in ids if each in found]
 
 
 def report_finished(tasks: Sequence[t.Task], *, as_json: bool, alone: bool = False) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import math
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from atf.task import MAX_BATCH, US, check_lambda
 from atf.work_items import EXTRA_FIRST, check_batch_id
 
 from .batch import PAGE, Batch, BatchProgress, R, error_of
+from .calls import Away
 from .chain import ChainHandle
 from .legs import legs_of, skip
 from .portal import Portal
@@ -272,37 +274,39 @@ class BatchCalls:
                 break
         return found
 
-    async def get_batch(self, batch_id: str) -> b.Batch:
-        """A batch as the frontend sent it."""
-        return await self._calls.get_batch(b.GetBatchRequest(id=batch_id))
+    async def get_batch(self, batch_id: str, until: float | None = None) -> b.Batch:
+        """A batch as the frontend sent it; `until`: as of Calls."""
+        return await self._calls.get_batch(b.GetBatchRequest(id=batch_id), until)
 
-    def watch_batch(self, batch_id: str, every: float) -> AsyncGenerator[b.Batch, None]:
-        """The batch whenever it has changed, as the frontend sent it; the last has ended."""
-        return self._calls.watch_batch(b.WatchBatchRequest(id=batch_id, at_most_every_us=round(every * US)))
+    def watch_batch(self, batch_id: str, every: float, away: Away | None = None) -> AsyncGenerator[b.Batch, None]:
+        """The batch whenever it has changed, as the frontend sent it; the last has ended. `away`: as of Calls."""
+        request = b.WatchBatchRequest(id=batch_id, at_most_every_us=round(every * US))
+        return self._calls.watch_batch(request, away or Away())
 
     async def wait_batch(self, batch_id: str, timeout: float | None) -> b.Batch:
         """The batch once it has ended."""
-        batch = b.Batch()
+        batch, away = b.Batch(), Away()
         try:
-            async with asyncio.timeout(timeout), aclosing(self.watch_batch(batch_id, 1.0)) as seen:
+            async with asyncio.timeout(timeout), aclosing(self.watch_batch(batch_id, 1.0, away)) as seen:
                 async for batch in seen:
                     if batch.ended_at_us:
                         break
         except TimeoutError:
             left = batch.items - batch.done - batch.permanently_failed - batch.cancelled
             what = f"; {left} of {batch.items} items are left" if batch.items else ""
-            raise TimeoutError(f"batch {batch_id} has not ended within {timeout:g} s{what}") from None
+            gone = f", and the frontend is away: {away.why}" if away.why else ""
+            raise TimeoutError(f"batch {batch_id} has not ended within {timeout:g} s{what}{gone}") from away.why
         return batch
 
     async def batch_items(
-        self, batch_id: str, statuses: Iterable[ItemStatus], *, arguments: bool = False
+        self, batch_id: str, statuses: Iterable[ItemStatus], *, arguments: bool = False, until: float | None = None
     ) -> AsyncGenerator[builtins.list[b.Item], None]:
-        """The items in their order, a page at a time."""
+        """The items in their order, a page at a time; `until`: as of Calls."""
         request = b.ListBatchItemsRequest(
             id=batch_id, statuses=[each.value for each in statuses], page_size=PAGE, with_arguments=arguments
         )
         while True:
-            reply = await self._calls.list_batch_items(request)
+            reply = await self._calls.list_batch_items(request, until)
             yield builtins.list(reply.items)
             request.page_token = reply.next_page_token
             if not request.page_token:
@@ -310,10 +314,10 @@ class BatchCalls:
 
     async def finished_items(self, batch_id: str, timeout: float | None) -> AsyncGenerator[builtins.list[b.Item], None]:
         """All items in their order, a page at a time, each when it has ended."""
-        until = None if timeout is None else self._runtime.monotonic() + timeout
+        until = self._end(timeout)
         request, seen, ended_before = b.ListBatchItemsRequest(id=batch_id, page_size=PAGE), 0, False
         while True:
-            reply = await self._calls.list_batch_items(request)
+            reply = await self._calls.list_batch_items(request, until)
             complete, ended_before = ended_before, False
             ended = _first_ended(reply.items, request.first)
             request.first += len(ended)
@@ -327,48 +331,52 @@ class BatchCalls:
                 elif complete:
                     request.first = item.number  # those between were announced, and never stored
                 else:
-                    batch = await self.get_batch(batch_id)
+                    batch = await self.get_batch(batch_id, until)
                     ended_before = batch.ended_at_us > 0
                     if item.number >= EXTRA_FIRST > request.first >= batch.prefix and batch.sealed:
                         request.first = EXTRA_FIRST
                     elif not ended_before:
                         await self._wait_a_while(batch_id, request.first, until)
             elif not reply.next_page_token:
-                batch = await self.get_batch(batch_id)
+                batch = await self.get_batch(batch_id, until)
                 if batch.sealed and seen >= batch.items:
                     return
                 await self._wait_a_while(batch_id, request.first, until)
 
-    async def _wait_for(self, batch_id: str, item: b.Item, until: float | None) -> None:
+    async def _wait_for(self, batch_id: str, item: b.Item, until: float) -> None:
         if not await cast("AsyncClient", self).wait_tasks([item.task_id], timeout=self._left(until)):
             raise TimeoutError(f"item {item.number} of batch {batch_id} has not ended in time")
 
-    def _left(self, until: float | None) -> float | None:
-        return None if until is None else max(0.0, until - self._runtime.monotonic())
+    def _end(self, timeout: float | None) -> float:
+        """When a wait is over, on the monotonic clock."""
+        return math.inf if timeout is None else self._runtime.monotonic() + timeout
 
-    async def _wait_a_while(self, batch_id: str, number: int, until: float | None) -> None:
-        if until is not None and self._runtime.monotonic() >= until:
+    def _left(self, until: float) -> float | None:
+        return None if until == math.inf else max(0.0, until - self._runtime.monotonic())
+
+    async def _wait_a_while(self, batch_id: str, number: int, until: float) -> None:
+        if self._runtime.monotonic() >= until:
             raise TimeoutError(f"item {number} of batch {batch_id} was not there in time")
         await asyncio.sleep(_PAUSE)
 
-    async def batch_item(self, batch_id: str, work_item_id: str) -> b.Item:
-        """The item of a work-item id.
+    async def batch_item(self, batch_id: str, work_item_id: str, until: float | None = None) -> b.Item:
+        """The item of a work-item id; `until`: as of Calls.
 
         Raises:
             NotFound: there is none.
         """
         request = b.ListBatchItemsRequest(id=batch_id, work_item_id=work_item_id, with_arguments=True)
-        reply = await self._calls.list_batch_items(request)
+        reply = await self._calls.list_batch_items(request, until)
         if not reply.items:
             raise NotFound(f"batch {batch_id} has no item {work_item_id}")
         return reply.items[0]
 
     async def finished_item(self, batch_id: str, work_item_id: str) -> b.Item:
         """The same, once it has ended."""
-        item = await self.batch_item(batch_id, work_item_id)
+        item = await self.batch_item(batch_id, work_item_id, math.inf)
         while item.status not in _ENDED:
             await cast("AsyncClient", self).wait_tasks([item.task_id], timeout=None)
-            item = await self.batch_item(batch_id, work_item_id)
+            item = await self.batch_item(batch_id, work_item_id, math.inf)
         return item
 
     # --- chains -------------------------------------------------------------------------------------------------------
@@ -398,7 +406,7 @@ class BatchCalls:
 
     async def wait_chain(self, batch_id: str, links: int, timeout: float | None) -> b.Batch:
         """The batch of a chain's last link once it has ended, or of the first that did not succeed."""
-        until = None if timeout is None else self._runtime.monotonic() + timeout
+        until = self._end(timeout)
         while True:
             batch = await self.wait_batch(batch_id, self._left(until))
             if links == 0 or batch.status != b.BATCH_DONE:
@@ -406,7 +414,7 @@ class BatchCalls:
             links -= 1
             batch_id = await self._next_link(batch, until)
 
-    async def _next_link(self, before: b.Batch, until: float | None) -> str:
+    async def _next_link(self, before: b.Batch, until: float) -> str:
         """The id of the link behind one that has ended, as soon as it is there.
 
         Raises:
@@ -416,11 +424,11 @@ class BatchCalls:
         pauses = Pauses(self._runtime.random, first=0.01, most=1.0)
         while True:
             try:
-                await self.get_batch(batch_id)
+                await self.get_batch(batch_id, until)
             except NotFound:
-                if why := (await self.get_batch(before.id)).error:
+                if why := (await self.get_batch(before.id, until)).error:
                     raise TaskFailed(f"what follows batch {before.id} can't be made: {why}") from None
-                if until is not None and self._runtime.monotonic() >= until:
+                if self._runtime.monotonic() >= until:
                     raise TimeoutError(f"batch {batch_id}, the next of the chain, was not there in time") from None
                 await asyncio.sleep(pauses.next())
             else:
@@ -432,10 +440,11 @@ class BatchCalls:
         Raises:
             TaskFailed, TaskCancelled: a link did not succeed.
         """
+        until = self._end(timeout)
         batch = await self.wait_chain(batch_id, links, timeout)
         if batch.status == b.BATCH_DONE:
-            return [item async for page in self.batch_items(batch.id, []) for item in page]
-        async with aclosing(self.batch_items(batch.id, _FAILED)) as pages:
+            return [item async for page in self.batch_items(batch.id, [], until=until) for item in page]
+        async with aclosing(self.batch_items(batch.id, _FAILED, until=until)) as pages:
             async for page in pages:
                 if page:
                     raise error_of(batch.id, page[0])
@@ -446,7 +455,7 @@ class BatchCalls:
         batch = await self.get_batch(batch_id)
         while links and batch.status == b.BATCH_DONE:
             links -= 1
-            batch = await self.get_batch(await self._next_link(batch, None))
+            batch = await self.get_batch(await self._next_link(batch, math.inf))
         return await self.cancel_batch(batch.id)
 
     # --- what can be done to them -------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """How a client's calls get through to the frontend: connected at the first one, repeated while the frontend is away.
 
+A call is repeated for the client's `timeout`, counted from its first failure. What belongs to a wait is repeated until the caller's own
+time is over, however long the frontend is away.
+
 Every call may be repeated: a task that is scheduled has its id already, and the other calls say what shall be, not what to
 change. Knows the frontend by its interface; loads gRPC at the first call, and only if it has to connect.
 """
@@ -34,6 +37,8 @@ TRY_TIMEOUT: Final = 10.0
 FIRST_PAUSE: Final = 0.05
 """Seconds before a call that failed is repeated; doubled each time."""
 LONGEST_PAUSE: Final = 2.0
+LONG_POLL: Final = 20.0
+"""Seconds that the frontend holds a WaitTasks open at most; after them it is asked again."""
 LEG_TIMEOUT: Final = 120.0
 """Seconds that one try of thousands of items may take."""
 WATCH_TIMEOUT: Final = 600.0
@@ -42,6 +47,16 @@ WATCH_TIMEOUT: Final = 600.0
 
 AGAIN: Final = (Unavailable, DeadlineExceeded)
 """What a repetition may mend: the call was not done, or nobody knows whether it was."""
+
+
+class Away:
+    """Whether a stream has broken off.
+
+    Attributes:
+        why: it has, and no other has taken its place; None: it has not.
+    """
+
+    why: AtfError | None = None
 
 
 class _Gathering(NamedTuple):
@@ -57,7 +72,7 @@ class Calls:
 
     Args:
         address: host:port to connect to.
-        timeout: seconds that a call may take, repetitions included.
+        timeout: seconds from its first failure for which a call is repeated.
         frontend: what to call instead.
         runtime: clocks and chance.
     """
@@ -136,9 +151,16 @@ class Calls:
     async def list_tasks(self, request: f.ListTasksRequest) -> f.ListTasksReply:
         return await self._repeat(lambda timeout: self._connected().list_tasks(request, timeout=timeout))
 
-    async def wait_tasks(self, request: f.WaitTasksRequest) -> f.WaitTasksReply:
-        wait = request.timeout_us / US  # by the frontend's will; the network's time comes on top
-        return await self._repeat(lambda timeout: self._connected().wait_tasks(request, timeout=wait + timeout))
+    async def wait_tasks(self, ids: Sequence[str], until: float, *, first: bool) -> f.WaitTasksReply:
+        """Those that have finished within LONG_POLL, or by `until`; see _repeat."""
+
+        async def poll(timeout: float) -> f.WaitTasksReply:
+            left = max(0.0, min(LONG_POLL, until - self._runtime.monotonic()))
+            request = f.WaitTasksRequest(ids=ids, timeout_us=round(left * US), all=not first)
+            # By the frontend's will; the network's time comes on top.
+            return await self._connected().wait_tasks(request, timeout=left + timeout)
+
+        return await self._repeat(poll, until)
 
     async def cancel_tasks(self, request: f.CancelTasksRequest) -> f.CancelTasksReply:
         return await self._repeat(lambda timeout: self._connected().cancel_tasks(request, timeout=timeout))
@@ -232,7 +254,7 @@ class Calls:
                 yield message
             yield b.ScheduleBatchRequest(end=b.BatchEnd(items=sum(len(message.items.items) for message in leg)))
 
-        pauses = Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
+        pauses = self._pauses()
         until = 0.0
         while True:
             begun = self._runtime.monotonic()
@@ -248,14 +270,16 @@ class Calls:
                     raise
                 await asyncio.sleep(wait)
 
-    async def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
-        return await self._repeat(lambda timeout: self._connected().get_batch(request, timeout=timeout))
+    async def get_batch(self, request: b.GetBatchRequest, until: float | None = None) -> b.Batch:
+        return await self._repeat(lambda timeout: self._connected().get_batch(request, timeout=timeout), until)
 
     async def list_batches(self, request: b.ListBatchesRequest) -> b.ListBatchesReply:
         return await self._repeat(lambda timeout: self._connected().list_batches(request, timeout=timeout))
 
-    async def list_batch_items(self, request: b.ListBatchItemsRequest) -> b.ListBatchItemsReply:
-        return await self._repeat(lambda timeout: self._connected().list_batch_items(request, timeout=timeout))
+    async def list_batch_items(
+        self, request: b.ListBatchItemsRequest, until: float | None = None
+    ) -> b.ListBatchItemsReply:
+        return await self._repeat(lambda timeout: self._connected().list_batch_items(request, timeout=timeout), until)
 
     async def cancel_batch(self, request: b.CancelBatchRequest) -> b.Batch:
         return await self._repeat(lambda timeout: self._connected().cancel_batch(request, timeout=timeout))
@@ -266,21 +290,27 @@ class Calls:
     async def delete_batch(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
         return await self._repeat(lambda timeout: self._connected().delete_batch(request, timeout=timeout))
 
-    async def watch_batch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
-        """The batch whenever it has changed, until it has ended; asked for again where the stream breaks off."""
-        until = self._runtime.monotonic() + self._timeout
+    async def watch_batch(self, request: b.WatchBatchRequest, away: Away) -> AsyncGenerator[b.Batch, None]:
+        """The batch whenever it has changed, until it has ended; asked for again, without end, where the stream breaks off.
+
+        Args:
+            request: which batch.
+            away: is told why the stream broke off, until there is another one.
+        """
+        pauses = self._pauses()
         while True:
             try:
                 async with aclosing(self._connected().watch_batch(request, timeout=WATCH_TIMEOUT)) as seen:
                     async for batch in seen:
-                        until = self._runtime.monotonic() + self._timeout
+                        away.why, pauses = None, self._pauses()
                         yield batch
                         if batch.ended_at_us:
                             return
-            except AGAIN:
-                if self._closed or self._runtime.monotonic() >= until:
+            except AGAIN as error:
+                if self._closed:
                     raise
-            await asyncio.sleep(FIRST_PAUSE)
+                away.why = error
+            await asyncio.sleep(pauses.next())
 
     async def close(self) -> None:
         """Ends the connection. Calls that wait, and later ones, raise Unavailable."""
@@ -301,17 +331,34 @@ class Calls:
             self._frontend = FrontendStub(self._channel)
         return self._frontend
 
-    async def _repeat(self, call: Callable[[float], Awaitable[Q]]) -> Q:
-        """Calls until it is answered or the time is over; `call` is given the seconds that one try may take."""
-        begun = self._runtime.monotonic()
-        pauses: Pauses | None = None
+    async def _repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Q:
+        """Calls until it is answered.
+
+        Args:
+            call: is given the seconds that one try may take.
+            until: of what belongs to a wait: when the caller's time is over, on the monotonic clock; infinite: never. None: the client's
+                `timeout` counts, from the first failure on.
+
+        Raises:
+            Unavailable, DeadlineExceeded: it was not answered within the client's `timeout`.
+            TimeoutError: it was not answered by `until`; the cause is the last failure.
+        """
+        end, pauses = until, None
         while True:
-            left = begun + self._timeout - self._runtime.monotonic()
+            left = self._timeout if until is not None or end is None else end - self._runtime.monotonic()
             try:
                 return await call(max(0.001, min(TRY_TIMEOUT, left)))
-            except AGAIN:
-                pauses = pauses or Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
-                wait = pauses.next()
-                if self._closed or self._runtime.monotonic() + wait >= begun + self._timeout:
+            except AGAIN as error:
+                pauses = pauses or self._pauses()
+                wait, now = pauses.next(), self._runtime.monotonic()
+                end = now + self._timeout if end is None else end
+                if self._closed:
                     raise
+                if now + wait >= end:
+                    if until is None:
+                        raise
+                    raise TimeoutError(f"the time of the wait is over, and the frontend is away: {error}") from error
                 await asyncio.sleep(wait)
+
+    def _pauses(self) -> Pauses:
+        return Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)

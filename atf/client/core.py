@@ -9,7 +9,7 @@ import builtins
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Never, Self, TypeVar, Unpack, overload
+from typing import Any, Never, Self, TypeVar, Unpack, overload
 
 from atf.config import FRONTEND_PORT
 from atf.errors import AtfError, InvalidArgument, TaskNotFound
@@ -21,7 +21,7 @@ from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, SystemRuntime, new_id
-from atf.task import MAX_BATCH, US, Status
+from atf.task import MAX_BATCH, Status
 from atf.whoami import whoami
 
 from .batches import BatchCalls
@@ -36,20 +36,19 @@ from .settings import written
 
 R = TypeVar("R")
 
-LONG_POLL: Final = 30.0
-"""Seconds that the frontend holds a WaitTasks open at most; after them it is asked again."""
-
 
 class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
     """Talks to a frontend, on the event loop that uses it: `async with atf.AsyncClient() as client: ...`.
 
     That may be any event loop of asyncio; on uvloop's (`uvloop.run(main())`, package `uvloop`) calls take a little less CPU.
 
-    Calls that find the frontend unreachable are repeated until `timeout` is over; that is safe, as each task has its id.
+    Calls that find the frontend unreachable are repeated; that is safe, as each task has its id. Waits (`wait`, `handle.result`,
+    `batch.wait`, `batch.results` …) are repeated for as long as they may take themselves.
 
     Args:
         address: host:port of the frontend; default ATF_FRONTEND, then localhost:7401.
-        timeout: seconds that a call takes at most, repetitions included.
+        timeout: seconds from its first failure for which a call is repeated, and that one try of it may take, ten at most. A call that
+            nobody answers takes twice as long at most.
         frontend: what to call instead of a connection to `address`; for tests.
         runtime: clocks and chance; for tests.
         portal: how handles get at the loop that the client's work runs on; default: they are on it.
@@ -220,6 +219,9 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
 
         Returns:
             those that have finished by then; fewer than were asked for if the time ran out.
+
+        Raises:
+            TimeoutError: the time ran out while the frontend was away; the cause says why.
         """
         ids = [each if isinstance(each, str) else each.id for each in tasks]
         return [TaskInfo.from_proto(each) for each in await self.wait_tasks(ids, timeout=timeout, first=first)]
@@ -228,16 +230,22 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
         self, ids: Sequence[str], *, timeout: float | None, first: bool = False
     ) -> builtins.list[t.Task]:
         """Like `wait`, with the records as the frontend sent them."""
-        end = None if timeout is None else self._runtime.monotonic() + timeout
+        end = self._end(timeout)
         finished: dict[str, t.Task] = {}
         if first and len(ids) > MAX_BATCH:
             raise InvalidArgument(f"wait for the first of {len(ids)} tasks: at most {MAX_BATCH}")
         while open_ids := [each for each in dict.fromkeys(ids) if each not in finished]:
-            left = LONG_POLL if end is None else min(LONG_POLL, end - self._runtime.monotonic())
-            request = f.WaitTasksRequest(ids=open_ids[:MAX_BATCH], timeout_us=max(0, round(left * US)), all=not first)
-            reply = await self._calls.wait_tasks(request)
+            over = self._runtime.monotonic() >= end
+            try:
+                reply = await self._calls.wait_tasks(open_ids[:MAX_BATCH], end, first=first)
+            except TimeoutError as error:
+                what = f"task {ids[0]} has" if len(ids) == 1 else f"{len(open_ids)} of {len(ids)} tasks have"
+                why = error.__cause__
+                raise TimeoutError(
+                    f"{what} not finished within {timeout:g} s, and the frontend is away: {why}"
+                ) from why
             finished |= {each.id: each for each in reply.tasks}
-            if (first and finished) or left <= 0:
+            if (first and finished) or over:
                 break
         return list(finished.values())
 

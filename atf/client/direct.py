@@ -149,7 +149,7 @@ class Direct:
 
     Args:
         address: host:port of the frontend.
-        timeout: seconds that a call may take, repetitions included.
+        timeout: seconds from its first failure for which a call is repeated.
         runtime: clocks and chance.
         sleep: waits so many seconds.
     """
@@ -166,17 +166,18 @@ class Direct:
         self._closed = threading.Event()
 
     def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
-        """Stores one task; blocks. Repeated while the frontend is away, as long as there is time."""
-        until = self._runtime.monotonic() + self._timeout
+        """Stores one task; blocks. Repeated while the frontend is away, as long as there is time from its first failure on."""
+        until: float | None = None
         pauses: Pauses | None = None
         while True:
-            left = until - self._runtime.monotonic()
+            left = self._timeout if until is None else until - self._runtime.monotonic()
             try:
                 return self._door.schedule(request, max(0.001, min(TRY_TIMEOUT, left)))
             except AGAIN:
                 pauses = pauses or Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
-                wait = pauses.next()
-                if self._closed.is_set() or self._runtime.monotonic() + wait >= until:
+                wait, now = pauses.next(), self._runtime.monotonic()
+                until = now + self._timeout if until is None else until
+                if self._closed.is_set() or now + wait >= until:
                     raise
                 self._sleep(wait)
 

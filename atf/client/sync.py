@@ -39,7 +39,7 @@ class Client:
 
     Args:
         address: host:port of the frontend; default ATF_FRONTEND, then localhost:7401.
-        timeout: seconds that a call takes at most, repetitions included.
+        timeout: as of AsyncClient.
         frontend: what to call instead of a connection to `address`; for tests.
         runtime: clocks and chance; for tests.
         portal: where the work is done; default a loop on a thread of its own.

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import queue
 import threading
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any, Final, TypeVar
 
@@ -16,7 +17,7 @@ import grpc
 from google.protobuf.message import Message
 
 from atf.errors import Unavailable
-from atf.rpc.channel import Connection, connect_apart
+from atf.rpc.channel import Connection, blocking_connection, nearly_over
 from atf.rpc.failure import to_error
 from atf.runtime import end
 
@@ -34,13 +35,17 @@ class ForkSafeChannel(Connection):
     """A rpc.channel.StreamingChannel for any loop of any process that descends from the one that made it."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(address, lambda: connect_apart(address))
+        super().__init__(address, blocking_connection(address))
         GATE.add(self)
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
         under_way = GATE.start(lambda: self._method(path, type(request)).future(request, timeout=timeout))
+        channel, heard, until = self._channel, self._heard, nearly_over(timeout)
         try:
-            return self._decoded(path, reply, await self._end(under_way, path, timeout))
+            return self._decoded(path, reply, await self._end(under_way, path, timeout, channel))
+        except asyncio.CancelledError:
+            self._left(channel, heard, until)
+            raise
         finally:
             under_way.cancel()  # of use only if whoever called gave up
 
@@ -60,7 +65,7 @@ class ForkSafeChannel(Connection):
             ready.put(None)
 
         under_way = GATE.start(lambda: self._method(path, request, "stream_unary").future(each(), timeout=timeout))
-        ended, pumping = self._end(under_way, path, timeout), asyncio.ensure_future(pump())
+        ended, pumping = self._end(under_way, path, timeout, self._channel), asyncio.ensure_future(pump())
         try:
             either: list[asyncio.Future[Any]] = [ended, pumping]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -84,10 +89,11 @@ class ForkSafeChannel(Connection):
                 for each in call:
                     _tell(loop, arrived.put_nowait, each)
             except grpc.RpcError:
-                last = self._error(call, path, timeout)
+                last = self._error(call, path, timeout, channel, heard)
             _tell(loop, arrived.put_nowait, last)
 
         call = GATE.start(lambda: self._method(path, type(request), "unary_stream")(request, timeout=timeout))
+        channel, heard = self._channel, self._heard
         threading.Thread(target=read, name="atf stream", daemon=True).start()
         try:
             while (each := await arrived.get()) is not None:
@@ -97,8 +103,9 @@ class ForkSafeChannel(Connection):
         finally:
             call.cancel()
 
-    def _end(self, under_way: Any, path: str, timeout: float) -> asyncio.Future[bytes]:
-        """How a call ends, for this event loop."""
+    def _end(self, under_way: Any, path: str, timeout: float, channel: Any) -> asyncio.Future[bytes]:
+        """How a call on `channel` ends, for this event loop."""
+        heard = self._heard
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bytes] = loop.create_future()
 
@@ -108,26 +115,32 @@ class ForkSafeChannel(Connection):
             if under_way.code().value[0] == 0:
                 done.set_result(under_way.result())
             else:
-                done.set_exception(self._error(under_way, path, timeout))
+                done.set_exception(self._error(under_way, path, timeout, channel, heard))
 
         under_way.add_done_callback(lambda _: _tell(loop, settle))  # on a thread of gRPC's
         return done
 
-    def _error(self, call: Any, path: str, timeout: float) -> Exception:
+    def _error(self, call: Any, path: str, timeout: float, channel: Any, heard: int) -> Exception:
         if call.cancelled():
             return Unavailable(f"{path.rpartition('/')[2]}: the call to {self.address} was cut off")
+        self._failed(call, channel, heard)
         return to_error(call, self.address, path, timeout)
 
     def forked(self) -> list[Any]:
-        inherited = [self._channel, self._methods]
-        self._channel, self._methods = None, {}
-        return inherited
+        return _inherited(self)
 
     async def close(self) -> None:
         """Ends the connection. Calls that wait, and later ones, raise Unavailable."""
         self._closed = True
-        if self._channel is not None:
-            self._channel.close()
+        for channel in self._channels():
+            channel.close()
+
+
+def _inherited(connection: Connection) -> list[Any]:
+    """What a child process must leave untouched; it opens a connection of its own."""
+    inherited = [connection._channels(), connection._methods]
+    connection._channel, connection._methods, connection._given_up = None, {}, weakref.WeakSet()
+    return inherited
 
 
 def _tell(loop: asyncio.AbstractEventLoop, what: Callable[..., object], *args: object) -> None:
@@ -140,7 +153,7 @@ class BlockingChannel(Connection):
     """A connection for calls that block their thread."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(address, lambda: connect_apart(address))
+        super().__init__(address, blocking_connection(address))
         GATE.add(self)
 
     def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
@@ -150,9 +163,11 @@ class BlockingChannel(Connection):
             AtfError: what the server raised; Unavailable, DeadlineExceeded: it was not reached, or did not answer.
         """
         with GATE.blocking(lambda: self._method(path, type(request)), self.cut) as method:
+            channel, heard = self._channel, self._heard
             try:
                 answer: bytes = method(request, timeout=timeout)
             except grpc.RpcError as error:
+                self._failed(error, channel, heard)
                 raise to_error(error, self.address, path, timeout) from None
             except ValueError:  # gRPC's word for a channel that was closed just now
                 raise Unavailable(f"{path.rpartition('/')[2]}: the call to {self.address} was cut off") from None
@@ -165,11 +180,10 @@ class BlockingChannel(Connection):
 
     def cut(self) -> None:
         """Ends the connection, and calls that wait with Unavailable; the next call opens another one."""
-        channel, self._channel, self._methods = self._channel, None, {}
-        if channel is not None:
+        channels = self._channels()
+        self._channel, self._methods = None, {}
+        for channel in channels:
             channel.close()
 
     def forked(self) -> list[Any]:
-        inherited = [self._channel, self._methods]
-        self._channel, self._methods = None, {}
-        return inherited
+        return _inherited(self)

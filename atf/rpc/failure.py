@@ -5,6 +5,7 @@ The reading half, part of the client; the server writes the same form (server.py
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Final
 
 import grpc
@@ -78,9 +79,31 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
     return _BY_CODE.get(code, Internal)(message or f"{method}: {address} answered {code}")
 
 
-def of_connection(error: Any) -> bool:
-    """Whether the connection may be broken, as a failed call says by gRPC's own INTERNAL. A server of ours sends details with its."""
-    return error.code() is grpc.StatusCode.INTERNAL and not _details(error)
+class Sign(Enum):
+    """What a failed call says of the connection that it was made on."""
+
+    BROKEN = "broken"
+    """gRPC itself calls it so, by an INTERNAL of its own. A server of ours sends details with its."""
+    SILENT = "silent"
+    """The time of the call was over, and it had no answer."""
+    AWAY = "away"
+    """There is none; gRPC opens another one by itself."""
+    ALIVE = "alive"
+    """The peer has answered."""
+
+
+def sign_of(error: Any) -> Sign:
+    """What a failed call says of its connection."""
+    if _details(error):
+        return Sign.ALIVE
+    match error.code():
+        case grpc.StatusCode.INTERNAL:
+            return Sign.BROKEN
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return Sign.SILENT
+        case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
+            return Sign.AWAY
+    return Sign.ALIVE
 
 
 def _details(error: Any) -> list[tuple[str, bytes]]:

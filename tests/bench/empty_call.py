@@ -22,7 +22,7 @@ import grpc
 import uvloop
 
 from atf.bench import proc
-from atf.rpc.channel import connect_apart
+from atf.rpc.channel import CHANNEL_OPTIONS, blocking_connection
 from atf.rpc.server import SERVER_OPTIONS
 
 from .known import ROOT
@@ -94,7 +94,7 @@ async def _serve() -> None:
 
 
 def _call(port: str) -> None:
-    with connect_apart(f"127.0.0.1:{port}") as channel:
+    with blocking_connection(f"127.0.0.1:{port}")(CHANNEL_OPTIONS) as channel:
         method = channel.unary_unary(f"/{_SERVICE}/{_METHOD}")
         for line in sys.stdin:
             calls, begun = [], time.monotonic_ns()

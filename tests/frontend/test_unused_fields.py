@@ -21,6 +21,7 @@ from .test_batches import ended, get, header, items, make, stream
 from .test_jobs import job
 from .test_jobs import make as make_job
 
+OF: dict[str, Any] = {"lambda": "photos/thumbnail"}
 SPEC: dict[str, Any] = {
     "lambda": "photos/album", "payload": b'{"a":1}', "encoding": t.RAW, "options": t.TaskOptions(priority=7), "labels": {"team": "web"},
     "ordering_key": "b", "tick": t.TickInfo(job="a/b"), "concurrency": t.Concurrency(key="b"), "unique": t.Unique(key="b", window_us=US),
@@ -149,7 +150,7 @@ async def test_a_field_that_a_job_would_not_use_is_refused(bench: Bench, spec: d
         ([header(), items(0, target="host")], "item 0: target 'host': the batch has no pause"),
         ([header(spec={"workers": 2, "max_in_flight": 2}), items(0)], "leave max_in_flight out"),
         (
-            [header(spec={"callbacks": [b.Callback(when=3, task=t.TaskSpec(**{"lambda": "photos/thumbnail"}), gives=2, parameter="x")]}), items(0)],
+            [header(spec={"callbacks": [b.Callback(when=b.Callback.COMPLETION, task=t.TaskSpec(**OF), gives=b.Callback.NOTHING, parameter="x")]}), items(0)],
             "parameter 'x': it is given NOTHING; leave it out",
         ),
     ],
@@ -175,10 +176,10 @@ async def test_an_extension_may_say_what_the_batch_is_and_is_held_to_it(bench: B
         (b.ListBatchItemsRequest(id="a", first=3, page_token="5"), "first and page_token: give one of them"),
         (b.ListBatchItemsRequest(id="a", work_item_id="0" * 32, first=3), "leave statuses, first and page_token out"),
         (b.ListBatchItemsRequest(id="a", work_item_id="0" * 32, statuses=[b.ITEM_DONE]), "leave statuses, first and page_token out"),
-        (f.ListKeysRequest(**{"lambda": "photos/thumbnail"}, key="a", page_token="0.1.a"), "key and page_token: give one of them"),
-        (f.ListConcurrencyKeysRequest(**{"lambda": "photos/thumbnail"}, key="a", page_token="0.1.a"), "key and page_token: give one of them"),
-        (f.SetGateRequest(**{"lambda": "photos/thumbnail"}, action=f.Gate.PAUSE, share=0.5, who="a"), "share"),
-        (f.SetGateRequest(**{"lambda": "photos/thumbnail"}, action=f.Gate.PAUSE, delay_us=5, who="a"), "delay_us"),
+        (f.ListKeysRequest(**OF, key="a", page_token="0.1.a"), "key and page_token: give one of them"),
+        (f.ListConcurrencyKeysRequest(**OF, key="a", page_token="0.1.a"), "key and page_token: give one of them"),
+        (f.SetGateRequest(**OF, action=f.Gate.PAUSE, share=0.5, who="a"), "share"),
+        (f.SetGateRequest(**OF, action=f.Gate.PAUSE, delay_us=5, who="a"), "delay_us"),
         (f.SetCapacityRequest(pool="default", cores=0, lookahead=3), "lookahead"),
     ],
     ids=lambda each: type(each).__name__,

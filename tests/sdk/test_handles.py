@@ -56,7 +56,7 @@ async def test_a_result_is_waited_for_in_long_polls(w: World) -> None:
 
     w.runtime.spawn(finish(), name="finish")
     assert await handle.result_async() == Size(5)
-    assert len(w.frontend.polls) == 4
+    assert len(w.frontend.polls) == 6
 
 
 @virtual(world)

@@ -1,0 +1,303 @@
+"""A peer that takes bytes and never answers: what has failed once is not asked again on the same connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import grpc
+import pytest
+
+from atf import errors
+from atf.client.transport import BlockingChannel as ThreadChannel
+from atf.client.transport import ForkSafeChannel
+from atf.rpc import channel as channels
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.rpc.channel import AioChannel, BlockingChannel, Connection, FrontendStub
+from atf.rpc.failure import to_error
+
+from .test_calls import running
+
+PATH = "/atf.v1.Frontend/GetTask"
+SHORT = 0.5
+"""Seconds of a call that is not answered."""
+
+
+class Swallowing:
+    """A proxy that takes bytes, and from `swallow` to `answer` passes nothing on of the connections that it has."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.connections = 0
+        self._target: tuple[str, int] = ("", 0)
+        self._deaf: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._new_are_deaf = False
+
+    def swallow(self, *, new: bool = False) -> None:
+        """The connections there are lead nowhere from now on; `new`: those to come, too."""
+        self._deaf = set(range(1, self.connections + 1))
+        self._new_are_deaf = new
+
+    def answer(self) -> None:
+        """New connections lead to the target again."""
+        self._new_are_deaf = False
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        number = self.connections
+        if self._new_are_deaf:
+            self._deaf.add(number)
+        there, back = await asyncio.open_connection(*self._target)
+        try:
+            await asyncio.gather(self._pass(number, reader, back), self._pass(number, there, writer))
+        finally:
+            for each in (writer, back):
+                each.close()
+
+    async def _pass(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            if number not in self._deaf:
+                writer.write(data)
+        writer.close()
+
+
+@asynccontextmanager
+async def swallowing(target: str) -> AsyncIterator[Swallowing]:
+    proxy = Swallowing()
+    host, _, port = target.rpartition(":")
+    proxy._target = (host, int(port))
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        proxy._tasks.add(task)
+        with suppress(asyncio.CancelledError, OSError):
+            await proxy._accept(reader, writer)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    proxy.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield proxy
+    finally:
+        server.close()
+        for task in proxy._tasks:
+            task.cancel()
+        await asyncio.gather(*proxy._tasks, return_exceptions=True)
+
+
+async def answer(request: Any) -> t.Task:
+    return t.Task(id=request.id)
+
+
+async def _in_a_thread(channel: Any, timeout: float) -> t.Task:
+    """A call of a channel that blocks: its own may be a coroutine of gRPC's blocking API, or none."""
+
+    def call() -> Any:
+        made: Any = channel.call(PATH, f.GetTaskRequest(id="a"), t.Task, timeout)
+        return asyncio.run(made) if asyncio.iscoroutine(made) else made
+
+    answered: t.Task = await asyncio.to_thread(call)
+    return answered
+
+
+async def _on_the_loop(channel: Any, timeout: float) -> t.Task:
+    made: t.Task = await channel.call(PATH, f.GetTaskRequest(id="a"), t.Task, timeout)
+    return made
+
+
+KINDS: list[Any] = [
+    pytest.param(AioChannel, _on_the_loop, id="aio"),
+    pytest.param(ForkSafeChannel, _on_the_loop, id="fork-safe"),
+    pytest.param(BlockingChannel, _in_a_thread, id="heartbeats"),
+    pytest.param(ThreadChannel, _in_a_thread, id="threads"),
+]
+every_kind = pytest.mark.parametrize(("kind", "call"), KINDS)
+Call = Callable[[Any, float], Any]
+
+
+async def _close(channel: Any) -> None:
+    made = channel.close()
+    if asyncio.iscoroutine(made):
+        await made
+
+
+@every_kind
+async def test_one_call_fails_on_a_connection_that_leads_nowhere_any_more(
+    kind: Callable[[str], Any], call: Call
+) -> None:
+    async with running(answer) as server, swallowing(server.address) as proxy:
+        channel = kind(proxy.address)
+        await call(channel, 10)
+        proxy.swallow()
+        with pytest.raises(errors.DeadlineExceeded, match="no answer"):
+            await call(channel, SHORT)
+        assert (await call(channel, 10)).id == "a"
+        assert proxy.connections == 2
+        await _close(channel)
+
+
+@every_kind
+async def test_a_call_that_is_slow_costs_no_connection_while_others_are_answered(
+    kind: Callable[[str], Any], call: Call
+) -> None:
+    free = asyncio.Event()
+
+    async def slow(request: Any) -> t.Task:
+        if not free.is_set():
+            free.set()
+            await asyncio.sleep(30)
+        return t.Task(id=request.id)
+
+    async with running(slow) as server, swallowing(server.address) as proxy:
+        channel = kind(proxy.address)
+        first = asyncio.ensure_future(call(channel, 2))
+        await free.wait()
+        await call(channel, 10)
+        with pytest.raises(errors.DeadlineExceeded):
+            await first
+        await call(channel, 10)
+        assert proxy.connections == 1
+        await _close(channel)
+
+
+async def test_what_its_caller_gives_up_at_the_same_time_counts_too() -> None:
+    for kind in (AioChannel, ForkSafeChannel):
+        async with running(answer) as server, swallowing(server.address) as proxy:
+            channel = kind(proxy.address)
+            await _on_the_loop(channel, 10)
+            proxy.swallow()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(SHORT * 0.98):
+                    await _on_the_loop(channel, SHORT)
+            assert (await _on_the_loop(channel, 10)).id == "a"
+            proxy.swallow()
+            with pytest.raises(TimeoutError):  # long before its own time: that says nothing
+                async with asyncio.timeout(SHORT):
+                    await _on_the_loop(channel, 60)
+            assert channel._channel is not None
+            await channel.close()
+
+
+async def test_another_address_of_the_name_is_tried_in_the_place_of_a_peer_that_went_silent() -> None:
+    async with running(answer) as server, swallowing(server.address) as dead, swallowing(server.address) as alive:
+        ports = [each.address.rpartition(":")[2] for each in (dead, alive)]
+        channel = AioChannel("ipv4:" + ",".join(f"127.0.0.1:{each}" for each in ports))
+        await _on_the_loop(channel, 10)
+        assert (dead.connections, alive.connections) == (1, 0)
+        dead.swallow(new=True)
+        with pytest.raises(errors.DeadlineExceeded):
+            await _on_the_loop(channel, SHORT)
+        assert (await _on_the_loop(channel, 10)).id == "a"  # it may have tried the dead one first, for a second
+        assert alive.connections == 1
+        await channel.close()
+
+
+async def test_what_waits_is_told_by_the_keepalive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    quick = {"grpc.keepalive_time_ms": 1_000, "grpc.keepalive_timeout_ms": 500, "grpc.http2.ping_timeout_ms": 500}
+    monkeypatch.setattr(channels, "CHANNEL_OPTIONS", tuple({**dict(channels.CHANNEL_OPTIONS), **quick}.items()))
+    hang = asyncio.Event()
+
+    async def wait(request: Any) -> Any:
+        if isinstance(request, f.WaitTasksRequest):
+            hang.set()
+            await asyncio.sleep(60)
+        return t.Task(id=request.id)
+
+    async with running(wait) as server, swallowing(server.address) as proxy:
+        channel = ForkSafeChannel(proxy.address)
+        waiting = asyncio.ensure_future(FrontendStub(channel).wait_tasks(f.WaitTasksRequest(), timeout=60))
+        await hang.wait()
+        proxy.swallow()
+        with pytest.raises(errors.Unavailable):
+            async with asyncio.timeout(20):
+                await waiting
+        assert (await _on_the_loop(channel, 10)).id == "a"
+        await channel.close()
+
+
+# --- what is given up, with no network ------------------------------------------------------------------------------------
+
+
+class _Ended:
+    """A call of gRPC's that has failed."""
+
+    def __init__(self, code: grpc.StatusCode, details: bytes = b"") -> None:
+        self._code, self._details = code, details
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+    def details(self) -> str:
+        return "why"
+
+    def trailing_metadata(self) -> list[tuple[str, bytes]]:
+        return [("grpc-status-details-bin", self._details)] if self._details else []
+
+
+class _Fake:
+    """A gRPC channel."""
+
+    def unary_unary(self, _path: str, **_: Any) -> Any:
+        return lambda: None
+
+
+def _connection() -> tuple[Connection, list[Any]]:
+    made: list[Any] = []
+
+    def connect(options: Any) -> Any:
+        made.append((_Fake(), dict(options).get("grpc.service_config")))
+        return made[-1][0]
+
+    return Connection("a:1", connect), made
+
+
+@pytest.mark.parametrize(
+    ("code", "answers", "given_up"),
+    [
+        (grpc.StatusCode.DEADLINE_EXCEEDED, 0, True),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, 1, False),
+        (grpc.StatusCode.INTERNAL, 1, True),
+        (grpc.StatusCode.UNAVAILABLE, 0, False),
+        (grpc.StatusCode.CANCELLED, 0, False),
+        (grpc.StatusCode.INVALID_ARGUMENT, 0, False),
+    ],
+)
+def test_a_channel_is_given_up_only_where_its_peer_may_be_dead(
+    code: grpc.StatusCode, answers: int, given_up: bool
+) -> None:
+    connection, made = _connection()
+    connection._method(PATH, f.GetTaskRequest)
+    channel, heard = connection._channel, connection._heard
+    for _ in range(answers):
+        connection._decoded(PATH, t.Task, b"")
+    connection._failed(_Ended(code), channel, heard)
+    connection._method(PATH, f.GetTaskRequest)
+    assert len(made) == 1 + given_up
+    assert [bool(shuffled) for _, shuffled in made] == [False, True][: len(made)]
+
+
+def test_a_refusal_of_the_server_is_an_answer() -> None:
+    connection, made = _connection()
+    connection._method(PATH, f.GetTaskRequest)
+    channel, heard = connection._channel, connection._heard
+    connection._failed(_Ended(grpc.StatusCode.NOT_FOUND), channel, heard)
+    connection._failed(_Ended(grpc.StatusCode.DEADLINE_EXCEEDED), channel, heard)
+    connection._method(PATH, f.GetTaskRequest)
+    assert len(made) == 1
+    assert isinstance(to_error(_Ended(grpc.StatusCode.DEADLINE_EXCEEDED), "a:1", PATH, 3), errors.DeadlineExceeded)
+
+
+def test_a_channel_that_was_replaced_is_not_given_up_twice() -> None:
+    connection, made = _connection()
+    connection._method(PATH, f.GetTaskRequest)
+    old = connection._channel
+    for _ in range(3):
+        connection._failed(_Ended(grpc.StatusCode.DEADLINE_EXCEEDED), old, connection._heard)
+        connection._method(PATH, f.GetTaskRequest)
+    assert len(made) == 2

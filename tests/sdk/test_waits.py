@@ -1,0 +1,201 @@
+"""Waits outlast the frontend: they go on until the caller's own time is over, whatever becomes of the process that answers them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, cast
+
+import pytest
+
+import atf
+from atf.client.portal import OwnLoop
+from atf.rpc import batch_pb2 as b
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.rpc.api import Frontend
+from atf.testing.loop import VirtualLoop
+from atf.testing.runtime import VirtualRuntime
+
+app = atf.App("photos")
+
+
+@app.task
+def thumbnail(path: str) -> int:
+    return len(path)
+
+
+class Restarting:
+    """A frontend of one task and one batch of one item, which end at an instant; away at times.
+
+    Args:
+        ends_at: seconds.
+        away: from and until when it can't be reached; calls that are under way break off.
+    """
+
+    def __init__(self, ends_at: float, away: list[tuple[float, float]]) -> None:
+        self._ends_at = ends_at
+        self._away = away
+        self.calls: list[tuple[float, str]] = []
+
+    @property
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    @property
+    def _ended(self) -> bool:
+        return self._now >= self._ends_at
+
+    async def _hold(self, name: str, seconds: float = 0.0) -> None:
+        """Lets so many seconds go by, unless something happens before."""
+        self.calls.append((self._now, name))
+        instants = [self._now + seconds, *(each for each, _ in self._away if each > self._now)]
+        if not self._ended:
+            instants.append(self._ends_at)
+        if not self._is_away():
+            await asyncio.sleep(max(0.0, min(instants) - self._now))
+        if self._is_away():
+            raise atf.Unavailable(f"{name}: can't reach a:1 (Connection refused)")
+
+    def _is_away(self) -> bool:
+        return any(begin <= self._now < end for begin, end in self._away)
+
+    async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float) -> f.WaitTasksReply:
+        assert timeout > request.timeout_us / 1e6
+        await self._hold("wait", 0 if self._ended else request.timeout_us / 1e6)
+        found = [t.Task(id=each, status=t.SUCCESS, result=b"5") for each in request.ids] if self._ended else []
+        return f.WaitTasksReply(tasks=found)
+
+    async def get_task(self, request: f.GetTaskRequest, *, timeout: float) -> t.Task:
+        await self._hold("get", min(timeout, 9.0))
+        return t.Task(id=request.id, status=t.NEW)
+
+    def _batch(self, batch_id: str) -> b.Batch:
+        made = b.Batch(id=batch_id, status=b.BATCH_IN_PROGRESS, items=1, sealed=True, round=1, prefix=1)
+        if self._ended:
+            made.MergeFrom(b.Batch(done=1, status=b.BATCH_DONE, ended_at_us=1))
+        return made
+
+    async def get_batch(self, request: b.GetBatchRequest, *, timeout: float) -> b.Batch:
+        await self._hold("get batch")
+        return self._batch(request.id)
+
+    async def watch_batch(self, request: b.WatchBatchRequest, *, timeout: float) -> AsyncIterator[b.Batch]:
+        await self._hold("watch")
+        yield self._batch(request.id)
+        while not self._ended:
+            await self._hold("watch", 1e6)
+        yield self._batch(request.id)
+
+    async def list_batch_items(self, request: b.ListBatchItemsRequest, *, timeout: float) -> b.ListBatchItemsReply:
+        await self._hold("items")
+        if request.first:
+            return b.ListBatchItemsReply()
+        status = b.ITEM_DONE if self._ended else b.ITEM_IN_PROGRESS
+        return b.ListBatchItemsReply(items=[b.Item(task_id="0-a", status=status, result=b"5")])
+
+
+Wait = Callable[[atf.AsyncClient, float | None], Coroutine[Any, Any, Any]]
+
+
+async def _results(client: atf.AsyncClient, timeout: float | None) -> Any:
+    batch: atf.Batch[int] = client.batch_handle("b", thumbnail)
+    return [each async for each in batch.results_async(timeout=timeout)]
+
+
+async def _watch(client: atf.AsyncClient, timeout: float | None) -> Any:
+    async with asyncio.timeout(timeout):
+        return [each.ended async for each in client.batch_handle("b").watch_async()]
+
+
+def _chain(client: atf.AsyncClient, links: int) -> atf.ChainHandle[Any]:
+    return atf.ChainHandle(client, OwnLoop(), "b", links, lambda result, _: int(result), single=links == 0)
+
+
+WAITS: dict[str, tuple[Wait, Any]] = {
+    "handle.result": (lambda client, timeout: client.handle("0-a").result_async(timeout=timeout), 5),
+    "client.wait": (lambda client, timeout: client.wait(["0-a", "0-b"], timeout=timeout), None),
+    "client.wait, the first": (lambda client, timeout: client.wait(["0-a", "0-b"], timeout=timeout, first=True), None),
+    "batch.wait": (lambda client, timeout: client.batch_handle("b").wait_async(timeout=timeout), None),
+    "batch.watch": (_watch, None),
+    "batch.results": (_results, [5]),
+    "chain.wait": (lambda client, timeout: _chain(client, 1).wait_async(timeout=timeout), None),
+    "chain.result": (lambda client, timeout: _chain(client, 0).result_async(timeout=timeout), 5),
+}
+every_wait = pytest.mark.parametrize("wait", WAITS)
+
+
+def play(frontend: Restarting, story: Callable[[atf.AsyncClient], Coroutine[Any, Any, Any]]) -> tuple[Any, float]:
+    """What a story came to, and when."""
+    loop = VirtualLoop()
+    try:
+        client = atf.AsyncClient("a:1", frontend=cast("Frontend", frontend), runtime=VirtualRuntime(loop))
+        came: Any
+        try:
+            came = loop.run_until_complete(story(client))
+        except (TimeoutError, atf.AtfError) as error:
+            came = error
+        return came, loop.time()
+    finally:
+        loop.close()
+
+
+@every_wait
+@pytest.mark.parametrize("timeout", [80, None])
+@pytest.mark.parametrize("away", [(3, 5), (15, 17), (15, 40), (35, 37)], ids=str)
+def test_a_frontend_that_is_replaced_ends_no_wait(wait: str, timeout: float | None, away: tuple[float, float]) -> None:
+    ask, gives = WAITS[wait]
+    came, at = play(Restarting(50, [away]), lambda client: ask(client, timeout))
+    assert not isinstance(came, Exception), came
+    assert gives is None or came == gives
+    assert 50 <= at < 53
+
+
+@every_wait
+def test_without_a_timeout_a_wait_lasts_for_ever(wait: str) -> None:
+    ask, _ = WAITS[wait]
+    came, at = play(Restarting(10, [(5, 36_000)]), lambda client: ask(client, None))
+    assert not isinstance(came, Exception), came
+    assert 36_000 <= at < 36_003
+
+
+@every_wait
+@pytest.mark.parametrize("begin", [0, 30])
+def test_a_wait_whose_time_is_over_while_the_frontend_is_away_says_both(wait: str, begin: float) -> None:
+    ask, _ = WAITS[wait]
+    came, at = play(Restarting(1e5, [(begin, 1e6)]), lambda client: ask(client, 60))
+    assert type(came) is TimeoutError
+    assert 57 < at <= 60
+    if wait != "batch.watch":  # whose time its caller keeps
+        assert "the frontend is away" in str(came)
+        assert "Connection refused" in str(came)
+        assert isinstance(came.__cause__, atf.Unavailable)
+        assert "60 s" in str(came) or "time of the wait" in str(came)
+
+
+def test_a_wait_that_finds_nothing_says_nothing_of_the_frontend() -> None:
+    came, at = play(Restarting(1e5, [(10, 20)]), lambda client: client.handle("0-a").result_async(timeout=45))
+    assert str(came) == "task 0-a has not finished within 45 s"
+    assert at == 45
+
+
+def test_the_time_of_other_calls_counts_from_their_first_failure() -> None:
+    """The call is under way for nine seconds when the frontend goes: it has the ten seconds of its client from then on."""
+    came, at = play(Restarting(1e5, [(9, 15)]), lambda client: client.get("0-a"))
+    assert isinstance(came, atf.TaskInfo)
+    assert 15 <= at <= 19
+    came, at = play(Restarting(1e5, [(9, 40)]), lambda client: client.get("0-a"))
+    assert isinstance(came, atf.Unavailable)
+    assert 16 < at <= 19
+
+
+def test_a_client_that_is_closed_ends_its_waits() -> None:
+    async def story(client: atf.AsyncClient) -> Any:
+        waiting = asyncio.ensure_future(client.handle("0-a").result_async())
+        await asyncio.sleep(30)
+        await client.close()
+        return await waiting
+
+    came, at = play(Restarting(1e5, [(10, 1e6)]), story)
+    assert isinstance(came, atf.Unavailable)
+    assert at < 35
