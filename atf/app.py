@@ -114,6 +114,7 @@ class App:
             placement: "any" worker host that has room (the default), "sticky" (see affinity_key) or "spread".
             stop_on_fatal: an ordering key stops at a task that fails for good, until somebody resumes or skips it.
             version: of its code, a number that grows; a redrive can ask for a newer one than what failed.
+            isolate: each run of this `def` has a process of its own on its worker, which can be killed alone; see docs/processes.md.
             gate_at_fatal: it is paused by itself once this share of a minute's runs failed for good; default never.
 
         Raises:

@@ -194,6 +194,7 @@ class Lambda(Schedulable[P, R]):
         takes_context: whether its first parameter is the Context.
         defaults: how its tasks are run, unless a call says otherwise.
         job: the job that its code declares; None: none.
+        isolate: whether executors run it in a process of its own.
     """
 
     is_async: bool
@@ -204,6 +205,7 @@ class Lambda(Schedulable[P, R]):
         self.fn = fn
         self.takes_context: bool = self._codec.takes_context
         self.defaults: TaskOptionsValues = run_options(options)
+        self.isolate = self._isolate(options)
         self._isolation = isolation_spec(self.name, options)
         self.job = self._job(options)
         self.__signature__ = self._codec.signature
@@ -249,6 +251,17 @@ class Lambda(Schedulable[P, R]):
         )
         spec.MergeFrom(self._isolation)
         return spec
+
+    def _isolate(self, options: LambdaOptions) -> bool:
+        isolate = options.get("isolate", False)
+        if not isinstance(isolate, bool):
+            raise InvalidArgument(f"lambda {self.name}: isolate {short(isolate)}: give True or False")
+        if isolate and self.is_async:
+            raise InvalidArgument(
+                f"lambda {self.name}: isolate=True is for a def, since an async def shares an event loop with others:"
+                " write a def, and asyncio.run(...) in it"
+            )
+        return isolate
 
     def _job(self, options: LambdaOptions) -> j.JobSpec | None:
         schedule = options.get("schedule")

@@ -179,6 +179,7 @@ class LambdaOptions(RunOptions, total=False):
     placement: str  # "any", "sticky" or "spread": which worker host a task goes to
     stop_on_fatal: bool  # an ordering key stops at a task that fails for good
     version: int  # of its code; grows
+    isolate: bool  # each run has a process of its own
     gate_at_fatal: float  # it is paused by itself once this share of a minute's runs failed for good
 
 

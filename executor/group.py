@@ -138,6 +138,19 @@ class Group:
         return set() if self.ended() and self._process.poll() is not None else {self.pid}
 
 
+def children_of(pid: int) -> set[int]:
+    """The processes that another one, with a single thread, has started, or has got as orphans; Linux only."""
+    try:
+        return {int(each) for each in (_PROC / f"{pid}/task/{pid}/children").read_text("ascii").split()}
+    except FileNotFoundError:  # the kernel was built without that list
+        found = set()
+        for entry in _PROC.glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                if int(entry.read_bytes().rpartition(b")")[2].split()[1]) == pid:
+                    found.add(int(entry.parent.name))
+        return found
+
+
 def _descendants(pid: int, parents: Mapping[int, int]) -> set[int]:
     """All that a process has started, and what they have, by the parent of each process."""
     children: dict[int, list[int]] = {}

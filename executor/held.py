@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading  # noqa: TID251  the heartbeats have a thread of their own, whatever the role does
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
@@ -18,6 +19,9 @@ from atf.task import DEFAULT_MAX_LOSSES, US
 
 from .outcome import Outcome
 from .table import SlotState, Stage, Table
+
+if TYPE_CHECKING:
+    from .isolated import IsolatedRun
 
 
 class HeldTask:
@@ -35,6 +39,7 @@ class HeldTask:
         "counter",
         "cut",
         "ended_at",
+        "isolated",
         "lambda_name",
         "lease_us",
         "losses",
@@ -105,6 +110,8 @@ class HeldTask:
         """What the lambda said of its progress and no heartbeat has carried yet."""
         self.aio: asyncio.Task[None] | None = None
         """The body, if it is a coroutine."""
+        self.isolated: IsolatedRun | None = None
+        """The process of the run, while it has one of its own."""
 
     def is_set(self) -> bool:
         """Makes this the flag behind ctx.cancelled."""

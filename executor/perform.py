@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from atf.context import Context, Flag, InBatch
+from atf.context import Context, FirstTime, Flag, InBatch
 from atf.errors import InvalidArgument
 from atf.options import from_us
 from atf.runtime import Runtime
 from atf.task import US
 from atf.work_items import parse
 
-from .first_time import FirstTimes
 from .held import HeldTask
 from .outcome import Failed, GaveUp, HandedBack, Outcome, Returned, Stopped, TimedOut, describe, of_exception, reason
+
+if TYPE_CHECKING:
+    from .isolated import IsolatedRuns
+
+
+class FirstTimes(Protocol):
+    """Answers to what lambdas ask by ctx.first_time."""
+
+    def of(self, task_id: str, lambda_name: str) -> FirstTime:
+        """Those of one task."""
+        ...
 
 
 class Lambda(Protocol):
@@ -33,6 +43,8 @@ class Lambda(Protocol):
     def is_async(self) -> bool: ...
     @property
     def takes_context(self) -> bool: ...
+    @property
+    def isolate(self) -> bool: ...
     def decode(self, payload: bytes, encoding: int) -> dict[str, Any]: ...
     def encode_result(self, value: Any) -> tuple[bytes, int]: ...
 
@@ -57,6 +69,7 @@ class Performer:
         runtime: clocks.
         first_times: answers to what lambdas ask by ctx.first_time; None: each is the first.
         draining: whether the executor takes no more; None: it never drains.
+        isolated: runs lambdas with isolate=True in processes of their own; None: they run here.
     """
 
     def __init__(
@@ -65,10 +78,12 @@ class Performer:
         runtime: Runtime,
         first_times: FirstTimes | None = None,
         draining: Flag | None = None,
+        isolated: IsolatedRuns | None = None,
     ) -> None:
         self._lambdas = lambdas
         self._first_times = first_times
         self._draining = draining
+        self._isolated = isolated
         self._runtime = runtime
         self.monotonic = runtime.monotonic
 
@@ -80,6 +95,8 @@ class Performer:
     def run(self, task: HeldTask) -> Outcome:
         """Runs a `def` to its end, and notes when that was."""
         try:
+            if self._isolated is not None and self._is_isolated(task):
+                raise _NotCalledError(self._isolated.run(task, self._first_time(task)))  # not called here
             known, context, values = self._prepare(task)
             try:
                 value = known.fn(*context, **values)
@@ -149,8 +166,15 @@ class Performer:
             cancelled=task,
             stopping=self._draining,
             progress=task.say,
-            first_time=None if self._first_times is None else self._first_times.of(task.task_id, task.lambda_name),
+            first_time=self._first_time(task),
         )
+
+    def _first_time(self, task: HeldTask) -> FirstTime | None:
+        return None if self._first_times is None else self._first_times.of(task.task_id, task.lambda_name)
+
+    def _is_isolated(self, task: HeldTask) -> bool:
+        known = self._lambdas.get(task.lambda_name)
+        return known is not None and known.isolate
 
     def _raised(self, task: HeldTask, error: BaseException) -> Outcome:
         if task.timed_out:

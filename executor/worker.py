@@ -33,6 +33,7 @@ from .fetch import Fetch
 from .first_time import FirstTimes
 from .gate import Gate
 from .held import HeldTask, Ledger
+from .isolated import IsolatedRuns
 from .lanes import Lanes
 from .outcome import HandedBack, TimedOut, to_result
 from .pace import Pace
@@ -87,6 +88,7 @@ class Executor:
         settings: bounds and graces.
         timing: the arithmetic of leases.
         runtime: clocks, chance, spawning.
+        isolated: runs lambdas with isolate=True in processes of their own; None: they run in lanes like all others.
 
     Attributes:
         ledger: what it holds; for Heartbeats.
@@ -106,6 +108,7 @@ class Executor:
         settings: ExecutorSettings,
         timing: Timing,
         runtime: Runtime,
+        isolated: IsolatedRuns | None = None,
     ) -> None:
         self.executor_id = executor_id
         self.ledger = Ledger(table)
@@ -116,7 +119,7 @@ class Executor:
         self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
         first_times = FirstTimes(executor_id=executor_id, hsc=hsc, portal=lanes.portal, runtime=runtime)
-        self._performer = Performer(lambdas, runtime, first_times, self.ledger.draining)
+        self._performer = Performer(lambdas, runtime, first_times, self.ledger.draining, isolated)
         self._last_look = LastLook(self.ledger, timing, runtime)
         self._gate = Gate()
         self._pace = Pace()
@@ -372,12 +375,16 @@ class Executor:
         task.cancelled = True  # last, since a lane looks at it (see HeldTask)
         if task.started and self._performer.is_async(task):
             self._lanes.cancel(task)
+        elif task.isolated is not None:
+            task.isolated.tell("cancel", timed_out)
         self._watch.note(task)
 
     def overran(self, task: HeldTask) -> None:
         """A run was told to end and has not. Its thread can't be stopped, so this process ends, like in any other drain: it takes no more
         and the others have their time. Once it is dead, the controller reports that run as the table says.
         """
+        if self._killed_alone(task):
+            return
         if task.lost:
             self._end_for(task, "is lost and its lambda goes on")
             return
@@ -396,6 +403,14 @@ class Executor:
         self._code = EXIT_OVERRUN
         self.drain()
         self._progress.set()
+
+    def _killed_alone(self, task: HeldTask) -> bool:
+        """Kills the process of an isolated run; that it has ended comes as any other end. False: it has none, or that was of no use."""
+        if task.isolated is None or not task.isolated.kill():
+            return False
+        task.stop_at = self._runtime.monotonic()  # should it not die, the next look comes a grace later
+        _log.warning("isolated run killed", task=task.task_id, lambda_name=task.lambda_name, timed_out=task.timed_out)
+        return True
 
     def _end_for(self, task: HeldTask, why: str) -> None:
         """Ends the process at once, since the task may run elsewhere. What is cut with it has done nothing wrong, and counts nothing."""
@@ -423,7 +438,7 @@ class Executor:
         task.cancelled = True
         if not task.started:
             self.ledger.release([task])  # whoever comes upon it later sees that it is lost
-        elif not self._performer.is_async(task):
+        elif not self._performer.is_async(task) and not self._killed_alone(task):
             self._end_for(task, "was lost while its lambda ran")
 
     async def _leave(self, fetches: Sequence[asyncio.Task[None]]) -> None:

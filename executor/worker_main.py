@@ -31,6 +31,7 @@ from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCSt
 from .code_jobs import register_jobs
 from .heartbeat import Heartbeats
 from .held import HeldTask
+from .isolated import IsolatedRuns
 from .lanes import ThreadLanes
 from .table import Table
 from .worker import Executor
@@ -61,9 +62,10 @@ def main(arguments: Sequence[str]) -> int:
         _hold(int(lifeline), process)
         lambdas = with_builtins(load_lambdas(apps), settings)
         process.catch_signals()  # once more: what the apps import may have handlers of its own
+        isolated = await IsolatedRuns.start(apps, lambdas)
         await _register(lambdas, settings, process)
         try:
-            return await _work(executor_id, lambdas, Table.mapped(int(table)), settings, timing, process)
+            return await _work(executor_id, lambdas, Table.mapped(int(table)), isolated, settings, timing, process)
         finally:
             process.deaf()
 
@@ -110,6 +112,7 @@ async def _work(
     executor_id: str,
     lambdas: Mapping[str, Lambda[..., Any]],
     table: Table,
+    isolated: IsolatedRuns | None,
     settings: ExecutorSettings,
     timing: Timing,
     process: Process,
@@ -125,6 +128,7 @@ async def _work(
         settings=settings,
         timing=timing,
         runtime=process.runtime,
+        isolated=isolated,
     )
     loop = asyncio.get_running_loop()
 
@@ -141,15 +145,19 @@ async def _work(
         end=_end,
     )
     executor.nudge = heartbeats.nudge
-    executor.drains = _stir_guard
+    executor.drains = partial(_drains, isolated)
     process.at_once = partial(_cut, executor)
     thread = threading.Thread(target=_beat, args=(heartbeats,), name="heartbeats", daemon=True)
     thread.start()
+    if isolated is not None:
+        isolated.listen(gone=executor.drain)
     process.ready()
     draining = process.runtime.spawn(_drain(executor, process), name="drain")
     code = await executor.run()
     draining.cancel()
     if code == 0:
+        if isolated is not None:
+            isolated.close()
         heartbeats.stop()
         thread.join(_LAST_BEAT_S)
         for channel in channels:
@@ -157,8 +165,10 @@ async def _work(
     return code
 
 
-def _stir_guard() -> None:
-    """Has the guard look at the table now."""
+def _drains(isolated: IsolatedRuns | None) -> None:
+    """A drain has begun: tells the lambdas in processes of their own, and has the guard look at the table now."""
+    if isolated is not None:
+        isolated.drain()
     with contextlib.suppress(ProcessLookupError, PermissionError):  # it is dead, and this process is about to be
         os.kill(os.getppid(), signal.SIGCHLD)
 

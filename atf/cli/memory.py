@@ -26,6 +26,7 @@ from atf.controller.service import ControllerService
 from atf.errors import ConfigError
 from atf.executor.code_jobs import register_jobs
 from atf.executor.heartbeat import Heartbeats
+from atf.executor.isolated import IsolatedRuns
 from atf.executor.lanes import ThreadLanes
 from atf.executor.table import Table
 from atf.executor.worker import Executor
@@ -78,7 +79,11 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     consumer = StoreConsumer(
         store=store, settings=read(StoreConsumerSettings, {}, "store_consumer"), timing=timing, runtime=runtime
     )
-    executor, heartbeats = _executor(settings, bounds, lambdas, controller, hsc, timing, runtime)
+    isolated = await IsolatedRuns.start(apps, theirs)
+    executor, heartbeats = _executor(settings, bounds, lambdas, isolated, controller, hsc, timing, runtime)
+    if isolated is not None:
+        executor.drains = isolated.drain
+        isolated.listen(gone=executor.drain)
     await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()]))
     await register_jobs(frontend, [each.job for each in lambdas.values() if each.job is not None], ())
     asked = Asked()
@@ -101,6 +106,8 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     await asyncio.wait({working, *duties.values()}, return_when=asyncio.FIRST_COMPLETED)
     executor.drain()
     code = await working
+    if isolated is not None:
+        isolated.close()
     await controller.drain()
     for duty in duties.values():
         duty.cancel()
@@ -118,6 +125,7 @@ def _executor(
     settings: ClusterSettings,
     bounds: ExecutorSettings,
     lambdas: Mapping[str, Lambda[..., Any]],
+    isolated: IsolatedRuns | None,
     controller: api.Controller,
     hsc: api.HSC,
     timing: Timing,
@@ -134,6 +142,7 @@ def _executor(
         settings=bounds,
         timing=timing,
         runtime=runtime,
+        isolated=isolated,
     )
     heartbeats = Heartbeats(
         executor_id=executor.executor_id,

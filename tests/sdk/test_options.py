@@ -192,3 +192,24 @@ def test_names_are_checked_and_may_be_taken_once() -> None:
     with pytest.raises(atf.InvalidArgument, match="a/once is defined twice"):
         fresh.task(name="once")(lambda: None)
     assert list(fresh.lambdas) == ["a/once"]
+
+
+def test_isolate_is_for_a_def_and_true_or_false() -> None:
+    app = atf.App("iso")
+
+    @app.task(isolate=True)
+    def alone() -> None: ...
+
+    @app.task
+    def beside() -> None: ...
+
+    assert (alone.isolate, beside.isolate) == (True, False)
+    with pytest.raises(atf.InvalidArgument, match="lambda iso/bad: isolate 'yes': give True or False"):
+
+        @app.task(isolate="yes")  # type: ignore[arg-type]
+        def bad() -> None: ...
+
+    with pytest.raises(atf.InvalidArgument, match=r"lambda iso/on_loop: isolate=True is for a def.*asyncio.run"):
+
+        @app.task(isolate=True)
+        async def on_loop() -> None: ...

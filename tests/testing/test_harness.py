@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -68,6 +69,12 @@ async def never_ends() -> None:
     await asyncio.Event().wait()
 
 
+@app.task(isolate=True)
+def alone(name: str) -> int:
+    ran.append((name, 0))
+    return os.getpid()
+
+
 @pytest.fixture
 def wide() -> Iterator[Harness]:
     ran.clear()
@@ -111,6 +118,12 @@ def test_executors_end_one_by_one_and_the_others_go_on(wide: Harness) -> None:
 def test_an_executor_there_is() -> None:
     with pytest.raises(ValueError, match="executors 0: at least 1"):
         Harness(app, executors=0)
+
+
+def test_an_isolated_run_is_in_this_process(h: Harness) -> None:
+    handle = alone.schedule("here")
+    h.run_until_idle()
+    assert (handle.result(), ran) == (os.getpid(), [("here", 0)])
 
 
 def test_nothing_runs_unasked(h: Harness) -> None:

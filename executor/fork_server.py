@@ -1,0 +1,236 @@
+"""The fork server of a worker: a small process that has imported the apps, and forks itself once for each isolated run.
+
+Started by the worker (isolated.py) where a lambda has isolate=True, and ends with it:
+
+    python -P -m atf.executor.fork_server CONTROL_FD MODULE:APP...
+
+1. imports the apps, and refuses to serve where that leaves threads: they don't survive a fork
+2. forks, kills and reaps the processes of runs, as the worker says; one is always forked ahead
+3. kills what a run has left behind before it says that the run has ended
+
+It has one thread and never loads gRPC: so a run may, for the calls that it makes itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import threading  # noqa: TID251  to name those that must not be there
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from atf.apps import load_lambdas
+from atf.config import LogSettings, load
+from atf.errors import AtfError, ConfigError
+from atf.forks import keep_signals_from_children
+from atf.lambdas import Lambda
+from atf.log import setup
+from atf.stops import stop_signals
+
+from . import isolated_run
+from .group import children_of
+from .packets import MAX_PACKET_BYTES, pack, pair, unpack
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+"""From <linux/prctl.h>."""
+_LIBC: Final = ctypes.CDLL(None)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serves until the worker ends."""
+    _die_with_parent()
+    control, *apps = arguments
+    connection = socket.socket(fileno=int(control))
+    connection.set_inheritable(False)
+    setup(load(LogSettings), "executor")
+    wakeup = _catch_signals()
+    try:
+        lambdas = load_lambdas(apps)
+        isolated = {name: each for name, each in lambdas.items() if each.isolate}
+        check_threads(isolated, apps)
+    except AtfError as error:
+        connection.send(pack("refused", str(error)))
+        return 0
+    _catch_signals(wakeup)  # once more: what the apps import may have handlers of its own
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    gc.collect()
+    gc.freeze()  # a collection in a run would copy every page of what was imported
+    connection.send(pack("ready"))
+    ForkServer(isolated, connection).serve(wakeup)
+    return 0
+
+
+def check_threads(isolated: Mapping[str, Lambda[..., Any]], apps: Sequence[str]) -> None:
+    """Raises ConfigError if threads run beside this one that a fork would leave out. Those that a library ends by itself at a fork don't count."""
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    python = {each.native_id: each.name for each in threading.enumerate()}
+    others = []
+    for entry in sorted(Path("/proc/self/task").iterdir(), key=lambda each: int(each.name)):
+        number = int(entry.name)
+        if number != os.getpid():
+            others.append(python.get(number) or f"{(entry / 'comm').read_text().strip()} (of a library, not Python's)")
+    if others:
+        raise ConfigError(
+            f"isolate=True of {', '.join(isolated)}: importing {', '.join(apps)} starts threads, which an isolated run would not have:"
+            f" {', '.join(others)}. Start them in the lambda, not at import; or leave isolate out"
+        )
+
+
+class ForkServer:
+    """Forks a process for each run.
+
+    Args:
+        lambdas: those that may be asked for, by name.
+        control: to the worker.
+    """
+
+    def __init__(self, lambdas: Mapping[str, Lambda[..., Any]], control: socket.socket) -> None:
+        self._lambdas = lambdas
+        self._control = control
+        self._runs: dict[int, int] = {}
+        """Number of the run by the pid of its process."""
+        self._ahead: tuple[int, socket.socket] | None = None
+        """A process that was forked ahead, and waits: a run need not wait for the fork."""
+        self._spared: set[int] = set()
+
+    def serve(self, wakeup: int) -> None:
+        """Serves until the worker ends.
+
+        Args:
+            wakeup: a descriptor that has something to read when a child may have ended.
+        """
+        self._ahead = self._fork()
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(wakeup, select.POLLIN)
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == wakeup:
+                    os.read(wakeup, 512)
+                    self._reap()
+                    continue
+                try:
+                    packet, descriptors, _, _ = socket.recv_fds(self._control, MAX_PACKET_BYTES, 2)
+                except ConnectionResetError:
+                    return
+                if not packet:
+                    return  # the runs end with this process
+                match unpack(packet):
+                    case ["run", int(number)]:
+                        self._give(number, descriptors)
+                    case ["kill", int(number)]:
+                        for pid in [pid for pid, each in self._runs.items() if each == number]:
+                            os.kill(pid, signal.SIGKILL)
+
+    def _give(self, number: int, descriptors: Sequence[int]) -> None:
+        """Gives a run the process that was forked ahead for it, and forks one ahead for the next."""
+        try:
+            given = False
+            while not given:
+                pid, way = self._ahead or self._fork()
+                self._ahead = None
+                self._runs[pid] = number
+                with way, contextlib.suppress(ConnectionError):  # somebody has killed it
+                    socket.send_fds(way, [b"x"], descriptors)
+                    given = True
+                if not given:
+                    del self._runs[pid]
+            with contextlib.suppress(OSError):  # the next run tries it again, and says so
+                self._ahead = self._fork()
+        except OSError as error:
+            self._control.send(pack("unborn", number, str(error)))
+        finally:
+            for each in descriptors:
+                os.close(each)
+
+    def _fork(self) -> tuple[int, socket.socket]:
+        """Forks a process that waits for its run. Returns its pid, and the socket over which it is given one."""
+        server = os.getpid()
+        ours, theirs = pair()
+        # A stop that reaches every process must find the run with handlers of its own.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals())
+        try:
+            child = os.fork()
+        finally:
+            if os.getpid() == server:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                theirs.close()
+        if child:
+            return child, ours
+        try:
+            _die_with_parent(server)
+            _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what it leaves without a parent is still the run's
+            os.setsid()
+            ours.close()
+            self._control.close()
+            isolated_run.serve_one(self._lambdas, theirs, mask)
+        except BaseException:  # noqa: BLE001  never back into the server
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+
+    def _reap(self) -> None:
+        ended = []
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    break
+                if self._ahead is not None and pid == self._ahead[0]:
+                    self._ahead[1].close()
+                    self._ahead = None
+                if pid in self._runs:
+                    ended.append((self._runs.pop(pid), os.waitstatus_to_exitcode(status)))
+        except ChildProcessError:
+            pass
+        if ended:
+            self._kill_left_behind()
+        for number, code in ended:
+            self._control.send(pack("ended", number, code))
+
+    def _kill_left_behind(self) -> None:
+        """Kills what ended runs have started. It has become this process' child, and what it has started becomes that then."""
+        ours = {*self._runs, *([] if self._ahead is None else [self._ahead[0]])}
+        while left := children_of(os.getpid()) - ours - self._spared:
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+                except PermissionError:  # it runs as another user
+                    self._spared.add(pid)
+
+
+def _catch_signals(wakeup: int = -1) -> int:
+    """The descriptor that can be read when a signal has come. Stops are the worker's matter, whose end is this process' end."""
+    if wakeup < 0:
+        wakeup, write_end = os.pipe()
+        os.set_blocking(write_end, False)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    numbers = (*stop_signals(), signal.SIGCHLD)
+    for number in numbers:
+        signal.signal(number, lambda _number, _frame: None)
+    keep_signals_from_children(*numbers)
+    return wakeup
+
+
+def _die_with_parent(parent: int = 0) -> None:
+    """Has the kernel kill this process when its parent is dead."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent and os.getppid() != parent:
+        os._exit(1)  # it died before the call
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

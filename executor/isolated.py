@@ -1,0 +1,286 @@
+"""Isolated runs, as the worker sees them: each in a process of its own, which a fork server has forked (fork_server.py, isolated_run.py).
+
+A lane's thread waits for the run as it would run it. What cuts in (cancellation, a drain, a kill) comes from the executor's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading  # noqa: TID251  a lane's thread waits for its run
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Self
+
+from atf.context import FirstTime
+from atf.errors import AtfError, ConfigError, Internal
+from atf.log import get_logger
+from atf.rpc import task_pb2 as t
+
+from .held import HeldTask
+from .outcome import Failed, HandedBack, Outcome, Returned, Stopped, TimedOut
+from .packets import outcome_of, pack, pair, receive, unpack
+
+NOT_MADE_S: Final = 1.0
+"""Seconds until a run may be tried again for which the system gave no process."""
+_LAST_S: Final = 1.0
+"""Seconds that a fork server has to end in."""
+
+_log = get_logger(duty="isolated")
+
+
+class IsolatedRun:
+    """One run in a process of its own, as its task knows it. Its methods are called on the executor's loop."""
+
+    def __init__(self, number: int, connection: socket.socket, control: Control) -> None:
+        self.number = number
+        self.killed = False
+        self.code: int | None = None
+        """The exit code of its process, -n for signal n; None: it has not ended, or nobody knows."""
+        self.unborn = ""
+        """Why its process could not be made."""
+        self.over = threading.Event()
+        self._socket = connection
+        self._control = control
+        self._open = threading.Lock()
+        self._closed = False
+
+    def tell(self, word: str, *fields: object) -> None:
+        """Says something to the lambda; from any thread."""
+        with self._open:
+            if not self._closed:
+                with contextlib.suppress(
+                    OSError
+                ):  # its process has ended; or it has stopped to listen, and is killed in time
+                    self._socket.send(pack(word, *fields), socket.MSG_DONTWAIT)
+
+    def kill(self) -> bool:
+        """Kills its process. False: that was tried before, or can't be."""
+        if self.killed:
+            return False
+        self.killed = True
+        return self._control.tell("kill", self.number)
+
+    def ended(self, code: int | None) -> None:
+        """Its process has ended, with this exit code; None: its fork server has, and the kernel ends it, or it was never made."""
+        self.code = code
+        self.over.set()
+        with self._open:
+            if code is not None and not self._closed:
+                # The lane reads what was said last, and then sees the end, though a child of the run may still hold the other end.
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RD)
+
+    def close(self) -> None:
+        """The lane is done with it."""
+        with self._open:
+            self._closed = True
+            self._socket.close()
+
+
+class Control:
+    """The worker's end of the socket to its fork server."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+
+    def tell(self, word: str, number: int, descriptors: Sequence[int] = ()) -> bool:
+        """Says something to the fork server. False: it is gone."""
+        try:
+            socket.send_fds(self.socket, [pack(word, number)], descriptors)
+        except OSError:
+            return False
+        return True
+
+
+class IsolatedRuns:
+    """The isolated runs of one worker, and its fork server."""
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+        self._process = process
+        self._control = Control(connection)
+        self._numbers = itertools.count(1)
+        self._runs: dict[int, IsolatedRun] = {}
+        self._draining = False
+
+    @classmethod
+    async def start(cls, apps: Sequence[str], lambdas: Mapping[str, Any]) -> Self | None:
+        """Starts the fork server of these apps, and waits until it has imported them; None: no lambda needs it.
+
+        The kernel ends it with the thread that calls this: it must be the main one.
+
+        Raises:
+            ConfigError: it can't serve; the message says why.
+        """
+        names = [name for name, each in lambdas.items() if each.isolate]
+        if not names:
+            return None
+        if sys.platform != "linux":
+            raise ConfigError(f"isolate=True of {', '.join(names)}: isolated runs need Linux")
+        ours, theirs = pair()
+        with theirs:
+            command = [sys.executable, "-P", "-m", "atf.executor.fork_server", str(theirs.fileno()), *apps]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))  # noqa: ASYNC220  a millisecond
+        started = cls(process, ours)
+        match await started._first_word():
+            case ["ready"]:
+                return started
+            case ["refused", str(why)]:
+                raise ConfigError(why)
+        raise Internal(f"the fork server of isolated runs ended at its start, {how_it_ended(process.wait())}")
+
+    async def _first_word(self) -> list[Any]:
+        loop, said = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._control.socket.fileno(), said.set)
+        try:
+            await said.wait()
+        finally:
+            loop.remove_reader(self._control.socket.fileno())
+        packet = receive(self._control.socket)
+        return unpack(packet) if packet else []
+
+    def listen(self, gone: Callable[[], None]) -> None:
+        """Hears from now on, on the running loop, which runs have ended. `gone` is called should the fork server end."""
+        loop, descriptor = asyncio.get_running_loop(), self._control.socket.fileno()
+
+        def hear() -> None:
+            packet = receive(self._control.socket)
+            if packet:
+                word, number, what = unpack(packet)
+                if (run := self._runs.get(number)) is not None:
+                    run.unborn = what if word == "unborn" else ""
+                    run.ended(None if word == "unborn" else what)
+                return
+            loop.remove_reader(descriptor)
+            _log.error("the fork server of isolated runs has ended; so will this process", code=self._process.poll())
+            for run in list(self._runs.values()):
+                run.ended(None)
+            gone()
+
+        loop.add_reader(descriptor, hear)
+
+    def drain(self) -> None:
+        """Tells the lambdas that the executor takes no more."""
+        self._draining = True
+        for run in list(self._runs.values()):
+            run.tell("drain")
+
+    def close(self) -> None:
+        """Ends the fork server, and with it what runs."""
+        asyncio.get_running_loop().remove_reader(self._control.socket.fileno())
+        self._control.socket.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LAST_S)
+
+    # --- on a lane's thread -----------------------------------------------------------------------------------------
+
+    def run(self, task: HeldTask, first_time: FirstTime | None) -> Outcome:
+        """Runs a task in a process of its own, and waits until that and all that it started is gone."""
+        try:
+            return self._run(task, first_time)
+        except OSError as error:  # no descriptors or no memory are left; the lambda has not begun
+            return HandedBack(f"no process could be made for the run: {error}", NOT_MADE_S)
+
+    def _run(self, task: HeldTask, first_time: FirstTime | None) -> Outcome:
+        ours, theirs = pair()
+        run = IsolatedRun(next(self._numbers), ours, self._control)
+        self._runs[run.number] = run
+        task.isolated = run
+        try:
+            with theirs, _memory(task) as memory:
+                begun = self._control.tell("run", run.number, [theirs.fileno(), memory.fileno()])
+            if not begun:
+                return HandedBack("its fork server has ended before it began")
+            # Whoever sets one of these from here on sees the run.
+            if task.cancelled:
+                run.tell("cancel", task.timed_out)
+            if self._draining:
+                run.tell("drain")
+            outcome = self._listen(ours, task, run, first_time)
+            run.over.wait()
+            return judged(task, run, outcome)
+        finally:
+            task.isolated = None
+            del self._runs[run.number]
+            run.close()
+
+    @staticmethod
+    def _listen(
+        connection: socket.socket, task: HeldTask, run: IsolatedRun, first_time: FirstTime | None
+    ) -> Outcome | None:
+        """Does what the run asks for until it has ended. Returns how it says that it did."""
+        outcome: Outcome | None = None
+        while packet := receive(connection):
+            match unpack(packet):
+                case ["progress", str(text)]:
+                    task.say(text)
+                case ["first_time", str(key), int(ttl_us)]:
+                    try:
+                        run.tell("answer", first_time is None or first_time.ask(key, ttl_us))
+                    except AtfError as error:
+                        run.tell("error", error.reason, str(error))
+                case ["outcome", str(kind), *fields]:
+                    outcome = outcome_of(kind, fields)
+        return outcome
+
+
+def judged(task: HeldTask, run: IsolatedRun, said: Outcome | None) -> Outcome:
+    """How a run ended whose process has.
+
+    Args:
+        task: its task.
+        run: the run.
+        said: what its process said of it; None: nothing.
+    """
+    if run.unborn:
+        return HandedBack(f"no process could be made for the run: {run.unborn}", NOT_MADE_S)
+    if task.timed_out:
+        more = "; its process was killed, since it did not end by itself" if run.killed else ""
+        return TimedOut(f"timed out after {task.timeout:g} s{more}")
+    if task.cancelled and not isinstance(said, Returned):
+        if run.killed:
+            return Stopped("cancelled; its process was killed, since it did not end by itself")
+        return (
+            Stopped("cancelled")
+            if said is None
+            else said
+            if isinstance(said, Stopped)
+            else Stopped(f"cancelled; {said[0]}")
+        )
+    if said is not None:
+        return said
+    if run.code is None:
+        return Failed("the run's process ended with the fork server of its executor")
+    return Failed(f"the run's process {how_it_ended(run.code)}")
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words; -n for signal n."""
+    if code >= 0:
+        return f"ended with exit code {code} before the lambda returned"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else "a signal without a name"
+    memory = ": by the kernel, where memory ran out, or by hand" if code == -signal.SIGKILL else ""
+    return f"was killed by {name} (signal {-code}){memory}"
+
+
+@contextlib.contextmanager
+def _memory(task: HeldTask) -> Any:
+    """A file without a name that holds the task's claim."""
+    claim = t.Claim(
+        task_id=task.task_id,
+        token=t.Token(counter=task.counter),  # not its nonce: the lambda has no business with that
+        attempt=task.attempt,
+        run=task.run,
+        losses=task.losses,
+        scheduled_at_us=task.scheduled_at_us,
+        spec=task.spec.SerializeToString(),
+    )
+    with os.fdopen(os.memfd_create("atf-run", os.MFD_CLOEXEC), "w+b") as file:
+        file.write(claim.SerializeToString())
+        file.seek(0)
+        yield file

@@ -1,0 +1,195 @@
+"""The process of one isolated run: forked by the fork server, ends with the run.
+
+Runs the lambda as a lane of the worker would (perform.py), and has the worker do what needs the executor. It has no part in leases,
+claims or reports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading  # noqa: TID251  a lambda may start threads, and use its context there
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from atf.errors import BY_REASON, FailedPrecondition, Internal
+from atf.exits import EXIT_FORKED
+from atf.forks import keep_signals_from_children
+from atf.rpc import task_pb2 as t
+from atf.runtime import SystemRuntime
+from atf.stops import stop_signals
+
+from .held import HeldTask
+from .packets import pack, pack_outcome, receive, unpack
+from .perform import Lambda, Performer
+
+
+class Talk:
+    """The run's end of the socket to its worker.
+
+    Attributes:
+        cancelled, timed_out, draining: what the worker has said.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.cancelled = self.timed_out = self.draining = False
+        self._socket: socket.socket | None = connection
+        self._listening = threading.Lock()
+        self._answer: list[Any] = []
+        os.register_at_fork(after_in_child=self._forked)
+
+    def tell(self, packet: bytes) -> None:
+        """Sends a packet; a worker that is gone needs none."""
+        if self._socket is not None:
+            with contextlib.suppress(ConnectionError):
+                self._socket.send(packet)
+
+    def listen(self) -> None:
+        """Takes what has arrived."""
+        if self._socket is None or not self._listening.acquire(blocking=False):
+            return  # another thread is about to take it
+        try:
+            while packet := receive(self._socket, socket.MSG_DONTWAIT):
+                self._take(packet)
+        except BlockingIOError:
+            pass
+        finally:
+            self._listening.release()
+
+    def ask(self, packet: bytes) -> bool:
+        """Sends a question, and waits for the answer.
+
+        Raises:
+            AtfError: there was none, or it was refused.
+        """
+        if self._socket is None:
+            raise FailedPrecondition("this process was forked by an isolated run: ask in the lambda itself")
+        with self._listening:
+            self.tell(packet)
+            while not self._answer:
+                said = receive(self._socket)
+                if not said:
+                    raise Internal("the worker of this run is gone")
+                self._take(said)
+            answer, self._answer = self._answer, []
+        match answer:
+            case ["answer", bool(first)]:
+                return first
+            case ["error", str(reason), str(sentence)]:
+                raise BY_REASON.get(reason, Internal)(sentence)
+        raise Internal(f"an answer that nobody understands: {answer[0]}")
+
+    def _take(self, packet: bytes) -> None:
+        match unpack(packet):
+            case ["cancel", bool(timed_out)]:
+                self.cancelled, self.timed_out = True, timed_out
+            case ["drain"]:
+                self.draining = True
+            case answer:
+                self._answer = answer
+
+    def _forked(self) -> None:
+        """In a child of the run: it would take what is said to its parent."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+class _Task(HeldTask):
+    """The run's task as its own process has it."""
+
+    __slots__ = ("_talk",)
+
+    def __init__(self, claim: t.Claim, talk: Talk, now: float) -> None:
+        super().__init__(claim, 0, now)
+        self._talk = talk
+
+    def is_set(self) -> bool:
+        self._talk.listen()
+        self.cancelled, self.timed_out = self._talk.cancelled, self._talk.timed_out
+        return self.cancelled
+
+    def say(self, progress: str) -> None:
+        self._talk.tell(pack("progress", progress))
+
+
+class _Draining:
+    """The flag behind ctx.stopping."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+
+    def is_set(self) -> bool:
+        self._talk.listen()
+        return self._talk.draining
+
+
+class _FirstTimes:
+    """What ctx.first_time asks, asked by the worker."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+
+    def of(self, _task_id: str, _lambda_name: str) -> _FirstTimes:
+        return self
+
+    def ask(self, key: str, ttl_us: int) -> bool:
+        return self._talk.ask(pack("first_time", key, ttl_us))
+
+    async def ask_async(self, key: str, ttl_us: int) -> bool:
+        return self.ask(key, ttl_us)
+
+
+def serve_one(lambdas: Mapping[str, Lambda], way: socket.socket, mask: set[int]) -> NoReturn:
+    """Waits for a run, runs it in this process, and ends it.
+
+    Args:
+        lambdas: by name.
+        way: brings the socket to the worker, and the descriptor of the file that holds the claim.
+        mask: the signals that are to be blocked, once there are handlers.
+    """
+    # A stop may be sent to every process of a service; the worker decides what it means for the run.
+    for number in stop_signals():
+        signal.signal(number, lambda _number, _frame: None)
+    keep_signals_from_children(*stop_signals())
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    with way:
+        _, descriptors, _, _ = socket.recv_fds(way, 1, 2)
+    if not descriptors:
+        os._exit(0)
+    connection, memory = descriptors
+    run(lambdas, socket.socket(fileno=connection), memory)
+
+
+def run(lambdas: Mapping[str, Lambda], connection: socket.socket, memory: int) -> NoReturn:
+    """Runs one task in this process, and ends it.
+
+    Args:
+        lambdas: by name.
+        connection: to the worker.
+        memory: the descriptor of the file that holds the claim.
+    """
+    pid = os.getpid()
+    with os.fdopen(memory, "rb") as file:
+        claim = t.Claim.FromString(file.read())
+    runtime, talk = SystemRuntime(), Talk(connection)
+    task = _Task(claim, talk, runtime.monotonic())
+    outcome = Performer(lambdas, runtime, _FirstTimes(talk), _Draining(talk)).run(task)
+    if os.getpid() != pid:
+        os._exit(EXIT_FORKED)  # a child that the lambda forked must not speak for it
+    talk.tell(pack_outcome(outcome))
+    end(0)
+
+
+def end(code: int) -> NoReturn:
+    """Ends the process at once, whatever its threads do; what it has said until now is written."""
+    with contextlib.suppress(Exception):
+        logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)

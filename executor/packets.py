@@ -1,0 +1,72 @@
+"""What a worker, its fork server and the processes of isolated runs say to one another: a packet each, over sockets that keep packets whole.
+
+    worker → fork server    run NUMBER, with two descriptors: the run's socket and the memory that holds its claim · kill NUMBER
+    fork server → worker    ready · refused WHY (one of the two, once) · ended NUMBER EXIT_CODE (-n for signal n) · unborn NUMBER WHY
+    run → worker            progress TEXT · first_time KEY TTL_US · outcome KIND FIELD...
+    worker → run            cancel TIMED_OUT · drain · answer FIRST · error REASON SENTENCE
+
+Owns that form, and how an outcome crosses; nothing else.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, Final, get_args
+
+import msgspec
+
+from .outcome import Failed, Outcome
+
+MAX_PACKET_BYTES: Final = 128 << 10
+"""The longest packet is an outcome: 64 KiB of result at most."""
+_OUTCOMES: Final[dict[str, type[Any]]] = {each.__name__: each for each in get_args(Outcome)}
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a socket for packets.
+
+    Raises:
+        OSError: no descriptors are left.
+    """
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def receive(connection: socket.socket, flags: int = 0) -> bytes:
+    """The next packet; empty: the other end is gone.
+
+    Raises:
+        BlockingIOError: there is none, and the flags say not to wait.
+    """
+    while True:
+        try:
+            return connection.recv(MAX_PACKET_BYTES, flags)
+        except (
+            ConnectionResetError
+        ):  # said once, before the packets that are left, where the other end had not read all
+            continue
+
+
+def pack(word: str, *fields: Any) -> bytes:
+    """A packet."""
+    return msgspec.msgpack.encode((word, *fields))
+
+
+def unpack(packet: bytes) -> list[Any]:
+    """The word of a packet, and its fields."""
+    said: list[Any] = msgspec.msgpack.decode(packet)
+    return said
+
+
+def pack_outcome(outcome: Outcome) -> bytes:
+    """How a run ended, as a packet; a failure where the lambda has put something into it that can't cross."""
+    try:
+        return pack("outcome", type(outcome).__name__, *outcome)
+    except (TypeError, ValueError, OverflowError) as error:
+        failed = Failed(f"how the run ended can't be told: {type(error).__name__}: {error}")
+        return pack("outcome", type(failed).__name__, *failed)
+
+
+def outcome_of(kind: str, fields: list[Any]) -> Outcome:
+    """The outcome that crossed as `kind` and its fields."""
+    outcome: Outcome = _OUTCOMES[kind](*fields)
+    return outcome

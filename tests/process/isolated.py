@@ -1,0 +1,114 @@
+"""Lambdas that run in processes of their own, and what they do there."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import atf
+
+app = atf.App("g")
+SEEN: list[int] = []
+
+
+@app.task(isolate=True)
+def nothing() -> None:
+    return None
+
+
+@app.task
+def nothing_here() -> None:
+    return None
+
+
+@app.task
+def whose() -> list[int]:
+    return [os.getpid(), os.getppid()]
+
+
+@app.task(isolate=True)
+def whose_alone(ctx: atf.Context) -> list[int]:
+    """Its process, and how many runs that process has seen; memory is its own."""
+    SEEN.append(1)
+    print(f"printed by {ctx.task_id}")
+    ctx.log.warning("logged by it")
+    return [os.getpid(), len(SEEN), "grpc" in sys.modules]
+
+
+@app.task(isolate=True)
+def context(ctx: atf.Context) -> list[object]:
+    ctx.progress({"done": 1})
+    left = None if ctx.deadline is None else ctx.deadline.timestamp() - time.time()
+    facts = [
+        ctx.task_id,
+        ctx.lambda_name,
+        ctx.attempt,
+        ctx.run,
+        ctx.fence,
+        left is not None and 0 < left < 60,
+        dict(ctx.labels),
+    ]
+    return [*facts, ctx.first_time("key"), ctx.cancelled, ctx.stopping]
+
+
+@app.task(isolate=True)
+def fails(how: str) -> object:
+    match how:
+        case "raise":
+            raise ValueError("no good")
+        case "fatal":
+            raise atf.Fatal("never")
+        case "retry":
+            raise atf.Retry("later", after=7)
+        case "hand back":
+            raise atf.HandBack("not mine")
+        case "exit":
+            os._exit(3)
+        case "crash":
+            ctypes.string_at(0)
+    return "x" * 70_000
+
+
+@app.task(isolate=True, timeout=0.3)
+def hangs(file: str) -> None:
+    """Starts a program too, in a session of its own."""
+    Path(file).write_text(f"{os.getpid()} {subprocess.Popen(['sleep', '600'], start_new_session=True).pid}")
+    time.sleep(600)
+
+
+@app.task(isolate=True)
+def waits(ctx: atf.Context, file: str) -> str:
+    Path(file).write_text(str(os.getpid()))
+    while not ctx.cancelled and not ctx.stopping:
+        time.sleep(0.01)
+    return "cancelled" if ctx.cancelled else "stopping"
+
+
+@app.task(isolate=True)
+def sleeps(file: str, seconds: float) -> str:
+    Path(file).write_text(str(os.getpid()))
+    threading.Event().wait(seconds)
+    return "woke"
+
+
+@app.task(isolate=True)
+def schedules() -> str:
+    return nothing_here.schedule().id
+
+
+@app.task(isolate=True)
+def leaves(file: str) -> None:
+    """Leaves a daemon behind."""
+    if not os.fork():
+        os.setsid()
+        if not os.fork():
+            Path(file).write_text(str(os.getpid()))
+            time.sleep(600)
+        os._exit(0)
+    while not Path(file).exists() or not Path(file).read_text():
+        time.sleep(0.01)

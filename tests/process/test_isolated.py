@@ -1,0 +1,166 @@
+"""Lambdas with isolate=True on a real worker: a process for each run, which ends alone, and with everything that it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+
+from .test_guard import FakeFrontend, Guarded, alive, call, guarded
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="isolated runs need Linux")
+
+
+async def ended(world: Guarded, *calls: t.Claim) -> dict[str, h.Result]:
+    """How tasks have ended with the first worker."""
+    await world.give(*calls)
+    await world.until(lambda: len(world.hsc.results) == len(calls) or world.process.returncode is not None)
+    found = {each.claim.task_id: each for each in world.hsc.results}
+    world.hsc.results.clear()
+    return found
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def value(result: h.Result) -> Any:
+    assert result.error == ""
+    return json.loads(result.result)
+
+
+async def test_each_run_has_a_process_of_its_own_and_its_context(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduled: list[f.ScheduleRequest] = []
+
+    async def schedule_many(_self: FakeFrontend, request: f.ScheduleManyRequest) -> f.ScheduleManyReply:
+        scheduled.extend(request.requests)
+        return f.ScheduleManyReply(results=[f.ScheduleResult(reply=f.ScheduleReply(id="0-made"))])
+
+    monkeypatch.setattr(FakeFrontend, "schedule_many", schedule_many, raising=False)
+    async with guarded(app="isolated:app") as world:
+        worker = (await world.event())["pid"]
+        found = await ended(
+            world,
+            *(call(f"0-{n}", "whose_alone") for n in range(3)),
+            call("0-here", "whose"),
+            call("0-context", "context", timeout=60),
+            call("0-schedules", "schedules"),
+        )
+        pids = [value(found[f"0-{n}"]) for n in range(3)]
+        assert len({pid for pid, _, _ in pids}) == 3
+        assert [each[1:] for each in pids] == [[1, False]] * 3, "a fresh process each, without gRPC"
+        assert value(found["0-here"])[0] == worker
+        assert value(found["0-context"]) == ["0-context", "g/context", 1, 1, 1, True, {}, True, False, False]
+        assert value(found["0-schedules"]) == "0-made"
+        assert [getattr(each.spec, "lambda") for each in scheduled] == ["g/nothing_here"]
+    output = capfd.readouterr().out
+    assert "printed by 0-1" in output, "what it prints and logs goes where the worker's goes"
+    assert "[0-1] logged by it" in output
+
+
+async def test_however_a_run_ends_it_ends_alone() -> None:
+    async with guarded(app="isolated:app") as world:
+        hows = ["raise", "fatal", "retry", "hand back", "exit", "crash", "big"]
+        found = await ended(world, *(call(f"0-{each}", "fails", json.dumps({"how": each})) for each in hows))
+        told = {each[2:]: (result.outcome, result.error.splitlines()[0]) for each, result in found.items()}
+        assert told["raise"] == (t.FAILED, "ValueError: no good")
+        assert "isolated.py" in found["0-raise"].error, "its traceback comes along"
+        assert told["fatal"] == (t.FAILED_FATAL, "Fatal: never")
+        assert told["retry"] == (t.FAILED, "later")
+        assert found["0-retry"].retry_in_us == 7_000_000
+        assert told["hand back"] == (t.HANDED_BACK, "not mine")
+        assert told["exit"] == (t.FAILED, "the run's process ended with exit code 3 before the lambda returned")
+        assert told["crash"] == (t.FAILED, "the run's process was killed by SIGSEGV (signal 11)")
+        assert told["big"][0] == t.FAILED_FATAL
+        assert world.process.returncode is None
+
+
+async def test_a_run_is_killed_alone_with_all_that_it_started(tmp_path: Path) -> None:
+    files = {each: tmp_path / each for each in ("hangs", "waits", "cancelled", "lost", "leaves", "beside")}
+    given = {name: json.dumps({"file": str(path)}) for name, path in files.items()}
+    slow = {name: json.dumps({"file": str(files[name]), "seconds": 600}) for name in ("cancelled", "lost")}
+    async with guarded("--stop-grace", "0.3", app="isolated:app") as world:
+        worker = (await world.event())["pid"]
+        beside = call("0-beside", "sleeps", json.dumps({"file": str(files["beside"]), "seconds": 3}))
+        lasting = [call(f"0-{name}", "sleeps", slow[name]) for name in slow]
+        hangs = call("0-hangs", "hangs", given["hangs"], timeout=0.3)
+        await world.give(
+            beside,
+            hangs,
+            call("0-waits", "waits", given["waits"]),
+            call("0-leaves", "leaves", given["leaves"]),
+            *lasting,
+        )
+        await world.until(lambda: all(each.exists() and each.read_text() for each in files.values()))
+        world.hsc.verdicts |= {"0-waits": h.CANCEL, "0-cancelled": h.CANCEL, "0-lost": h.LOST}
+        await world.until(lambda: len(world.hsc.results) == 5)
+        found = {
+            each.claim.task_id: (each.outcome, each.error or json.loads(each.result)) for each in world.hsc.results
+        }
+        assert found == {
+            "0-hangs": (t.TIMED_OUT, "timed out after 0.3 s; its process was killed, since it did not end by itself"),
+            "0-waits": (t.SUCCEEDED, "cancelled"),
+            "0-cancelled": (t.STOPPED, "cancelled; its process was killed, since it did not end by itself"),
+            "0-leaves": (t.SUCCEEDED, None),
+            "0-beside": (t.SUCCEEDED, "woke"),
+        }
+        for pid in " ".join(each.read_text() for each in files.values()).split():
+            assert not alive(int(pid)), "its process, the program that it started, and the daemon that it left"
+        assert alive(worker)
+
+
+async def test_a_stop_waits_for_isolated_runs_and_they_end_with_the_executor(tmp_path: Path) -> None:
+    told, slow = tmp_path / "told", tmp_path / "slow"
+    async with guarded("--drain-timeout", "2", app="isolated:app") as world:
+        await world.event()
+        await world.give(
+            call("0-told", "waits", json.dumps({"file": str(told)})),
+            call("0-slow", "sleeps", json.dumps({"file": str(slow), "seconds": 600})),
+        )
+        await world.until(lambda: all(each.exists() and each.read_text() for each in (told, slow)))
+        run = int(slow.read_text())
+        server = parent_of(run)
+        for pid in (int(told.read_text()), run, server, world.process.pid):  # as a service manager does
+            os.kill(pid, signal.SIGTERM)
+        await world.until(lambda: world.hsc.results)
+        assert world.hsc.results[0].result == b'"stopping"'
+        assert (await world.event())["event"] == "draining"
+        dead = await world.death()
+        assert dead["cut"] == [["0-slow", 1, "nonce"]]
+        assert not alive(run)
+        assert not alive(server)
+
+
+async def test_an_executor_whose_fork_server_is_killed_ends_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "slow"
+    async with guarded(app="isolated:app") as world:
+        await world.event()
+        await world.give(call("0-slow", "sleeps", json.dumps({"file": str(file), "seconds": 600})))
+        await world.until(lambda: file.exists() and file.read_text())
+        run = int(file.read_text())
+        os.kill(parent_of(run), signal.SIGKILL)
+        await world.until(lambda: world.hsc.results)
+        assert world.hsc.results[0].error == "the run's process ended with the fork server of its executor"
+        assert not alive(run)
+        assert (await world.event())["event"] == "draining"
+        assert (await world.death())["code"] == 0
+
+
+async def test_imports_that_start_threads_are_refused_by_name() -> None:
+    async with guarded(app="threaded:app") as world:
+        await world.event()
+        assert (await world.death())["code"] == 2
+        output = (await world.process.communicate())[0].decode()
+        assert "isolate=True of g/alone: importing threaded:app starts threads" in output
+        assert "flusher" in output
