@@ -18,6 +18,7 @@ import uvloop
 
 from . import log
 from .config import LogSettings, StoreSettings, Timing
+from .descriptors import in_words, none_left, watch
 from .errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 from .exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
 from .forks import keep_signals_from_children
@@ -112,10 +113,12 @@ class Process:
         while not self.stopping.is_set():
             try:
                 return await attempt()
-            except (Unavailable, DeadlineExceeded, ResourceExhausted) as error:
+            except (Unavailable, DeadlineExceeded, ResourceExhausted, OSError) as error:
+                if isinstance(error, OSError) and not none_left(error):
+                    raise
                 now = self.runtime.monotonic()
                 if str(error) != said or now - said_at > _SAY_AGAIN_S:
-                    self.log.warning("waiting", need=what, error=str(error))
+                    self.log.warning("waiting", need=what, error=in_words(error))
                     said, said_at = str(error), now
             await happens(self.stopping, pauses.next())
         raise Stopped
@@ -186,6 +189,7 @@ def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settin
     async def frame() -> int:
         process = Process(role)
         process.catch_signals()
+        process.runtime.spawn(watch(process.runtime, process.log), name="file descriptors")
         try:
             code = await body(process) or EXIT_OK
         except Stopped:
@@ -201,6 +205,9 @@ def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settin
         said.error("can't go on", error=str(error), kind=error.reason)
         return exit_code(error)
     except Exception as error:  # noqa: BLE001  the last place that can say it
+        if none_left(error):
+            said.error("can't go on", error=in_words(error))
+            return EXIT_UNAVAILABLE
         said.exception("ended by a bug", error=repr(error))
         return EXIT_FAILED
 

@@ -16,6 +16,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol
 
+from atf.descriptors import in_words
 from atf.errors import AtfError
 from atf.exits import EXIT_BAD_INPUT
 from atf.log import get_logger
@@ -163,7 +164,7 @@ class Pool:
         try:
             await self._one_life(life)
         except OSError as error:
-            _log.error("executor can't be started", error=str(error))
+            _log.error("executor can't be started", error=in_words(error))
         finally:
             life.leaving.set()
 

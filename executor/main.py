@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from atf.config import ExecutorSettings, LogSettings, Timing
+from atf.descriptors import in_words
 from atf.exits import EXIT_BAD_INPUT, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
 from atf.forks import FORK_SUPPORT
 from atf.runtime import SystemRuntime, new_id
@@ -50,7 +51,7 @@ def main(
     try:
         group = Group(command, env=_environment(settings, timing, logs), keep=[memory, lifeline, *ready])
     except OSError as error:
-        sys.stderr.write(f"executor: the worker can't be started: {error}\n")
+        sys.stderr.write(f"executor: the worker can't be started: {in_words(error)}\n")
         return EXIT_UNAVAILABLE
     for descriptor in (memory, lifeline, *ready):
         os.close(descriptor)

@@ -71,6 +71,10 @@ def exit_code(error: AtfError) -> int:
 def _unforeseen(error: Exception) -> int:
     if isinstance(error, UnicodeEncodeError):  # a word of the command line went into a message
         return _say(f"{error.object[:80]!r}: this is no text in UTF-8", EXIT_BAD_INPUT)
+    from atf.descriptors import in_words, none_left
+
+    if none_left(error):
+        return _say(in_words(error), EXIT_UNAVAILABLE)
     return _say(f"a bug in atf: {type(error).__name__}: {error} (ATF_DEBUG=1 shows where)", EXIT_UNAVAILABLE)
 
 

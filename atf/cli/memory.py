@@ -23,6 +23,7 @@ from atf.config import (
     Timing,
 )
 from atf.controller.service import ControllerService
+from atf.descriptors import watch
 from atf.errors import ConfigError
 from atf.executor.code_jobs import register_jobs
 from atf.executor.heartbeat import Heartbeats
@@ -36,7 +37,7 @@ from atf.frontend.doors import Doors
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.lambdas import Lambda
-from atf.log import setup
+from atf.log import get_logger, setup
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime, SystemRuntime, new_id
@@ -101,6 +102,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
         name: runtime.spawn(work, name=name)
         for name, work in (("consumer", consumer.run()), ("controller", controller.run()), ("beats", heartbeats.run()))
     }
+    runtime.spawn(watch(runtime, get_logger()), name="file descriptors")
     working = runtime.spawn(executor.run(), name="executor")
     _announce(doors, apps, as_json)
     await asyncio.wait({working, *duties.values()}, return_when=asyncio.FIRST_COMPLETED)

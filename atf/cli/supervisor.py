@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from atf.descriptors import in_words
 from atf.embedded.child import Child
 from atf.errors import AtfError, Unavailable
 from atf.exits import READY_FD
@@ -213,7 +214,7 @@ class Supervisor:
             try:
                 await member.start()
             except (AtfError, OSError) as error:
-                self._say(member.name, f"{error}; starting it again in {delay:.1f} s")
+                self._say(member.name, f"{in_words(error)}; starting it again in {delay:.1f} s")
             else:
                 self._say(member.name, f"runs again, pid {member.pid}")
                 return delay

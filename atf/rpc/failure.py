@@ -11,6 +11,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import DecodeError
 
+from atf.descriptors import none_left, sentence
 from atf.errors import (
     BY_REASON,
     AlreadyExists,
@@ -68,6 +69,8 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
     method = path.rpartition("/")[2]
     match code:
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
+            if none_left(message):
+                return Unavailable(f"{method}: {sentence()}; so it can't connect to {address}")
             # gRPC nests its reasons: "failed to connect to all addresses; last error: ...: Connection refused"
             return Unavailable(f"{method}: can't reach {address} ({message.rpartition(': ')[2] or 'no reason given'})")
         case grpc.StatusCode.DEADLINE_EXCEEDED:

@@ -6,6 +6,7 @@ from typing import Final
 
 import redis.exceptions as rx
 
+from atf import descriptors
 from atf.errors import AtfError, FailedPrecondition, Internal, ResourceExhausted, Unavailable
 
 _REFUSALS: Final = {
@@ -65,4 +66,6 @@ def translate(error: Exception, where: str) -> AtfError:
         return FailedPrecondition(f"the task store refuses this user: {error}; see the redis URL ({where})")
     if isinstance(error, rx.ResponseError):
         return Internal(f"the task store answered with an error: {text}")
+    if descriptors.none_left(error):
+        return Unavailable(f"{descriptors.sentence()}; so it can't connect to the task store at {where}")
     return Unavailable(f"the task store at {where} can't be reached: {error or type(error).__name__}")

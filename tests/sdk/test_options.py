@@ -206,7 +206,7 @@ def test_isolate_is_for_a_def_and_true_or_false() -> None:
     assert (alone.isolate, beside.isolate) == (True, False)
     with pytest.raises(atf.InvalidArgument, match="lambda iso/bad: isolate 'yes': give True or False"):
 
-        @app.task(isolate="yes")  # type: ignore[arg-type]
+        @app.task(isolate="yes")  # type: ignore[call-overload, untyped-decorator]
         def bad() -> None: ...
 
     with pytest.raises(atf.InvalidArgument, match=r"lambda iso/on_loop: isolate=True is for a def.*asyncio.run"):

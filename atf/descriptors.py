@@ -1,0 +1,90 @@
+"""File descriptors: what a process says that has used up all it may have.
+
+Every connection, file and pipe takes one. When none is left, connections fail as if whoever is at the other end were away; so the places
+where that happens ask `none_left`, and say `sentence`. `watch` says it also where a library keeps it to itself, as gRPC does that can
+accept no connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from typing import Final, Protocol
+
+from .runtime import Runtime
+
+LOOK_S: Final = 1.0
+"""Seconds between two looks; each is two system calls."""
+SAY_AGAIN_S: Final = 60.0
+"""Seconds between two lines that say it."""
+SPARE: Final = 8
+"""So few that are left count as none: a connection takes several for a moment."""
+_NUMBERS: Final = frozenset({errno.EMFILE, errno.ENFILE})
+_WORDS: Final = (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
+"""Libraries keep the text of the system's error, and lose its number."""
+
+
+class Says(Protocol):
+    """What takes a line of an operator's log; atf.log.Logger is one."""
+
+    def error(self, event: str, **fields: object) -> None: ...
+
+
+def none_left(error: BaseException | str) -> bool:
+    """Whether an error, or what caused it, says that no file descriptors are left."""
+    seen: BaseException | str | None = error
+    for _ in range(10):
+        if seen is None:
+            return False
+        if isinstance(seen, OSError) and seen.errno in _NUMBERS:
+            return True
+        if any(each in str(seen) for each in _WORDS):
+            return True
+        seen = None if isinstance(seen, str) else seen.__cause__ or seen.__context__
+    return False
+
+
+def sentence() -> str:
+    """That this process has used up its file descriptors, and what to do."""
+    return (
+        f"process {os.getpid()} has used up its {_limit()} file descriptors: raise the limit"
+        " (`ulimit -n`, LimitNOFILE= of systemd, --ulimit nofile=N of docker; host-wide: fs.file-max)"
+    )
+
+
+def in_words(error: BaseException) -> str:
+    """An error as text; with what to do, if it says that no file descriptors are left."""
+    text = str(error)
+    return f"{text}; {sentence()}" if none_left(error) and "file descriptors" not in text else text
+
+
+def none_free() -> bool:
+    """Whether this process can open next to nothing more."""
+    try:
+        number = os.open(os.devnull, os.O_RDONLY)
+    except OSError as error:
+        return error.errno in _NUMBERS
+    os.close(number)
+    limit = _limit()
+    return 0 < limit <= number + SPARE  # it is the lowest that is free
+
+
+async def watch(runtime: Runtime, log: Says) -> None:
+    """Says when this process has used up its file descriptors, once a minute while that lasts; until cancelled."""
+    said_at: float | None = None
+    while True:
+        now = runtime.monotonic()
+        if (said_at is None or now - said_at >= SAY_AGAIN_S) and none_free():
+            log.error("out of file descriptors", error=sentence())
+            said_at = now
+        await asyncio.sleep(LOOK_S)
+
+
+def _limit() -> int:
+    """How many this process may have; 0: that can't be told."""
+    try:
+        import resource
+    except ImportError:  # no Unix
+        return 0
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
