@@ -64,6 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     gc.collect()
     gc.freeze()  # a collection in a run would copy every page of what was imported
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()  # what the imports printed must not stand in the buffers of every run
     connection.send(pack("ready"))
     ForkServer(isolated, connection).serve(wakeup)
     return 0

@@ -32,8 +32,22 @@ def executors_of(controller: int) -> list[ExecutorPids]:
     """The executors that a controller's process has started and that have a worker now."""
     children = _children()
     return [
-        ExecutorPids(guard, worker) for guard in children.get(controller, []) for worker in children.get(guard, [])[:1]
+        ExecutorPids(guard, worker)
+        for guard in children.get(controller, [])
+        for worker in _workers(children.get(guard, []))
     ]
+
+
+def _workers(children: list[int]) -> list[int]:
+    """The worker among the children of a guard, which gets what lambdas leave behind as children, too."""
+    return children if len(children) < 2 else [pid for pid in children if "atf.executor.worker_main" in _command(pid)]
+
+
+def _command(pid: int) -> str:
+    try:
+        return (_PROC / str(pid) / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
+    except OSError:
+        return ""
 
 
 def _children() -> dict[int, list[int]]:

@@ -184,6 +184,7 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
         "process/test_guard.py::test_a_worker_that_kills_itself_is_told_at_once",
         "process/test_guard.py::test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told",
         "process/test_kills.py::test_a_poison_task_ends_as_a_dead_letter_and_the_others_succeed",
+        "process/test_isolated.py::test_however_a_run_ends_it_ends_alone",
     ),
     _of(
         "user code fills the memory",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +16,8 @@ from pathlib import Path
 import atf
 
 app = atf.App("g")
+FORK = multiprocessing.get_context("fork")
+print("imported")
 SEEN: list[int] = []
 
 
@@ -54,6 +59,28 @@ def context(ctx: atf.Context) -> list[object]:
         dict(ctx.labels),
     ]
     return [*facts, ctx.first_time("key"), ctx.cancelled, ctx.stopping]
+
+
+async def three() -> int:
+    await asyncio.sleep(0)
+    return 3
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+@app.task(isolate=True)
+def starts_more() -> list[object]:
+    """Children of its own, one of which is terminated; a loop; and what only a main thread may do."""
+    with FORK.Pool(2) as workers:
+        squares = workers.map(square, range(4))
+    child = FORK.Process(target=time.sleep, args=(60,))
+    child.start()
+    child.terminate()
+    child.join()
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    return [sum(squares), child.exitcode, asyncio.run(three())]
 
 
 @app.task(isolate=True)

@@ -56,6 +56,7 @@ async def test_each_run_has_a_process_of_its_own_and_its_context(
             call("0-here", "whose"),
             call("0-context", "context", timeout=60),
             call("0-schedules", "schedules"),
+            call("0-more", "starts_more"),
         )
         pids = [value(found[f"0-{n}"]) for n in range(3)]
         assert len({pid for pid, _, _ in pids}) == 3
@@ -63,10 +64,12 @@ async def test_each_run_has_a_process_of_its_own_and_its_context(
         assert value(found["0-here"])[0] == worker
         assert value(found["0-context"]) == ["0-context", "g/context", 1, 1, 1, True, {}, True, False, False]
         assert value(found["0-schedules"]) == "0-made"
+        assert value(found["0-more"]) == [14, -signal.SIGTERM, 3]
         assert [getattr(each.spec, "lambda") for each in scheduled] == ["g/nothing_here"]
     output = capfd.readouterr().out
     assert "printed by 0-1" in output, "what it prints and logs goes where the worker's goes"
     assert "[0-1] logged by it" in output
+    assert output.count("imported\n") == 2, "once in the worker, once in the fork server"
 
 
 async def test_however_a_run_ends_it_ends_alone() -> None:
