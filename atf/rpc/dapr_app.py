@@ -24,6 +24,7 @@ _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # so that another channel is another connection
 )
 
 
@@ -36,11 +37,16 @@ class Answer(NamedTuple):
 
 
 class DaprApp:
-    """An application at an address; it is connected at the first call and again whenever that broke. Belongs to one event loop."""
+    """An application at an address; it is connected at the first call and again whenever that broke. Belongs to one event loop.
+
+    Where the time of a call is over and the application has answered nothing since it began, the next call connects anew: it may be slow, or
+    frozen, or behind a router that has forgotten the connection. What is under way ends on the old one.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address
         self._channel: Any = None
+        self._heard = 0
 
     async def on_job_event(self, event: d.JobEventRequest, timeout: float) -> Answer:
         """Tells the application of a tick, by the callback of older releases where it has no other.
@@ -60,9 +66,15 @@ class DaprApp:
     async def _call(self, path: str, event: d.JobEventRequest, timeout: float) -> Answer:
         if self._channel is None:
             self._channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
-        method = self._channel.unary_unary(path, request_serializer=d.JobEventRequest.SerializeToString)
+        channel, heard = self._channel, self._heard
+        method = channel.unary_unary(path, request_serializer=d.JobEventRequest.SerializeToString)
         try:
             await method(event, timeout=timeout)
+            self._heard += 1
         except grpc.aio.AioRpcError as error:
+            if error.code() not in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}:
+                self._heard += 1
+            elif error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and (self._heard, self._channel) == (heard, channel):
+                self._channel = None
             return Answer(error.code().name, error.details() or "")
         return Answer(grpc.StatusCode.OK.name, "")

@@ -14,9 +14,11 @@ from atf import errors
 from atf.client.transport import BlockingChannel as ThreadChannel
 from atf.client.transport import ForkSafeChannel
 from atf.rpc import channel as channels
+from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.rpc.channel import AioChannel, BlockingChannel, Connection, FrontendStub
+from atf.rpc.dapr_app import DaprApp
 from atf.rpc.failure import to_error
 
 from .test_calls import running
@@ -194,6 +196,27 @@ async def test_another_address_of_the_name_is_tried_in_the_place_of_a_peer_that_
         assert (await _on_the_loop(channel, 10)).id == "a"  # it may have tried the dead one first, for a second
         assert alive.connections == 1
         await channel.close()
+
+
+async def test_an_application_of_dapr_that_goes_silent_fails_one_tick() -> None:
+    async def on_event(_data: bytes, _context: Any) -> bytes:
+        return b""
+
+    server = grpc.aio.server()
+    handlers = {"OnJobEvent": grpc.unary_unary_rpc_method_handler(on_event)}
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("dapr.proto.runtime.v1.AppCallback", handlers),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with swallowing(f"127.0.0.1:{port}") as proxy:
+        application = DaprApp(proxy.address)
+        assert (await application.on_job_event(d.JobEventRequest(), 10)).code == "OK"
+        proxy.swallow()
+        assert (await application.on_job_event(d.JobEventRequest(), SHORT)).code == "DEADLINE_EXCEEDED"
+        assert (await application.on_job_event(d.JobEventRequest(), 10)).code == "OK"
+        assert proxy.connections == 2
+    await server.stop(0)
 
 
 async def test_what_waits_is_told_by_the_keepalive(
