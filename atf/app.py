@@ -93,6 +93,7 @@ class App:
         Args:
             fn: the handler, where the decorator stands without brackets.
             name: the lambda's name within the namespace; default the function's.
+            aliases: names that parameters had before, such as {"color": "colour"}: payloads that were made under them still decode.
             max_attempts: runs that may fail before the task is a dead letter; default 10.
             max_losses: runs that may end with their executor; default 3.
             timeout: seconds or a timedelta that one run may take; default no bound.
@@ -119,7 +120,7 @@ class App:
 
         Raises:
             TypeError: the signature can't travel (*args, **kwargs, positional-only), or there is no such option.
-            InvalidArgument: an option breaks its rule, or the name is taken.
+            InvalidArgument: an option breaks its rule, the name is taken, or an alias stands for no parameter.
         """
         check_names("@app.task", options, LambdaOptions.__annotations__)
         if fn is not None and not callable(fn):

@@ -209,6 +209,17 @@ class HscSettings:
     """The heartbeat and status controller."""
 
     listen: str = setting(f"127.0.0.1:{HSC_PORT}", "host:port to serve on; port 0 takes a free one")
+    deploy_grace: float = setting(
+        600.0,
+        "seconds for which a task may wait whose payload fits no live executor's signature; then that is a failed attempt",
+    )
+
+    def __post_init__(self) -> None:
+        _within(self, "deploy_grace", 0, _DAY_S)
+
+    @property
+    def deploy_grace_us(self) -> int:
+        return round(self.deploy_grace * US)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,8 @@
 
     AtfError
     ├── InvalidArgument          a field breaks a rule
-    │   └── ConfigError          a setting breaks a rule; the process does not start
+    │   ├── ConfigError          a setting breaks a rule; the process does not start
+    │   └── Misfit               a payload does not fit the lambda's parameters
     ├── NotFound
     │   ├── TaskNotFound         no task of this id, or its record has expired
     │   └── UnknownLambda        no such lambda is registered
@@ -58,6 +59,10 @@ class InvalidArgument(AtfError):
 
 class ConfigError(InvalidArgument):
     """A setting breaks a rule; the process does not start."""
+
+
+class Misfit(InvalidArgument):
+    """A payload does not fit a lambda's parameters, as where they have changed since it was made; the message says where."""
 
 
 class NotFound(AtfError):

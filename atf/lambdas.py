@@ -201,7 +201,7 @@ class Lambda(Schedulable[P, R]):
 
     def __init__(self, fn: Callable[..., Any], namespace: str, options: LambdaOptions) -> None:
         name = f"{namespace}/{check_name(options.get('name') or fn.__name__, 'lambda')}"
-        super().__init__(name, Codec(fn, name), {})
+        super().__init__(name, Codec(fn, name, options.get("aliases")), {})
         self.fn = fn
         self.takes_context: bool = self._codec.takes_context
         self.defaults: TaskOptionsValues = run_options(options)
@@ -248,6 +248,7 @@ class Lambda(Schedulable[P, R]):
             name=self.name,
             options=self.defaults.to_proto(),
             signature=str(self._codec.signature),
+            digest=self.digest,
         )
         spec.MergeFrom(self._isolation)
         return spec
@@ -285,13 +286,28 @@ class Lambda(Schedulable[P, R]):
         job.code = blake2b(said, digest_size=12).hexdigest()
         return job
 
+    @property
+    def digest(self) -> str:
+        """What tells its signature from another release's that reads other payloads: twelve hexadecimal digits."""
+        return self._codec.digest
+
     def decode(self, payload: bytes, encoding: int) -> dict[str, Any]:
         """The arguments by name; those that were not given are left to the handler's defaults.
 
         Raises:
-            InvalidArgument: the payload does not fit the handler; the message says where.
+            Misfit: the payload does not fit the handler's parameters; the message says where.
+            InvalidArgument: it is no JSON, which no handler could read.
+            ValueError: code of the handler's types refused a value.
         """
         return self._codec.decode(payload, encoding)
+
+    def decode_without(self, parameter: str, payload: bytes) -> None:
+        """Checks arguments as JSON of which one comes later, as a batch's callback has them.
+
+        Raises:
+            Misfit, InvalidArgument, ValueError: as for `decode`.
+        """
+        self._codec.decode_without(parameter, payload)
 
     def encode_result(self, value: object) -> tuple[bytes, t.Encoding]:
         """What the handler returned as (bytes, encoding).

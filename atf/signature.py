@@ -15,9 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from .context import Context
-from .errors import InvalidArgument
+from .errors import InvalidArgument, Misfit
 from .payload import FAILS, check_size, decode_result, encode_arguments, reason, short
 from .rpc import task_pb2 as t
+from .signature_digest import digest_of
 
 CHECKED_BYTES: Final = 64 << 10
 """Payloads up to this size are decoded again before they are sent; larger ones are checked where they run."""
@@ -25,6 +26,7 @@ CHECKED_BYTES: Final = 64 << 10
 _CONTEXT_BY_NAME: Final = re.compile(r"(\w+\.)*Context")
 _PLACE: Final = re.compile(r"(?P<why>.*) - at `\$\.(?P<name>\w+)(?P<rest>.*)`")
 _MISSING: Final = object()
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _REFUSED: Final[dict[Any, str]] = {
     inspect.Parameter.VAR_POSITIONAL: "*args",
     inspect.Parameter.VAR_KEYWORD: "**kwargs",
@@ -35,15 +37,21 @@ _REFUSED: Final[dict[Any, str]] = {
 class Codec:
     """The arguments and the result of one handler.
 
+    Args:
+        fn: the handler.
+        name: of the lambda, for messages.
+        aliases: old name of a parameter -> present one; a payload that was made under the old name decodes.
+
     Attributes:
         takes_context: whether the handler's first parameter is the Context.
         signature: what a caller gives: the handler's parameters without the context.
 
     Raises:
         TypeError: the signature has *args, **kwargs, positional-only parameters, or an annotation JSON has no form for.
+        InvalidArgument: an alias is a parameter's name, or stands for no parameter.
     """
 
-    def __init__(self, fn: Callable[..., Any], name: str) -> None:
+    def __init__(self, fn: Callable[..., Any], name: str, aliases: Mapping[str, str] | None = None) -> None:
         self._fn = fn
         self._name = name
         signature = inspect.signature(fn)
@@ -63,6 +71,8 @@ class Codec:
         self._required = frozenset(each.name for each in parameters if each.default is each.empty)
         by_name = self._required - set(self._positional)
         self._needed = len(self._names) + 1 if by_name else len(self._required)
+        self._aliases = _checked_aliases(name, aliases, self._names)
+        self._digest = ""
         self._raw: str | None = None
         self._result: Any = Any
         self._arguments: msgspec.json.Decoder[Any] | None = None
@@ -73,18 +83,22 @@ class Codec:
         parameters = list(self.signature.parameters.values())
         if len(parameters) == 1 and hints.get(parameters[0].name) is bytes:
             self._raw = parameters[0].name
-        fields: list[Any] = []
         for each in parameters:
-            kind = hints.get(each.name, Any)
             try:
-                msgspec.json.Decoder(kind)
+                msgspec.json.Decoder(hints.get(each.name, Any))
             except TypeError as error:
                 raise TypeError(f"lambda {self._name}: parameter {each.name!r}: {error}") from None
-            fields.append((each.name, kind) if each.default is each.empty else (each.name, kind, _MISSING))
-        form = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
         self._result = hints.get("return", Any)
-        self._arguments = msgspec.json.Decoder(form)
+        self._arguments = self._form(hints)
         return self._arguments
+
+    def _form(self, hints: Mapping[str, Any], without: str = "") -> msgspec.json.Decoder[Any]:
+        """What decodes all arguments; that of the parameter `without` may be missing."""
+        fields: list[Any] = []
+        for name in self._names:
+            kind, needed = hints.get(name, Any), name in self._required and name != without
+            fields.append((name, kind) if needed else (name, kind, _MISSING))
+        return msgspec.json.Decoder(msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True))
 
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         if self._arguments is not None:
@@ -96,6 +110,20 @@ class Codec:
                 f"lambda {self._name}: {error} (in an annotation). Types of arguments are needed at run time: import"
                 " them outside `if TYPE_CHECKING`, and define them at the top of a module"
             ) from None
+
+    @property
+    def digest(self) -> str:
+        """What tells this signature from another one that reads other payloads; see signature_digest.py.
+
+        Raises:
+            TypeError: an annotation names what is not there.
+        """
+        if not self._digest:
+            self._decoder()
+            hints = typing.get_type_hints(self._fn, include_extras=True)
+            parameters = [(each, each in self._required, hints.get(each, Any)) for each in self._names]
+            self._digest = digest_of(parameters, self._aliases, raw=self._raw is not None)
+        return self._digest
 
     @property
     def takes_raw(self) -> bool:
@@ -194,21 +222,72 @@ class Codec:
         """The arguments by name; those that were not given are left to the handler's defaults.
 
         Raises:
-            InvalidArgument: the payload does not fit the handler; the message says where.
+            Misfit: the payload does not fit the handler; the message says where.
+            InvalidArgument: it is no JSON, which no handler could read.
+            ValueError: code of a type of the handler's (__post_init__) refused a value.
         """
         decoder = self._decoder()
         if encoding == t.RAW:
             if self._raw is None:
-                raise InvalidArgument(f"{self._name}: the payload is raw bytes, but the handler takes JSON arguments")
+                raise Misfit(f"{self._name}: the payload is raw bytes, but the handler takes JSON arguments")
             return {self._raw: payload}
         try:
             given = decoder.decode(payload)
         except FAILS as error:
-            raise InvalidArgument(f"{self._name}: the payload does not fit: {_place(reason(error))}") from None
+            given = self._decode_old(decoder, payload, error)
         values = msgspec.structs.asdict(given)
         if len(self._required) == len(self._names):
             return values
         return {name: value for name, value in values.items() if value is not _MISSING}
+
+    def decode_without(self, parameter: str, payload: bytes) -> None:
+        """Checks a payload in which the argument of one parameter is missing, since it comes later.
+
+        Raises:
+            Misfit, InvalidArgument, ValueError: as for `decode`.
+        """
+        self._decoder()
+        now = self._aliases.get(parameter, parameter)
+        if now not in self._known:
+            raise Misfit(
+                f"{self._name}: it would be given the argument {parameter!r}, and there is no such parameter. This code takes {self.signature}"
+            )
+        form = self._form(typing.get_type_hints(self._fn, include_extras=True), without=now)
+        try:
+            form.decode(payload)
+        except FAILS as error:
+            self._decode_old(form, payload, error)
+
+    def _decode_old(self, decoder: msgspec.json.Decoder[Any], payload: bytes, failed: Exception) -> Any:
+        """The same of a payload that may have been made under old names: it is read once more, with the present ones."""
+        try:
+            given = _OBJECT.decode(payload)
+        except FAILS as error:  # the whole of it is read: what is no JSON is told from what does not fit
+            raise self._unfit(error) from None
+        old = [name for name in given if name in self._aliases]
+        if not old:
+            raise self._unfit(failed) from None
+        for name in old:
+            now = self._aliases[name]
+            if now in given:
+                raise Misfit(
+                    f"{self._name}: the payload does not fit: it has both {name!r} and {now!r}, and {name!r} is an alias of {now!r}"
+                )
+            given[now] = given.pop(name)
+        try:
+            return decoder.decode(msgspec.json.encode(given))
+        except FAILS as error:
+            raise self._unfit(error) from None
+
+    def _unfit(self, error: Exception) -> Exception:
+        """What an error of msgspec's stands for."""
+        if not isinstance(error, msgspec.ValidationError):
+            return InvalidArgument(f"{self._name}: the payload can't be read: {reason(error)}")
+        if error.__cause__ is not None:  # of __post_init__, or of a type's own code
+            return ValueError(f"{self._name}: the payload was refused: {_place(reason(error))}")
+        return Misfit(
+            f"{self._name}: the payload does not fit: {_place(reason(error))}. This code takes {self.signature}"
+        )
 
     def decode_result(self, result: bytes, encoding: int) -> Any:
         """A recorded result, in the type of the handler's return annotation.
@@ -237,6 +316,26 @@ def _check_parameters(name: str, parameters: list[inspect.Parameter], hints: Map
             )
         if hints.get(each.name) is Context:
             raise TypeError(f"lambda {name}: the context must be the first parameter; {each.name!r} is not")
+
+
+def _checked_aliases(name: str, given: object, parameters: list[str]) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(each, str) for pair in given.items() for each in pair):
+        raise InvalidArgument(
+            f"lambda {name}: aliases {short(given)}: give old names and the present ones, such as {{'color': 'colour'}}"
+        )
+    for old, now in given.items():
+        if now not in parameters:
+            has = f"it has {', '.join(parameters)}" if parameters else "it has none"
+            raise InvalidArgument(
+                f"lambda {name}: alias {old!r}: there is no parameter {now!r}; {has}. Write the old name first, the present one behind it"
+            )
+        if old in parameters:
+            raise InvalidArgument(
+                f"lambda {name}: alias {old!r} is the name of a parameter. An alias is a name that a parameter had before"
+            )
+    return dict(given)
 
 
 def _place(message: str) -> str:

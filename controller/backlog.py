@@ -40,15 +40,28 @@ class Ask(NamedTuple):
 class Backlog:
     """The waiting queues of every partition.
 
+    Attributes:
+        signatures: by lambda the digest of the signature that the calls' executors run.
+
     Args:
         lambdas: whose queues they are.
+        signatures: that the calls' executors run, "<lambda> <digest>".
         partitions: how many the store has.
         ageing: seconds of waiting that make a queue count as one priority higher.
         poll_interval: seconds between two scans of a partition.
     """
 
-    def __init__(self, lambdas: Iterable[str], *, partitions: int, ageing: float, poll_interval: float) -> None:
+    def __init__(
+        self,
+        lambdas: Iterable[str],
+        *,
+        partitions: int,
+        ageing: float,
+        poll_interval: float,
+        signatures: Iterable[str] = (),
+    ) -> None:
         names = sorted(lambdas)
+        self.signatures = {name: digest for name, _, digest in (each.partition(" ") for each in signatures)}
         self.lambdas = frozenset(names)
         self._queues = [f"{name}:{level}" for level in range(MIN_PRIORITY, MAX_PRIORITY + 1) for name in names]
         self._ageing = ageing

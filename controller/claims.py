@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from atf.config import Timing
@@ -20,10 +21,13 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, end, new_id
 
+from .demand import lambda_of
 from .reports import Reports
 
 PATIENCE_S: Final = 4.0
 """Seconds that a call of NextWork waits for its claims. Then it is answered without, and what they bring is handed back."""
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 _log = get_logger(duty="claim")
 
@@ -64,18 +68,24 @@ class Claims:
         self.possible = asyncio.Event()
         self.possible.set()
 
-    async def claim(self, executor_id: str, ids: Mapping[str, str]) -> Grant | None:
+    async def claim(
+        self, executor_id: str, ids: Mapping[str, str], signatures: Mapping[str, str] = _NONE
+    ) -> Grant | None:
         """Claims ids for an executor. None: no answer within PATIENCE_S; what comes later is handed back.
 
         Args:
             executor_id: whose claims they become.
             ids: the queue by the id; at most 256.
+            signatures: by lambda the digest of the signature that the executor runs.
         """
         request = h.ClaimTasksRequest(
             executor_id=executor_id,
             nonce=new_id(self._runtime.random),
             task_ids=list(ids),
             heartbeat_timeout_us=self._timing.heartbeat_timeout_us,
+            signatures={
+                name: signatures[name] for name in {lambda_of(each) for each in set(ids.values())} if name in signatures
+            },
         )
         ask = _Ask(executor_id, request, self._runtime.boottime_us())
         work = self._runtime.spawn(self._work(ask), name=f"claim for {executor_id}")

@@ -84,6 +84,7 @@ class Cores:
         self._here: dict[str, float] = {}
         """The executors here, and when each called last."""
         self._lambdas: dict[str, frozenset[str]] = {}
+        self._signed: dict[str, frozenset[str]] = {}
         self._gone: set[str] = set()
         self._attend_at = 0.0
         self._survey_at = 0.0
@@ -101,8 +102,18 @@ class Cores:
 
     # --- what the controller sees --------------------------------------------------------------------------------------
 
-    def called(self, executor_id: str, lambdas: Lambdas) -> None:
-        """An executor asks for work."""
+    def called(self, executor_id: str, lambdas: Lambdas, signed: Lambdas = frozenset()) -> bool:
+        """An executor asks for work. Returns whether it runs a signature ("<lambda> <digest>") of which nothing was known here."""
+        known = self._signed.get(executor_id, frozenset())
+        if signed <= known:
+            new = False
+        else:
+            new = not signed <= self.signed()
+            self._signed[executor_id] = known | signed
+        self._note(executor_id, lambdas)
+        return new
+
+    def _note(self, executor_id: str, lambdas: Lambdas) -> None:
         if self._ended:
             return
         known = executor_id in self._here
@@ -117,8 +128,13 @@ class Cores:
         """All that the executors here run, also those that have no room."""
         return frozenset[str]().union(*self._lambdas.values())
 
+    def signed(self) -> Lambdas:
+        """The signatures that the executors here run, "<lambda> <digest>"."""
+        return frozenset[str]().union(*self._signed.values())
+
     def left(self, executor_id: str) -> None:
         """An executor is no more."""
+        self._signed.pop(executor_id, None)
         if self._here.pop(executor_id, None) is not None:
             del self._lambdas[executor_id]
             self._gone.add(executor_id)
@@ -220,6 +236,7 @@ class Cores:
         self._gone.update(self._here)
         self._here.clear()
         self._lambdas.clear()
+        self._signed.clear()
         if self._pool is not None:
             with contextlib.suppress(AtfError):  # they leave by themselves within STAY_S
                 record = await self._read()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from atf.work_items import ITEM_MARK
 
@@ -12,10 +13,11 @@ Lambdas = frozenset[str]
 
 
 class Serves(NamedTuple):
-    """What a call may be given: tasks of these lambdas, and items of batches among them or none."""
+    """What a call may be given: tasks of these lambdas, and items of batches among them or none; and what fits these signatures."""
 
     lambdas: Lambdas
     items: bool
+    signatures: frozenset[str] = frozenset()  # "<lambda> <digest>"
 
     def fits(self, task_id: str, queue: str) -> bool:
         """Whether that is one of them."""
@@ -24,6 +26,14 @@ class Serves(NamedTuple):
 
 Popped = Sequence[tuple[str, Sequence[str]]]
 """Ids by the queue they came from, most urgent first."""
+
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def signed(signatures: Mapping[str, str]) -> frozenset[str]:
+    """Each lambda with the digest of its signature behind a space."""
+    return frozenset([f"{name} {digest}" for name, digest in signatures.items()])
 
 
 def lambda_of(queue: str) -> str:
@@ -44,6 +54,7 @@ class Call:
         lane: of it.
         lambdas: what it can run.
         items: whether it takes items of batches.
+        signatures: by lambda the digest of the signature that it runs.
         serves: what it may be given now.
         room: how many tasks it takes at most.
         ids: what it was given: the queue by the id.
@@ -51,12 +62,23 @@ class Call:
         dismissed: set once the executor has opened another call, or is dead: nobody reads the answer to this one.
     """
 
-    def __init__(self, executor_id: str, lane: str, lambdas: Lambdas, room: int, *, items: bool) -> None:
+    def __init__(
+        self,
+        executor_id: str,
+        lane: str,
+        lambdas: Lambdas,
+        room: int,
+        *,
+        items: bool,
+        signatures: Mapping[str, str] = _NONE,
+    ) -> None:
         self.executor_id = executor_id
         self.lane = lane
         self.lambdas = lambdas
         self.items = items
-        self.serves = Serves(lambdas, items)
+        self.signatures = signatures
+        self.signed = signed(signatures)
+        self.serves = Serves(lambdas, items, self.signed)
         self.room = room
         self.ids: dict[str, str] = {}
         self.answered = asyncio.Event()

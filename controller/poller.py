@@ -144,7 +144,7 @@ class Poller:
         return self._demand.waits(lambda_name)
 
     def _serves(self, call: Call) -> Serves:
-        serves = Serves(self._may_run(call.executor_id, call.lambdas), call.items)
+        serves = Serves(self._may_run(call.executor_id, call.lambdas), call.items, call.signed)
         self._used_at[serves] = self._runtime.monotonic()
         return serves
 
@@ -280,7 +280,9 @@ class Poller:
 
     async def _pop(self, backlog: Backlog, ask: Ask) -> list[tuple[str, list[str]]]:
         try:
-            found = await self._store.pop(ask.partition, ask.groups, ask.want, self._settings.pool, self._host)
+            found = await self._store.pop(
+                ask.partition, ask.groups, ask.want, self._settings.pool, self._host, backlog.signatures
+            )
         except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
             self._trouble.failed(ask.partition, error)
             backlog.failed(ask)
@@ -304,6 +306,7 @@ class Poller:
                 del self._used_at[each]
             self._backlogs[serves] = backlog = Backlog(
                 serves.lambdas,
+                signatures=serves.signatures,
                 partitions=self._store.partitions,
                 ageing=self._settings.ageing,
                 poll_interval=self._store.settings.poll_interval,

@@ -42,6 +42,7 @@ _LANE: Final = re.compile(r"[a-z]{0,16}")
 MAX_ACK: Final = 1 << 53
 MAX_FEATURES: Final = 16
 _FEATURE: Final = re.compile(r"[a-z0-9_-]{1,32}")
+_SIGNATURE: Final = _FEATURE
 BATCHES: Final = "batches"
 """The feature of executors that may be given items of batches."""
 
@@ -126,7 +127,7 @@ class ControllerService:
             await self._reports.end()
 
     async def _stay_known(self) -> None:
-        """Says again and again that workers of this pool are alive, and at once what this host sets aside."""
+        """Says again and again that workers of this pool are alive, and at once what this host sets aside and which code is new here."""
         while True:
             now = self._runtime.monotonic()
             change = self._aside.next_change(now)
@@ -139,7 +140,9 @@ class ControllerService:
 
     def _serves(self, now: float) -> list[str]:
         self._asked = {each: asked for each, asked in self._asked.items() if asked + ASKED_S > now}
-        return sorted(self._cores.lambdas().union(*self._asked))
+        signed = self._cores.signed()
+        unsigned = self._cores.lambdas().union(*self._asked).difference([each.partition(" ")[0] for each in signed])
+        return sorted(signed | unsigned)
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
         """Waits for work for an executor, at most wait_us.
@@ -159,9 +162,15 @@ class ControllerService:
             self._cores.left(executor_id)
             return c.NextWorkReply(draining=self._draining.is_set())
         items = BATCHES in request.features
-        call = Call(executor_id, request.lane, frozenset(request.lambdas), request.max_tasks, items=items)
-        self._cores.called(executor_id, call.lambdas)
-        if call.lambdas not in self._asked:
+        call = Call(
+            executor_id,
+            request.lane,
+            frozenset(request.lambdas),
+            request.max_tasks,
+            items=items,
+            signatures=dict(zip(request.lambdas, request.signatures, strict=True)) if request.signatures else {},
+        )
+        if self._cores.called(executor_id, call.lambdas, call.signed) or call.lambdas not in self._asked:
             self._tell.set()
         self._asked[call.lambdas] = now
         key = executor_id, request.lane
@@ -242,6 +251,7 @@ class ControllerService:
         for name in request.lambdas:
             check_lambda(name)
         self._check_features(request.features)
+        self._check_signatures(request)
         self._check_host(request)
 
     @staticmethod
@@ -251,6 +261,16 @@ class ControllerService:
         for each in features:
             if not _FEATURE.fullmatch(each):
                 raise InvalidArgument(f"feature {each[:40]!r}: use 1 to 32 of the characters a-z 0-9 _ -")
+
+    @staticmethod
+    def _check_signatures(request: c.NextWorkRequest) -> None:
+        if request.signatures and len(request.signatures) != len(request.lambdas):
+            raise InvalidArgument(
+                f"{len(request.signatures)} signatures of {len(request.lambdas)} lambdas: give one of each, in their order, or none"
+            )
+        for each in request.signatures:
+            if not _SIGNATURE.fullmatch(each):
+                raise InvalidArgument(f"signature {each[:40]!r}: use 1 to 32 of the characters a-z 0-9 _ -")
 
     def _check_host(self, request: c.NextWorkRequest) -> None:
         if request.boot_id != self._boot_id:
@@ -278,7 +298,7 @@ class ControllerService:
             ids, call.ids = self._admitted(call.ids), {}
             if not ids:
                 continue
-            grant = await self._claims.claim(call.executor_id, ids)
+            grant = await self._claims.claim(call.executor_id, ids, call.signatures)
             if grant is None:
                 break
             if grant.deferred:

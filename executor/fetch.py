@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from atf.config import Timing
@@ -42,6 +42,7 @@ class Fetch:
         executor_id: who asks.
         lane: for which of its lanes.
         lambdas: what to ask for now, of what the lane can run; asked where there is room.
+        signatures: the digest of each lambda's signature.
         controller: whom it asks.
         room: how many tasks may be asked for now.
         admit: takes an answer with claims; returns whether any was kept.
@@ -60,6 +61,7 @@ class Fetch:
         executor_id: str,
         lane: str,
         lambdas: Callable[[], Sequence[str]],
+        signatures: Mapping[str, str],
         controller: Controller,
         room: Callable[[], int],
         admit: Callable[[c.NextWorkReply], bool],
@@ -73,6 +75,7 @@ class Fetch:
         self._executor_id = executor_id
         self._lane = lane
         self._lambdas = lambdas
+        self._signatures = signatures
         self._controller = controller
         self._room = room
         self._admit = admit
@@ -150,13 +153,15 @@ class Fetch:
 
     def _request(self) -> c.NextWorkRequest:
         self._call += 1
+        lambdas = self._lambdas()
         return c.NextWorkRequest(
             executor_id=self._executor_id,
             lane=self._lane,
             ack=self._ack,
             max_tasks=self.asked,
             wait_us=round(WAIT_S * US),
-            lambdas=self._lambdas(),
+            lambdas=lambdas,
+            signatures=[self._signatures[each] for each in lambdas],
             boot_id=self._boot_id,
             call=self._call,
             heartbeat_timeout_us=self._lease_us,

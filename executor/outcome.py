@@ -69,7 +69,15 @@ class HandedBack(NamedTuple):
     """Seconds to wait until it may run again."""
 
 
-Outcome = Returned | Failed | GaveUp | TimedOut | Stopped | HandedBack
+class Misfit(NamedTuple):
+    """The lambda was not called: the payload does not fit its parameters here. Those of another executor it may fit."""
+
+    error: str
+    signature: str
+    """The digest of what it does not fit."""
+
+
+Outcome = Returned | Failed | GaveUp | TimedOut | Stopped | HandedBack | Misfit
 
 
 def of_exception(error: BaseException, *, draining: bool = False) -> Outcome:
@@ -121,6 +129,8 @@ def to_result(outcome: Outcome, options: t.TaskOptions, attempt: int, chance: ra
             return t.STOPPED, b"", 0, error, 0
         case HandedBack(why, after):
             return t.HANDED_BACK, b"", 0, why, round(after * US)
+        case Misfit(error):
+            return t.MISFIT, b"", 0, error, backoff_us(options, attempt, chance)
     assert_never(outcome)
 
 

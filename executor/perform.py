@@ -12,13 +12,26 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from atf.context import Context, FirstTime, Flag, InBatch
 from atf.errors import InvalidArgument
+from atf.errors import Misfit as DoesNotFit
 from atf.options import from_us
 from atf.runtime import Runtime
 from atf.task import US
 from atf.work_items import parse
 
 from .held import HeldTask
-from .outcome import Failed, GaveUp, HandedBack, Outcome, Returned, Stopped, TimedOut, describe, of_exception, reason
+from .outcome import (
+    Failed,
+    GaveUp,
+    HandedBack,
+    Misfit,
+    Outcome,
+    Returned,
+    Stopped,
+    TimedOut,
+    describe,
+    of_exception,
+    reason,
+)
 
 if TYPE_CHECKING:
     from .isolated import IsolatedRuns
@@ -45,10 +58,14 @@ class Lambda(Protocol):
     def takes_context(self) -> bool: ...
     @property
     def isolate(self) -> bool: ...
+    @property
+    def digest(self) -> str: ...
     def decode(self, payload: bytes, encoding: int) -> dict[str, Any]: ...
     def encode_result(self, value: Any) -> tuple[bytes, int]: ...
 
 
+NO_LAMBDA_S: Final = 1.0
+"""Seconds that a task waits which came to an executor without its lambda."""
 CUT: Final = HandedBack("cut: the executor was ending, and the run did not end within drain_timeout")
 """The outcome of a coroutine that a drain has cancelled."""
 
@@ -134,16 +151,17 @@ class Performer:
         if not task.lambda_name:
             raise _NotCalledError(GaveUp("what the store keeps of this task can't be read"))
         if known is None:
-            # It was announced, so this is a rolling deployment or a bug: another executor may know it.
-            raise _NotCalledError(Failed(f"this executor has no lambda {task.lambda_name}"))
+            # It was not asked for, so this is a bug; another executor has it, or will.
+            raise _NotCalledError(HandedBack(f"this executor has no lambda {task.lambda_name}", NO_LAMBDA_S))
         spec = task.spec
         try:
             values = known.decode(spec.payload, spec.encoding)
+        except DoesNotFit as error:
+            raise _NotCalledError(Misfit(str(error), known.digest)) from None
         except InvalidArgument as error:
             raise _NotCalledError(GaveUp(str(error))) from None
-        except Exception as error:  # noqa: BLE001  whatever is wrong with it, it will be wrong again
-            why = GaveUp(f"{task.lambda_name}: the payload can't be read: {reason(error)}")
-            raise _NotCalledError(why) from None
+        except Exception as error:  # noqa: BLE001  code of the user's types, which another release may have mended
+            raise _NotCalledError(Failed(f"{task.lambda_name} can't be called: {reason(error)}")) from None
         return known, (self._context(task, known),) if known.takes_context else (), values
 
     def _context(self, task: HeldTask, known: Lambda) -> Context:

@@ -16,7 +16,7 @@ from atf.runtime import Runtime
 from atf.task import US, clip
 
 from .held import HeldTask, Ledger
-from .outcome import Failed, Returned, Stopped, Told, to_result
+from .outcome import Failed, Misfit, Returned, Stopped, Told, to_result
 from .sender import CALL_S, Sender
 
 UNANSWERED_S: Final = 0.2
@@ -104,6 +104,8 @@ class Report:
             ended.outcome, ended.result, ended.encoding = outcome, result, cast("t.Encoding", encoding)
             if outcome != t.SUCCEEDED:
                 ended.error, ended.retry_in_us = error, retry_in_us
+            if isinstance(task.outcome, Misfit):
+                ended.signature = task.outcome.signature
             if isinstance(task.outcome, Stopped) and not task.outcome.began:
                 ended.never_began = True
             elif task.started:

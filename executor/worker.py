@@ -127,6 +127,7 @@ class Executor:
         self._watch = Watch(self.ledger, self, stop_grace=settings.stop_grace, runtime=runtime)
         self._came: dict[str, float] = {}
         self._fetches: list[Fetch] = []
+        signatures = {name: each.digest for name, each in lambdas.items()}
         for lane, is_async in (("def", False), ("async", True)):
             names = sorted(name for name, each in lambdas.items() if each.is_async is is_async)
             if not names:
@@ -141,6 +142,7 @@ class Executor:
                         executor_id=executor_id,
                         lane=name,
                         lambdas=asked,
+                        signatures=signatures,
                         controller=controller,
                         room=room,
                         admit=self._admit,

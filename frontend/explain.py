@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from atf.rpc import frontend_pb2 as f
 from atf.store import keys
-from atf.store.types import Explanation, Gate, GateAction, TaskRecord
+from atf.store.types import Explanation, Gate, GateAction, Misfit, TaskRecord
 from atf.task import US, Status
 
 from . import view
@@ -29,7 +29,7 @@ def explain(found: Explanation, gates: Sequence[Gate] | None = (), no_core: Answ
         gates: of its lambda, where one keeps it or the lambda is paused; None: they can't be read.
         no_core: that its lambda has no core, where it waits for nothing else (explain_cores.py).
     """
-    answer = _held_by_job(found) or _gated(found, gates) or no_core or _answer(found, _pause_of(found, gates))
+    answer = _gated(found, gates) or no_core or _answer(found, _pause_of(found, gates))
     return f.ExplainTaskReply(
         task=view.task(found.record),
         reason=answer.reason,
@@ -52,18 +52,6 @@ def waits_for_executors(found: Explanation) -> bool:
 def all_set_aside(found: Explanation) -> bool:
     """Whether every host of its pool sets its lambda aside."""
     return bool(found.aside) and len(found.aside) >= found.hosts
-
-
-def _held_by_job(found: Explanation) -> Answer | None:
-    """A tick of a job that is paused."""
-    record = found.record
-    if not record.held or record.of_job is None or record.status not in {Status.NEW, Status.RETRIABLE_FAILURE}:
-        return None
-    job = record.of_job.job
-    return Answer(
-        "job_paused",
-        f"It is a tick of the job {job}, which is paused: it waits until somebody runs atf job resume {job}.",
-    )
 
 
 def _gated(found: Explanation, gates: Sequence[Gate] | None) -> Answer | None:
@@ -147,6 +135,8 @@ def _waiting(found: Explanation, pause: Answer | None) -> Answer:
             f"It waits for a slot of its concurrency key {key}: {found.slots_taken} of {limit} are taken, and"
             f" {_count(found.before, 'task')} {_is(found.before)} before it in the key's line.",
         )
+    if record.misfit is not None and record.misfit.since_us and not (record.attempts and left > 0):
+        return _unfit(found, record.misfit)
     if left > 0:
         return _not_yet(record, left)
     if kept := _kept_back(found, pause):
@@ -181,6 +171,28 @@ def _not_yet(record: TaskRecord, left_us: int) -> Answer:
     return Answer("not_due", f"It is not due yet: it was scheduled for {left} from now.", record.next_at_us)
 
 
+def _unfit(found: Explanation, misfit: Misfit) -> Answer:
+    """Its payload did not fit the executors that took it, and waits for others."""
+    others = [each for each in found.signatures if each not in misfit.digests]
+    since, left = duration(found.now_us - misfit.since_us), misfit.until_us - found.now_us
+    met = f"It has waited for {since}, and does not fit {_signatures(misfit.digests)}."
+    if others:
+        now = f"{_signatures(others).capitalize()} {'runs' if len(others) == 1 else 'run'} now, too: it is offered to those executors."
+    else:
+        alive = f"{_signatures(found.signatures)} alone" if found.signatures else "no executor with a signature of it"
+        now = f"Now there {'is' if not found.signatures or len(found.signatures) == 1 else 'are'} {alive}."
+        until = f"in {duration(left)}" if left > 0 else "at its next look"
+        now += (
+            f" If that stays so, this is a failed attempt {until}. Deploy code that takes this payload (aliases of @app.task give a"
+            " renamed parameter its old name, too), or cancel the task."
+        )
+    return Answer("misfit", f"{_short(misfit.error)}. {met} {now}", misfit.until_us)
+
+
+def _signatures(digests: Sequence[str]) -> str:
+    return f"{'signature' if len(digests) == 1 else 'signatures'} {', '.join(digests)}"
+
+
 def _short_of_permits(found: Explanation) -> Answer:
     """Its lambda's limits keep it back."""
     name, (limit, _, number) = found.record.lambda_name, found.waits_for.partition("=")
@@ -212,6 +224,8 @@ def _short_of_permits(found: Explanation) -> Answer:
 def _enqueued(found: Explanation, pause: Answer | None) -> Answer:
     record = found.record
     if not found.in_queue:
+        if record.misfit is not None and record.misfit.since_us and not pause:
+            return _unfit(found, record.misfit)
         lost = record.next_at_us <= found.now_us  # or handed back, or never claimed
         if lost and found.waits_for.startswith(("rate=", "burst=")):
             return _short_of_permits(found)
@@ -250,8 +264,6 @@ def _held(found: Explanation) -> Answer:
     sentence = answer.sentence + _lease(record.next_at_us - now)
     if record.cancel_requested:
         sentence += " Its cancellation was asked for; the executor is told with its next heartbeat."
-    if record.last_run:
-        sentence += " Its job was deleted: this run is the last one, however it ends."
     return Answer(answer.reason, sentence, record.next_at_us)
 
 

@@ -42,6 +42,8 @@ from .waiting import Waiting
 DEFAULT_PAGE: Final = 100
 MAX_WAIT_S: Final = 60.0
 _READ_TOGETHER: Final = 32
+_READ_WITH_SPEC: Final = 2
+"""The same with their payloads, of 1 MiB each."""
 _ANSWER_BYTES: Final = 3 << 19
 """Where an answer stops to grow: with the records read last, of 64 KiB of result each, it stays below 4 MiB."""
 
@@ -100,7 +102,7 @@ class FrontendService:
         return view.task(record, with_spec=request.with_spec)
 
     async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
-        """A page of a lambda's tasks. Shorter than asked for where large results would make it more than 4 MiB."""
+        """A page of a lambda's tasks. Shorter than asked for where large results or payloads would make it more than 4 MiB."""
         if not 0 <= request.page_size <= MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
         await self._known(getattr(request, "lambda"))
@@ -108,9 +110,9 @@ class FrontendService:
         reply, token = f.ListTasksReply(), request.page_token
         left, size = request.page_size or DEFAULT_PAGE, 0
         while left > 0 and size < _ANSWER_BYTES:
-            some = min(left, _READ_TOGETHER)
+            some = min(left, _READ_WITH_SPEC if request.with_spec else _READ_TOGETHER)
             records, token = await self._store.list_tasks(getattr(request, "lambda"), status, some, token)
-            reply.tasks.extend(view.task(record) for record in records)
+            reply.tasks.extend(view.task(record, with_spec=request.with_spec) for record in records)
             left -= some
             size = reply.ByteSize()
             if not token:

@@ -6,6 +6,7 @@ Every rule that is broken raises InvalidArgument with the field, the rule and wh
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -21,6 +22,7 @@ MAX_LABEL_CHARS: Final = 64
 MAX_SIGNATURE_CHARS: Final = 2_000
 MAX_REGISTERED_AT_ONCE: Final = 1_000
 _SHOWN_CHARS: Final = 80
+_DIGEST: Final = re.compile(r"[a-z0-9_-]{1,32}")
 _ENCODINGS: Final = frozenset({t.JSON, t.RAW})
 _POLICIES: Final = frozenset(t.Concurrency.Policy.values())
 _UNIQUE_POLICIES: Final = frozenset(t.Unique.Policy.values())
@@ -144,6 +146,8 @@ def check_lambda_spec(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> 
         check_options(spec.options)
         if len(spec.signature) > MAX_SIGNATURE_CHARS:
             raise InvalidArgument(f"signature: {len(spec.signature)} characters, at most {MAX_SIGNATURE_CHARS}")
+        if spec.digest and not _DIGEST.fullmatch(spec.digest):
+            raise InvalidArgument(f"digest {shown(spec.digest)!r}: use at most 32 of the characters a-z 0-9 _ -")
         check_isolation(spec, held)
     except InvalidArgument as error:
         raise InvalidArgument(f"lambda {spec.name}: {error}") from None

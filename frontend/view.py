@@ -81,4 +81,13 @@ def status(value: Status | None) -> t.Status:
 def host(record: HostRecord) -> f.WorkerHost:
     """A worker host."""
     aside = [f.SetAside(until_us=until_us, **{"lambda": name}) for name, until_us in sorted(record.aside.items())]
-    return f.WorkerHost(name=record.name, pool=pool_called(record.pool), until_us=record.until_us, aside=aside)
+    signatures = [
+        f.HostSignature(digests=digests, **{"lambda": name}) for name, digests in sorted(record.signatures.items())
+    ]
+    return f.WorkerHost(
+        name=record.name,
+        pool=pool_called(record.pool),
+        until_us=record.until_us,
+        aside=aside,
+        signatures=signatures,
+    )

@@ -21,7 +21,9 @@ def main(settings: HscSettings, store: StoreSettings, timing: Timing, logs: LogS
 
     async def body(process: Process) -> None:
         opened = await process.open_store(store, timing)
-        logic: api.HSC = HscService(store=opened, timing=timing, runtime=process.runtime)
+        logic: api.HSC = HscService(
+            store=opened, timing=timing, runtime=process.runtime, deploy_grace_us=settings.deploy_grace_us
+        )
         server = await serve(settings.listen, [Service(h.DESCRIPTOR.services_by_name["HSC"], logic)])
         process.ready(server.address)
         await process.stopping.wait()

@@ -7,10 +7,10 @@ others of its batch go on. Implements atf.rpc.api.HSC; `timeout` is the transpor
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
-from atf.config import Timing
+from atf.config import HscSettings, Timing
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
@@ -29,16 +29,19 @@ from atf.task import (
     MAX_WHY_CHARS,
     US,
     check_first_time,
+    check_lambda,
     check_name,
     clip,
     partition_of,
 )
 
+DEFAULT_DEPLOY_GRACE_US: Final = HscSettings().deploy_grace_us
 MAX_RAN_US: Final = 366 * 86_400 * US
 MAX_CLAIM_BYTES: Final = MAX_BATCH_BYTES - (64 << 10)
 """Of claims in one answer; the ids that are lost or deferred come on top."""
 _OUTCOMES: Final = {int(each): each for each in Outcome}
 _ENCODINGS: Final = frozenset({t.JSON, t.RAW})
+_SIGNATURE: Final = re.compile(r"[a-z0-9_-]{1,32}")
 _WORD: Final = re.compile(r"[!-~]{1,128}")
 
 T = TypeVar("T")
@@ -47,10 +50,20 @@ _log = get_logger()
 
 
 class HscService:
-    """The door through which claims and outcomes are recorded."""
+    """The door through which claims and outcomes are recorded.
 
-    def __init__(self, *, store: Store, timing: Timing, runtime: Runtime) -> None:
+    Args:
+        store: where they are.
+        timing: how long leases last.
+        runtime: of the process.
+        deploy_grace_us: for how long a payload may fit no live executor before that is a failed attempt.
+    """
+
+    def __init__(
+        self, *, store: Store, timing: Timing, runtime: Runtime, deploy_grace_us: int = DEFAULT_DEPLOY_GRACE_US
+    ) -> None:
         self._store = store
+        self._grace_us = deploy_grace_us
         self._lease_us = timing.heartbeat_timeout_us
 
     async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
@@ -61,7 +74,8 @@ class HscService:
         self._check_lease(request.heartbeat_timeout_us)
         ids = [each for each in dict.fromkeys(request.task_ids) if self._exists(each)]
         bad = set(request.task_ids).difference(ids)
-        batch = await self._store.claim(request.executor_id, request.nonce, ids, MAX_CLAIM_BYTES)
+        _check_signatures(request.signatures)
+        batch = await self._store.claim(request.executor_id, request.nonce, ids, MAX_CLAIM_BYTES, request.signatures)
         reply = h.ClaimTasksReply(lost=[*batch.lost, *sorted(bad)], deferred=batch.deferred)
         for each in batch.claims:
             _fill(reply.claims.add(), each)
@@ -86,7 +100,7 @@ class HscService:
         """Records how runs ended."""
         _check_word("executor_id", request.executor_id)
         _check_count("results", len(request.results), MAX_BATCH)
-        results = [_result(each) for each in request.results]
+        results = [_result(each, self._grace_us) for each in request.results]
         verdicts = await self._judge(
             results, lambda each: each.held.task_id, lambda some: self._store.finish(request.executor_id, some)
         )
@@ -186,17 +200,40 @@ def _fill(claim: t.Claim, claimed: Claimed) -> None:
     token.counter, token.nonce = claimed.counter, claimed.nonce
 
 
-def _result(result: h.Result) -> RunResult:
+def _check_signatures(signatures: Mapping[str, str]) -> None:
+    _check_count("signatures", len(signatures), MAX_BATCH)
+    for name, digest in signatures.items():
+        check_lambda(name)
+        _check_signature(digest)
+
+
+def _check_signature(digest: str) -> None:
+    if not _SIGNATURE.fullmatch(digest):
+        raise InvalidArgument(f"signature {digest[:40]!r}: use 1 to 32 of the characters a-z 0-9 _ -")
+
+
+def _result(result: h.Result, grace_us: int) -> RunResult:
     held, value, encoding, error = _held(result.claim), result.result, result.encoding, result.error
     outcome = _OUTCOMES.get(result.outcome)
     if outcome is None:
-        raise InvalidArgument(
-            f"result of {held.task_id!r}: outcome {result.outcome} is none of SUCCEEDED to HANDED_BACK"
-        )
+        raise InvalidArgument(f"result of {held.task_id!r}: outcome {result.outcome} is none of SUCCEEDED to MISFIT")
     if len(value) > MAX_RESULT_BYTES:
         raise InvalidArgument(f"result of {held.task_id!r}: {len(value)} bytes, at most {MAX_RESULT_BYTES} (64 KiB)")
     if encoding not in _ENCODINGS:
         raise InvalidArgument(f"result of {held.task_id!r}: encoding {encoding}; use JSON (0) or RAW (1)")
+    if outcome is Outcome.MISFIT:
+        _check_signature(result.signature)
+        retry_us = _clamped(result.retry_in_us, MAX_AHEAD_US)
+        ended_us = _clamped(result.ended_ago_us, MAX_RAN_US)
+        return RunResult(
+            held,
+            outcome,
+            error=error,
+            retry_in_us=retry_us,
+            ended_ago_us=ended_us,
+            signature=result.signature,
+            grace_us=grace_us,
+        )
     return RunResult(
         held,
         outcome,

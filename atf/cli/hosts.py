@@ -16,18 +16,30 @@ from .remote import ask
 @frontend_flag
 @as_json
 def hosts(frontend: str | None, as_json: bool) -> None:
-    """List the worker hosts that are alive: their pools, and the lambdas that they set aside since executors died there one after the other."""
+    """List the worker hosts that are alive: their pools, the lambdas that they set aside since executors died there one after the other, and
+    which signatures they run of lambdas of which live executors run several, as during a rolling deploy.
+    """
     reply = ask(frontend, lambda stub: stub.list_hosts(f.ListHostsRequest()))
     if as_json:
         print_json(
             [
-                {"name": each.name, "pool": each.pool, "aside": {_name(one): one.until_us for one in each.aside}}
+                {
+                    "name": each.name,
+                    "pool": each.pool,
+                    "aside": {_name(one): one.until_us for one in each.aside},
+                    "signatures": {getattr(one, "lambda"): list(one.digests) for one in each.signatures},
+                }
                 for each in reply.hosts
             ]
         )
     else:
-        rows = [(each.name, each.pool, _aside(each, reply.now_us)) for each in reply.hosts]
-        print_table(["host", "pool", "set aside"], rows)
+        rows = [[each.name, each.pool, _aside(each, reply.now_us)] for each in reply.hosts]
+        columns = ["host", "pool", "set aside"]
+        if any(each.signatures for each in reply.hosts):
+            columns.append("signatures that differ")
+            for row, each in zip(rows, reply.hosts, strict=True):
+                row.append(_signatures(each))
+        print_table(columns, rows)
 
 
 def _aside(host: f.WorkerHost, now_us: int) -> str:
@@ -36,6 +48,10 @@ def _aside(host: f.WorkerHost, now_us: int) -> str:
         left = (each.until_us - now_us) / US
         said.append(f"{_name(each)} ({f'for {left:.1f} s' if left > 0 else 'a task is tried'})")
     return ", ".join(said)
+
+
+def _signatures(host: f.WorkerHost) -> str:
+    return ", ".join(f"{getattr(each, 'lambda')} {' '.join(each.digests)}" for each in host.signatures)
 
 
 def _name(aside: f.SetAside) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
 from atf.config import ExecutorSettings
 from atf.errors import InvalidArgument
+from atf.exits import EXIT_FAILED
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
 from atf.whoami import whoami
 
+from . import fitting
 from .options import as_json, frontend_flag, why_flag
 from .output import lambda_json, print_facts, print_json, print_table, queue_json, settings_json
 from .remote import ask
@@ -136,16 +139,47 @@ def register(apps: tuple[str, ...], frontend: str | None, as_json: bool) -> None
 
 @lambdas.command()
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
+@click.option(
+    "--against",
+    metavar="HOST:PORT",
+    help="the frontend of a cluster: say which of its waiting tasks the app can't read",
+)
 @as_json
-def check(apps: tuple[str, ...], as_json: bool) -> None:
-    """Import an app as an executor would, and list its lambdas; nothing is registered."""
-    _print_specs(_specs(apps), as_json)
+def check(apps: tuple[str, ...], against: str | None, as_json: bool) -> None:
+    """Import an app as an executor would, and list its lambdas; nothing is registered.
 
-
-def _specs(apps: tuple[str, ...]) -> list[f.LambdaSpec]:
+    With --against, before a deploy: read every unfinished task, job and callback of a cluster's batches in the namespaces of the app, and
+    say which payloads this code does not take, and why. Exits with 1 where some do not fit. It changes nothing.
+    """
     from atf.apps import load_lambdas
 
-    return [each.spec() for each in load_lambdas(apps).values()]
+    loaded = load_lambdas(apps)
+    if against is None:
+        _print_specs([each.spec() for each in loaded.values()], as_json)
+        return
+    found = ask(against, lambda stub: fitting.look(stub, loaded, fitting.on_terminal))
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    unfit = found.unfit()
+    if as_json:
+        print_json({"read": found.looked_at, "unfit": [_unfit_json(each) for each in unfit]})
+    elif unfit:
+        rows = [(each.lambda_name, f"{each.number} {each.what}", each.example, each.why) for each in unfit]
+        print_table(["lambda", "do not fit", "for example", "why"], rows)
+    else:
+        print(f"all fit: {found.looked_at} payloads were read")
+    if unfit:
+        raise SystemExit(EXIT_FAILED)
+
+
+def _unfit_json(unfit: fitting.Unfit) -> dict[str, Any]:
+    return {
+        "lambda": unfit.lambda_name,
+        "what": unfit.what,
+        "count": unfit.number,
+        "example": unfit.example,
+        "why": unfit.why,
+    }
 
 
 def _print_specs(specs: list[f.LambdaSpec], as_json: bool) -> None:

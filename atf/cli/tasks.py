@@ -76,7 +76,8 @@ async def _list(stub: api.Frontend, lambda_name: str | None, status: str, limit:
         token = ""
         while len(tasks) < limit:
             size = min(limit - len(tasks), MAX_BATCH)
-            page = f.ListTasksRequest(status=status, page_size=size, page_token=token, **{"lambda": name})
+            page = f.ListTasksRequest(status=status, page_size=size, page_token=token)
+            setattr(page, "lambda", name)
             reply = await stub.list_tasks(page)
             tasks += reply.tasks
             token = reply.next_page_token

@@ -29,16 +29,14 @@ SCHEDULED: CoreState
 OCCUPIED: CoreState
 
 class ScheduleJobRequest(_message.Message):
-    __slots__ = ("job", "overwrite", "request_id", "anew")
+    __slots__ = ("job", "overwrite", "request_id")
     JOB_FIELD_NUMBER: _ClassVar[int]
     OVERWRITE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    ANEW_FIELD_NUMBER: _ClassVar[int]
     job: _job_pb2.JobSpec
     overwrite: bool
     request_id: str
-    anew: bool
-    def __init__(self, job: _Optional[_Union[_job_pb2.JobSpec, _Mapping]] = ..., overwrite: bool = ..., request_id: _Optional[str] = ..., anew: bool = ...) -> None: ...
+    def __init__(self, job: _Optional[_Union[_job_pb2.JobSpec, _Mapping]] = ..., overwrite: bool = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class ScheduleJobsRequest(_message.Message):
     __slots__ = ("requests",)
@@ -211,15 +209,17 @@ class GetTaskRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., with_spec: bool = ...) -> None: ...
 
 class ListTasksRequest(_message.Message):
-    __slots__ = ("status", "page_size", "page_token")
+    __slots__ = ("status", "page_size", "page_token", "with_spec")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WITH_SPEC_FIELD_NUMBER: _ClassVar[int]
     status: _task_pb2.Status
     page_size: int
     page_token: str
-    def __init__(self, status: _Optional[_Union[_task_pb2.Status, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., **kwargs) -> None: ...
+    with_spec: bool
+    def __init__(self, status: _Optional[_Union[_task_pb2.Status, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_spec: bool = ..., **kwargs) -> None: ...
 
 class ListTasksReply(_message.Message):
     __slots__ = ("tasks", "next_page_token")
@@ -292,7 +292,7 @@ class RetryResult(_message.Message):
     def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., retried: bool = ...) -> None: ...
 
 class LambdaSpec(_message.Message):
-    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal")
+    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal", "digest")
     class SharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -317,6 +317,7 @@ class LambdaSpec(_message.Message):
     STOP_ON_FATAL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     GATE_AT_FATAL_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     name: str
     options: _task_pb2.TaskOptions
     queue_limit: int
@@ -334,7 +335,8 @@ class LambdaSpec(_message.Message):
     stop_on_fatal: bool
     version: int
     gate_at_fatal: float
-    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ...) -> None: ...
+    digest: str
+    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class RegisterLambdasRequest(_message.Message):
     __slots__ = ("lambdas",)
@@ -856,16 +858,25 @@ class ListHostsReply(_message.Message):
     def __init__(self, hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., now_us: _Optional[int] = ...) -> None: ...
 
 class WorkerHost(_message.Message):
-    __slots__ = ("name", "pool", "until_us", "aside")
+    __slots__ = ("name", "pool", "until_us", "aside", "signatures")
     NAME_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     UNTIL_US_FIELD_NUMBER: _ClassVar[int]
     ASIDE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURES_FIELD_NUMBER: _ClassVar[int]
     name: str
     pool: str
     until_us: int
     aside: _containers.RepeatedCompositeFieldContainer[SetAside]
-    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., until_us: _Optional[int] = ..., aside: _Optional[_Iterable[_Union[SetAside, _Mapping]]] = ...) -> None: ...
+    signatures: _containers.RepeatedCompositeFieldContainer[HostSignature]
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., until_us: _Optional[int] = ..., aside: _Optional[_Iterable[_Union[SetAside, _Mapping]]] = ..., signatures: _Optional[_Iterable[_Union[HostSignature, _Mapping]]] = ...) -> None: ...
+
+class HostSignature(_message.Message):
+    __slots__ = ("digests",)
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    digests: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, digests: _Optional[_Iterable[str]] = ..., **kwargs) -> None: ...
 
 class SetAside(_message.Message):
     __slots__ = ("until_us",)

@@ -22,16 +22,25 @@ CANCEL: Verdict
 UNKNOWN: Verdict
 
 class ClaimTasksRequest(_message.Message):
-    __slots__ = ("executor_id", "nonce", "task_ids", "heartbeat_timeout_us")
+    __slots__ = ("executor_id", "nonce", "task_ids", "heartbeat_timeout_us", "signatures")
+    class SignaturesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     TASK_IDS_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURES_FIELD_NUMBER: _ClassVar[int]
     executor_id: str
     nonce: str
     task_ids: _containers.RepeatedScalarFieldContainer[str]
     heartbeat_timeout_us: int
-    def __init__(self, executor_id: _Optional[str] = ..., nonce: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., heartbeat_timeout_us: _Optional[int] = ...) -> None: ...
+    signatures: _containers.ScalarMap[str, str]
+    def __init__(self, executor_id: _Optional[str] = ..., nonce: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., heartbeat_timeout_us: _Optional[int] = ..., signatures: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ClaimTasksReply(_message.Message):
     __slots__ = ("claims", "lost", "deferred")

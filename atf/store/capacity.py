@@ -36,6 +36,9 @@ class HostRecord(NamedTuple):
     pool: str
     until_us: int  # when it counts as gone, unless it is heard of again
     aside: dict[str, int]  # the lambdas that it sets aside ("*": all): until when, µs; in the past: it is on trial
+    signatures: dict[
+        str, list[str]
+    ]  # of the lambdas of which live executors run several signatures, which of them run here
 
 
 class CoresRecord(NamedTuple):
@@ -141,10 +144,13 @@ class Capacity(Caller):
         """The store's time, µs, and the live worker hosts by name; MAX_HOSTS of them at most."""
         now, found = await self._call("hosts", _HOME, [MAX_HOSTS])
         hosts = []
-        for name, until, said in zip(found[::3], found[1::3], found[2::3], strict=True):
+        for name, until, said, run in zip(found[::4], found[1::4], found[2::4], found[3::4], strict=True):
             says = dict(each.split("=", 1) for each in said.decode().split())
             pool = says.pop("pool", "")
-            hosts.append(HostRecord(name.decode(), pool, int(until), {each: int(us) for each, us in says.items()}))
+            aside = {each: int(us) for each, us in says.items()}
+            runs = [each.split(" ") for each in run.decode().split(",") if each]
+            signatures = {each: sorted(digests) for each, *digests in runs}
+            hosts.append(HostRecord(name.decode(), pool, int(until), aside, signatures))
         return int(now), sorted(hosts)
 
     async def waiting(self, partition: int, pool: str, lambdas: Sequence[str]) -> list[int]:

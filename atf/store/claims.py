@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from atf.errors import AtfError, StoreSettling, Unavailable
-from atf.task import MAX_BATCH, MAX_WHY_CHARS, US
+from atf.task import MAX_BATCH, MAX_WHY_CHARS, US, clip
 
 from . import library
 from .base import Caller
@@ -15,13 +16,18 @@ from .calls import CALL_BYTES, by_partition
 from .connection import Arg
 from .types import Beat, ClaimBatch, Claimed, Held, Outcome, RunResult, Verdict
 
+MAX_MISFIT_BYTES: Final = 1 << 10
+"""Of what is kept of the error of a payload that does not fit."""
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _VERDICTS: Final = {int(each): each for each in Verdict}
 
 
 class Claims(Caller):
     """The verbs of Store about claims. One that is over is told so; the store stays as it is."""
 
-    async def claim(self, owner: str, nonce: str, ids: Sequence[str], max_bytes: int) -> ClaimBatch:
+    async def claim(
+        self, owner: str, nonce: str, ids: Sequence[str], max_bytes: int, signatures: Mapping[str, str] = _NONE
+    ) -> ClaimBatch:
         """ENQUEUED → CLAIMED. The same owner, nonce and ids again answer the same; an id given twice is answered once.
 
         Args:
@@ -29,6 +35,7 @@ class Claims(Caller):
             nonce: a fresh one per call, the same one for a repetition.
             ids: what to claim.
             max_bytes: what the specs and their overhead may come to. A first task that is larger is claimed alone.
+            signatures: lambda -> digest of the signature that the executor runs. What is known not to fit that counts as lost.
 
         Where some partitions are away, their ids count as lost; they come again with their leases or enqueue timeouts.
 
@@ -37,12 +44,13 @@ class Claims(Caller):
             Unavailable: all of the ids' partitions are away, or their claims did not come to be as durable as set.
         """
         batch = ClaimBatch([], [], [])
+        signed = "".join(f" {name}={digest}" for name, digest in signatures.items())
 
         async def claim(partition: int, mine: list[str]) -> list[str]:
             """Answers what is still to be claimed: it was only too much for one call."""
             left = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD_BYTES for each in batch.claims), 0)
             room = min(left, CALL_BYTES)
-            args: list[Arg] = [owner, nonce, self._lease_us, room, int(not batch.claims), *mine]
+            args: list[Arg] = [owner, nonce, self._lease_us, room, int(not batch.claims), signed, *mine]
             reply = await self._call("claim", partition, args, server=True, demand=self.settings.floor)
             if reply and reply[0] == b"settling":
                 raise StoreSettling(
@@ -93,7 +101,7 @@ class Claims(Caller):
         return await by_partition(beats, lambda each: self._partition(each.held.task_id), call, failed=_unknown)
 
     async def finish(self, owner: str, results: Sequence[RunResult]) -> list[Verdict]:
-        """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED; handed back → ENQUEUED or NEW. Idempotent by token.
+        """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED; handed back → ENQUEUED or NEW; misfit → NEW. Idempotent by token.
 
         UNKNOWN where a claim's partition is away; Unavailable where all are.
         """
@@ -105,9 +113,11 @@ class Claims(Caller):
     async def _finish(self, partition: int, batch: list[RunResult]) -> list[Verdict]:
         args: list[Arg] = []
         for each in batch:
-            held, outcome, result, encoding, error, retry_in_us, ran_us, ended_ago_us, began = each
+            held, outcome, result, encoding, error, retry_in_us, ran_us, ended_ago_us, began, signature, grace_us = each
             if outcome is Outcome.HANDED_BACK:
                 error = _in_one_line(error)
+            elif outcome is Outcome.MISFIT:
+                result, error = f"{signature} {grace_us}".encode(), clip(error, MAX_MISFIT_BYTES)
             args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us if began else "", ended_ago_us)
         return [_VERDICTS[each] for each in await self._call("finish", partition, args)]
 

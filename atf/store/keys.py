@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 class KeySpec(NamedTuple):
     """One kind of key."""
 
-    pattern: str  # {p} partition, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <batch>, <pool>, <number> of a gate; <key> "lambda:key", or of an older release "key"
+    pattern: str  # {p} partition, <digests> of signatures, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <batch>, <pool>, <number> of a gate; <key> "lambda:key", or of an older release "key"
     type: str
     meaning: str
 
@@ -68,7 +68,7 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:l:<lambda>",
         "hash",
-        "a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions, what is owed to its priorities of pops and of"
+        "a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions, until when misfits are looked for, what is owed to its priorities of pops and of"
         " pushes (priority:ten-thousandths of a place); at home what its code and an operator said",
     ),
     KeySpec("atf:{p}:p:<lambda>", "hash", "a lambda's permits that this partition has and used: see PERMIT_FIELDS"),
@@ -110,13 +110,6 @@ KEYS: Final = (
     KeySpec("atf:{p}:outbox:due", "zset", "number -> when it is delivered (again)"),
     KeySpec("atf:{p}:j:<job>", "hash", "a job: see JOB_FIELDS"),
     KeySpec(
-        "atf:{p}:ticks:<job>",
-        "zset",
-        "live task of a job -> 1: a tick; 2: one that the job's pause keeps, or will when its run has failed; 3: made beside its ticks;"
-        " 0: a tick that runs of a job that was deleted",
-    ),
-    KeySpec("atf:{p}:ticking", "zset", "names of the jobs that have such tasks, but for those with 0, by name"),
-    KeySpec(
         "atf:{p}:jobs", "zset", "job -> when it is looked at next: its tick, or later while somebody deals with that"
     ),
     KeySpec("atf:{p}:jobs:ended", "zset", "job that has ended -> expiry of its record"),
@@ -134,8 +127,19 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:served",
         "zset",
-        "pool and lambda -> until when a worker there counts as running it; pool and *: somebody did not say; pool and =: as in workers",
+        "pool and lambda, and the digest of its signature where that was said -> until when a worker there counts as running it; pool and *: somebody did not say; pool and =: as in workers",
     ),
+    KeySpec(
+        "atf:{p}:signatures",
+        "hash",
+        "pool and lambda -> digests of the signatures of it that workers there run, or ran not long ago",
+    ),
+    KeySpec(
+        "atf:{p}:misfits",
+        "set",
+        "names of the sets that follow, <queue> and behind a space the digests of the signatures that all in it do not fit",
+    ),
+    KeySpec("atf:{p}:m:<queue> <digests>", "zset", "task for executors of another signature -> since when"),
     KeySpec("atf:{p}:hosts", "zset", "worker host, by its controller's name -> until when it counts as alive"),
     KeySpec(
         "atf:{p}:hosts:say",
@@ -184,9 +188,8 @@ FIELDS: Final = {
     "g": "number of the gate that keeps it; absent: none does",
     "v": "version of its lambda's code when it failed for good, where the code says one",
     "gd": "number of the newest gate that has delayed it",
-    "x": "set: its cancellation was asked for while it ran; j: only that it runs no more after that, since its job was deleted",
-    "w": "set: somebody waits for its end; after @, the job whose tick it is; after +, the one of which it was made beside its ticks",
-    "hd": "set: its job is paused, and keeps it; when it would be due",
+    "x": "set: its cancellation was asked for while it ran",
+    "w": "set: somebody waits for its end; after @, the job whose tick it is",
     "i": "number of an item in its batch",
     "gap": "pause between two items of the ordering key, of an item of a batch that wants one",
     "f": "counter of the token that finished its last run",
@@ -195,6 +198,8 @@ FIELDS: Final = {
     "err": "error of the last failure",
     "p": "progress",
     "R": "the last ended runs, a line each: owner, start, end, attempt, why",
+    "mf": "of a task whose payload did not fit an executor's signature: see lua/misfits.lua; absent: it fitted all that it met",
+    "me": "where its payload did not fit the last of them; absent: it has been read since",
     **{f"t{number}": f"instant of the last move into status {number}" for number in range(1, 9)},
 }
 
@@ -211,9 +216,8 @@ JOB_FIELDS: Final = {
     "last": "the newest tick that became a task",
     "task": "that task",
     "out": "the status in which it ended",
-    "ended": "when the last of its ticks had ended that were live",
-    "b": "base: what the durations of its timing count from",
-    "r": "rhythm: two jobs with the same one tick alike from the same base",
+    "run": "that task, until it has ended; empty or absent: it has",
+    "ended": "when it had",
     "skips": "ticks that were passed over",
     "why": "the newest of them was",
 }
@@ -297,11 +301,6 @@ PART_FIELDS: Final = {
 }
 
 
-TICK_OF: Final = "@"
-BESIDE_OF: Final = "+"
-"""What the task field `w` of a job's tick, or of a task made beside its ticks, begins with."""
-LAST_RUN: Final = "j"
-"""The task field `x` of one whose job was deleted while it ran."""
 TASKS: Final = "atf:{*}:t:*"
 """Matches every task's key, for SCAN."""
 

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from atf import task as t
 
 SHARED: Final = (
-    *("common.lua", "gates.lua", "ticks.lua", "held_keys.lua", "permits.lua"),
+    *("common.lua", "gates.lua", "held_keys.lua", "permits.lua"),
     *("home.lua", "door.lua", "shares.lua", "batches.lua"),
-    "placement.lua",
+    *("placement.lua", "misfits.lua"),
 )
 """What several verbs use; a file uses only those before it."""
 VERSION: Final = 1
@@ -53,10 +53,6 @@ JOB_RETRY_US: Final = 2 * t.US
 """When a job is told of again whose tick nobody has dealt with: a consumer may have ended in the middle."""
 JOB_WAIT_US: Final = 30 * t.US
 """When a job is looked at again that waits for the end of its tick, should that end not be heard of."""
-JOB_ENDS_US: Final = 60 * t.US
-"""When the record of a job that has ended is looked at again whose retention is over while tasks of it are alive."""
-TICKS_PER_CALL: Final = t.MAX_BATCH
-"""Live tasks of jobs that one call cancels, holds or lets go on: a few milliseconds' work."""
 LINE_CHECK_US: Final = 30 * t.US
 """When a concurrency key for which tasks wait is looked at again, should nobody have said that a slot of it is free."""
 LINE_WAIT_US: Final = 3600 * t.US
@@ -103,6 +99,17 @@ SPREAD_HOSTS: Final = 256
 """Hosts that have their parts of a lambda at once when it becomes spread; others when they say next what they serve."""
 SPREAD_LOOKS: Final = 2048
 """How much one call looks at for that, in units of what it takes to read a host's count: some 2 µs."""
+MISFIT_WAIT_US: Final = t.US
+"""When a task is looked at again whose payload fits no executor that is alive. The wait doubles from look to look."""
+MOST_MISFIT_WAIT_US: Final = 30 * t.US
+MOST_MISFIT_RETRY_US: Final = 600 * t.US
+"""The wait between two attempts of such a task doubles up to this, once its time of grace is over, unless it was longer from the start."""
+MISFITS_KEPT: Final = 8
+"""Digests that a task does not fit, of which it is remembered."""
+MISFITS_TIDIED: Final = 16
+"""Of each set of such tasks, those that one sweep looks at."""
+MISFIT_LATELY_US: Final = 3600 * t.US
+"""How long pushes of a lambda look for such tasks after the last one."""
 NEAR_LIFE_US: Final = 3600 * t.US
 """How long it is remembered which host had the last task of an affinity key."""
 NEAR_KEPT: Final = 50_000
@@ -141,8 +148,6 @@ def _code() -> str:
         "JOBS_BYTES": JOBS_BYTES,
         "JOB_RETRY": JOB_RETRY_US,
         "JOB_WAIT": JOB_WAIT_US,
-        "JOB_ENDS": JOB_ENDS_US,
-        "TICKS_PER_CALL": TICKS_PER_CALL,
         "LINE_CHECK": LINE_CHECK_US,
         "LINE_WAIT": LINE_WAIT_US,
         "LINES_PER_PASS": LINES_PER_PASS,
@@ -156,6 +161,7 @@ def _code() -> str:
         "AUDIT_KEPT": AUDIT_KEPT,
         "ENDS": f"{{STEP = {ENDS_STEP_US}, STEPS = {ENDS_STEPS}}}",
         "JUDGE_AGAIN": JUDGE_AGAIN_US,
+        "misfits": f"{{FIRST = {MISFIT_WAIT_US}, MOST = {MOST_MISFIT_WAIT_US}, MOST_RETRY = {MOST_MISFIT_RETRY_US}, KEPT = {MISFITS_KEPT}, LATELY = {MISFIT_LATELY_US}, TIDIED = {MISFITS_TIDIED}}}",
         "placement": f"{{PATIENCE = {PLACE_PATIENCE_US}, AWAY = {PLACE_AWAY_US}, LIFE = {NEAR_LIFE_US}, KEPT = {NEAR_KEPT}, HOSTS = {SPREAD_HOSTS}, LOOKS = {SPREAD_LOOKS}}}",
     }
     lua = files("atf.store") / "lua"

@@ -170,6 +170,7 @@ class Reading(Caller):
         hosts, aside = more[6:8] or (0, [])
         (served,) = more[8:9] or (not unserved,)
         not_run, unknown = (*more[9:11], 0, 0)[:2]
+        signatures = [each.decode() for each in (*more[11:12], [])[0]]
         in_hand = 0
         if waits_for.startswith("running"):
             counts = await self.counts(record.lambda_name)
@@ -195,6 +196,7 @@ class Reading(Caller):
             aside={host.decode(): int(until) for host, until in zip(aside[::2], aside[1::2], strict=True)},
             not_run=bool(not_run),
             unknown=bool(unknown),
+            signatures=signatures,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, Final
 
 from atf.config import StoreSettings, Timing
 from atf.durability import Durability
@@ -41,6 +41,11 @@ from .types import (
     RetryResult,
 )
 from .windows import Windows
+
+_APART: Final = "?"
+"""In the place of a queue's name: what follows are names of sets of misfits."""
+_MISFITS_PART: Final = 4
+"""Of what a pop asks for, a fourth at least may be misfits: else those would never be reached beside a long queue."""
 
 
 class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Ordering, Reading, Registry, Windows):
@@ -272,7 +277,8 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
             seconds: how long that counts.
             host: the host they are on; "": it says nothing of itself.
             aside: the lambdas that it sets aside ("*": all), each with the seconds for which it does (0: it is on trial).
-            lambdas: that it serves: it has its part of those that are spread. None: what its workers run is not known.
+            lambdas: that it serves, each perhaps with the digest of its signature behind a space, and then once for each that runs
+                there; it has its part of those that are spread. None: what its workers run is not known.
         """
         said = list((aside or {}).items())[:MAX_BATCH]
         args: list[Arg] = [len(said)]
@@ -285,7 +291,13 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
                     await self._call("serve", partition, [*of, *lambdas[start : start + MAX_BATCH]])
 
     async def pop(
-        self, partition: int, groups: Sequence[Sequence[str]], want: int, pool: str = "", host: str = ""
+        self,
+        partition: int,
+        groups: Sequence[Sequence[str]],
+        want: int,
+        pool: str = "",
+        host: str = "",
+        signatures: Mapping[str, str] | None = None,
     ) -> list[tuple[str, list[str]]]:
         """Takes up to `want` ids; the first group's queues first, evenly within a group, none of paused lambdas or of another pool's.
 
@@ -293,15 +305,51 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
         back for others; those that are not named are empty. Where a lambda's placement is sticky or spread, a host leaves tasks to
         others, for a while; without a name (""), it takes what comes first.
 
+        Of the lambdas in `signatures` (lambda -> digest of the signature that the caller's executors run) it also takes, a few of them
+        beyond `want`, tasks that did not fit executors with another signature. Nobody else takes these.
+
         NOT idempotent, and never repeated by anyone: ids of a lost answer expire and are pushed again.
         """
         args: list[Arg] = [want, pool, host]
         for group in groups:
             args += (len(group), *group)
         reply = await self._call("pop", partition, args)
-        return [
+        found = [
             (queue.decode(), [each.decode() for each in ids])
             for queue, ids in zip(reply[::2], reply[1::2], strict=True)
+        ]
+        if found and found[-1][0] == _APART:
+            _, names = found.pop()
+            found += await self._pop_misfits(partition, pool, names, want, found, signatures or {})
+        return found
+
+    async def _pop_misfits(
+        self,
+        partition: int,
+        pool: str,
+        names: Sequence[str],
+        want: int,
+        found: Sequence[tuple[str, list[str]]],
+        signatures: Mapping[str, str],
+    ) -> list[tuple[str, list[str]]]:
+        """What of the sets of these names ("<queue> <digest>,<digest>") other signatures than theirs may take."""
+        ours = []
+        for name in names:
+            queue, _, digests = name.partition(" ")
+            digest = signatures.get(queue.rpartition(":")[0])
+            if digest and digest not in digests.split(","):
+                ours.append(name)
+        if not ours or not want:
+            return []
+        room = max(want - sum(len(ids) for _, ids in found), want // _MISFITS_PART, 1)
+        args: list[Arg] = [pool]
+        for name in ours:
+            args += (name, max(room // len(ours), 1))
+        reply = await self._call("pop_misfits", partition, args)
+        return [
+            (name.partition(" ")[0], [each.decode() for each in ids])
+            for name, ids in zip(ours, reply, strict=True)
+            if ids
         ]
 
     async def cancel(self, ids: Sequence[str]) -> list[CancelResult]:

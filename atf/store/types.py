@@ -102,9 +102,8 @@ class DueJob(NamedTuple):
     generation: int
     due_us: int  # the tick
     ticks: int  # made before it
-    running: str  # a tick before it that has not ended; "": there is none
-    ended_us: int  # when the last one had ended; 0: none has yet
-    base_us: int  # what the durations of its timing count from
+    running: str  # the task of the tick before, where it has not ended
+    ended_us: int  # when that one ended; 0: there was none, or it has not
     spec: bytes  # a serialized JobSpec
 
 
@@ -129,16 +128,6 @@ class Made(enum.IntEnum):
     BEFORE = 1  # by this very request
     TAKEN = 2  # by another job; nothing was stored
     REPLACED = 3
-    NOT_YET = 4  # the job before it has more tasks than one call cancels
-
-
-class Replace(enum.IntEnum):
-    """What becomes of a job that has the name of a new one."""
-
-    NOT = 0  # it stays, and the new one is refused
-    GO_ON = 1  # it is replaced; where both have the same rhythm, the new one goes on from where it stands
-    GO_ON_ENDED = 2  # the same, also where it has ended: then the new one has, too
-    ANEW = 3  # it is replaced as if it had been deleted: its tasks are cancelled, and the new one begins anew
 
 
 class NewJob(NamedTuple):
@@ -146,12 +135,10 @@ class NewJob(NamedTuple):
 
     name: str  # namespace/name
     request_id: str  # of the request, so that it may be repeated; "": none
-    replace: Replace
+    overwrite: bool
     spec: bytes  # a serialized JobSpec
     overlap: str  # allow, skip, queue, cancel_running
     first_us: int  # the tick to come
-    base_us: int  # what the durations of its timing count from
-    rhythm: str  # two jobs with the same one tick alike from the same base
     ticks: int = 0  # that became tasks, of a job that was elsewhere before
     paused: bool = False
 
@@ -179,24 +166,8 @@ class JobRecord(NamedTuple):
     last_outcome: str  # the status in which it ended; "": not yet
     passed_over: int  # ticks that made no task
     why: str  # the newest of them did not
-    overlap: str  # what comes of a tick while one before it has not ended
-    base_us: int  # what the durations of its timing count from
-    rhythm: str  # two jobs with the same one tick alike from the same base
-    running: str  # a tick that has not ended; "": there is none
-
-
-class Paused(NamedTuple):
-    """The answer to pause_job."""
-
-    found: bool  # whether there is such a job that has not ended, or has live tasks
-    tasks: int  # that it has: those of a job without a record came by an import
-
-
-class JobTask(NamedTuple):
-    """That a task is one of a job."""
-
-    job: str
-    beside: bool = False  # somebody had it made beside the ticks
+    running: str  # the newest tick's task, where it has not ended
+    overlap: str  # what comes of a tick while that one runs
 
 
 class Claimed(NamedTuple):
@@ -255,6 +226,7 @@ class Outcome(enum.IntEnum):
     TIMED_OUT = 4
     STOPPED = 5
     HANDED_BACK = 6
+    MISFIT = 7
 
 
 class RunResult(NamedTuple):
@@ -264,11 +236,13 @@ class RunResult(NamedTuple):
     outcome: Outcome
     result: bytes = b""
     encoding: int = 0
-    error: str = ""  # HANDED_BACK: why
+    error: str = ""  # HANDED_BACK: why; MISFIT: where the payload does not fit
     retry_in_us: int = 0
     ran_us: int = 0
     ended_ago_us: int = 0
     began: bool = True  # whether the body was called; else no attempt is counted
+    signature: str = ""  # MISFIT: the digest of what the payload does not fit
+    grace_us: int = 0  # MISFIT: how long it may fit nobody before that is a failed attempt
 
 
 class Run(NamedTuple):
@@ -279,6 +253,15 @@ class Run(NamedTuple):
     ended_at_us: int
     why: str
     attempt: int
+
+
+class Misfit(NamedTuple):
+    """Signatures that a task's payload did not fit."""
+
+    since_us: int  # when it did not fit for the first time since it was read last; 0: it does not wait for that
+    until_us: int  # from when on that is a failed attempt
+    digests: Sequence[str]
+    error: str  # where the payload did not fit the last of them
 
 
 class TaskRecord(NamedTuple):
@@ -313,9 +296,7 @@ class TaskRecord(NamedTuple):
     concurrency: str = ""  # see keys.concurrency
     nonce: str = ""  # of its newest claim: all tasks that were given out together have the same
     number: int = -1  # of an item in its batch; -1: it is none
-    of_job: JobTask | None = None  # while it is live
-    held: bool = False  # its job is paused, and keeps it
-    last_run: bool = False  # its job was deleted while it ran: there is no further run
+    misfit: Misfit | None = None  # None: it has met none that it did not fit
 
 
 class RestoredTask(NamedTuple):
@@ -343,7 +324,6 @@ class RestoredTask(NamedTuple):
     stopped_at_us: int = (
         0  # when its ordering key has stopped at it, which failed for good; no spec: its record is gone
     )
-    of_job: JobTask | None = None
 
 
 class CancelResult(NamedTuple):
@@ -501,6 +481,7 @@ class Explanation(NamedTuple):
     aside: Mapping[str, int] = {}  # those of them that set its lambda aside: until when, µs
     not_run: bool = False  # live workers of that pool all say which lambdas they run, and this one is not among them
     unknown: bool = False  # the partition of the task does not know its lambda, or not yet
+    signatures: Sequence[str] = ()  # digests of those of its lambda that live executors run
 
 
 class Found(enum.IntEnum):

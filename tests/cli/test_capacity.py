@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -101,4 +101,17 @@ def test_hosts_say_what_they_set_aside(atf: Atf, frontend: FakeFrontend) -> None
         "name": "one:7403",
         "pool": "default",
         "aside": {"shop/mail": 12_500_000},
+        "signatures": {},
     }
+
+
+def test_hosts_name_the_signatures_that_differ(
+    atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def list_hosts(_self: object, _request: f.ListHostsRequest, **_more: object) -> f.ListHostsReply:
+        here = f.HostSignature(digests=["aaa", "bbb"], **cast("Any", {"lambda": "shop/mail"}))
+        return f.ListHostsReply(hosts=[f.WorkerHost(name="one:7403", pool="default", signatures=[here])])
+
+    monkeypatch.setattr(FakeFrontend, "list_hosts", list_hosts)
+    assert atf("hosts").out == "one:7403\tdefault\t\tshop/mail aaa bbb\n"
+    assert json.loads(atf("hosts", "--json").out)[0]["signatures"] == {"shop/mail": ["aaa", "bbb"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import fakeredis
@@ -108,12 +108,18 @@ class World:
         )
 
     async def _counted_pop(
-        self, partition: int, groups: Sequence[Sequence[str]], want: int, pool: str = "", host: str = ""
+        self,
+        partition: int,
+        groups: Sequence[Sequence[str]],
+        want: int,
+        pool: str = "",
+        host: str = "",
+        signatures: Mapping[str, str] | None = None,
     ) -> list[tuple[str, list[str]]]:
         self.pops[partition] += 1
         if partition in self.broken:
             raise Unavailable("the task store does not answer")
-        return await self._pop(partition, groups, want, pool, host)
+        return await self._pop(partition, groups, want, pool, host, signatures)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 

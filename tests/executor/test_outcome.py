@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from atf.executor.held import HeldTask
 from atf.executor.outcome import (
     Failed,
     GaveUp,
+    Misfit,
     Outcome,
     Returned,
     Stopped,
@@ -78,6 +80,21 @@ def give(what: str) -> Any:
 @app.task
 async def give_async(what: str) -> Any:
     return VALUES[what]
+
+
+@dataclass
+class Range:
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise ValueError("low is above high")
+
+
+@app.task
+def checked(range: Range) -> int:
+    return range.low
 
 
 @app.task
@@ -176,12 +193,36 @@ def test_results_are_json_or_raw() -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "place"), [(b'{"path":"a","size":"big"}', "size"), (b'{"size":1}', "path"), (b"{", "payload")]
+    ("payload", "place"),
+    [
+        (b'{"path":"a","size":"big"}', "size"),
+        (b'{"size":1}', "path"),
+        (b'{"path":"a","colour":"red"}', "colour"),
+        (b"[]", "object"),
+    ],
 )
-def test_a_payload_that_does_not_fit_is_fatal_and_names_the_place(payload: bytes, place: str) -> None:
+def test_a_payload_that_does_not_fit_is_no_attempt_and_names_the_place_and_the_signature(
+    payload: bytes, place: str
+) -> None:
     outcome = run("typed", payload)
-    assert isinstance(outcome, GaveUp)
+    assert isinstance(outcome, Misfit)
     assert place in outcome.error
+    assert outcome.signature == app.lambdas["o/typed"].digest
+    assert to_result(outcome, t.TaskOptions(), 1, random.Random(1))[:4] == (t.MISFIT, b"", 0, outcome.error)
+
+
+def test_a_payload_that_nobody_can_read_is_fatal() -> None:
+    outcome = run("typed", b"{")
+    assert isinstance(outcome, GaveUp)
+    assert "payload" in outcome.error
+
+
+def test_a_value_that_code_of_the_handlers_types_refuses_is_a_failed_attempt() -> None:
+    """Another release's code may take it, under the same signature."""
+    assert run("checked", b'{"range":{"low":1,"high":2}}') == Returned(b"1", t.JSON)
+    outcome = run("checked", b'{"range":{"low":3,"high":2}}')
+    assert isinstance(outcome, Failed)
+    assert "low is above high" in outcome.error
 
 
 async def test_a_coroutine_that_cancels_itself_has_failed() -> None:

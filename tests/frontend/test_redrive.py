@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -58,7 +58,9 @@ async def test_so_many_a_second_become_due_over_all_pages(bench: Bench) -> None:
             break
     assert max(due) == START_US + round(6.9 * US)
     assert await bench.counts() == {"NEW": 70}
-    listed = await bench.frontend.list_tasks(f.ListTasksRequest(**{"lambda": NAME}, status=t.NEW, page_size=256))
+    listed = await bench.frontend.list_tasks(
+        f.ListTasksRequest(**cast("Any", {"lambda": NAME}), status=t.NEW, page_size=256)
+    )
     assert sorted(each.next_at_us for each in listed.tasks) == [START_US + number * US // 10 for number in range(70)]
     entries = (await bench.frontend.list_audit(f.ListAuditRequest())).entries
     assert [(each.what, each.detail) for each in entries] == [

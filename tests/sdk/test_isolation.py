@@ -47,6 +47,7 @@ def test_it_is_registered_with_what_it_declares() -> None:
         stop_on_fatal=True,
         version=4,
         gate_at_fatal=0.25,
+        digest=thumbnail.digest,
     )
     assert thumbnail.options(affinity_key="cat").prepare("a").request.spec.affinity_key == "cat"
 
@@ -117,4 +118,4 @@ def test_other_nonsense_is_refused_with_a_sentence(options: dict[str, Any], says
 def test_none_is_as_if_it_were_left_out() -> None:
     options: dict[str, Any] = {"name": "open", "rate": None, "pool": None, "shares": {}}
     made = app.task(**options)(lambda: None)
-    assert made.spec() == f.LambdaSpec(name="photos/open", options={}, signature="()")
+    assert made.spec() == f.LambdaSpec(name="photos/open", options={}, signature="()", digest=made.digest)

@@ -18,6 +18,7 @@ from atf.errors import ResourceExhausted
 from atf.rpc.task_pb2 import TaskSpec
 from atf.store import library
 from atf.store.refusals import translate
+from atf.store.types import Outcome
 from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, FINISHED, MOVES, US, Status
 from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Accepted, Called, Claimed, Forgot, Keyed, Recorded, Rescheduled
@@ -65,8 +66,6 @@ class StoreServer:
         deleted: the last status of each item when it first went with its batch.
         emptied: how often it has lost everything.
         beside: tasks of a job that somebody made beside its ticks.
-        job_deleted: whether a call to delete the job has been answered.
-        job_paused: whether one to pause it has, and none to let it go on has been made since.
         pops: those that failed.
         rates: how fast tasks were pushed.
         library: the functions that it is given; a server that has lost everything has lost them, too, until a role loads them again.
@@ -111,7 +110,6 @@ class StoreServer:
         self.deleted: dict[str, str] = {}
         self.emptied = 0
         self.beside: list[str] = []
-        self.job_deleted = self.job_paused = False
         self.pops = Pops()
         self.rates = rates.Rates(seed)
 
@@ -313,9 +311,10 @@ class StoreServer:
 
     def _judge_left(self, record: str, wanted: int, reply: Sequence[Any], now_us: int) -> None:
         """What a pop that wanted more leaves to another host must not have been left so for long."""
-        if sum(map(len, reply[1::2])) >= wanted:
+        queues = [each for each in zip(reply[::2], reply[1::2], strict=True) if each[0] != b"?"]
+        if sum(len(ids) for _, ids in queues) >= wanted:
             return
-        for queue in (queue for queue, ids in zip(reply[::2], reply[1::2], strict=True) if not ids):
+        for queue in (queue for queue, ids in queues if not ids):
             item = self._data.get(b"rq:queue:" + record[4:].encode() + queue)
             for raw in item.value if item is not None else ():
                 since, pushed = (int(self.field(raw.decode(), name) or 0) for name in ("pb", "t2"))
@@ -377,7 +376,6 @@ class StoreServer:
         for key in self._touched:
             if key in before and key not in after:
                 self._gone(verb, key, before[key])
-        touched = [key for key in self._touched if before.get(key, ("",))[0] == after.get(key, ("",))[0]]
         self._touched.clear()
         # In the order in which they lie there; a set would have one of its own.
         for key in changed if len(changed) < 2 else [key for key in self._data if key in changed]:
@@ -398,21 +396,24 @@ class StoreServer:
         elif verb == "hand_back":
             claims = int(args[1])
             self._chronicle.moves["return"] += sum(each == 1 for each in reply[claims:])
-        elif verb == "pause_job":
-            self._held(args, touched)
         elif verb == "tick":
             self.ticks += jobs.told(args, reply, now_us, self._ticks_found)
         elif verb == "finish":
             self._finished(before, after, args, reply, now_us)
 
+    def _unfit(self, task_id: str) -> bool:
+        return (self.field(task_id, "mf") or "0 ")[:2] != "0 "
+
     def _changed(self, verb: str, now_us: int, task_id: str, old: State | None, new: State) -> None:
         self.answers.saw(self._loop.now_us, task_id, new[0])
         source, target = (Status[old[0]] if old else None), Status[new[0]]
         name = _row(
-            *(verb, source, target),
+            verb,
+            source,
+            target,
             flagged=new[3] and not (old and old[3]),
             counted=old is None or new[2] > old[2],
-            held=self.field(task_id, "hd") is not None,
+            unfit=self._unfit(task_id),
         )
         told = f"{verb}: {source.name if source else '-'} -> {target.name}, token {new[1]}, losses {new[2]}"
         self._chronicle.say(told, task_id)
@@ -426,8 +427,6 @@ class StoreServer:
         if name == "claim":
             nonce = self.field(task_id, "n") or ""
             self._chronicle.event(Claimed(self._loop.now_us, task_id, new[1], nonce, now_us))
-        if name == "claim" and (why := jobs.must_not_start(self, task_id)):
-            self._chronicle.odd.append(f"{task_id}: {told}, {why}")
         if name in {"enqueue", "claim"} and self._paused(task_id):
             self._chronicle.odd.append(f"{task_id}: {told}, past a gate")
         if name == "schedule":
@@ -436,7 +435,7 @@ class StoreServer:
             self.stored[task_id] = Stored(self._loop.now_us, now_us)
             if verb == "tick":
                 self._ticked(task_id)
-            elif verb == "run_job_now":
+            elif verb == "schedule" and jobs.is_of_job(self.field(task_id, "q") or ""):
                 self._beside(task_id)
             if ITEM_MARK in task_id or (self.field(task_id, "q") or "").startswith(
                 batches.CALLBACK
@@ -450,14 +449,6 @@ class StoreServer:
         if name in AFRESH:
             due_us = int(self.field(task_id, "at") or 0)
             self._chronicle.event(Rescheduled(self._loop.now_us, task_id, max(now_us, due_us)))
-
-    def _held(self, args: Sequence[Any], touched: Sequence[bytes]) -> None:
-        """A job was paused, or goes on: of its ticks those were written that keep their status."""
-        held = sum(self._data[key].value.get(b"hd") is not None for key in touched if b":t:" in key)
-        if str(args[2]) == "1":
-            self._chronicle.moves["hold"] += held
-        else:
-            self._chronicle.moves["go on"] += sum(b":t:" in key for key in touched) - held
 
     def _beside(self, task_id: str) -> None:
         """Somebody has made a task of the job beside its ticks."""
@@ -551,6 +542,7 @@ class StoreServer:
                 again = after[key][0] in {"RETRIABLE_FAILURE", "NEW"}
                 if after[key][0] == "SUCCESS":
                     self.answers.succeeded(self._loop.now_us, task_id, int(counter))
+                again = again and int(args[1 + 10 * number + 3]) != Outcome.MISFIT
                 not_before = now_us + int(args[1 + 10 * number + 7]) if again else 0
                 self._chronicle.event(Recorded(self._loop.now_us, task_id, int(counter), not_before, nonce))
 
@@ -559,12 +551,13 @@ def _encoded(argument: Any) -> bytes:
     return argument if isinstance(argument, bytes) else str(argument).encode()
 
 
-def _row(verb: str, source: Status | None, target: Status, *, flagged: bool, counted: bool, held: bool) -> str | None:
-    """The row of MOVES that a change of state was; `counted`: it has a loss more, `held`: it is a tick whose job is paused."""
+def _row(verb: str, source: Status | None, target: Status, *, flagged: bool, counted: bool, unfit: bool) -> str | None:
+    """The row of MOVES that a change of state was.
+
+    `counted`: it has a loss more. `unfit`: the task waits for an executor of another signature.
+    """
     if flagged and source is target:
-        return "run for the last time" if verb in {"delete_jobs", "schedule_jobs"} else "cancel a running task"
-    if held and target is Status.NEW and source in _ROWS["hold back"].sources:
-        return "hold back"
+        return "cancel a running task"
     names = {
         ("schedule", Status.NEW): "schedule",
         ("enqueue", Status.ENQUEUED): "enqueue",
@@ -574,21 +567,22 @@ def _row(verb: str, source: Status | None, target: Status, *, flagged: bool, cou
         ("finish", Status.RETRIABLE_FAILURE): "fail",
         ("finish", Status.FATAL_FAILURE): "fail for good",
         ("finish", Status.ENQUEUED): "cut",
-        ("finish", Status.NEW): "put off",
+        ("finish", Status.NEW): "misfit" if unfit else "put off",
         ("hand_back", Status.ENQUEUED): "hand back",
         ("cancel", Status.CANCELLED): "cancel",
         ("retry", Status.NEW): "retry",
         ("schedule_items", Status.NEW): "schedule",
         ("tick", Status.NEW): "schedule",
-        ("run_job_now", Status.NEW): "schedule",
-        ("delete_jobs", Status.CANCELLED): "cancel",
         ("resume_key", Status.NEW): "retry",
         ("tell_batch", Status.CANCELLED): "cancel",
         ("command_batch", Status.CANCELLED): "cancel",
         ("tell_batch", Status.NEW): "retry",
         ("command_batch", Status.NEW): "retry",
         ("redrive", Status.NEW): "redrive",
-        ("claim", Status.NEW): "set aside",
+        ("claim", Status.NEW): "leave to others" if unfit else "set aside",
+        ("enqueue", Status.NEW): "leave to others",
+        ("enqueue", Status.RETRIABLE_FAILURE): "misfit fails",
+        ("enqueue", Status.FATAL_FAILURE): "misfit fails for good",
         ("claim", Status.CANCELLED): "drop",
         ("enqueue", Status.CANCELLED): "drop",
     }

@@ -30,6 +30,7 @@ _PARTS = {
     "<STATUS>": "|".join(status.name for status in Status).join("()"),
     "<key>": rf"(?:{_NAME}/{_NAME}:)?{_NAME}",
     "<number>": r"\d+",
+    "<digests>": r"[a-z0-9_,-]{1,263}",
     "<job>": rf"{_NAME}/.{{1,255}}",
     "<pool>": r"[A-Za-z0-9._-]{0,64}",
 }
@@ -82,13 +83,6 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     again = held(await world.claim(claims[4].task_id))
     await world.store.lose("executor-1", again, "killed", shared=True)
     await look()
-    await world.passes()
-    await world.pop()
-    await world.beat(*held(await world.claim(claims[4].task_id)), draining=True)
-    await look()
-    world.clock.advance(17)
-    await world.passes()
-    await look()
     await world.store.retry(["0-d"])
     await world.jobs()
     await world.firsts()
@@ -96,6 +90,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.stops()
     await world.cores()
     await world.placed(look)
+    await world.misfits(look)
     await look()
     world.clock.advance(60)
     await world.pop()
@@ -201,7 +196,6 @@ CREATING = {
     "first_time",
     "open_batch",
     "reserve_items",
-    "run_job_now",
     "schedule_items",
     "schedule",
     "schedule_jobs",
@@ -231,7 +225,7 @@ def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
         r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
     )
     helpers = re.search(
-        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|write_gates|release|pass_over|start_afresh|hear|take_part|log_entry|ends_within|cancel_task|hear_part|tell_parts?|pause_claims|delete_batch)\(",
+        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|write_gates|release|pass_over|start_afresh|hear|take_part|log_entry|ends_within|cancel_task|hear_part|tell_parts?|pause_claims|delete_batch|misfits\.take)\(",
         LUA[verb],
     )
     if verb in CREATING:
@@ -253,15 +247,23 @@ def test_the_verbs_of_the_library_are_those_that_python_calls() -> None:
 def test_a_header_names_every_state_that_its_verb_moves_to() -> None:
     verbs = {
         "schedule": ["schedule"],
-        "enqueue": ["enqueue", "enqueue again", "lapse", "gate", "let through", "drop"],
-        "claim": ["claim", "set aside"],
+        "enqueue": [
+            "enqueue",
+            "enqueue again",
+            "lapse",
+            "gate",
+            "let through",
+            "drop",
+            "leave to others",
+            "misfit fails",
+            "misfit fails for good",
+        ],
+        "claim": ["claim", "set aside", "leave to others"],
         "heartbeat": ["heartbeat", "start"],
-        "finish": ["succeed", "fail", "fail for good", "cut", "put off", "stop", "hold back"],
+        "finish": ["succeed", "fail", "fail for good", "stop", "cut", "put off", "misfit"],
         "hand_back": ["hand back", "return"],
         "lose": ["lose", "lose for good"],
         "cancel": ["cancel", "cancel a running task"],
-        "pause_job": ["hold", "go on"],
-        "delete_jobs": ["run for the last time"],
         "redrive": ["redrive"],
         "retry": ["retry"],
     }

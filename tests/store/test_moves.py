@@ -70,7 +70,8 @@ async def _leave_claim(world: World, state: str, claims: list[Held]) -> None:
             assert await world.store.sweep(0, 100) == len(ids)
 
 
-UNCOUNTED: Final = {"cut", "put off", "lapse"}
+UNCOUNTED: Final = {"cut", "put off", "lapse", "misfit"}
+SIGNATURE: Final = "aaaaaaaaaaaa"
 """Rows that count neither an attempt nor a loss."""
 
 # --- the moves, as calls ----------------------------------------------------------------------------------------------
@@ -79,7 +80,7 @@ Call = Callable[[World, list[Held]], Awaitable[object]]
 
 
 WAIT_US = 7 * US
-FINISHES = {"succeed", "fail", "time out", "fail fatally", "stop", "cut", "put off"}
+FINISHES = {"succeed", "fail", "time out", "fail fatally", "stop", "cut", "put off", "misfit"}
 
 
 def _finish(outcome: Outcome, retry_in_us: int = BACKOFF_US) -> Call:
@@ -108,6 +109,9 @@ VERBS: dict[str, Call] = {
     "stop": _finish(Outcome.STOPPED),
     "cut": _finish(Outcome.HANDED_BACK, 0),
     "put off": _finish(Outcome.HANDED_BACK, WAIT_US),
+    "misfit": lambda world, claims: world.finish(
+        Outcome.MISFIT, *claims, error="it rained", ended_ago_us=US, signature=SIGNATURE, grace_us=60 * US
+    ),
     "hand back": lambda world, claims: world.store.hand_back("executor-1", claims, []),
     "return": lambda world, claims: world.store.hand_back("executor-1", [], [each.task_id for each in claims]),
     "lose": lambda world, claims: world.store.lose("executor-1", claims, "killed"),
@@ -225,36 +229,22 @@ def _flagged(verb: str) -> Call:
     return call
 
 
-JOB: Final = "shop/nightly"
-"""Of partition 0."""
-
-
-def _of_a_job(*calls: Call) -> Call:
-    """With a task that is a tick of a job."""
+def _met(then: Call, attempts: int = 9) -> Call:
+    """Of a task that does not fit SIGNATURE, and has waited for another one for long when it is due; it has so many attempts."""
 
     async def call(world: World, claims: list[Held]) -> object:
-        await world.store.schedule_jobs([world.job(JOB)])
-        client = world.store._link.client
-        await client.hset("atf:{0}:t:0-a", "w", f"@{JOB}")
-        await client.zadd(f"atf:{{0}}:ticks:{JOB}", {"0-a": 1})
-        await client.zadd("atf:{0}:ticking", {JOB: 0})
-        for each in calls:
-            await each(world, claims)
-        return None
+        (server,) = await world.store._link.masters()
+        since = world.clock.us
+        text = f"{since} {50 * US} {BACKOFF_US} {US} {since} {SIGNATURE}"
+        await server.command("HSET", "atf:{0}:t:0-a", "mf", text, "lim", f"{attempts} 3 {RETENTION_US}")
+        await server.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "mis", since + 3600 * US)
+        return await then(world, claims)
 
     return call
 
 
-async def _paused(world: World, _: list[Held]) -> object:
-    return await world.store.pause_job(JOB, paused=True)
-
-
-async def _resumed(world: World, _: list[Held]) -> object:
-    return await world.store.pause_job(JOB, paused=False)
-
-
-async def _deleted(world: World, _: list[Held]) -> object:
-    return await world.store.delete_jobs([JOB])
+async def _claim_signed(world: World, _: list[Held]) -> object:
+    return await world.store.claim("executor-2", "another", ["0-a"], PLENTY, {LAMBDA: SIGNATURE})
 
 
 class Way(NamedTuple):
@@ -286,6 +276,7 @@ WAYS = [
     Way("fail for good", "last timeout", VERBS["time out"], _OF_ATTEMPTS),
     Way("cut", "finish", VERBS["cut"]),
     Way("put off", "finish", VERBS["put off"]),
+    Way("misfit", "finish", VERBS["misfit"]),
     Way("hand back", "hand back", VERBS["hand back"]),
     Way("return", "hand back", VERBS["return"]),
     Way("lapse", "lease", _lease_ends, _OF_LOSSES, pushed=True, only=Status.CLAIMED),
@@ -298,21 +289,16 @@ WAYS = [
     Way("cancel a running task", "cancel", VERBS["cancel"]),
     *(
         Way("stop", verb, _flagged(verb))
-        for verb in ("fail", "time out", "fail fatally", "stop", "cut", "put off", "lose", "hand back")
+        for verb in ("fail", "time out", "fail fatally", "stop", "cut", "put off", "misfit", "lose", "hand back")
     ),
     Way("gate", "pass", _gated("admit", _due)),
     Way("set aside", "claim", _gated("admit", _due_or_claimed)),
     Way("drop", "pass or claim", _gated("drop", _due_or_claimed)),
+    Way("leave to others", "claim", _met(_claim_signed)),
+    Way("leave to others", "pass", _met(_due)),
+    Way("misfit fails", "pass", _met(_due)),
+    Way("misfit fails for good", "pass", _met(_due, attempts=1)),
     Way("let through", "pass", _gated("admit", _lifted)),
-    Way("hold", "pause", _of_a_job(_paused)),
-    Way("hold back", "pause", _of_a_job(_paused), only=Status.ENQUEUED),
-    *(
-        Way("hold back", verb, _of_a_job(_paused, VERBS[verb]), only=source)
-        for verb in ("cut", "put off", "lose", "hand back")
-        for source in (Status.CLAIMED, Status.PROCESSING)
-    ),
-    Way("go on", "resume", _of_a_job(_paused, _resumed)),
-    Way("run for the last time", "delete", _of_a_job(_deleted)),
     Way("redrive", "redrive", lambda world, _: world.store.redrive([("0-a", 7 * US)])),
     Way("retry", "retry", VERBS["retry"]),
 ]
@@ -335,6 +321,8 @@ NEXT_IN_US = {
     "now + backoff": BACKOFF_US,
     "now + the wait that it asked for": WAIT_US,
     "now": 0,
+    "after 1 s, doubling to 30 s; now where an executor runs another signature": US,
+    "as for misfit": US,
 }
 """What the table's words mean here, from the instant of the move."""
 
@@ -376,9 +364,9 @@ def _next_instant_follows(world: World, way: Way, move: Move, before: TaskRecord
         assert after.next_at_us == world.clock.us + ENQUEUE_TIMEOUT_US
     elif move.next_at == "when it was due":
         assert after.next_at_us == after.scheduled_at_us
-    elif move.next_at in {None, "none until the gate lets it pass", "none until its job goes on"}:
+    elif move.next_at in {None, "none until the gate lets it pass"}:
         assert after.next_at_us == 0
-    elif move.next_at in {"unchanged", "when it would have been due"}:
+    elif move.next_at == "unchanged":
         assert before is not None
         assert after.next_at_us == before.next_at_us
     else:
@@ -386,14 +374,14 @@ def _next_instant_follows(world: World, way: Way, move: Move, before: TaskRecord
 
 
 def _history_follows(world: World, way: Way, move: Move, before: TaskRecord, after: TaskRecord) -> None:
+    gave_up = move.name in {"misfit fails", "misfit fails for good"}
     attempted = move.name in {"succeed", "fail", "fail for good"} or (
         move.name == "stop" and way.by not in UNCOUNTED | {"lose", "hand back"}
     )
-    by_its_way = move.name in {"stop", "hold back"}
-    cut = move.name in UNCOUNTED or (by_its_way and way.by in UNCOUNTED)
-    lost = move.name in {"lose", "lose for good"} or (by_its_way and way.by == "lose")
+    cut = move.name in UNCOUNTED or (move.name == "stop" and way.by in UNCOUNTED)
+    lost = move.name in {"lose", "lose for good"} or (move.name == "stop" and way.by == "lose")
     retried = move.name in {"retry", "redrive"}
-    assert after.attempts == (0 if retried else before.attempts + attempted)
+    assert after.attempts == (0 if retried else before.attempts + attempted + gave_up)
     assert after.losses == (0 if retried else before.losses + lost)
     assert after.runs == before.runs + {"claim": 1}.get(move.name, 0) - (
         way.by == "hand back" and before.status is Status.CLAIMED
@@ -401,11 +389,16 @@ def _history_follows(world: World, way: Way, move: Move, before: TaskRecord, aft
     assert after.fence == before.fence or (move.name == "claim" and after.fence > before.fence)
     ended = after.ended_runs[len(before.ended_runs) :]
     assert len(ended) == attempted + lost + cut
+    unfit = "misfit" in {move.name, way.by}
     if cut and move.name != "lapse":
-        assert ended[0].why == "handed_back: it rained"
+        assert ended[0].why == ("misfit" if unfit else "handed_back: it rained")
     if attempted or (cut and move.name != "lapse"):
-        now = world.clock.us
-        assert (ended[0].owner, ended[0].started_at_us, ended[0].ended_at_us) == ("executor-1", now - 4 * US, now - US)
+        now, ran_us = world.clock.us, 0 if unfit else 3 * US
+        assert (ended[0].owner, ended[0].started_at_us, ended[0].ended_at_us) == (
+            "executor-1",
+            now - US - ran_us,
+            now - US,
+        )
         assert ended[0].attempt == before.attempts + 1
     if lost or move.name == "lapse":
         started = before.moved_at_us[Status.PROCESSING] if before.status is Status.PROCESSING else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from atf.store.capacity import HostRecord
 from atf.store.types import LambdaRecord
 from atf.task import US
 
@@ -73,8 +74,8 @@ async def test_hosts_are_listed_while_they_are_alive_with_what_they_set_aside(wo
     await world.store.serve("gpu", 30, "two", {LAMBDA: 5, "shop/other": 0})
     await world.store.serve("", 20, "one")
     now = world.clock.us
-    two = ("two", "gpu", now + 30 * US, {LAMBDA: now + 5 * US, "shop/other": now})
-    assert await world.store.hosts() == (now, [("one", "", now + 20 * US, {}), two])
+    two: HostRecord = HostRecord("two", "gpu", now + 30 * US, {LAMBDA: now + 5 * US, "shop/other": now}, {})
+    assert await world.store.hosts() == (now, [("one", "", now + 20 * US, {}, {}), two])
     world.clock.advance(20)
     assert (await world.store.hosts())[1] == [two]
     await world.store.serve("", 30)

@@ -240,6 +240,13 @@ BOUNDS = {
         MAX_BATCH,
         "task_ids",
     ),
+    "signatures of a claim": Bound(
+        "ClaimTasks",
+        lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", signatures=dict.fromkeys(_names(n), "a")),
+        0,
+        MAX_BATCH,
+        "signatures",
+    ),
     "claims of a heartbeat": Bound(
         "Heartbeat", lambda w, n: h.HeartbeatRequest(executor_id="e", claims=_hold(n)), 0, MAX_HELD, "claims"
     ),
@@ -261,9 +268,12 @@ BOUNDS = {
     ),
     "an outcome": Bound(
         "SetResults",
-        lambda w, n: h.SetResultsRequest(executor_id="e", results=[h.Result(claim=_ref(1), outcome=n)]),  # type: ignore[arg-type]
+        lambda w, n: h.SetResultsRequest(
+            executor_id="e",
+            results=[h.Result(claim=_ref(1), outcome=n, signature="a")],  # type: ignore[arg-type]
+        ),
         1,
-        6,
+        7,
         "outcome",
     ),
     "claims handed back": Bound(

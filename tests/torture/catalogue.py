@@ -47,6 +47,7 @@ _LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}", NOT_FOUND), "lambda")
 _NEW_LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}"), "lambda")
 _WORD: Final = r"[!-~]{1,128}"
 _EXECUTOR: Final = Rule(_must(_WORD), "executor_id")
+_DIGEST: Final = Rule(_must("[a-z0-9_-]{1,32}"), "signature")
 _SPEC: Final[dict[Path, Rule]] = {
     ("id",): _ID,
     ("spec", "lambda"): _LAMBDA,
@@ -178,6 +179,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.RegisterLambdas": {
         ("lambdas", "name"): _NEW_LAMBDA,
         ("lambdas", "signature"): Rule(_at_most(2_000), "signature"),
+        ("lambdas", "digest"): Rule(_must("[a-z0-9_-]{0,32}"), "digest"),
         ("lambdas", "owner"): Rule(_at_most(200), "owner"),
         ("lambdas", "runbook"): Rule(_at_most(2_000), "runbook"),
         ("lambdas", "pool"): Rule(_must(r"|" + _NAME), "pool"),
@@ -269,6 +271,8 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("executor_id",): _EXECUTOR,
         ("nonce",): Rule(_must(r"[!-~]{1,64}"), "nonce"),
         ("task_ids",): _ANY,
+        ("signatures", "key"): _NEW_LAMBDA,
+        ("signatures", "value"): _DIGEST,
     },
     "HSC.Heartbeat": {
         ("executor_id",): _EXECUTOR,
@@ -282,6 +286,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("results", "claim", "token", "nonce"): _ANY,
         ("results", "result"): Rule(lambda text: OK if len(text.encode()) <= 65_536 else INVALID, "result"),
         ("results", "error"): _ANY,
+        ("results", "signature"): _ANY,  # read of a misfit alone
     },
     "HSC.HandBack": {
         ("executor_id",): _EXECUTOR,
@@ -309,6 +314,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("boot_id",): Rule(lambda _: PRECONDITION, "host"),
         ("pool",): Rule(lambda text: PRECONDITION if text else OK, "pool"),
         ("features",): Rule(_must("[a-z0-9_-]{1,32}"), "feature"),
+        ("signatures",): _DIGEST,
     },
 }
 

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import pickle
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import fakeredis
 import grpc
@@ -269,7 +269,7 @@ class _Valid:
 
     @staticmethod
     def Frontend_ListTasks(w: World) -> Message:  # noqa: N802
-        return f.ListTasksRequest(**{"lambda": LAMBDA}, status=t.NEW, page_size=5, page_token="0..")
+        return f.ListTasksRequest(**cast("Any", {"lambda": LAMBDA}), status=t.NEW, page_size=5, page_token="0..")
 
     @staticmethod
     def Frontend_WaitTasks(w: World) -> Message:  # noqa: N802
@@ -488,7 +488,7 @@ class _Valid:
 
     @staticmethod
     def HSC_ClaimTasks(w: World) -> Message:  # noqa: N802
-        return h.ClaimTasksRequest(executor_id=EXECUTOR, nonce="nonce-2", task_ids=[w.new])
+        return h.ClaimTasksRequest(executor_id=EXECUTOR, nonce="nonce-2", task_ids=[w.new], signatures={LAMBDA: "aaa"})
 
     @staticmethod
     def HSC_Heartbeat(w: World) -> Message:  # noqa: N802
@@ -523,7 +523,14 @@ class _Valid:
     def Controller_NextWork(w: World) -> Message:  # noqa: N802
         boot_id = w.runtime.boot_id()
         return c.NextWorkRequest(
-            executor_id=EXECUTOR, ack=1, max_tasks=1, lambdas=[LAMBDA], boot_id=boot_id, call=0, features=["batches"]
+            executor_id=EXECUTOR,
+            ack=1,
+            max_tasks=1,
+            lambdas=[LAMBDA],
+            signatures=["aaa"],
+            boot_id=boot_id,
+            call=0,
+            features=["batches"],
         )
 
 

@@ -1,7 +1,9 @@
--- claim: ENQUEUED -> CLAIMED, with a new token; where a gate keeps the task, -> NEW, parked, or CANCELLED
+-- claim: ENQUEUED -> CLAIMED, with a new token; where a gate keeps the task, -> NEW, parked, or CANCELLED; where it does not fit the
+--        executor's signature, -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), durable (1 = the server forgets nothing at a restart), owner, nonce,
---          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, then the ids
+--          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, signatures that the owner runs ("lambda=digest
+--          lambda=digest ...", with a space before each), then the ids
 -- RETURNS  {"settling", µs} while no claims are given, else per id {id, counter, spec, attempt, run, losses, at, alone};
 --          {id} = lost; {id, ""} = left as it was, for the bytes
 
@@ -20,11 +22,18 @@ local function kept_at_claim(P, sets, known, kept, id, queue, spec, now)
   return true
 end
 
+-- Whether a task that did not fit every executor is set aside, since it does not fit this one. `alive`: see misfits.refused.
+local function unfit(P, sets, id, queue, text, signatures, now, alive)
+  local _, stop = string.find(signatures, ' ' .. lambda_of(queue) .. '=', 1, true)
+  local digest = stop and string.match(signatures, '^%S+', stop + 1)
+  return digest and misfits.refused(P, sets, id, queue, text, digest, now, alive)
+end
+
 -- `known`: the gates of lambdas as they were read; false: no lambda here has any.
 local function give_each(sets, P, now, args, answer, leased, known, kept)
   local timeout, owner, nonce, bytes, any_size = tonumber(args[6]), args[4], args[5], tonumber(args[7]), args[8] == '1'
-  local full = false
-  for i = 9, #args do
+  local full, signatures, alive = false, args[9], {}
+  for i = 10, #args do
     local id = args[i]
     local task = full and NOTHING or redis.call('HMGET', task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'r')
     local holder = task[1] == 'CLAIMED' and redis.call('HMGET', task_key(P, id), 'n', 'o') or NOTHING
@@ -38,17 +47,19 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
       full = true  -- what comes after it is not given before it
     else
       bytes, any_size = bytes - #task[3] - CLAIM_OVERHEAD, false  -- also of what a gate keeps: to read it is what takes time
+      local counter, run = tonumber(task[5] or 0), tonumber(task[6] or 0)
+      -- The first run has nothing behind it: a field that is not there costs most of all to read.
+      local earlier = run == (again and 1 or 0) and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z', 'mf')
       if known and not again and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then
         answer[#answer + 1] = {id}
+      elseif earlier[4] and not again and unfit(P, sets, id, task[2], earlier[4], signatures, now, alive) then
+        answer[#answer + 1] = {id}
       else
-        local counter, run = tonumber(task[5] or 0), tonumber(task[6] or 0)
         if not again then
           counter, run = math.max(counter + 1, now), run + 1
           move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
           leased[task[2]] = true
         end
-        -- The first run has nothing behind it: a field that is not there costs most of all to read.
-        local earlier = run == 1 and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z')
         local attempt = fmt(tonumber(earlier[1] or 0) + 1)
         answer[#answer + 1] = {id, fmt(counter), task[3], attempt, fmt(run), earlier[2] or '0', task[4], earlier[3] or '0'}
       end
@@ -63,7 +74,7 @@ register('claim', {'allow-oom'}, function(keys, args)
   if pause then return {'settling', fmt(pause)} end
 
   local answer, leased, kept = {}, {}, {}
-  gathering(#args - 8, give_each, P, now, args, answer, leased, gated and {}, kept)
+  gathering(#args - 9, give_each, P, now, args, answer, leased, gated and {}, kept)
   for name, each in pairs(kept) do tell_kept(P, name, each) end
   -- the queue's next visit may be later than the lease's end: its enqueue timeout may be long, its lambda paused
   for queue in pairs(leased) do visit_by(P, queue, now + timeout) end

@@ -1,12 +1,14 @@
 -- enqueue: NEW, RETRIABLE_FAILURE (due) -> ENQUEUED; ENQUEUED (expired, gone from its queue) -> ENQUEUED;
 --          CLAIMED, PROCESSING (lease expired) -> what `lose` makes of them, or ENQUEUED without a loss (`lapse` in common.lua);
+--          ENQUEUED (expired, and fits nobody any more) -> NEW; NEW, RETRIABLE_FAILURE (due, and has fitted nobody for long) ->
+--          RETRIABLE_FAILURE or, with no attempts left, FATAL_FAILURE (misfits.lua);
 --          NEW, RETRIABLE_FAILURE (due, and kept by a gate) -> the same, parked, or CANCELLED; (parked, and let through) -> the same, due
 -- KEYS[1]  the partition's record
 -- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most, jobs at most, the last step back of
 --          TIME since which this store consumer has seen a heartbeat timeout go by ("" = it has just started), heartbeat timeout
 -- RETURNS  now, µs until the next visit is due (-1 = none; of jobs only if some are wanted), enqueued, enqueued again, lost,
 --          {queues that got entries}, {number, target, body, ... of the outbox records to deliver},
---          {name, generation, tick, ticks before it, tick that has not ended ("" = none), when the last one had, base, spec, ... of the jobs that are due},
+--          {name, generation, tick, ticks before it, task that runs ("" = none), when that ended, spec, ... of the jobs that are due},
 --          tasks that gates have kept, dropped or let pass,
 --          {lambdas of which so many runs failed for good that their automatic gate may have to close}, standing, the last step back of
 --          TIME ("0" = there was none), 1 = this store consumer may end leases for all that
@@ -81,7 +83,7 @@ end
 -- `pushed` and `length` follow the queue as it changes. Of `budget` items and the lambda's permits so many are `kept` from being pushed for
 -- the lambda's other queues; `budget_again` bounds what is not pushed for the first time.
 local function visit(P, queue, config, now, lease_now, budget_again, budget, kept)
-  local limit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT)
+  local limit, unfit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT), misfits.lately(config[6], now)
   local expires = now + tonumber(config[2] or DEFAULT_ENQUEUE_TIMEOUT)
   local unknown = not config[1]  -- or not yet: then its limits and gates are, too
   local paused = config[3] == '1' or unknown
@@ -115,9 +117,9 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   -- While the lambda is paused they all wait as they are, to be looked at as soon as it goes on. What the rate holds back does, too.
   local room = door and not paused and permits_for(P, queue, door, now) or nil
   local most_again = room and room.bucket and room.bucket.left - kept or math.huge
-  local front, stuck, held = NOTHING, false, false
+  local front, stuck, held, aside = NOTHING, false, false, false
   for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', now, paused and 0 or budget_again - looked, firsts)) do
-    local task = redis.call('HMGET', task_key(P, id), 's', 'e')
+    local task = redis.call('HMGET', task_key(P, id), 's', 'e', 'mf')
     local entry = tonumber(task[2] or nil)
     looked = looked + 1
     if not task[1] then
@@ -127,9 +129,13 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       standing = standing + 1
     elseif length + #front >= limit then
       stuck = true
-    elseif #front >= most_again then
+    elseif #front + again >= most_again then
       held = true
       break
+    elseif task[3] then
+      local what = misfits.look(P, id, queue, task[3], expires, now)
+      standing, again = standing + (what == 'standing' and 1 or 0), again + (what == 'again' and 1 or 0)
+      aside = aside or what == 'aside'
     else
       if #front == 0 then front = {} end
       front[#front + 1] = id
@@ -140,6 +146,8 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
     length = redis.call('LPUSH', list, front[i])
     again = again + 1
   end
+
+  if aside then firsts = none_read() end  -- it is NEW now, and holds nothing
 
   local kept_until = door and {} or NOTHING
   if room then
@@ -152,39 +160,46 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       local ids = due_to_leave(P, queue, status, now, room and math.min(most, room.left) or most, firsts)
       looked = looked + #ids
       local slotted
+      local apart = NOTHING
+      if unfit and #ids > 0 then ids, apart = misfits.sift(P, queue, status, ids, now) end
       if door and #ids > 0 then
         local more
         ids, kept_until[status], more, slotted = through_door(P, queue, status, ids, now, door, state[2])
         gated = gated + more
       end
       if #ids > 0 then
-        local found, scores = {}, {}
+        local found, scores, beside = {}, {}, 0
         for _, id in ipairs(ids) do
-          local number = pushed + #found + 1
-          if redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', fmt(number)) == 3 then
+          local number = not apart[id] and fmt(pushed + #found + 1) or ''
+          if redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', number) == 3 then
             redis.call('DEL', task_key(P, id))  -- not even the status was there before: no record
           else
             if status == 'RETRIABLE_FAILURE' then recount(P, AT_ONCE, id, status, 'ENQUEUED', now) end
             if room and room.running then redis.call('HSET', task_key(P, id), 'h', slotted and slotted[id] and 'kp' or 'p') end
-            found[#found + 1] = id
+            if apart[id] then
+              misfits.join(P, id, queue, apart[id], now)
+              beside = beside + 1
+            else
+              found[#found + 1] = id
+            end
             scores[#scores + 1], scores[#scores + 2] = fmt(expires), id
           end
         end
         redis.call('ZREM', live_key(P, queue, status), unpack(ids))
-        if #found > 0 then
+        if #scores > 0 then
           redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), unpack(scores))
           local first = firsts[PLACE.ENQUEUED]
           if first ~= true then firsts[PLACE.ENQUEUED] = math.min(first or expires, expires) end
-          length = redis.call('RPUSH', list, unpack(found))
+          if #found > 0 then length = redis.call('RPUSH', list, unpack(found)) end
           pushed = pushed + #found
-          enqueued = enqueued + #found
-          if room then room.left = room.left - #found end
+          enqueued = enqueued + #found + beside
+          if room then room.left = room.left - #found - beside end
         end
       end
     end
     if enqueued > 0 then redis.call('HSET', queue_key(P, queue), 'pushed', fmt(pushed)) end
   end
-  if door then firsts = none_read() end  -- gates, slots and permits move tasks of each status
+  if door or unfit then firsts = none_read() end  -- gates, slots and permits move tasks of each status
 
   local next_at, short = nil, false
   for _, status in ipairs(paused and not unknown and LEASED or LIVE) do
@@ -261,34 +276,31 @@ local function by_shares(P, queues, config, now, places)
   return order, shares
 end
 
--- A tick of a job that has not ended, or "": there is none. One whose record somebody has deleted holds up no others.
-local function live_tick(P, name, now)
-  for _, id in ipairs(redis.call('ZRANGE', ticks.key(P, name), ticks.ORPHAN, ticks.HELD, 'BYSCORE', 'LIMIT', 0, 16)) do
-    local status = redis.call('HGET', task_key(P, id), 's')
-    if status and status ~= 'TOMBSTONE' and not FINISHED[status] then return id end
-    ticks.ended(P, name, id, '', now)
-  end
-  return ''
-end
-
 -- Jobs whose tick is due, for a consumer to say what comes of it; until it has, its peers leave them alone for a while. A job
 -- whose tick before this one has not ended yet is passed on where its policy is to `skip` or to `cancel`, and otherwise looked at
--- again when that tick ends, or after a while, should its record have been deleted.
+-- again when that tick ends, or after a while, since an older role's functions would not say so.
 local function due_jobs(P, now, most, answer)
   local bytes = 0
   for _, name in ipairs(redis.call('ZRANGE', beside_key(P, 'jobs'), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))) do
-    local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'p', 'ended', 'b')
-    if not job[1] or job[2] == '' or job[5] then
+    local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'run', 'p', 'ended')
+    if not job[1] or job[2] == '' or job[6] then
       redis.call('ZREM', beside_key(P, 'jobs'), name)
     else
-      local running = live_tick(P, name, now)
+      local running = job[5] or ''
+      if running ~= '' then
+        local status = redis.call('HGET', task_key(P, running), 's')
+        if not status or status == 'TOMBSTONE' or FINISHED[status] then
+          tick_ended(P, name, running, status and FINISHED[status] and status or '', now)  -- an older role's functions did not say so
+          running = ''
+        end
+      end
       local waits = running ~= '' and (job[4] == 'queue' or job[4] == 'cancel_running')
       redis.call('ZADD', beside_key(P, 'jobs'), fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)
       if not waits or job[4] == 'cancel_running' then
         local count = #answer
         answer[count + 1], answer[count + 2], answer[count + 3], answer[count + 4] = name, job[1], job[2], job[3]
         local spec = redis.call('HGET', job_key(P, name), 'spec')
-        answer[count + 5], answer[count + 6], answer[count + 7], answer[count + 8] = running, job[6] or '', job[7], spec
+        answer[count + 5], answer[count + 6], answer[count + 7] = running, job[7] or '', spec
         bytes = bytes + #spec
         if bytes > JOBS_BYTES then break end
       end
@@ -413,7 +425,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
       if first[2] then redis.call('ZADD', index, first[2], OUTBOX) else redis.call('ZREM', index, OUTBOX) end
     else
       local places, kept = math.min(budget, each * #queues), 0
-      local config = redis.call('HMGET', lambda_key(P, lambda_of(queues[1])), 'limit', 'timeout', 'paused', 'door', 'gates')
+      local config = redis.call('HMGET', lambda_key(P, lambda_of(queues[1])), 'limit', 'timeout', 'paused', 'door', 'gates', 'mis')
       if not config[1] then ask_of(P, lambda_of(queues[1]), now) end
       local order, shares = by_shares(P, queues, config, now, places)
       for _, gets in pairs(shares) do kept = kept + gets end

@@ -9,7 +9,7 @@
 --          live hosts of its pool, and of those that set its lambda aside: host, until when, ...,
 --          1 if a worker of the pool that its lambda runs in is alive, whether that has a name or not,
 --          1 if there are such, all of them say which lambdas they run, and none runs this one,
---          1 if this partition does not know its lambda
+--          1 if this partition does not know its lambda, digests of the signatures of it that live executors run
 local HOSTS_SEEN = 256
 
 -- What a host has said of itself: its pool, and by lambda until when it sets that aside.
@@ -46,7 +46,8 @@ register('explain', {'no-writes'}, function(keys, args)
   local alive = tonumber(redis.call('ZSCORE', P .. ':workers', pool or '') or 0)
   local served = alive > now
   local function said(what) return tonumber(redis.call('ZSCORE', P .. ':served', (pool or '') .. ' ' .. what) or 0) end
-  local not_run = served and said('=') == alive and said('*') <= now and said(lambda_of(task[2])) <= now
+  local signatures = misfits.alive(P, lambda_of(task[2]), now)
+  local not_run = served and said('=') == alive and said('*') <= now and said(lambda_of(task[2])) <= now and #signatures == 0
   local hosts, aside = 0, {}
   for _, host in ipairs(redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, HOSTS_SEEN)) do
     local said = host_says(P, host)
@@ -57,5 +58,6 @@ register('explain', {'no-writes'}, function(keys, args)
     end
   end
   return {fmt(now), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for,
-    task[4] or '', not served and pool or '', taken, before, hosts, aside, served and 1 or 0, not_run and 1 or 0, config[2] and 0 or 1}
+    task[4] or '', not served and pool or '', taken, before, hosts, aside, served and 1 or 0, not_run and 1 or 0, config[2] and 0 or 1,
+    signatures}
 end)

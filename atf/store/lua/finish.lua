@@ -1,22 +1,23 @@
 -- finish: CLAIMED, PROCESSING (same token) -> SUCCESS; RETRIABLE_FAILURE or, with no attempts left, FATAL_FAILURE;
 --         FATAL_FAILURE by the lambda's word; CANCELLED where that was asked for, unless it succeeded;
---         handed back -> ENQUEUED, to be pushed again at once, or NEW, to be pushed again after the wait. That counts no attempt
+--         handed back -> ENQUEUED, to be pushed again at once, or NEW, to be pushed again after the wait; a misfit -> NEW, see misfits.lua.
+--         These two count no attempt
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per run: id, counter, nonce, outcome, result, encoding, error, retry in, ran ("" = its body was
 --          never called: no attempt is counted), ended ago
---          outcome: 1 succeeded, 2 failed, 3 failed fatally, 4 timed out, 5 stopped, 6 handed back
+--          outcome: 1 succeeded, 2 failed, 3 failed fatally, 4 timed out, 5 stopped, 6 handed back, 7 misfit: its result is the digest
+--          of the signature that the payload does not fit, and behind a space for how long it may fit nobody, µs
 -- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost
-local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back'}
-local HANDED_BACK = 6
+local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back', 'misfit'}
+local HANDED_BACK, MISFIT = 6, 7
 
 -- An ordered stop has cut the run, or the run has handed itself back. What runs again at once keeps what it holds, as after a loss. What
 -- has to wait is NEW: it lets go of its permit and its slot, passes its queue's door anew, and no late copy of a claim finds it.
-local function run_again(P, sets, id, queue, status, wait, ordering, watched, held, now, ...)
+local function run_again(P, sets, id, queue, status, wait, ordering, held, now, ...)
   local at = now + wait
   if wait > 0 and ordering then at = math.max(at, paused_until(P, ordering, id)) end
   move(P, sets, id, queue, status, wait > 0 and 'NEW' or 'ENQUEUED', at, now, 'e', '', 'o', '', ...)
   if wait > 0 then let_go(P, id, queue, held, now) end
-  if watched then ticks.hold(P, sets, id, queue, wait > 0 and 'NEW' or 'ENQUEUED', watched, at, wait == 0 and held or nil, now) end
   visit_by(P, queue, at)
 end
 
@@ -30,10 +31,11 @@ local function record_each(sets, P, now, args, answer, ends)
       answer[#answer + 1] = before and 1 or 2
     else
       -- The only run so far follows no other one: a field that is not there costs most of all to read.
-      local earlier = task[6] == '1' and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'R', 'y')
+      local earlier = task[6] == '1' and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'R', 'y', 'mf')
       local attempts, ran = tonumber(earlier[1] or 0) + 1, tonumber(args[i + 8])
-      local counted = ran and outcome ~= HANDED_BACK
+      local counted = ran and outcome ~= HANDED_BACK and outcome ~= MISFIT
       if earlier[3] then redis.call('HDEL', task_key(P, id), 'y') end
+      if earlier[4] and outcome ~= MISFIT then misfits.was_read(P, id, earlier[4]) end
       local ended = now - tonumber(args[i + 9])
       local why = WHY[outcome] .. (outcome == HANDED_BACK and args[i + 6] ~= '' and ': ' .. args[i + 6] or '')
       local runs = with_run(earlier[2], task[5] or '', ran and ended - ran or 0, ended, attempts, why)
@@ -41,8 +43,12 @@ local function record_each(sets, P, now, args, answer, ends)
         if flagged then
           rest(P, sets, id, queue, status, 'CANCELLED', now, limits, task[9], task[10], flagged, task[11],
             'f', counter, 'R', runs, 'err', args[i + 6])
+        elseif outcome == MISFIT then
+          local digest, grace = string.match(args[i + 4], '^(%S+) (%d+)$')
+          misfits.back(P, sets, id, queue, status, digest, tonumber(args[i + 7]), tonumber(grace), args[i + 6], task[11], now,
+            'f', counter, 'R', runs)
         else
-          run_again(P, sets, id, queue, status, tonumber(args[i + 7]), task[9], task[10], task[11], now, 'f', counter, 'R', runs)
+          run_again(P, sets, id, queue, status, tonumber(args[i + 7]), task[9], task[11], now, 'f', counter, 'R', runs)
         end
       elseif outcome == 1 then
         if args[i + 5] ~= '0' then redis.call('HSET', task_key(P, id), 'enc', args[i + 5]) end
@@ -60,7 +66,6 @@ local function record_each(sets, P, now, args, answer, ends)
         move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now,
           'e', '', 'o', '', 'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
         let_go(P, id, queue, task[11], now)
-        if task[10] then ticks.hold(P, sets, id, queue, 'RETRIABLE_FAILURE', task[10], retry_at, nil, now) end
         visit_by(P, queue, retry_at)
       end
       if counted then  -- else it says nothing of the lambda

@@ -182,7 +182,7 @@ end
 
 -- Cancels a task that has not started, or flags one that runs. Returns {status after it ("" = no such task), 1 cancelled now or before, 1 flagged}.
 local function cancel_task(P, sets, id, now)
-  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'g')
+  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'g', 'mf')
   local status = task[1]
   if not status or status == 'TOMBSTONE' then return {'', 0, 0} end
   if FINISHED[status] then return {status, status == 'CANCELLED' and 1 or 0, 0} end
@@ -190,6 +190,7 @@ local function cancel_task(P, sets, id, now)
     redis.call('HSET', task_key(P, id), 'x', '1')
     return {status, 0, 1}
   end
+  if task[8] and status == 'ENQUEUED' then misfits.leave(P, id, task[2], misfits.read(task[8])) end
   if task[7] then  -- a gate has parked it
     redis.call('ZREM', parked_key(P, lambda_of(task[2]), task[7]), id)
     redis.call('HDEL', task_key(P, id), 'g')
@@ -358,10 +359,9 @@ local function let_through(P, name, number, ids, now)
   gathering(#ids, function(sets)
     for _, id in ipairs(ids) do
       sets.ZREM(parked_key(P, name, number), id)
-      local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'g', 'at', 'hd')
-      local kept = task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')
-      if kept then redis.call('HDEL', task_key(P, id), 'g') end
-      if kept and not task[5] then  -- else its job is paused, and keeps it
+      local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'g', 'at')
+      if task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE') then
+        redis.call('HDEL', task_key(P, id), 'g')
         sets.ZADD(live_key(P, task[2], task[1]), fmt(math.min(tonumber(task[4]), now)), id)  -- those that waited longest come first
         queues[task[2]] = true
       end

@@ -4,7 +4,7 @@
 -- anybody's once others have been passed over for placement.PATIENCE in its favour; and a host that let that happen is waited for no more
 -- for placement.AWAY, or until it asks again. So a preference costs a task placement.PATIENCE at most, and hosts that are busy or gone little.
 
-local function placing()  -- what other files use goes into the table `placement`: Lua allows 200 locals in one function
+;(function()  -- what other files use goes into the table `placement`: Lua allows 200 locals in one function
 
 local spread_key = remembered(function(P, name) return P .. ':spread:' .. name end)
 local function away_field(name, host) return '!' .. name .. ' ' .. host end
@@ -190,5 +190,4 @@ placement.spread = function(P, name, now)
   end
 end
 
-end
-placing()
+end)()

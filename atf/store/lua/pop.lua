@@ -3,7 +3,8 @@
 -- ARGV     now, ids wanted, the pool that asks ("" = of no name), the host that asks ("" = of no name),
 --          then per group of queues (most urgent first): how many, their names
 -- RETURNS  queue, {ids}, queue, {ids}, ...; with no ids a queue that may hold some and had to stand back, or where some are left to
---          other hosts: of these alone there are any where fewer were found than were wanted
+--          other hosts: of these alone there are any where fewer were found than were wanted. At the end, where some wait beside their
+--          queues for executors of another signature: "?", {names of the sets in which they do}
 --
 -- A group is emptied before the next one is looked at; within a group the queues share evenly what is still wanted. What a lambda
 -- gets by that is dealt among its priorities by their shares, so that those of the other groups have theirs.
@@ -138,5 +139,7 @@ register('pop', {'allow-oom'}, function(keys, args)
       if leaves and #ids > 0 then answer[#answer + 1], answer[#answer + 2] = each.queue, {} end
     end
   end
+  local apart = misfits.apart(P)
+  if #apart > 0 then answer[#answer + 1], answer[#answer + 2] = '?', apart end
   return answer
 end)

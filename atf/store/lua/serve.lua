@@ -2,11 +2,30 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, pool ("" = of no name), how long it counts without being said again, the host ("" = of no name),
 --          1 = what follows goes on a list of lambdas that another call began, how many lambdas it sets aside ("*" = all) and per such: name, for how long from now (0 = it is on trial),
---          then names of lambdas that it serves
+--          then lambdas that it serves, each with the digest of the signature behind a space where it was said, and once per such digest
 -- RETURNS  1
 --
--- What workers run stands as "<pool> <lambda>" until when. Two more say whether that is all: "<pool> =", the instant written beside it
+-- What workers run stands as "<pool> <lambda>", or "<pool> <lambda> <digest>", until when; which digests there are, in a hash beside it. Two more say whether that is all: "<pool> =", the instant written beside it
 -- among the workers, and "<pool> *", until when somebody did not say what it runs. A role of an older release writes the former alone.
+local MOST_SIGNATURES = 16  -- of a lambda that are known at once
+
+-- Adds a digest to those that are known of a lambda, or takes one that nobody runs any more away.
+local function note_signature(P, said, add)
+  local of, digest = string.match(said, '^(%S* %S+) (%S+)$')
+  if not of then return end
+  local kept = {}
+  for each in string.gmatch(redis.call('HGET', P .. ':signatures', of) or '', '%S+') do
+    if each ~= digest then kept[#kept + 1] = each end
+  end
+  if add then kept[#kept + 1] = digest end
+  while #kept > MOST_SIGNATURES do table.remove(kept, 1) end
+  if #kept > 0 then
+    redis.call('HSET', P .. ':signatures', of, table.concat(kept, ' '))
+  else
+    redis.call('HDEL', P .. ':signatures', of)
+  end
+end
+
 register('serve', {'allow-oom'}, function(keys, args)
   local P, now, pool, host = keys[1], instant(args[1]), args[2], args[4] or ''
   local workers, served = P .. ':workers', P .. ':served'
@@ -14,12 +33,16 @@ register('serve', {'allow-oom'}, function(keys, args)
   for _, set in ipairs({workers, served}) do
     for _, gone in ipairs(redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
       redis.call('ZREM', set, gone)
+      if set == served then note_signature(P, gone, false) end
     end
   end
   local before = redis.call('ZSCORE', workers, pool)
   local silent = before and before ~= redis.call('ZSCORE', served, pool .. ' =')
   if silent or #args <= last then redis.call('ZADD', served, till, pool .. ' *') end
-  for i = last + 1, #args do redis.call('ZADD', served, till, pool .. ' ' .. args[i]) end
+  for i = last + 1, #args do
+    local said = pool .. ' ' .. args[i]
+    if redis.call('ZADD', served, till, said) == 1 then note_signature(P, said, true) end
+  end
   redis.call('ZADD', served, till, pool .. ' =')
   redis.call('ZADD', workers, till, pool)
   if host == '' then return 1 end
@@ -34,6 +57,6 @@ register('serve', {'allow-oom'}, function(keys, args)
   redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
   local begun = args[5] == '1' and redis.call('HGET', P .. ':hosts:run', host) or ' '
   redis.call('HSET', P .. ':hosts:run', host, begun .. table.concat(args, ' ', last + 1) .. ' ')
-  for i = last + 1, #args do placement.join_spread(P, args[i], host, now) end
+  for i = last + 1, #args do placement.join_spread(P, string.match(args[i], '^%S+'), host, now) end
   return 1
 end)

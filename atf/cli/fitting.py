@@ -1,0 +1,175 @@
+"""What `atf lambdas check --against` finds: tasks, jobs and callbacks of a cluster whose payloads a release's code can't read.
+
+Reads alone; it decides nothing. What runs is looked at, too, since it may fail and run again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from atf.errors import InvalidArgument
+from atf.rpc import api
+from atf.rpc import batch_pb2 as b
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.task import LIVE, MAX_BATCH
+
+_ENDED: Final = frozenset({b.BATCH_DONE, b.BATCH_DONE_WITH_FAILURES, b.BATCH_CANCELLED, b.BATCH_DELETED})
+
+
+class Code(Protocol):
+    """A lambda as a release has it; atf.lambdas.Lambda is one."""
+
+    def decode(self, payload: bytes, encoding: int) -> dict[str, Any]: ...
+    def decode_without(self, parameter: str, payload: bytes) -> None: ...
+
+
+class Unfit(NamedTuple):
+    """Payloads of one lambda that the code can't read, all for the same reason."""
+
+    lambda_name: str
+    what: str
+    """tasks, jobs or callbacks."""
+    number: int
+    example: str
+    """The id of a task, the name of a job, or the id of a batch."""
+    why: str
+
+
+class Found:
+    """What was looked at so far, and what did not fit.
+
+    Attributes:
+        looked_at: payloads.
+    """
+
+    def __init__(self, code: Mapping[str, Code], progress: Callable[[str], None]) -> None:
+        self.looked_at = 0
+        self._code = code
+        self._progress = progress
+        self._unfit: dict[tuple[str, str, str], tuple[int, str]] = {}
+
+    def payload(self, what: str, example: str, spec: t.TaskSpec, without: str = "") -> None:
+        """Looks at a payload; `without`: the parameter whose argument comes later."""
+        name, why = getattr(spec, "lambda"), ""
+        self.looked_at += 1
+        code = self._code.get(name)
+        try:
+            if code is None:
+                why = "the code has no such lambda"
+            elif without:
+                code.decode_without(without, spec.payload)
+            else:
+                code.decode(spec.payload, spec.encoding)
+        except (InvalidArgument, ValueError) as error:
+            why = str(error)
+        if why:
+            count, first = self._unfit.get((name, what, why), (0, example))
+            self._unfit[name, what, why] = count + 1, first
+        if self.looked_at % MAX_BATCH == 0:
+            self.say()
+
+    def say(self) -> None:
+        """Tells where it stands."""
+        self._progress(f"{self.looked_at} payloads read, {sum(count for count, _ in self._unfit.values())} do not fit")
+
+    def unfit(self) -> list[Unfit]:
+        """What did not fit, by lambda; the most of it first."""
+        found = [Unfit(name, what, count, example, why) for (name, what, why), (count, example) in self._unfit.items()]
+        return sorted(found, key=lambda each: (each.lambda_name, each.what, -each.number))
+
+
+async def look(stub: api.Frontend, code: Mapping[str, Code], progress: Callable[[str], None]) -> Found:
+    """Holds all that waits on a cluster against a release's code.
+
+    Args:
+        stub: the cluster's frontend.
+        code: its lambdas by name. Of the namespaces of these all lambdas are looked at: one that the code lacks was renamed or removed.
+        progress: takes a line now and then.
+    """
+    found = Found(code, progress)
+    namespaces = {name.partition("/")[0] for name in code}
+    known = (await stub.list_lambdas(f.ListLambdasRequest())).lambdas
+    for info in sorted(known, key=lambda each: each.spec.name):
+        if info.spec.name.partition("/")[0] not in namespaces:
+            continue
+        async for task in _tasks(stub, info):
+            found.payload("tasks", task.id, task.spec)
+    async for job in _jobs(stub):
+        if job.next_tick_at_us and _mine(job.spec.task, namespaces):
+            found.payload("jobs", job.spec.name, job.spec.task)
+    async for batch in _batches(stub):
+        for callback in _all(batch.spec.callbacks):
+            if _mine(callback.task, namespaces):
+                gives = "" if callback.gives == b.Callback.NOTHING else callback.parameter or "batch"
+                found.payload("callbacks", batch.id, callback.task, gives)
+    found.say()
+    return found
+
+
+def on_terminal(line: str) -> None:
+    """Shows progress where somebody watches."""
+    if sys.stderr.isatty():
+        print(f"\r{line} ", end="", file=sys.stderr, flush=True)
+
+
+def _mine(spec: t.TaskSpec, namespaces: Iterable[str]) -> bool:
+    return getattr(spec, "lambda").partition("/")[0] in namespaces
+
+
+def _all(callbacks: Iterable[b.Callback]) -> list[b.Callback]:
+    """Callbacks, and those of the batches that they become."""
+    found: list[b.Callback] = []
+    left = list(callbacks)
+    while left:
+        each = left.pop()
+        found.append(each)
+        left += each.then
+    return found
+
+
+async def _tasks(stub: api.Frontend, info: f.LambdaInfo) -> AsyncIterator[t.Task]:
+    """The unfinished tasks of a lambda with their payloads, items of batches among them. One that moves meanwhile may be met twice."""
+    seen: set[str] = set()
+    for status in sorted(LIVE):
+        if not info.counts.get(status.name):
+            continue
+        token = ""
+        while True:
+            page = f.ListTasksRequest(page_size=MAX_BATCH, page_token=token, with_spec=True)
+            setattr(page, "lambda", info.spec.name)
+            page.status = int(status)  # type: ignore[assignment]
+            reply = await stub.list_tasks(page)
+            for task in reply.tasks:
+                if task.id not in seen and task.HasField("spec"):
+                    seen.add(task.id)
+                    yield task
+            token = reply.next_page_token
+            if not token:
+                break
+
+
+async def _jobs(stub: api.Frontend) -> AsyncIterator[Any]:
+    token = ""
+    while True:
+        reply = await stub.list_jobs(f.ListJobsRequest(page_size=MAX_BATCH, page_token=token))
+        for job in reply.jobs:
+            yield job
+        token = reply.next_page_token
+        if not token:
+            return
+
+
+async def _batches(stub: api.Frontend) -> AsyncIterator[b.Batch]:
+    """The batches that have not ended, with their descriptions."""
+    token = ""
+    while True:
+        reply = await stub.list_batches(b.ListBatchesRequest(page_size=MAX_BATCH, page_token=token))
+        for batch in reply.batches:
+            if batch.status not in _ENDED:
+                yield await stub.get_batch(b.GetBatchRequest(id=batch.id, with_spec=True))
+        token = reply.next_page_token
+        if not token:
+            return

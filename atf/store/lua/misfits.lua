@@ -1,0 +1,221 @@
+-- Misfits: tasks whose payload does not fit the signature that an executor runs. Another release's may fit, so nothing is counted: the
+-- task bears the digests that it does not fit (its field `mf`), and no executor with one of these is given it again.
+--
+-- It waits as NEW, like a task that is due later. When its instant comes and live executors run another signature of its lambda, it is
+-- pushed, but not onto its queue: it stands in a set beside it, with all that do not fit the same signatures, from which those take that
+-- run another one (pop_misfits.lua). So nobody takes it in vain, and what stands in the queue waits for none of it. Where nobody runs
+-- another signature it is looked at again after a while, which doubles; once its time of grace is over that is a failed attempt.
+
+;(function()  -- what other files use goes into the table `misfits`: Lua allows 200 locals in one function
+
+-- The sets that hold something, "<queue> <digest>,<digest>"; and such a set.
+local apart_key = remembered(function(P) return P .. ':misfits' end)
+local set_key = remembered(function(P, name) return P .. ':m:' .. name end)
+
+-- The field mf: since when it fits nobody (0: it has been read since), how long that may last, the wait before its next attempt and before
+-- the next look, µs; when the payload was accepted; the digests, in the order of their names.
+misfits.read = function(text)
+  local since, grace, retry, wait, made, digests = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+  return {since = tonumber(since), grace = tonumber(grace), retry = tonumber(retry), wait = tonumber(wait), made = tonumber(made), digests = digests}
+end
+
+local function text_of(m)
+  return fmt(m.since) .. ' ' .. fmt(m.grace) .. ' ' .. fmt(m.retry) .. ' ' .. fmt(m.wait) .. ' ' .. fmt(m.made) .. ' ' .. m.digests
+end
+
+misfits.has = function(digests, digest) return string.find(',' .. digests .. ',', ',' .. digest .. ',', 1, true) ~= nil end
+
+-- The digests of the signatures of a lambda that live executors run, of the pool that it is given to.
+misfits.alive = function(P, name, now)
+  local of = (settings_of(redis.call('HGET', lambda_key(P, name), 'door')).pool or '') .. ' ' .. name
+  local found = {}
+  for digest in string.gmatch(redis.call('HGET', P .. ':signatures', of) or '', '%S+') do
+    if tonumber(redis.call('ZSCORE', P .. ':served', of .. ' ' .. digest) or 0) > now then found[#found + 1] = digest end
+  end
+  return found
+end
+
+-- Whether somebody runs a signature that a task has not met. `alive`: of the lambda, where it was asked for before in this call.
+local function some_other(digests, alive)
+  for _, digest in ipairs(alive) do
+    if not misfits.has(digests, digest) then return true end
+  end
+  return false
+end
+
+local function alive_of(P, name, now, known)
+  known[name] = known[name] or misfits.alive(P, name, now)
+  return known[name]
+end
+
+-- Whether pushes of a lambda have to look for such tasks: some were there lately. One that is pushed without a look comes back from its claim.
+misfits.lately = function(noted, now) return tonumber(noted or 0) > now end
+local function note_lambda(P, name, now) redis.call('HSET', lambda_key(P, name), 'mis', fmt(now + misfits.LATELY)) end
+
+-- A task out of the set in which it stands.
+misfits.leave = function(P, id, queue, m)
+  local name = queue .. ' ' .. m.digests
+  redis.call('ZREM', set_key(P, name), id)
+  if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
+end
+
+-- ... and into it.
+misfits.join = function(P, id, queue, m, now)
+  local name = queue .. ' ' .. m.digests
+  redis.call('ZADD', set_key(P, name), 'NX', fmt(now), id)
+  redis.call('SADD', apart_key(P, ''), name)
+end
+
+-- What it has not been pushed for is scored anew: at once, in its old place, where somebody may have another signature.
+local function wait_on(P, id, m, now, other)
+  local at = other and math.min(tonumber(redis.call('HGET', task_key(P, id), 'at') or now), now) or now + m.wait
+  if not other then m.wait = math.min(m.wait * 2, misfits.MOST) end
+  return at
+end
+
+-- CLAIMED, PROCESSING -> NEW: a payload does not fit `digest`. `held`: see let_go. More fields to set may follow.
+misfits.back = function(P, sets, id, queue, status, digest, retry, grace, err, held, now, ...)
+  local name = lambda_of(queue)
+  local before = redis.call('HMGET', task_key(P, id), 'mf', 't1')
+  local m = before[1] and misfits.read(before[1]) or {since = 0, made = tonumber(before[2] or now), digests = ''}
+  local digests = {digest}
+  for each in string.gmatch(m.digests, '[^,]+') do
+    if each ~= digest and #digests < misfits.KEPT then digests[#digests + 1] = each end
+  end
+  table.sort(digests)
+  m.digests, m.grace, m.retry = table.concat(digests, ','), grace, retry
+  if m.since == 0 then m.since, m.wait = now, misfits.FIRST end
+  local at = wait_on(P, id, m, now, some_other(m.digests, misfits.alive(P, name, now)))
+  move(P, sets, id, queue, status, 'NEW', at, now, 'e', '', 'o', '', 'mf', text_of(m), 'me', err, ...)
+  let_go(P, id, queue, held, now)
+  note_lambda(P, name, now)
+  visit_by(P, queue, at)
+end
+
+-- ENQUEUED -> NEW: it was popped for an executor that it does not fit, or those have gone that it might fit.
+misfits.set_aside = function(P, sets, id, queue, m, now, other)
+  if m.since == 0 then m.since, m.wait = now, misfits.FIRST end
+  local at = wait_on(P, id, m, now, other)
+  local held = redis.call('HGET', task_key(P, id), 'h')
+  misfits.leave(P, id, queue, m)
+  move(P, sets, id, queue, 'ENQUEUED', 'NEW', at, now, 'e', '', 'mf', text_of(m))
+  let_go(P, id, queue, held, now)
+  note_lambda(P, lambda_of(queue), now)
+  visit_by(P, queue, at)
+end
+
+-- At a claim: whether it is set aside, since it does not fit the signature `digest` of the executor that it would be given to.
+misfits.refused = function(P, sets, id, queue, text, digest, now, known)
+  local m = misfits.read(text)
+  if not misfits.has(m.digests, digest) then return false end
+  misfits.set_aside(P, sets, id, queue, m, now, some_other(m.digests, alive_of(P, lambda_of(queue), now, known)))
+  return true
+end
+
+-- A run has ended otherwise: the payload was read, and what may come later begins anew.
+misfits.was_read = function(P, id, text)
+  local m = misfits.read(text)
+  if m.since == 0 then return end
+  m.since = 0
+  redis.call('HSET', task_key(P, id), 'mf', text_of(m))
+  redis.call('HDEL', task_key(P, id), 'me')
+end
+
+local function span(us)
+  local seconds = math.max(math.floor(us / 1000000), 0)
+  for _, unit in ipairs({{86400, 'd'}, {3600, 'h'}, {60, 'min'}}) do
+    if seconds >= 2 * unit[1] then return math.floor(seconds / unit[1]) .. ' ' .. unit[2] end
+  end
+  return seconds .. ' s'
+end
+
+-- NEW, RETRIABLE_FAILURE -> RETRIABLE_FAILURE, or with no attempts left FATAL_FAILURE: its time of grace is over.
+local function fail(P, id, queue, status, m, alive, now)
+  local task = redis.call('HMGET', task_key(P, id), 'a', 'lim', 'k', 'w', 'h', 'me')
+  local attempts, limits, key = tonumber(task[1] or 0) + 1, task[2], task[3]
+  local err = (task[6] or 'the payload does not fit') .. '. The payload is ' .. span(now - m.made) .. ' old, and for ' .. span(now - m.since)
+    .. ' no executor was there that it fits. It does not fit the signatures ' .. string.gsub(m.digests, ',', ', ') .. '; '
+    .. (#alive > 0 and table.concat(alive, ', ') .. ' run now' or 'none of its lambda runs now')
+  local last = attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+'))
+  if last then
+    rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, limits, key, task[4], false, task[5], 'a', attempts, 'err', err)
+  else
+    local at = now + m.retry
+    if key then
+      pause_target(P, key, id, now)
+      at = math.max(at, paused_until(P, key, id))
+    end
+    m.retry = math.min(math.max(m.retry, 1) * 2, math.max(m.retry, misfits.MOST_RETRY))
+    move(P, AT_ONCE, id, queue, status, 'RETRIABLE_FAILURE', at, now, 'a', attempts, 'err', err, 'mf', text_of(m))
+    let_go(P, id, queue, task[5], now)
+    visit_by(P, queue, at)
+  end
+  count_ends(P, lambda_of(queue), 1, last and 1 or 0, now)
+end
+
+-- Of due tasks, those that may be pushed; and by id, of which of them that is beside the queue, the field mf. The others were dealt with.
+misfits.sift = function(P, queue, status, ids, now)
+  local left, apart, alive, known = {}, {}, nil, {}
+  for _, id in ipairs(ids) do
+    local text = redis.call('HGET', task_key(P, id), 'mf')
+    if not text then
+      left[#left + 1] = id
+    else
+      local m = misfits.read(text)
+      alive = alive or alive_of(P, lambda_of(queue), now, known)
+      if some_other(m.digests, alive) then
+        left[#left + 1], apart[id] = id, m
+      else
+        if m.since == 0 then m.since, m.wait = now, misfits.FIRST end
+        if now >= m.since + m.grace then
+          fail(P, id, queue, status, m, alive, now)
+        else
+          local at = wait_on(P, id, m, now, false)
+          redis.call('ZADD', live_key(P, queue, status), fmt(math.min(at, math.max(m.since + m.grace, now))), id)
+          redis.call('HSET', task_key(P, id), 'mf', text_of(m))
+        end
+      end
+    end
+  end
+  return left, apart
+end
+
+-- One that is ENQUEUED and expired. Returns what became of it: 'aside', 'standing' where it stands where it was put, 'again' where it was put
+-- there again.
+misfits.look = function(P, id, queue, text, expires, now)
+  local m = misfits.read(text)
+  if not some_other(m.digests, misfits.alive(P, lambda_of(queue), now)) then
+    misfits.set_aside(P, AT_ONCE, id, queue, m, now, false)
+    return 'aside'
+  end
+  local stood = redis.call('ZSCORE', set_key(P, queue .. ' ' .. m.digests), id)
+  redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(expires), id)
+  misfits.join(P, id, queue, m, now)
+  return stood and 'standing' or 'again'
+end
+
+-- The names of the sets that hold something: for executors that have another signature.
+misfits.apart = function(P)
+  if redis.call('EXISTS', apart_key(P, '')) == 0 then return NOTHING end
+  return redis.call('SMEMBERS', apart_key(P, ''))
+end
+
+-- Strikes off those that have ended where they stood: of each set the first few, now and then.
+misfits.tidy = function(P)
+  for _, name in ipairs(misfits.apart(P)) do
+    for _, id in ipairs(redis.call('ZRANGE', set_key(P, name), 0, misfits.TIDIED - 1)) do
+      if redis.call('HGET', task_key(P, id), 's') ~= 'ENQUEUED' then redis.call('ZREM', set_key(P, name), id) end
+    end
+    if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
+  end
+end
+
+-- Takes so many out of such a set.
+misfits.take = function(P, name, most)
+  local ids = redis.call('ZRANGE', set_key(P, name), 0, most - 1)
+  if #ids > 0 then redis.call('ZREM', set_key(P, name), unpack(ids)) end
+  if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
+  return ids
+end
+
+end)()
