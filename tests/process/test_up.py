@@ -237,7 +237,10 @@ async def test_a_second_ctrl_c_ends_everything_at_once(folder: Path, env: dict[s
     family = descendants(ups[0].process.pid)
 
     ups[0].process.send_signal(signal.SIGINT)
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.3)
+    ups[0].process.send_signal(signal.SIGTERM)  # within a second: the same stop
+    await asyncio.sleep(1)
+    assert ups[0].process.poll() is None
     since = time.monotonic()
     await asyncio.to_thread(ups[0].end, signal.SIGINT)
 

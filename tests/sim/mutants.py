@@ -20,6 +20,7 @@ from atf.executor.begin import LastLook
 from atf.executor.guard import Guard
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.held import Ledger
+from atf.executor.outcome import HandedBack
 from atf.executor.worker import Executor
 from atf.frontend import view
 from atf.frontend.service import FrontendService
@@ -134,7 +135,7 @@ def _any_clock() -> list[Any]:
 
 def _idle_guard() -> list[Any]:
     return [
-        patch.object(Guard, "verdict", lambda _self: ""),
+        patch.object(Guard, "look", lambda _self: None),
         patch.object(Guard, "wait_s", lambda _self: 0.5),
         # The worker that stood still would end itself with its next heartbeat.
         patch.object(Ledger, "oldest_lease_us", property(lambda _self: 1 << 60)),
@@ -148,6 +149,18 @@ def _deaf_executor() -> list[Any]:
 
 def _lost_goes_on() -> list[Any]:
     return [patch.object(Executor, "_lose", lambda _self, _task: None), *_idle_guard()]
+
+
+def _cut_goes_on() -> list[Any]:
+    """What a drain can't end is handed back by the executor itself, whose process goes on."""
+
+    def cut(self: Any, tasks: Any) -> None:
+        for task in tasks:
+            task.outcome = HandedBack("cut")
+        self._report.ended(tasks)
+        self._deadline += 20
+
+    return [patch.object(Executor, "_cut", cut), patch.object(Guard, "look", lambda _self: None)]
 
 
 def _one_nonce() -> list[Any]:
@@ -186,6 +199,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "gate_leaves_a_place_behind": Mutant(
         "a task that is set aside at its claim stays among those in queues",
         (("    sets.ZREM(live_key(P, queue, from), id)\n    redis.call('HDEL', task_key(P, id), 'e')\n", ""),),
+    ),
+    "cut_goes_on": Mutant(
+        "an executor hands back what it could not end, before its process is dead",
+        patches=_cut_goes_on,
+        by="CONCURRENT",
     ),
     "finish_without_token": Mutant(
         "a result is recorded whoever sends it",

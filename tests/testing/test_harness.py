@@ -315,3 +315,64 @@ def test_more_due_tasks_than_a_queue_holds_all_run() -> None:
         assert h.run_until_idle() == 40
         assert seconds(h) < 5
     assert sorted(int(name) for name, _ in ran) == list(range(40))
+
+
+@app.task
+def gives_back(ctx: atf.Context, times: int) -> int:
+    if ctx.run <= times:
+        raise atf.HandBack("not now")
+    return ctx.attempt
+
+
+@app.task
+async def until_the_executor_ends(ctx: atf.Context) -> str:
+    while not ctx.stopping and ctx.run == 1:
+        await asyncio.sleep(0.5)
+    if ctx.run == 1:
+        assert not ctx.cancelled
+        raise atf.HandBack("goes on elsewhere")
+    return "done elsewhere"
+
+
+@app.task
+async def stops_when_it_is_told(ctx: atf.Context) -> str:
+    return "told" if ctx.stopping or ctx.cancelled else "not told"
+
+
+@app.task
+def item(ctx: atf.Context, number: int) -> int:
+    if ctx.run == 1:
+        raise atf.HandBack
+    return number
+
+
+def test_a_task_that_gives_itself_back_runs_again_a_second_later_and_counts_nothing(h: Harness) -> None:
+    handle = gives_back.options(max_attempts=1, max_losses=1).schedule(5)
+    h.advance(4.9)
+    assert handle.status() is not atf.Status.SUCCESS, "else it would keep everybody busy"
+    h.advance(0.2)
+    assert handle.result() == 1
+    (task,) = h.tasks(gives_back)
+    assert (task.attempts, task.losses, task.runs) == (1, 0, 6)
+
+
+def test_a_task_goes_on_elsewhere_at_once_when_its_executor_ends(wide: Harness) -> None:
+    handles = [until_the_executor_ends.schedule() for _ in range(20)]
+    wide.advance(1)
+    wide.stop_executor()
+    wide.advance(1)
+    done = [handle for handle in handles if handle.status() is atf.Status.SUCCESS]
+    assert done, "those of the one that was stopped"
+    assert {handle.result() for handle in done} == {"done elsewhere"}
+    assert {(task.attempts, task.losses) for task in wide.tasks(status=atf.Status.SUCCESS)} == {(1, 0)}
+
+
+def test_items_of_a_batch_give_themselves_back(h: Harness) -> None:
+    batch = item.map(range(5))
+    h.advance(3)
+    assert sorted(batch.results()) == list(range(5))
+
+
+def test_a_plain_call_is_never_stopping() -> None:
+    assert gives_back(0) == 1
+    assert asyncio.run(stops_when_it_is_told()) == "not told"
