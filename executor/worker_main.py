@@ -142,7 +142,7 @@ async def _work(
         timing=timing,
         runtime=process.runtime,
         heard=heard,
-        end=_end,
+        end=partial(_end_without_leases, executor),
     )
     executor.nudge = heartbeats.nudge
     executor.drains = partial(_drains, isolated)
@@ -196,6 +196,13 @@ def _hold(lifeline: int, process: Process) -> None:
     loop.add_reader(lifeline, ended)
 
 
+def _end_without_leases(executor: Executor, code: int, why: str) -> NoReturn:
+    """Ends the process, whose heartbeats fail. In a drain that is part of the stop: the HSC may be ending as well."""
+    if executor.ledger.draining.is_set():
+        executor.ledger.cut()
+    _end(code, why)
+
+
 def _beat(heartbeats: Heartbeats) -> None:
     try:
         asyncio.run(heartbeats.run())
@@ -203,7 +210,7 @@ def _beat(heartbeats: Heartbeats) -> None:
         _end(EXIT_NO_HEARTBEAT, f"heartbeats ended by a bug: {error!r}")
 
 
-def _end(code: int, why: str) -> None:
+def _end(code: int, why: str) -> NoReturn:
     get_logger(duty="heartbeat").error("ending at once", why=why, code=code)
     die(code)
 

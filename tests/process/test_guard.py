@@ -290,14 +290,19 @@ async def test_a_def_that_ignores_its_timeout_is_told_as_timed_out_once_its_proc
         assert "timed out after 0.5 s" in error
 
 
-async def test_a_worker_that_can_not_heartbeat_ends_by_itself() -> None:
+@pytest.mark.parametrize("draining", [False, True])
+async def test_a_worker_that_can_not_heartbeat_ends_by_itself(*, draining: bool) -> None:
+    """In a drain that counts nothing: a stop may have reached the HSC, too."""
     async with guarded() as world:
         await world.event()
         world.hsc.failing["heartbeat"] = Unavailable("gone")
         await world.give(call("0-a", "wait_for_cancel"))
+        if draining:
+            await world.until(lambda: world.hsc.beats)
+            world.process.send_signal(signal.SIGTERM)
         dead = await world.death()
         assert dead["code"] == 75
-        assert dead["started"] == [["0-a", 1, "nonce"]]
+        assert dead["cut" if draining else "started"] == [["0-a", 1, "nonce"]]
 
 
 async def test_a_worker_that_does_not_drain_in_time_ends_all_the_same() -> None:

@@ -152,15 +152,18 @@ def _lost_goes_on() -> list[Any]:
 
 
 def _cut_goes_on() -> list[Any]:
-    """What a drain can't end is handed back by the executor itself, whose process goes on."""
+    """What runs when a drain begins is handed back by the executor itself, whose process goes on."""
+    drain = Executor.drain
 
-    def cut(self: Any, tasks: Any) -> None:
-        for task in tasks:
+    def mutated(self: Executor) -> None:
+        began = not self._draining.is_set()
+        drain(self)
+        runs = [task for task in self.ledger.snapshot() if began and task.started and task.outcome is None]
+        for task in runs:
             task.outcome = HandedBack("cut")
-        self._report.ended(tasks)
-        self._deadline += 20
+        self._report.ended(runs)
 
-    return [patch.object(Executor, "_cut", cut), patch.object(Guard, "look", lambda _self: None)]
+    return [patch.object(Executor, "drain", mutated)]
 
 
 def _one_nonce() -> list[Any]:
@@ -201,7 +204,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         (("    sets.ZREM(live_key(P, queue, from), id)\n    redis.call('HDEL', task_key(P, id), 'e')\n", ""),),
     ),
     "cut_goes_on": Mutant(
-        "an executor hands back what it could not end, before its process is dead",
+        "an executor that drains hands back what it runs before that has ended",
         patches=_cut_goes_on,
         by="CONCURRENT",
     ),
