@@ -19,6 +19,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import ExcInfo, FilteringBoundLogger, Processor
 
+from atf import streams
 from atf.config import LogSettings
 from atf.visible import one_line, visible
 
@@ -79,21 +80,24 @@ def setup(settings: LogSettings, role: str, *, stream: TextIO | None = None) -> 
     stream = stream or sys.stderr
     console = settings.log_format == "console" or (settings.log_format == "auto" and stream.isatty())
     level = getattr(logging, settings.log_level.upper())
-    _out.logger = _build(level, console=console, stream=stream, fields={"role": role, "pid": os.getpid()})
+    fields = {"role": role, "pid": os.getpid()}
+    _out.logger = _build(level, console=console, lines=_Lines(stream), fields=fields)
     _out.debug = level <= logging.DEBUG
+    if stream is sys.stderr:
+        streams.notice_by(_Missing(console=console, stream=stream, fields=fields))
 
 
 class _Out:
     """Where the lines of this process go."""
 
     def __init__(self) -> None:
-        self.logger = _build(logging.WARNING, console=True, stream=None, fields={})
+        self.logger = _build(logging.WARNING, console=True, lines=_Lines(None), fields={})
         self.debug = False
 
 
-def _build(level: int, *, console: bool, stream: TextIO | None, fields: dict[str, Any]) -> FilteringBoundLogger:
+def _build(level: int, *, console: bool, lines: _Lines, fields: dict[str, Any]) -> FilteringBoundLogger:
     wrapper = structlog.make_filtering_bound_logger(level)
-    return wrapper(_Lines(stream), _processors(console, stream), fields)  # type: ignore[call-arg]
+    return wrapper(lines, _processors(console, lines.stream), fields)  # type: ignore[call-arg]
 
 
 def _processors(console: bool, stream: TextIO | None) -> list[Processor]:
@@ -138,16 +142,34 @@ class _Lines:
     """Writes each line with one call, so that lines of several threads and processes do not mix."""
 
     def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream
+        self.stream = stream
 
     def msg(self, line: str) -> None:
         # sys.stderr is looked up late: a test that captures it replaces it.
-        stream = self._stream or sys.stderr
-        with contextlib.suppress(OSError):  # whoever read the lines is gone; that must end no duty of this process
+        stream = self.stream or sys.stderr
+        with contextlib.suppress(OSError):  # where streams.py does not see to it, as in a program of somebody else's
             stream.write(line + "\n")
-            stream.flush()
 
-    debug = info = warning = error = critical = exception = msg
+    def debug(self, line: str) -> None:
+        self.msg(line)
+
+    info = warning = error = critical = exception = debug
+
+
+class _Missing(_Lines):
+    """What takes the place of lines that could not be written: one that says so, of the same form."""
+
+    def __init__(self, *, console: bool, stream: TextIO, fields: dict[str, Any]) -> None:
+        super().__init__(stream)
+        self._line = ""
+        self._logger = _build(logging.WARNING, console=console, lines=self, fields=fields)
+
+    def msg(self, line: str) -> None:
+        self._line = line
+
+    def __call__(self, lines: int, why: str) -> str:
+        self._logger.warning("lines are missing here", lines=lines, why=why)
+        return self._line
 
 
 _out = _Out()

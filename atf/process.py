@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import uvloop
 
-from . import log
+from . import log, streams
 from .config import LogSettings, StoreSettings, Timing
 from .descriptors import in_words, none_left, watch
 from .errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
@@ -34,6 +34,8 @@ T = TypeVar("T")
 _RETRY_FIRST_S: Final = 0.1
 _RETRY_MOST_S: Final = 2.0
 _SAY_AGAIN_S: Final = 30.0
+_LAST_WORDS_S: Final = 0.2
+"""Seconds that the last lines have where the process is to end at once."""
 _LOOK_AGAIN_S: Final = 60.0
 """Seconds between two looks at the task store's settings; each is about fifty small commands."""
 _AT_ONCE_S: Final = 3.0
@@ -166,10 +168,15 @@ class Process:
             return
         self.log.warning("ending at once", signal=name)
         if self._insisted or self.at_once is None or not self.at_once():
-            os._exit(128 + number)
+            _exit(128 + number)
         self._insisted = number
         self.stop(name)
-        asyncio.get_running_loop().call_later(_AT_ONCE_S, os._exit, 128 + number)
+        asyncio.get_running_loop().call_later(_AT_ONCE_S, _exit, 128 + number)
+
+
+def _exit(code: int) -> None:
+    streams.settle(_LAST_WORDS_S)
+    os._exit(code)
 
 
 def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settings: LogSettings) -> int:
@@ -184,6 +191,7 @@ def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settin
         The exit code: 0 clean, 1 a bug, 2 a setting that breaks a rule, 3 not found, 4 something it needs refused it, 128 + n where
         signal n was the second that asked to end.
     """
+    streams.protect_stdout()  # what lambdas print must not fail them
     log.setup(settings, role)
 
     async def frame() -> int:

@@ -30,13 +30,21 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 class Group:
     """A running process and its descendants. Where this is no Linux: those that stayed in its session or its process group."""
 
-    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], keep: Sequence[int]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        keep: Sequence[int],
+        output: tuple[int | None, int | None] = (None, None),
+    ) -> None:
         """Starts it. This process must have no other children.
 
         Args:
             command: the program and its arguments.
             env: its environment.
             keep: descriptors that it inherits beside stdout and stderr.
+            output: its stdout and stderr; None: ours.
 
         Raises:
             OSError: it can't be started.
@@ -46,7 +54,13 @@ class Group:
         self._spared: set[int] = set()
         """Descendants that this process may not kill."""
         self._process = subprocess.Popen(
-            command, env=env, pass_fds=tuple(keep), stdin=subprocess.DEVNULL, start_new_session=True
+            command,
+            env=env,
+            pass_fds=tuple(keep),
+            stdin=subprocess.DEVNULL,
+            stdout=output[0],
+            stderr=output[1],
+            start_new_session=True,
         )
         self.pid = self._process.pid
 

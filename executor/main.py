@@ -11,9 +11,9 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from atf.config import ExecutorSettings, LogSettings, Timing
 from atf.descriptors import in_words
@@ -24,7 +24,11 @@ from atf.stops import stop_signals
 
 from .group import Group
 from .guard import DEATH_CLAIMS, Guard, death
+from .relay import Relay
 from .table import SPARE_SLOTS, Table, memory_file
+
+_LAST_LINES_S: Final = 0.5
+"""Seconds that a dead worker's last lines have."""
 
 
 def main(
@@ -48,13 +52,15 @@ def main(
     lifeline, ours = os.pipe()
     ready = [int(os.environ[READY_FD])] if os.environ.get(READY_FD) else []
     command = [sys.executable, "-P", "-m", "atf.executor.worker_main", executor_id, str(memory), str(lifeline), *apps]
+    relay, keep = Relay(), [memory, lifeline, *ready]
     try:
-        group = Group(command, env=_environment(settings, timing, logs), keep=[memory, lifeline, *ready])
+        group = Group(command, env=_environment(settings, timing, _for_pipe(logs)), keep=keep, output=relay.ends)
     except OSError as error:
         sys.stderr.write(f"executor: the worker can't be started: {in_words(error)}\n")
         return EXIT_UNAVAILABLE
-    for descriptor in (memory, lifeline, *ready):
+    for descriptor in keep:
         os.close(descriptor)
+    relay.start()
     _tell(events_fd, {"event": "started", "executor": executor_id, "pid": group.pid})
 
     def drains(why: str, started: int) -> None:
@@ -70,7 +76,13 @@ def main(
         held = ", ".join(f"{each} {len(told[each])}" for each in DEATH_CLAIMS if told[each])
         sys.stderr.write(f"executor {executor_id}: {ended.why} (exit code {ended.code}{held and f'; {held}'})\n")
     _tell(events_fd, told)
+    relay.finish(_LAST_LINES_S)
     return ended.code
+
+
+def _for_pipe(logs: LogSettings) -> LogSettings:
+    """The form of the worker's lines: it can't see itself whether they go to a terminal."""
+    return replace(logs, log_format="console") if logs.log_format == "auto" and sys.stderr.isatty() else logs
 
 
 def _environment(*settings: ExecutorSettings | Timing | LogSettings) -> Mapping[str, str]:

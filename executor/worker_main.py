@@ -27,6 +27,7 @@ from atf.log import get_logger
 from atf.process import Process, run_role
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
+from atf.streams import protect, settle
 
 from .code_jobs import register_jobs
 from .heartbeat import Heartbeats
@@ -40,6 +41,8 @@ _PR_SET_PDEATHSIG: Final = 1
 """From <linux/prctl.h>."""
 _LAST_BEAT_S: Final = 2.0
 """Seconds that the heartbeats' thread has to end in."""
+_LAST_LINES_S: Final = 0.2
+"""Seconds that the last lines have to be written in."""
 _LAST_WORDS_S: Final = 2.0
 """Seconds that what lambdas registered with atexit has to end in."""
 _NO_CHILDREN: Final = (
@@ -88,9 +91,10 @@ def _die_with_guard() -> None:
 
 def die(code: int) -> NoReturn:
     """Ends the process at once, whatever its threads do."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.stderr):  # a lambda may have put others in their places
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
+    settle(_LAST_LINES_S)
     os._exit(code)
 
 
@@ -216,4 +220,5 @@ def _end(code: int, why: str) -> NoReturn:
 
 
 if __name__ == "__main__":
+    protect()
     sys.exit(main(sys.argv[1:]))

@@ -9,14 +9,19 @@ what other commands need.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from atf.errors import AtfError, NotFound, TaskError
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
+from atf.streams import protect
 from atf.visible import one_line
 
+_UNWRITABLE: Final = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC})
+"""How a write to stdout fails, where there is somebody to read it."""
 _UNAVAILABLE_CODES = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL", "UNKNOWN"})
 
 
@@ -26,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .init import go_on_in_child
 
         go_on_in_child()
+    if arguments is None:
+        protect()
     return _run(arguments)
 
 
@@ -36,9 +43,12 @@ def _run(arguments: Sequence[str] | None) -> int:
         from .commands import cli
     except ModuleNotFoundError as error:
         return _say(f'the command line needs {error.name}: pip install "atf-tasks[server]"', EXIT_BAD_INPUT)
+    code = EXIT_OK
     try:
-        code = cli.main(args=None if arguments is None else list(arguments), prog_name="atf", standalone_mode=False)
-        return code if isinstance(code, int) else EXIT_OK
+        ended = cli.main(args=None if arguments is None else list(arguments), prog_name="atf", standalone_mode=False)
+        code = ended if isinstance(ended, int) else EXIT_OK
+        sys.stdout.flush()
+        return code
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "atf"
         return _say(f"{error.format_message()} (see {command} --help)", EXIT_BAD_INPUT)
@@ -50,10 +60,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _say(str(error), exit_code(error))
     except ModuleNotFoundError as error:
         return _say(f'this command needs {error.name}: pip install "atf-tasks[server]"', EXIT_BAD_INPUT)
-    except BrokenPipeError:  # `atf ls | head`: whoever read has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
     except Exception as error:
+        if isinstance(error, OSError) and _is_of_stdout(error):
+            return _unwritten(error, code)
         if os.environ.get("ATF_DEBUG"):
             raise
         return _unforeseen(error)
@@ -66,6 +75,19 @@ def exit_code(error: AtfError) -> int:
     if isinstance(error, NotFound):
         return EXIT_NOT_FOUND
     return EXIT_UNAVAILABLE if error.code in _UNAVAILABLE_CODES else EXIT_BAD_INPUT
+
+
+def _is_of_stdout(error: OSError) -> bool:
+    return isinstance(error, BrokenPipeError) or (error.errno in _UNWRITABLE and error.filename is None)
+
+
+def _unwritten(error: OSError, code: int) -> int:
+    """The exit code of a command that stdout does not take all of."""
+    # Else Python tries to write what is left at its end, and ends with a code of its own.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):  # `atf ls | head`: whoever read has seen enough
+        return code
+    return _say(f"stdout: {error.strerror}. What this command was to print is incomplete", EXIT_UNAVAILABLE)
 
 
 def _unforeseen(error: Exception) -> int:

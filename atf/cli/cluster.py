@@ -145,14 +145,14 @@ class Cluster:
             await self.stop(grace=1.0)
             raise
         if self._data is not None:
-            self._data.announce(
-                {
-                    "pid": os.getpid(),
-                    "redis_url": self.redis_url,
-                    "partitions": self.partitions,
-                    "roles": self.addresses,
-                }
-            )
+            where = {"pid": os.getpid(), "redis_url": self.redis_url, "partitions": self.partitions}
+            try:
+                self._data.announce({**where, "roles": self.addresses})
+            except OSError as error:
+                self._say(
+                    "atf",
+                    f"{self._data.path}/up.json: {error.strerror}. Everything is up; `atf store` and `atf doctor` can't find it there",
+                )
 
     async def stop(self, grace: float | None = None) -> None:
         """Ends everything in order: the controller first, so that executors finish what they have started, the store last.

@@ -33,6 +33,7 @@ from atf.store.connection import Link
 from atf.store.findings import Finding, State, ok, refuse, warn, worst
 from atf.store.modes import open_link
 from atf.store.permissions import acl_user
+from atf.streams import protect_stdout
 
 from .options import as_json, read, refuse_unused, settings_flags
 from .output import print_json, print_table
@@ -80,6 +81,7 @@ def doctor(acl: bool, as_json: bool, **flags: Any) -> int:
     if acl:
         refuse_unused({**flags, "json": as_json}, [*flags, "json"], "with --acl")
         return _print_acl()
+    protect_stdout()  # the exit code is the verdict, whoever still reads
     findings, code = _examine(flags)
     if as_json:
         print_json([_json(each) for each in findings])

@@ -71,10 +71,15 @@ def print_facts(facts: Sequence[tuple[str, object]]) -> None:
 
 def say(name: str, line: str) -> None:
     """A line on stderr under the name of the process that it is of."""
+    print(under_name(name, line), file=sys.stderr)
+
+
+def under_name(name: str, line: str) -> str:
+    """A line under the name of the process that it is of."""
     prefix = f"{name:<{_WIDTH}} |"
     if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
         prefix = f"\x1b[{_COLORS.get(name, 37)}m{prefix}\x1b[0m"
-    print(prefix, line, file=sys.stderr, flush=True)
+    return f"{prefix} {line}"
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from typing import Final, Protocol, Self
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from atf.streams import protect_stdout
+
 LINE_S: Final = 2.0
 
 
@@ -104,7 +106,8 @@ class Screen:
 
 
 def view(as_json: bool) -> View:
-    """What fits where stdout goes. With JSON everything else goes to stderr."""
+    """What fits where stdout goes. With JSON everything else goes to stderr. No write error of either ends the command."""
+    protect_stdout()
     if sys.stdout.isatty() and not as_json:
         return Screen(Console())
     return Lines(lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True))

@@ -13,6 +13,7 @@ from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, Ta
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.streams import protect_stdout
 from atf.task import MAX_BATCH, Status
 from atf.visible import one_line
 
@@ -103,6 +104,7 @@ def wait_for(frontend: str | None, ids: Sequence[str], timeout: float | None, *,
     Raises:
         DeadlineExceeded: `timeout` seconds went by before.
     """
+    protect_stdout()  # the exit code says how they ended, whoever still reads
     if any_of and len(ids) > MAX_BATCH:
         raise InvalidArgument(f"--any takes at most {MAX_BATCH} tasks")
     return ask(frontend, lambda stub: _wait(stub, list(dict.fromkeys(ids)), timeout, any_of))

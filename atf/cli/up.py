@@ -15,10 +15,11 @@ import click
 
 from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
 from atf.stops import Asked, stop_signals
+from atf.streams import notice_by, protect_stdout
 
 from .cluster import EMBEDDED_ONLY, Cluster, ClusterSettings
 from .options import as_json, read, refuse_unused, settings_flags
-from .output import print_facts, print_json, say
+from .output import print_facts, print_json, say, under_name
 from .supervisor import EndedEarly
 
 IN_MEMORY = frozenset({"threads", "http_allow", "command_allow"})
@@ -57,6 +58,8 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     refuse_unused(flags, flags.keys() - IN_MEMORY if store == "memory" else (), "with --store memory")
     refuse_unused(flags, EMBEDDED_ONLY if settings.redis_url else (), "with --redis-url")
     look_for(apps)
+    protect_stdout()
+    notice_by(lambda lines, why: under_name("atf", f"{lines} lines are missing here: {why}"))
     if store == "memory":
         from .memory import run_in_memory
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from atf.streams import open_log
+
 from .progress import View
 from .supervisor import Say
 
@@ -29,7 +31,7 @@ def workplace(prefix: str, view: View) -> Iterator[tuple[Path, Say]]:
     directory = Path(tempfile.mkdtemp(prefix=prefix))
     path = directory / _LOG
     try:
-        with path.open("w", encoding="utf-8", buffering=1) as log:
+        with open_log(path) as log:
             yield directory, lambda name, line: print(f"{name:<14} | {line}", file=log)
     except BaseException as error:
         said = path.read_text(encoding="utf-8").splitlines()

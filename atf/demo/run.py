@@ -15,6 +15,7 @@ from atf.cli.cluster import Cluster, ClusterSettings
 from atf.cli.progress import View
 from atf.client import AsyncClient
 from atf.errors import InvalidArgument
+from atf.streams import open_log
 
 from .files import KnownFile, read_files
 from .flow import Flow, plan
@@ -58,7 +59,7 @@ async def run_demo(roots: Sequence[Path], *, tasks: int, executors: int, view: V
 async def _on_cluster(directory: Path, files: list[KnownFile], tasks: int, executors: int, view: View) -> Report:
     record = Record(directory / "record")
     record.directory.mkdir()
-    with (directory / _LOG).open("w", encoding="utf-8", buffering=1) as log:
+    with open_log(directory / _LOG) as log:
         cluster = Cluster(
             ClusterSettings(executors=executors, data_dir=str(directory / "store"), free_ports=True),
             [APP],

@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Final, Self
 
 from atf.errors import ConfigError, Unavailable
+from atf.log import get_logger
 
 from .binary import ServerBinary
 from .child import Child
 from .lock import DataDir
+
+_log = get_logger(duty="store")
 
 PARTITIONS: Final = 1
 """One server with one thread gains nothing from more."""
@@ -72,6 +75,7 @@ class EmbeddedStore:
         self.binary, self.data, self.durability = binary, data, durability
         self.maxmemory_mib = maxmemory_mib or _half_of_memory_mib()
         self._child: Child | None = None
+        self._has_log = True
         self._short_dir = ""
         self._socket = data.path / "store.sock"
         if len(os.fsencode(self._socket)) > _MAX_SOCKET_PATH:
@@ -99,8 +103,7 @@ class EmbeddedStore:
         Raises:
             Unavailable: it ended instead; the message has its last words.
         """
-        if self.log.exists() and self.log.stat().st_size > _LOG_BYTES:
-            self.log.replace(self.log.with_suffix(".log.old"))
+        self._has_log = self._tend_log()
         self._socket.unlink(missing_ok=True)
         lock = await asyncio.to_thread(self.data.lock_server)
         try:
@@ -149,7 +152,7 @@ class EmbeddedStore:
             "unixsocket": str(self._socket),
             "unixsocketperm": "700",
             "dir": str(self.data.store),
-            "logfile": str(self.log),
+            "logfile": str(self.log) if self._has_log else "",
             "daemonize": "no",
             "databases": "1",
             "appendonly": "yes",
@@ -161,6 +164,17 @@ class EmbeddedStore:
             "hash-max-listpack-value": str(_LISTPACK_BYTES),
         }
         return [str(self.binary.path), *(word for name, value in settings.items() for word in (f"--{name}", value))]
+
+    def _tend_log(self) -> bool:
+        """Keeps the log short. Whether it can be written: a server refuses to start where it can't, and needs none."""
+        try:
+            if self.log.exists() and self.log.stat().st_size > _LOG_BYTES:
+                self.log.replace(self.log.with_suffix(".log.old"))
+            os.close(os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o644))
+        except OSError as error:
+            _log.warning("the task store runs without its log", path=str(self.log), error=error.strerror)
+            return False
+        return True
 
     async def _loaded(self, child: Child) -> None:
         delay = 0.005
