@@ -92,6 +92,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
 
     def signalled(number: int) -> None:
         if asked.at_once(number, runtime.monotonic()):
+            settle()
             os._exit(128 + number)
         executor.drain()
 
