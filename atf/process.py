@@ -34,8 +34,6 @@ T = TypeVar("T")
 _RETRY_FIRST_S: Final = 0.1
 _RETRY_MOST_S: Final = 2.0
 _SAY_AGAIN_S: Final = 30.0
-_LAST_WORDS_S: Final = 0.2
-"""Seconds that the last lines have where the process is to end at once."""
 _LOOK_AGAIN_S: Final = 60.0
 """Seconds between two looks at the task store's settings; each is about fifty small commands."""
 _AT_ONCE_S: Final = 3.0
@@ -168,15 +166,10 @@ class Process:
             return
         self.log.warning("ending at once", signal=name)
         if self._insisted or self.at_once is None or not self.at_once():
-            _exit(128 + number)
+            streams.exit_at_once(128 + number)
         self._insisted = number
         self.stop(name)
-        asyncio.get_running_loop().call_later(_AT_ONCE_S, _exit, 128 + number)
-
-
-def _exit(code: int) -> None:
-    streams.settle(_LAST_WORDS_S)
-    os._exit(code)
+        asyncio.get_running_loop().call_later(_AT_ONCE_S, streams.exit_at_once, 128 + number)
 
 
 def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settings: LogSettings) -> int:

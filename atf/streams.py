@@ -21,7 +21,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TextIO, cast
+from typing import Any, Final, NoReturn, TextIO, cast
 
 _MOST_PENDING: Final = 1 << 20
 """Bytes that wait to be written; what comes beyond is dropped."""
@@ -33,6 +33,9 @@ _LONGEST_LINE: Final = 64 << 10
 """Bytes without an end of line that are not kept for longer."""
 _SETTLE_S: Final = 0.5
 """Seconds that the last lines have at the end of a process."""
+
+_LAST_LINES_S: Final = 0.2
+"""Seconds that they have where it is to end at once."""
 
 Notice = Callable[[int, str], str]
 """Says in a line that so many lines are missing, and why."""
@@ -296,6 +299,12 @@ def settle(seconds: float = _SETTLE_S) -> None:
         sys.stderr.write(f"{lost} lines of stdout are missing: {os.strerror(stdout.error)}\n")
     if "stderr" in _standard:
         _standard["stderr"].settle(seconds)
+
+
+def exit_at_once(code: int) -> NoReturn:
+    """Ends the process whatever its threads do, without the ends of its modules; the last lines have a moment."""
+    settle(_LAST_LINES_S)
+    os._exit(code)
 
 
 def _end() -> None:

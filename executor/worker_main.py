@@ -27,7 +27,7 @@ from atf.log import get_logger
 from atf.process import Process, run_role
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
-from atf.streams import protect, settle
+from atf.streams import exit_at_once, protect
 
 from .code_jobs import register_jobs
 from .heartbeat import Heartbeats
@@ -41,8 +41,6 @@ _PR_SET_PDEATHSIG: Final = 1
 """From <linux/prctl.h>."""
 _LAST_BEAT_S: Final = 2.0
 """Seconds that the heartbeats' thread has to end in."""
-_LAST_LINES_S: Final = 0.2
-"""Seconds that the last lines have to be written in."""
 _LAST_WORDS_S: Final = 2.0
 """Seconds that what lambdas registered with atexit has to end in."""
 _NO_CHILDREN: Final = (
@@ -94,8 +92,7 @@ def die(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):  # a lambda may have put others in their places
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
-    settle(_LAST_LINES_S)
-    os._exit(code)
+    exit_at_once(code)
 
 
 async def _register(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorSettings, process: Process) -> None:

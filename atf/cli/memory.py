@@ -44,7 +44,7 @@ from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.stops import Asked, stop_signals
 from atf.store.store import Store
 from atf.store_consumer.consumer import StoreConsumer
-from atf.streams import settle
+from atf.streams import exit_at_once
 from atf.task import MAX_BATCH
 
 from .cluster import ClusterSettings, free_if_taken
@@ -92,8 +92,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
 
     def signalled(number: int) -> None:
         if asked.at_once(number, runtime.monotonic()):
-            settle()
-            os._exit(128 + number)
+            exit_at_once(128 + number)
         executor.drain()
 
     signals = stop_signals()
@@ -121,8 +120,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     await doors.close()
     await store.close()
     if code:
-        settle()
-        os._exit(code)  # a `def` that does not end would keep the process
+        exit_at_once(code)  # a `def` that does not end would keep the process
     return code
 
 
