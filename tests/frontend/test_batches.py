@@ -288,7 +288,7 @@ async def test_items_that_share_a_key_lie_in_one_partition(bench: Bench) -> None
         ([header(), b.ScheduleBatchRequest()], "this message is neither"),
         ([header("a.b")], "batch id 'a.b'"),
         ([header(first=-1)], "first -1"),
-        ([header(request_id="a b")], "task id 'a b'"),
+        ([header(request_id="a b", extend=True, described=False)], "task id 'a b'"),
         ([header(durability=9)], "durability 9"),
         ([header(spec={"workers": -1})], "workers -1"),
         ([header(), items(*range(1_001))], "1001 items: at most 1000 in one message"),
