@@ -22,7 +22,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.runtime import end, happens
 from atf.verify.history import FOREVER, Excused
 
-from . import lambdas
+from . import lambdas, stops
 from .loop import Process
 
 if TYPE_CHECKING:
@@ -205,6 +205,7 @@ class GuardProcess:
             end=lambda code, why: world.end(process, code, f"ends itself: {why}"),
         )
         executor.nudge = beats.nudge
+        stops.cancels_in_between(world, executor)
         executor.drains = self._stir.set
         frame.runtime.spawn(beats.run(), name="heartbeats")
 

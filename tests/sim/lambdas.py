@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import atf
 from atf.rpc import frontend_pb2 as f
+from atf.rpc.task_pb2 import JSON
 from atf.verify.history import Began, Ended
 
+from . import stops
 from .loop import PROCESS
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ class _Run:
         assert process is not None
         self._ctx, self._process, self._world = ctx, process, here[-1]
         self._together: tuple[str, int] = ("steps", most)
+        nonce: str = ctx._cancelled.nonce  # type: ignore[attr-defined]  # the flag is the task as its executor holds it
+        self._token = ctx.task_id, ctx.fence, nonce
         self.ok = False
 
     def __enter__(self) -> Self:
@@ -40,9 +44,10 @@ class _Run:
             self._process.name,
             world.server.shown_us(ctx.task_id),
             *self._together,
-            ctx._cancelled.nonce,  # type: ignore[attr-defined]  # the flag is the task as its executor holds it
+            self._token[2],
         )
         world.chronicle.event(began)
+        world.server.counts.began(self._token, self._process.name)
         return self
 
     def gives(self, value: T) -> T:
@@ -55,6 +60,7 @@ class _Run:
         world, ctx = self._world, self._ctx
         world.chronicle.say(f"RUN {ctx.run} ends, {'well' if self.ok else 'not well'}", ctx.task_id)
         world.chronicle.event(Ended(world.now_us(), ctx.task_id, ctx.fence, self._process.name, self.ok))
+        world.server.counts.ended(self._token)
 
 
 STEPS: Final = 4
@@ -152,6 +158,19 @@ async def chewed(ctx: atf.Context, food: str) -> None:
     """What would follow it in a chain."""
     with _Run(ctx) as run:
         run.ok = True
+
+
+@app.task(max_attempts=9, backoff=atf.Backoff(1))
+async def leaver(ctx: atf.Context, plan: str) -> str:
+    """Ends each run as its plan says; see stops.py."""
+    with _Run(ctx) as run:
+        await stops.leave(here[-1], stops.step_of(plan, ctx.run))
+        return run.gives(plan)
+
+
+def plan_of(payload: bytes) -> str:
+    """A leaver's plan."""
+    return str(leaver.decode(payload, JSON)["plan"])
 
 
 @app.task

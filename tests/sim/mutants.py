@@ -17,7 +17,7 @@ from atf.controller.claims import Claims, Grant
 from atf.cores import Pool
 from atf.errors import Unavailable
 from atf.executor.begin import LastLook
-from atf.executor.guard import Guard
+from atf.executor.guard import Ended, Guard
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.held import Ledger
 from atf.executor.outcome import HandedBack
@@ -33,6 +33,7 @@ from atf.testing.runtime import EPOCH_US
 from .jobs import may_have_job
 from .link import SimLink
 from .loop import PROCESS
+from .stops import has_stops
 
 SHORT_LEASE_US: Final = 5_000_000
 Patches = Callable[[], list[Any]]
@@ -172,6 +173,16 @@ def _one_nonce() -> list[Any]:
 
 def _core_claimed_twice() -> list[Any]:
     return [patch.object(Pool, "has_claim", lambda _self, _lambda_name: False)]
+
+
+def _ended_as(ordered: Callable[[Guard, Ended], bool]) -> list[Any]:
+    plain = Guard.ended
+
+    def ended(self: Guard, code: int, verdict: Any) -> Ended:
+        found = plain(self, code, verdict)
+        return found._replace(ordered=ordered(self, found))
+
+    return [patch.object(Guard, "ended", ended)]
 
 
 def _waits_for_nobody() -> list[Any]:
@@ -443,6 +454,71 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "lost_goes_on": Mutant(
         "a run goes on although its claim is lost", patches=_lost_goes_on, by="CONCURRENT", beside="idle_guard"
+    ),
+    "cut_is_an_attempt": Mutant(
+        "a run that an ordered stop cuts, or that hands itself back, counts as an attempt",
+        (("local counted = ran and outcome ~= HANDED_BACK", "local counted = ran"),),
+        seeds=has_stops,
+    ),
+    "cut_is_a_loss": Mutant(
+        "a guard takes what an ordered stop cuts for lost",
+        patches=lambda: _ended_as(lambda _guard, _found: False),
+        seeds=has_stops,
+    ),
+    "crash_in_a_drain_is_a_stop": Mutant(
+        "a guard takes a crash in a drain for the drain's end",
+        patches=lambda: _ended_as(lambda guard, found: found.ordered or guard.draining),
+        seeds=has_stops,
+    ),
+    "crash_in_a_drain_is_forgiven": Mutant(
+        "a reported loss counts nothing where the executor had said that it drains",
+        (("  local counted = not alone\n", "  local counted = not alone and task[15] ~= task[14]\n"),),
+        seeds=has_stops,
+    ),
+    "marked_lease_counts": Mutant(
+        "the end of a lease in a drain is a loss",
+        (("draining <= LAPSES.DRAINING and draining", "false and draining"),),
+        seeds=has_stops,
+    ),
+    "marked_lease_never_counts": Mutant(
+        "the end of a lease in a drain is no loss, however often",
+        (("draining <= LAPSES.DRAINING and draining", "draining"),),
+        seeds=has_stops,
+    ),
+    "mark_outlives_its_claim": Mutant(
+        "a task whose executor drained once is taken for one of an executor that drains ever after",
+        (("lapse(status, task[15] == task[14], task[16])", "lapse(status, task[15], task[16])"),),
+        seeds=has_stops,
+    ),
+    "lapses_not_in_a_row": Mutant(
+        "runs that end otherwise do not begin the row of lapses anew",
+        (("      if earlier[3] then redis.call('HDEL', task_key(P, id), 'y') end\n", ""),),
+        seeds=has_stops,
+    ),
+    "unstarted_lease_counts_at_once": Mutant(
+        "the end of a lease is a loss though the run had not said that it started",
+        (("local left = unstarted <= LAPSES.UNSTARTED", "local left = false"),),
+        seeds=has_stops,
+    ),
+    "unstarted_lease_never_counts": Mutant(
+        "the end of a lease is no loss, however often, if the run had not said that it started",
+        (("local left = unstarted <= LAPSES.UNSTARTED", "local left = true"),),
+        seeds=has_stops,
+    ),
+    "unstarted_and_not_alone": Mutant(
+        "a task whose runs never said that they started runs beside others",
+        (
+            (
+                "left and draining .. ' ' .. unstarted or nil, not left",
+                "left and draining .. ' ' .. unstarted or nil, false",
+            ),
+        ),
+        seeds=has_stops,
+    ),
+    "cancelled_before_its_start_is_an_attempt": Mutant(
+        "a task that was cancelled before its body was called has an attempt counted",
+        (("local counted = ran and outcome ~= HANDED_BACK", "local counted = outcome ~= HANDED_BACK"),),
+        seeds=has_stops,
     ),
     "lost_with_its_executor": Mutant(
         "a task that has lost its executor is deleted",

@@ -25,7 +25,7 @@ from atf.verify.history import Accepted, Called, Claimed, Forgot, Keyed, Recorde
 from atf.work_items import ITEM_MARK
 from tests.store.world import read
 
-from . import answers, batches, calls, cores, jobs, rates, shortcut, unique
+from . import answers, batches, calls, cores, counts, jobs, rates, shortcut, unique
 from .chronicle import Chronicle
 from .loop import SimLoop
 from .pops import Pops
@@ -68,6 +68,7 @@ class StoreServer:
         beside: tasks of a job that somebody made beside its ticks.
         pops: those that failed.
         rates: how fast tasks were pushed.
+        counts: what the runs of each task must have counted.
         library: the functions that it is given; a server that has lost everything has lost them, too, until a role loads them again.
     """
 
@@ -95,7 +96,7 @@ class StoreServer:
         self._rung = self._bells.connection._sock.responses
         self._run = 0
         self._ringers: list[Callable[[str, str], None]] = []
-        self._snapshot: tuple[int, Any, dict[str, int]] = (0, {}, {})
+        self._snapshot: tuple[int, Any, dict[str, int], dict[str, counts.Tally]] = (0, {}, {}, {})
         self._tasks: dict[bytes, State] = {}
         self._parked: set[bytes] = set()
         self.ends = batches.Ends()
@@ -112,6 +113,7 @@ class StoreServer:
         self.beside: list[str] = []
         self.pops = Pops()
         self.rates = rates.Rates(seed)
+        self.counts = counts.Counts()
 
     @property
     def fake(self) -> fakeredis.FakeServer:
@@ -224,11 +226,11 @@ class StoreServer:
 
     def keep(self) -> None:
         """Remembers everything as it is now: what a power loss leaves."""
-        self._snapshot = (self._loop.now_us, copy.deepcopy(self._data), dict(self._waits_since))
+        self._snapshot = (self._loop.now_us, copy.deepcopy(self._data), dict(self._waits_since), self.counts.keep())
 
     def keep_nothing(self) -> None:
         """Remembers nothing at all: what is left when its disk is lost."""
-        self._snapshot = (0, {}, {})
+        self._snapshot = (0, {}, {}, {})
         self.emptied += 1
 
     @property
@@ -240,7 +242,8 @@ class StoreServer:
         """Another process serves the same data, or, `forgetting`, those kept last."""
         self._run += 1
         if forgetting:
-            since, data, waits_since = self._snapshot
+            since, data, waits_since, tallies = self._snapshot
+            self.counts.forgot(tallies)
             self._waits_since = dict(waits_since)
             self._data.clear()
             self._data.update(copy.deepcopy(data))
@@ -346,6 +349,11 @@ class StoreServer:
                 found[key] = state
         return found
 
+    def _written(self, states: dict[bytes, State]) -> dict[str, tuple[str, int]]:
+        """Status and counter of the tasks that the last call has written to."""
+        found = {key: states[key] for key in self._touched if key in states}
+        return {key.split(b":t:", 1)[1].decode(): state[:2] for key, state in found.items()}
+
     def _watch_batch(self) -> None:
         home = self._data.get(batches.HOME)
         if home is None:
@@ -372,6 +380,9 @@ class StoreServer:
             return
         before, after = self._tasks, self._looked()
         self._tasks = after
+        self._chronicle.odd += self.counts.look(
+            verb, args, reply, self._written(before), self._written(after), self.field
+        )
         changed = {key for key in self._touched if key in after and after[key] != before.get(key)}
         for key in self._touched:
             if key in before and key not in after:

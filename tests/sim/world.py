@@ -121,6 +121,7 @@ class World:
             return
         self.chronicle.say(f"{process.name} {why} (exit code {code})")
         process.alive, process.code = False, code
+        self.server.counts.gone(process.name, code, why)
         self.loop.graves += process.stash
         process.stash = []
         self.chronicle.event(Gone(self.now_us(), process.name))
