@@ -90,6 +90,10 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("misfit fails for good", (_S.NEW, _S.RETRIABLE_FAILURE), _S.FATAL_FAILURE, "as for misfit fails; no attempts left", "store consumer", None),
     Move("drop", (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE), _S.CANCELLED, "due, and a gate drops it, or its concurrency key has no slot for it or needs its slot", "store consumer, hsc", None),
     Move("let through", (_S.NEW, _S.RETRIABLE_FAILURE), None, "its gate was lifted or has ended, or its delay is over", "store consumer", "when it was due"),
+    Move("hold", (_S.NEW, _S.RETRIABLE_FAILURE), None, "a tick whose job is paused", "frontend", "none until its job goes on"),
+    Move("hold back", (_S.ENQUEUED, *_HELD), _S.NEW, "a tick whose job is paused: it stands in its queue, or its run was cut, handed back or lost", "frontend, hsc, store consumer", "none until its job goes on"),
+    Move("go on", (_S.NEW, _S.RETRIABLE_FAILURE), None, "a tick whose job goes on", "frontend", "when it would have been due"),
+    Move("run for the last time", _HELD, None, "a task whose job was deleted: flags it", "frontend", "unchanged"),
     Move("redrive", (_S.FATAL_FAILURE,), _S.NEW, "matches the filter of a redrive; as for retry", "frontend", "when its turn comes"),
     Move("retry", (_S.FATAL_FAILURE, _S.CANCELLED), _S.NEW, "attempts and losses start again", "frontend", "now"),
 )

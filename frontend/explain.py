@@ -29,7 +29,7 @@ def explain(found: Explanation, gates: Sequence[Gate] | None = (), no_core: Answ
         gates: of its lambda, where one keeps it or the lambda is paused; None: they can't be read.
         no_core: that its lambda has no core, where it waits for nothing else (explain_cores.py).
     """
-    answer = _gated(found, gates) or no_core or _answer(found, _pause_of(found, gates))
+    answer = _held_by_job(found) or _gated(found, gates) or no_core or _answer(found, _pause_of(found, gates))
     return f.ExplainTaskReply(
         task=view.task(found.record),
         reason=answer.reason,
@@ -52,6 +52,18 @@ def waits_for_executors(found: Explanation) -> bool:
 def all_set_aside(found: Explanation) -> bool:
     """Whether every host of its pool sets its lambda aside."""
     return bool(found.aside) and len(found.aside) >= found.hosts
+
+
+def _held_by_job(found: Explanation) -> Answer | None:
+    """A tick of a job that is paused."""
+    record = found.record
+    if not record.held or record.of_job is None or record.status not in {Status.NEW, Status.RETRIABLE_FAILURE}:
+        return None
+    job = record.of_job.job
+    return Answer(
+        "job_paused",
+        f"It is a tick of the job {job}, which is paused: it waits until somebody runs atf job resume {job}.",
+    )
 
 
 def _gated(found: Explanation, gates: Sequence[Gate] | None) -> Answer | None:
@@ -264,6 +276,8 @@ def _held(found: Explanation) -> Answer:
     sentence = answer.sentence + _lease(record.next_at_us - now)
     if record.cancel_requested:
         sentence += " Its cancellation was asked for; the executor is told with its next heartbeat."
+    if record.last_run:
+        sentence += " Its job was deleted: this run is the last one, however it ends."
     return Answer(answer.reason, sentence, record.next_at_us)
 
 

@@ -132,7 +132,7 @@ class Jobs:
         return reply
 
     async def delete(self, name: str) -> f.DeleteJobReply:
-        """Deletes one; it need not exist."""
+        """Deletes one, and with it its tasks that have not started; it need not exist."""
         (existed,) = await self._store.delete_jobs([rules.check_job(name)])
         return f.DeleteJobReply(existed=existed)
 
@@ -143,15 +143,19 @@ class Jobs:
         begin = "" if prefix == "*" else _check_prefix(prefix)
         deleted = 0
         for partition in range(self._store.partitions):
-            while names := await self._store.list_jobs(begin, partition, "", rules.MAX_BATCH):
-                deleted += sum(await self._store.delete_jobs(names))
+            for with_tasks in (False, True):  # also of a job that has ended ticks may wait
+                while names := await self._store.list_jobs(
+                    begin, partition, "", rules.MAX_BATCH, with_tasks=with_tasks
+                ):
+                    deleted += sum(await self._store.delete_jobs(names))
         _log.info("delete_jobs_by_prefix", deleted=deleted)
         return f.DeleteJobsByPrefixReply(deleted=deleted)
 
     async def pause(self, name: str, *, paused: bool) -> j.Job:
-        """Stops a job's ticks, or lets them go on."""
-        if not await self._store.pause_job(rules.check_job(name), paused=paused):
-            raise _none(name)
+        """Stops a job's ticks, those among them that wait, or lets them go on."""
+        answer = await self._store.pause_job(rules.check_job(name), paused=paused)
+        if not answer.found:
+            raise _no_record(name, answer.tasks) if answer.tasks else _none(name)
         _log.info("pause_job" if paused else "resume_job", job=name)
         return await self.get(name)
 
@@ -159,7 +163,10 @@ class Jobs:
         """Makes a task of a job beside its ticks."""
         job = await self.get(request.name)
         tick = t.TickInfo(job=request.name, at_us=await self._store.time_us())
-        return await self._scheduling.one(f.ScheduleRequest(id=request.task_id, spec=job.spec.task), tick)
+        made = await self._scheduling.of_job(f.ScheduleRequest(id=request.task_id, spec=job.spec.task), tick)
+        if made is None:
+            raise _none(request.name)
+        return made
 
     async def preview(self, request: f.PreviewScheduleRequest) -> f.PreviewScheduleReply:
         """The next ticks of a job that is not made."""
@@ -202,8 +209,10 @@ def _spec(record: JobRecord) -> j.JobSpec:
 
 
 def _job(record: JobRecord) -> j.Job:
+    spec = _spec(record)
+    spec.base_at_us = record.base_us  # of one that went on from where another stood it is the other's
     return j.Job(
-        spec=_spec(record),
+        spec=spec,
         generation=record.generation,
         created_at_us=record.made_at_us,
         next_tick_at_us=record.next_us or 0,
@@ -231,3 +240,10 @@ def _log_jobs(names: Sequence[str], answers: Sequence[MadeJob | AtfError]) -> No
 
 def _none(name: str) -> NotFound:
     return NotFound(f"there is no job {shown(name)!r}, or it has ended")
+
+
+def _no_record(name: str, tasks: int) -> NotFound:
+    """Of an import, which carries the live ticks of a job that has ended, and not that."""
+    return NotFound(
+        f"there is no job {shown(name)!r}, but {tasks} of its tasks are live: deleting it cancels those that have not started"
+    )

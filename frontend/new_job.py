@@ -10,8 +10,8 @@ from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
-from atf.schedule.of_job import plan_of
-from atf.store.types import NewJob
+from atf.schedule.of_job import counts_from_base, plan_of, rhythm_of
+from atf.store.types import NewJob, Replace
 
 from .lambdas import Lambdas
 from .validate import check_spec, shown, spec_lambda
@@ -61,10 +61,22 @@ def new_job(
     spec.base_at_us = now_us
     first_us = plan_of(spec, strict=True).first_us()
     assert first_us is not None
+    rhythm, replace = rhythm_of(spec), _replace(request)
+    if replace is Replace.GO_ON and counts_from_base(spec):
+        rhythm += f" {now_us}"
     known = lambdas.get(spec_lambda(asked.task))  # at the end: who registers it now can rely on the rest
     _fill_in(spec.task.options, known.options(asked.task.options), asked.failure_policy, max_attempts_cap)
     stored, overlap = spec.SerializeToString(deterministic=True), _OVERLAPS[spec.overlap]
-    return NewJob(spec.name, request.request_id, request.overwrite, stored, overlap, first_us), spec
+    return NewJob(spec.name, request.request_id, replace, stored, overlap, first_us, now_us, rhythm), spec
+
+
+def _replace(request: f.ScheduleJobRequest) -> Replace:
+    """What becomes of a job that has the name. One of the code says the same at every deploy: where it has ended, it has ended."""
+    if not request.overwrite:
+        return Replace.NOT
+    if request.anew:
+        return Replace.ANEW
+    return Replace.GO_ON_ENDED if request.job.code else Replace.GO_ON
 
 
 def _fill_in(options: t.TaskOptions, full: t.TaskOptions, policy: j.FailurePolicy, max_attempts_cap: int) -> None:

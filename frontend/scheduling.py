@@ -37,8 +37,17 @@ class Scheduling:
         self._cap = max_attempts_cap
         self.pending = Pending(store, runtime)
 
-    async def one(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> f.ScheduleReply:
-        """One task, in a call of the store that it may share with others; of a job, where there is a tick."""
+    async def one(self, request: f.ScheduleRequest) -> f.ScheduleReply:
+        """One task, in a call of the store that it may share with others."""
+        reply = await self._one(request, None)
+        assert reply is not None
+        return reply
+
+    async def of_job(self, request: f.ScheduleRequest, tick: t.TickInfo) -> f.ScheduleReply | None:
+        """One task of a job; None: there is none of this name any more."""
+        return await self._one(request, tick)
+
+    async def _one(self, request: f.ScheduleRequest, tick: t.TickInfo | None) -> f.ScheduleReply | None:
         await self._lambdas.load([spec_lambda(request.spec)])
         task = self._new_task(request, tick)
         known = self._lambdas.get(task.lambda_name)
@@ -47,11 +56,18 @@ class Scheduling:
             if not task.unique:
                 raise refusal
             task = task._replace(joins=True)
-        scheduled = None
+        scheduled: Scheduled | None = None
+        failed = True
         try:
-            (scheduled,) = await self._store.schedule([task])
+            if tick is None:
+                (scheduled,) = await self._store.schedule([task])
+            else:
+                scheduled = await self._store.run_job_now(tick.job, task)
+            failed = False
         finally:
-            entry.ended(int(scheduled is None or scheduled.new))
+            entry.ended(int(failed or (scheduled is not None and scheduled.new)))
+        if scheduled is None:
+            return None
         if scheduled.left_out:
             raise too_many(known)
         if scheduled.conflict:
@@ -143,7 +159,7 @@ class Scheduling:
             unique = keys.unique(known.record.name, asked.unique.key, asked.unique.window_us, int(asked.unique.policy))
         return NewTask(
             task_id,
-            self._route(spec, task_id),
+            self._route(spec, task_id) if tick is None else self._store.job_partition(tick.job),
             known.record.name,
             full.priority,
             spec.SerializeToString(deterministic=True),

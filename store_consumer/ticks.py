@@ -32,7 +32,7 @@ def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
         partition: where it lies.
         now_us: the store's TIME.
     """
-    spec, plan = stored_plan(due.spec)
+    spec, plan = stored_plan(due.spec, due.base_us)
     if due.running and spec.overlap == j.PASS_OVER:
         next_us, passed = _next_after(due, plan, now_us)
         return _passed(due, spec, next_us, passed, "overlap: the tick before still ran")
@@ -47,7 +47,7 @@ def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
 
 def cancels(due: DueJob) -> bool:
     """Whether the tick before is to be cancelled first."""
-    return bool(due.running) and stored_plan(due.spec)[0].overlap == j.CANCEL_RUNNING
+    return bool(due.running) and stored_plan(due.spec, due.base_us)[0].overlap == j.CANCEL_RUNNING
 
 
 def _chosen(due: DueJob, spec: j.JobSpec, plan: Plan, now_us: int) -> tuple[int | None, int, bool]:

@@ -140,7 +140,7 @@ def ls(prefix: str, limit: int, frontend: str | None, as_json: bool) -> None:
 @frontend_flag
 @as_json
 def rm(names: tuple[str, ...], prefix: str | None, frontend: str | None, as_json: bool) -> None:
-    """Delete jobs. A tick that has become a task stays one; `atf cancel` ends it."""
+    """Delete jobs, and cancel their tasks that have not started. What runs goes on, and does not run again."""
     if bool(names) == bool(prefix):
         raise InvalidArgument("name the jobs, or give --prefix, and not both")
 
@@ -161,7 +161,7 @@ def rm(names: tuple[str, ...], prefix: str | None, frontend: str | None, as_json
 @frontend_flag
 @as_json
 def pause(name: str, frontend: str | None, as_json: bool) -> None:
-    """Stop the ticks of a job; what runs goes on."""
+    """Stop the ticks of a job, those that wait as tasks too; what runs goes on."""
     _show(ask(frontend, lambda stub: stub.pause_job(f.PauseJobRequest(name=name))), as_json)
 
 
@@ -170,7 +170,7 @@ def pause(name: str, frontend: str | None, as_json: bool) -> None:
 @frontend_flag
 @as_json
 def resume(name: str, frontend: str | None, as_json: bool) -> None:
-    """Let a paused job tick again. Its misfire policy says what becomes of the ticks it has missed."""
+    """Let a paused job tick again. Its misfire policy says what becomes of the ticks it has missed; those that were kept as tasks run."""
     _show(ask(frontend, lambda stub: stub.resume_job(f.ResumeJobRequest(name=name))), as_json)
 
 

@@ -96,7 +96,8 @@ class JobCalls:
             task: what each tick makes, from `thumbnail.prepare(...)`. When it is due, how often it is tried and what it waits for say `options`, so it
                 has no delay, at, key, durability, ordering_key, concurrency_key, unique, affinity_key, max_attempts or backoff.
             schedule: cron of six fields, seconds first; @daily and its like; `@every 10s`; `R4/PT3S`. None: one tick, at due_time.
-            overwrite: replace a job of this name.
+            overwrite: replace a job of this name. Where schedule, tz, due_time, ttl and repeats mean the same, it goes on from where that
+                one stands; docs/jobs.md, *When a job is replaced*.
             options: see JobOptions.
 
         Raises:
@@ -140,26 +141,29 @@ class JobCalls:
         return found
 
     async def delete_job(self, name: str) -> bool:
-        """Deletes a job; whether there was one. A tick that has become a task stays one."""
+        """Deletes a job, and cancels its tasks that have not started; whether there was one. What runs goes on, and does not run again.
+
+        From the answer on no executor is given a task of the job. If the call fails, some of its tasks may be cancelled: call again.
+        """
         return (await self._calls.delete_job(f.DeleteJobRequest(name=name))).existed
 
     async def delete_jobs(self, prefix: str) -> int:
-        """Deletes the jobs whose names begin so ("*": all); how many there were."""
+        """Deletes the jobs whose names begin so ("*": all), and their tasks as `delete_job` does; how many there were."""
         return (await self._calls.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix=prefix))).deleted
 
     async def pause_job(self, name: str) -> JobInfo:
-        """Stops a job's ticks; what runs goes on.
+        """Stops a job's ticks, those that wait as tasks too, until `resume_job`; what runs goes on, and is not tried again before that.
 
         Raises:
-            NotFound: there is none, or it has ended.
+            NotFound: there is none, or it has ended and has no live tasks.
         """
         return JobInfo.from_proto(await self._calls.pause_job(f.PauseJobRequest(name=name)))
 
     async def resume_job(self, name: str) -> JobInfo:
-        """Lets a paused job tick again; what becomes of the ticks it has missed is its misfire policy.
+        """Lets a paused job tick again; what becomes of the ticks it has missed is its misfire policy. Those that were kept as tasks run.
 
         Raises:
-            NotFound: there is none, or it has ended.
+            NotFound: there is none, or it has ended and has no live tasks.
         """
         return JobInfo.from_proto(await self._calls.resume_job(f.ResumeJobRequest(name=name)))
 

@@ -29,14 +29,16 @@ SCHEDULED: CoreState
 OCCUPIED: CoreState
 
 class ScheduleJobRequest(_message.Message):
-    __slots__ = ("job", "overwrite", "request_id")
+    __slots__ = ("job", "overwrite", "request_id", "anew")
     JOB_FIELD_NUMBER: _ClassVar[int]
     OVERWRITE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ANEW_FIELD_NUMBER: _ClassVar[int]
     job: _job_pb2.JobSpec
     overwrite: bool
     request_id: str
-    def __init__(self, job: _Optional[_Union[_job_pb2.JobSpec, _Mapping]] = ..., overwrite: bool = ..., request_id: _Optional[str] = ...) -> None: ...
+    anew: bool
+    def __init__(self, job: _Optional[_Union[_job_pb2.JobSpec, _Mapping]] = ..., overwrite: bool = ..., request_id: _Optional[str] = ..., anew: bool = ...) -> None: ...
 
 class ScheduleJobsRequest(_message.Message):
     __slots__ = ("requests",)

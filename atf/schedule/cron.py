@@ -60,6 +60,8 @@ class Expression:
     """Whether its hour field leaves any hour out."""
     day_at: int
     """Where in the text its days are, or the macro."""
+    rhythm: str
+    """The same for all texts that match the same wall times by the same rules."""
     _engine: croniter[datetime] = field(repr=False)
 
     def next_wall(self, after_s: int) -> int | None:
@@ -111,7 +113,7 @@ def parse_cron(given: Given, *, unix: bool = False) -> Expression:
     values = [parse_field(source, *each.span(), kind) for each, kind in zip(words, kinds, strict=True)]
     if len(values) < len(_SIX):
         values.insert(0, Values((0,), star=False))
-    return Expression(zone, len(values[2].values) < 24, day_at, _engine(values))
+    return Expression(zone, len(values[2].values) < 24, day_at, _rhythm(values), _engine(values))
 
 
 def _zone(given: Given, named: re.Match[str]) -> Given:
@@ -149,6 +151,12 @@ def _check_count(given: Given, words: list[re.Match[str]], *, unix: bool) -> Non
     elif unix and len(words) == 6:
         mend = "leave the second out, or leave out that the format is unix"
     raise given.refuse(at, f"it has {len(words)} fields, not {wanted}", mend)
+
+
+def _rhythm(values: list[Values]) -> str:
+    """Of the days alone it counts whether a field is open: where neither is, either of them may match."""
+    texts = [",".join(map(str, each.values)) for each in values]
+    return " ".join("*" if place in {3, 5} and values[place].star else text for place, text in enumerate(texts))
 
 
 def _engine(values: list[Values]) -> croniter[datetime]:

@@ -75,6 +75,11 @@ class Cron:
             else:
                 return tick * US
 
+    @property
+    def rhythm(self) -> str:
+        """The same for all schedules that tick alike."""
+        return f"{self.expression.rhythm} {self.zone.key} {self.gap} {self.fold}"
+
     def never(self, given: Given) -> InvalidArgument:
         """The error for a schedule that has no ticks."""
         return given.refuse(

@@ -35,6 +35,11 @@ class Every:
         tick_us = after_us + self.interval_us
         return tick_us if 0 < self.interval_us <= MAX_AHEAD_US and tick_us <= LATEST_US else None
 
+    @property
+    def rhythm(self) -> str:
+        """The same for all schedules that tick alike."""
+        return f"{self.interval_us} us"
+
     def never(self, given: Given) -> InvalidArgument:
         """The error for a schedule that has no ticks."""
         at = len(EVERY) + 1 if given.text.startswith(EVERY) else given.text.find("/") + 1

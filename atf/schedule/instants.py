@@ -65,15 +65,25 @@ def parse_point(given: Given, base_us: int) -> int:
     Raises:
         InvalidArgument: it is neither, or the point is before 1970 or after 9999.
     """
+    point = read_point(given)
+    return point if isinstance(point, int) else _within(given, add(base_us, point))
+
+
+def read_point(given: Given) -> int | Span:
+    """A point in time as it is given: an instant, in microseconds since the epoch, or a duration of either kind.
+
+    Raises:
+        InvalidArgument: it is neither.
+    """
     text = given.checked(MAX_CHARS).text
     if text.startswith("P"):
-        return _within(given, add(base_us, parse_iso(given)))
+        return parse_iso(given)
     if text.startswith("R"):
         raise given.refuse(0, "repetitions have no place here", "write the duration alone, and `repeats` beside it")
     if _DATE.match(text):
         return parse_instant(given)
     if text[0] in "+-.0123456789":
-        return _within(given, base_us + parse_go(given))
+        return Span(0, 0, parse_go(given))
     forms = "write an instant (2030-01-31T08:00:00Z) or a duration (1h30m, PT1H30M)"
     mend = "write it in capital letters" if text[0] in "pr" and any(each.isdigit() for each in text) else forms
     raise given.refuse(0, f"{word(text)!r} is neither an instant nor a duration", mend)

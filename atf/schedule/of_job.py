@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from typing import Final
 
 from atf.rpc import job_pb2 as j
 from atf.task import US
 
+from .instants import read_point
 from .plan import Plan
+from .refusal import Given
 
 DEFAULT_GRACE_US: Final = 3_600 * US
+_DAY_US: Final = 86_400 * US
 
 
 def plan_of(spec: j.JobSpec, *, strict: bool = False) -> Plan:
@@ -37,9 +41,37 @@ def plan_of(spec: j.JobSpec, *, strict: bool = False) -> Plan:
     )
 
 
-def stored_plan(spec: bytes) -> tuple[j.JobSpec, Plan]:
-    """A job's description and its plan, from the bytes that are stored."""
+def rhythm_of(spec: j.JobSpec) -> str:
+    """What decides when a job ticks, but for its base: schedule, zone, due_time, ttl and repeats, whatever the words for them. Two jobs
+    with the same rhythm tick alike from the same base.
+
+    Raises:
+        InvalidArgument: as for `plan_of`.
+    """
+    plan = plan_of(spec)
+    schedule = "" if plan.schedule is None else plan.schedule.rhythm
+    points = [_point(spec, field) for field in ("due_time", "ttl")]
+    return hashlib.blake2b("\0".join((schedule, *points, str(plan.repeats))).encode(), digest_size=12).hexdigest()
+
+
+def counts_from_base(spec: j.JobSpec) -> bool:
+    """Whether a job ticks once, and when is a duration from its base: the same words at another time mean another instant."""
+    return not spec.HasField("schedule") and not isinstance(read_point(Given("due_time", spec.due_time)), int)
+
+
+def _point(spec: j.JobSpec, field: str) -> str:
+    if not spec.HasField(field):
+        return ""
+    point = read_point(Given(field, getattr(spec, field)))
+    if isinstance(point, int):
+        return f"at {point}"
+    return f"{point.months} months {point.days * _DAY_US + point.us} us"
+
+
+def stored_plan(spec: bytes, base_us: int) -> tuple[j.JobSpec, Plan]:
+    """A job's description and its plan, from the bytes that are stored and the base that holds."""
     job = j.JobSpec.FromString(spec)
+    job.base_at_us = base_us
     timing = j.JobSpec()
     timing.CopyFrom(job)
     timing.ClearField("task")

@@ -82,7 +82,7 @@ class Adding(Caller):
                 next_at_us = -each.stopped_at_us or (_NEVER if each.cancelled else each.next_at_us)
                 args += (each.scheduled_at_us, next_at_us, each.limits, _ordering(each))
                 args += (each.attempts, each.losses, each.runs, each.fence, each.error, each.concurrency)
-                args += (each.lapses, int(each.alone))
+                args += (each.lapses, int(each.alone), _of_job(each))
             return list(await self._call("restore", partition, args))
 
         def partition(each: RestoredTask) -> int:
@@ -101,11 +101,20 @@ class Adding(Caller):
 
 def routing_key(task: RestoredTask) -> str:
     """What decides where a task lives."""
+    if task.of_job:
+        return task.of_job.job
     return task.ordering_key or keys.key_of(task.concurrency) or task.unique_key or task.id
 
 
 def _ordering(task: NewTask | RestoredTask) -> str:
     return keys.ordering(task.lambda_name, task.ordering_key) if task.ordering_key else ""
+
+
+def _of_job(task: RestoredTask) -> str:
+    """The task field `w` of one of a job."""
+    if task.of_job is None:
+        return ""
+    return (keys.BESIDE_OF if task.of_job.beside else keys.TICK_OF) + task.of_job.job
 
 
 def spec_bytes(task: NewTask) -> int:

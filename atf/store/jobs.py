@@ -12,10 +12,16 @@ from .base import Caller
 from .calls import by_partition
 from .connection import Arg
 from .facts import text
-from .types import DueJob, JobRecord, Made, MadeJob, NewJob, Tick
+from .types import DueJob, JobRecord, Made, MadeJob, NewJob, NewTask, Paused, Scheduled, Tick
 
 _READ_BATCH = 64
 """Jobs read by one call: each may hold a payload."""
+_DUE_FIELDS = 8
+"""Of each due job that a pass tells of."""
+_MORE = 2
+"""The answer of a job that has more tasks than one call deals with."""
+_TAKEN, _NO_JOB = 2, 3
+"""Answers of run_job_now."""
 
 
 class Jobs(Caller):
@@ -31,13 +37,17 @@ class Jobs(Caller):
         async def call(partition: int, batch: list[NewJob]) -> list[MadeJob | AtfError]:
             args: list[Arg] = []
             for job in batch:
-                args += (job.name, job.request_id, int(job.overwrite), job.spec, job.overlap, job.first_us)
-                args += (job.ticks, int(job.paused))
+                args += (job.name, job.request_id, int(job.replace), job.spec, job.overlap, job.first_us)
+                args += (job.ticks, int(job.paused), job.base_us, job.rhythm)
             try:
                 reply = await self._call("schedule_jobs", partition, args, demand=self.settings.floor)
+                made = [MadeJob(Made(what), int(generation), int(made_at)) for what, generation, made_at in reply]
             except AtfError as error:
                 return [error] * len(batch)
-            return [MadeJob(Made(what), int(generation), int(made_at)) for what, generation, made_at in reply]
+            answers: list[MadeJob | AtfError] = []
+            for job, each in zip(batch, made, strict=True):
+                answers += await call(partition, [job]) if each.made is Made.NOT_YET else [each]
+            return answers
 
         return await by_partition(jobs, lambda job: self.job_partition(job.name), call, size=lambda job: len(job.spec))
 
@@ -54,7 +64,9 @@ class Jobs(Caller):
 
         return await by_partition(names, self.job_partition, call)
 
-    async def list_jobs(self, prefix: str, partition: int, last: str, size: int) -> list[str]:
+    async def list_jobs(
+        self, prefix: str, partition: int, last: str, size: int, *, with_tasks: bool = False
+    ) -> list[str]:
         """Names of jobs that have not ended, of one partition, in their order.
 
         Args:
@@ -62,20 +74,53 @@ class Jobs(Caller):
             partition: whose.
             last: the name seen last; "": from the start.
             size: names at most.
+            with_tasks: of jobs instead that have live tasks which a deletion would cancel, whether they have ended or not.
         """
-        return [text(name) for name in await self._call("list_jobs", partition, [prefix, last, size])]
+        args: list[Arg] = [prefix, last, size, int(with_tasks)]
+        return [text(name) for name in await self._call("list_jobs", partition, args)]
 
     async def delete_jobs(self, names: Sequence[str]) -> list[bool]:
-        """Deletes jobs; whether each existed. A tick that has become a task stays one."""
+        """Deletes jobs, and cancels their tasks that have not started; those that run do not run again. Whether each existed.
+
+        A job with many tasks is deleted when the last of them is cancelled: where this fails, call it again.
+        """
 
         async def call(partition: int, batch: list[str]) -> list[bool]:
-            return [deleted == 1 for deleted in await self._call("delete_jobs", partition, batch)]
+            deleted = dict.fromkeys(batch, False)
+            left = batch
+            while left:
+                replies = dict(zip(left, await self._call("delete_jobs", partition, left), strict=True))
+                deleted.update({name: True for name, what in replies.items() if what})
+                left = [name for name, what in replies.items() if what == _MORE]
+            return [deleted[name] for name in batch]
 
         return await by_partition(names, self.job_partition, call)
 
-    async def pause_job(self, name: str, *, paused: bool) -> bool:
-        """Stops or starts the ticks of a job; False: there is none, or it has ended."""
-        return bool(await self._call("pause_job", self.job_partition(name), [name, int(paused)]) == 1)
+    async def pause_job(self, name: str, *, paused: bool) -> Paused:
+        """Stops the ticks of a job, those among them that wait as tasks, or lets them go on.
+
+        One with many such tasks takes several calls of the store: where this fails, call it again.
+        """
+        while True:
+            what, tasks = await self._call("pause_job", self.job_partition(name), [name, int(paused)])
+            if what != _MORE:
+                return Paused(what == 1, tasks)
+
+    async def run_job_now(self, name: str, task: NewTask) -> Scheduled | None:
+        """(no record) → NEW: a task of a job beside its ticks, due now, in the job's partition; None: there is no such job.
+
+        Idempotent by id, as `schedule`.
+        """
+        partition = self.job_partition(name)
+        task_id = f"{partition}-{task.id}"
+        limits = library.limits(task.max_attempts, task.max_losses, task.retention_us)
+        queue = keys.queue(task.lambda_name, task.priority)
+        floor = self.settings.floor
+        args: list[Arg] = [name, task_id, queue, task.spec, task.digest, limits, task.affinity]
+        what, at = await self._call("run_job_now", partition, args, demand=floor)
+        if what == _NO_JOB:
+            return None
+        return Scheduled(task_id, what > 0, what == _TAKEN, int(at), self._link.met(keys.record(partition), floor))
 
     async def tick(self, partition: int, ticks: Sequence[Tick]) -> list[bool]:
         """Deals with ticks that are due: each becomes a task or is passed over, once, whoever else tries to.
@@ -115,9 +160,11 @@ class Jobs(Caller):
 def due_jobs(reply: Sequence[Any]) -> list[DueJob]:
     """What an enqueue pass tells of jobs."""
     return [
-        DueJob(text(name), int(generation), int(due), int(ticks), text(running), int(ended or 0), bytes(spec))
-        for name, generation, due, ticks, running, ended, spec in zip(
-            *(reply[place::7] for place in range(7)), strict=True
+        DueJob(
+            text(name), int(generation), int(due), int(ticks), text(running), int(ended or 0), int(base), bytes(spec)
+        )
+        for name, generation, due, ticks, running, ended, base, spec in zip(
+            *(reply[place::_DUE_FIELDS] for place in range(_DUE_FIELDS)), strict=True
         )
     ]
 
@@ -125,7 +172,8 @@ def due_jobs(reply: Sequence[Any]) -> list[DueJob]:
 def _record(name: str, reply: Sequence[Any]) -> JobRecord | None:
     if not reply:
         return None
-    generation, made, spec, following, ticks, paused, last, task, out, skips, why, running, overlap = reply
+    generation, made, spec, following, ticks, paused, last, task, out, skips, why, *more = reply
+    overlap, base, rhythm, running = more
     return JobRecord(
         name=name,
         generation=int(generation),
@@ -139,6 +187,8 @@ def _record(name: str, reply: Sequence[Any]) -> JobRecord | None:
         last_outcome=text(out),
         passed_over=int(skips or 0),
         why=text(why),
-        running=text(running),
         overlap=text(overlap),
+        base_us=int(base),
+        rhythm=text(rhythm),
+        running=text(running),
     )

@@ -110,6 +110,13 @@ KEYS: Final = (
     KeySpec("atf:{p}:outbox:due", "zset", "number -> when it is delivered (again)"),
     KeySpec("atf:{p}:j:<job>", "hash", "a job: see JOB_FIELDS"),
     KeySpec(
+        "atf:{p}:ticks:<job>",
+        "zset",
+        "live task of a job -> 1: a tick; 2: one that the job's pause keeps, or will when its run has failed; 3: made beside its ticks;"
+        " 0: a tick that runs of a job that was deleted",
+    ),
+    KeySpec("atf:{p}:ticking", "zset", "names of the jobs that have such tasks, but for those with 0, by name"),
+    KeySpec(
         "atf:{p}:jobs", "zset", "job -> when it is looked at next: its tick, or later while somebody deals with that"
     ),
     KeySpec("atf:{p}:jobs:ended", "zset", "job that has ended -> expiry of its record"),
@@ -188,8 +195,9 @@ FIELDS: Final = {
     "g": "number of the gate that keeps it; absent: none does",
     "v": "version of its lambda's code when it failed for good, where the code says one",
     "gd": "number of the newest gate that has delayed it",
-    "x": "set: its cancellation was asked for while it ran",
-    "w": "set: somebody waits for its end; after @, the job whose tick it is",
+    "x": "set: its cancellation was asked for while it ran; j: only that it runs no more after that, since its job was deleted",
+    "w": "set: somebody waits for its end; after @, the job whose tick it is; after +, the one of which it was made beside its ticks",
+    "hd": "set: its job is paused, and keeps it; when it would be due",
     "i": "number of an item in its batch",
     "gap": "pause between two items of the ordering key, of an item of a batch that wants one",
     "f": "counter of the token that finished its last run",
@@ -216,8 +224,9 @@ JOB_FIELDS: Final = {
     "last": "the newest tick that became a task",
     "task": "that task",
     "out": "the status in which it ended",
-    "run": "that task, until it has ended; empty or absent: it has",
-    "ended": "when it had",
+    "ended": "when the last of its ticks had ended that were live",
+    "b": "base: what the durations of its timing count from",
+    "r": "rhythm: two jobs with the same one tick alike from the same base",
     "skips": "ticks that were passed over",
     "why": "the newest of them was",
 }
@@ -301,6 +310,11 @@ PART_FIELDS: Final = {
 }
 
 
+TICK_OF: Final = "@"
+BESIDE_OF: Final = "+"
+"""What the task field `w` of a job's tick, or of a task made beside its ticks, begins with."""
+LAST_RUN: Final = "j"
+"""The task field `x` of one whose job was deleted while it ran."""
 TASKS: Final = "atf:{*}:t:*"
 """Matches every task's key, for SCAN."""
 

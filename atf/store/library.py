@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from atf import task as t
 
 SHARED: Final = (
-    *("common.lua", "gates.lua", "held_keys.lua", "permits.lua"),
+    *("common.lua", "gates.lua", "ticks.lua", "held_keys.lua", "permits.lua"),
     *("home.lua", "door.lua", "shares.lua", "batches.lua"),
     *("placement.lua", "misfits.lua"),
 )
@@ -53,6 +53,10 @@ JOB_RETRY_US: Final = 2 * t.US
 """When a job is told of again whose tick nobody has dealt with: a consumer may have ended in the middle."""
 JOB_WAIT_US: Final = 30 * t.US
 """When a job is looked at again that waits for the end of its tick, should that end not be heard of."""
+JOB_ENDS_US: Final = 60 * t.US
+"""When the record of a job that has ended is looked at again whose retention is over while tasks of it are alive."""
+TICKS_PER_CALL: Final = t.MAX_BATCH
+"""Live tasks of jobs that one call cancels, holds or lets go on: a few milliseconds' work."""
 LINE_CHECK_US: Final = 30 * t.US
 """When a concurrency key for which tasks wait is looked at again, should nobody have said that a slot of it is free."""
 LINE_WAIT_US: Final = 3600 * t.US
@@ -148,6 +152,8 @@ def _code() -> str:
         "JOBS_BYTES": JOBS_BYTES,
         "JOB_RETRY": JOB_RETRY_US,
         "JOB_WAIT": JOB_WAIT_US,
+        "JOB_ENDS": JOB_ENDS_US,
+        "TICKS_PER_CALL": TICKS_PER_CALL,
         "LINE_CHECK": LINE_CHECK_US,
         "LINE_WAIT": LINE_WAIT_US,
         "LINES_PER_PASS": LINES_PER_PASS,

@@ -95,6 +95,8 @@ class JobLine(msgspec.Struct, tag="job"):
     next_us: int  # the tick to come
     ticks: int  # that became tasks
     paused: bool
+    base_us: int  # what the durations of its timing count from
+    rhythm: str
 
 
 class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
@@ -119,7 +121,9 @@ class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
     fence: int = 0
     error: str = ""
     held: bool = False  # it was claimed, and may have been running
-    cancel_requested: bool = False  # while it was running
+    cancel_requested: bool = False  # while it was running, or that it runs no more after that
+    job: str = ""  # whose task it is
+    beside: bool = False  # it was made beside that job's ticks
 
 
 class StopLine(msgspec.Struct, tag="stop"):
@@ -241,6 +245,8 @@ def _check_job(line: JobLine) -> None:
     _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)
     _within("next_us", line.next_us, MAX_INSTANT_US)
     _within("ticks", line.ticks, MAX_INSTANT_US)
+    _within("base_us", line.base_us, MAX_INSTANT_US)
+    _within("bytes of rhythm", len(line.rhythm.encode()), MAX_TEXT_BYTES)
 
 
 def _check_cores(line: CoresLine) -> None:
@@ -277,6 +283,10 @@ def _check_task(line: TaskLine) -> None:
         raise InvalidArgument(
             f"concurrency {clip(line.concurrency, MAX_TEXT_BYTES)!r}: lambda:key, a limit and 0, 1 or 2; or nothing"
         )
+    if line.job:
+        check_job(clip(line.job, MAX_JOB_BYTES))
+        if line.ordering_key or line.concurrency:
+            raise InvalidArgument("a task of a job has neither ordering_key nor concurrency")
     if not _LIMITS.fullmatch(line.limits):
         raise InvalidArgument(f"limits {clip(line.limits, MAX_TEXT_BYTES)!r}: three whole numbers, or nothing")
     if not _LAPSES.fullmatch(line.lapses):

@@ -9,7 +9,7 @@ from atf.errors import Internal
 from atf.task import Status
 
 from . import keys
-from .types import Misfit, Run, TaskRecord
+from .types import JobTask, Misfit, Run, TaskRecord
 
 _MOVED: Final = [(f"t{status.value}", status) for status in Status]
 
@@ -53,7 +53,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         next_at_us=0 if score in {"", "inf"} else int(float(score)),
         moved_at_us={status: int(field[name]) for name, status in _MOVED if name in field},
         owner=text("o"),
-        cancel_requested="x" in field,
+        cancel_requested=text("x") not in {"", keys.LAST_RUN},
         result=field.get("res", b""),
         result_encoding=number("enc"),
         error=text("err"),
@@ -70,12 +70,19 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         nonce=text("n"),
         number=int(field.get("i", -1)),
         misfit=_misfit(text("mf"), text("me")) if "mf" in field else None,
+        of_job=_of_job(text("w")),
+        held="hd" in field,
+        last_run=text("x") == keys.LAST_RUN,
     )
 
 
 def _misfit(said: str, error: str) -> Misfit:
     since, grace, _, _, _, digests = said.split(" ")
     return Misfit(int(since), int(since) + int(grace), digests.split(","), error)
+
+
+def _of_job(watched: str) -> JobTask | None:
+    return JobTask(watched[1:], watched[0] == keys.BESIDE_OF) if watched[:1] in {keys.TICK_OF, keys.BESIDE_OF} else None
 
 
 def _run(line: str) -> Run:

@@ -41,7 +41,7 @@ from .lines import (
 )
 from .store import Store
 from .transfer import Progress, lines_of
-from .types import GateAction, LambdaRecord, Made, NewGate, NewJob, RestoredTask, TaskRecord
+from .types import GateAction, JobTask, LambdaRecord, Made, NewGate, NewJob, Replace, RestoredTask, TaskRecord
 from .windows import Window
 
 _PAGE: Final = 256
@@ -221,7 +221,8 @@ async def _restore_cores(store: Store, line: CoresLine) -> None:
 
 async def _restore_job(store: Store, line: JobLine) -> int:
     """Whether the job was stored: one of its name may be there, from an import before this one."""
-    job = NewJob(line.name, "", False, line.spec, line.overlap, line.next_us, line.ticks, line.paused)
+    timing = (line.next_us, line.base_us, line.rhythm, line.ticks, line.paused)
+    job = NewJob(line.name, "", Replace.NOT, line.spec, line.overlap, *timing)
     (answer,) = await store.schedule_jobs([job])
     if isinstance(answer, AtfError):
         raise answer
@@ -336,5 +337,6 @@ def _task(line: TaskLine) -> RestoredTask:
         runs=line.runs,
         fence=line.fence,
         error=line.error,
+        of_job=JobTask(line.job, line.beside) if line.job else None,
         cancelled=line.cancel_requested,  # its executor was to stop it, and is gone: as any cancelled task that is lost
     )

@@ -124,7 +124,16 @@ async def _jobs(store: Store) -> AsyncIterator[JobLine]:
             last = names[-1]
             for job in await store.get_jobs(names):
                 if job is not None and job.next_us is not None:
-                    yield JobLine(job.name, job.spec, job.overlap, job.next_us, job.ticks, job.paused)
+                    yield JobLine(
+                        job.name,
+                        job.spec,
+                        job.overlap,
+                        job.next_us,
+                        job.ticks,
+                        job.paused,
+                        job.base_us,
+                        job.rhythm,
+                    )
 
 
 async def _cores(store: Store) -> AsyncIterator[CoresLine]:
@@ -172,7 +181,9 @@ async def _task_line(store: Store, record: TaskRecord) -> TaskLine:
         fence=record.fence,
         error=record.error,
         held=record.status in _HELD,
-        cancel_requested=record.cancel_requested,
+        cancel_requested=record.cancel_requested or record.last_run,
+        job=record.of_job.job if record.of_job else "",
+        beside=record.of_job is not None and record.of_job.beside,
     )
 
 

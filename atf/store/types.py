@@ -102,8 +102,9 @@ class DueJob(NamedTuple):
     generation: int
     due_us: int  # the tick
     ticks: int  # made before it
-    running: str  # the task of the tick before, where it has not ended
-    ended_us: int  # when that one ended; 0: there was none, or it has not
+    running: str  # a tick before it that has not ended; "": there is none
+    ended_us: int  # when the last one had ended; 0: none has yet
+    base_us: int  # what the durations of its timing count from
     spec: bytes  # a serialized JobSpec
 
 
@@ -128,6 +129,16 @@ class Made(enum.IntEnum):
     BEFORE = 1  # by this very request
     TAKEN = 2  # by another job; nothing was stored
     REPLACED = 3
+    NOT_YET = 4  # the job before it has more tasks than one call cancels
+
+
+class Replace(enum.IntEnum):
+    """What becomes of a job that has the name of a new one."""
+
+    NOT = 0  # it stays, and the new one is refused
+    GO_ON = 1  # it is replaced; where both have the same rhythm, the new one goes on from where it stands
+    GO_ON_ENDED = 2  # the same, also where it has ended: then the new one has, too
+    ANEW = 3  # it is replaced as if it had been deleted: its tasks are cancelled, and the new one begins anew
 
 
 class NewJob(NamedTuple):
@@ -135,10 +146,12 @@ class NewJob(NamedTuple):
 
     name: str  # namespace/name
     request_id: str  # of the request, so that it may be repeated; "": none
-    overwrite: bool
+    replace: Replace
     spec: bytes  # a serialized JobSpec
     overlap: str  # allow, skip, queue, cancel_running
     first_us: int  # the tick to come
+    base_us: int  # what the durations of its timing count from
+    rhythm: str  # two jobs with the same one tick alike from the same base
     ticks: int = 0  # that became tasks, of a job that was elsewhere before
     paused: bool = False
 
@@ -166,8 +179,24 @@ class JobRecord(NamedTuple):
     last_outcome: str  # the status in which it ended; "": not yet
     passed_over: int  # ticks that made no task
     why: str  # the newest of them did not
-    running: str  # the newest tick's task, where it has not ended
-    overlap: str  # what comes of a tick while that one runs
+    overlap: str  # what comes of a tick while one before it has not ended
+    base_us: int  # what the durations of its timing count from
+    rhythm: str  # two jobs with the same one tick alike from the same base
+    running: str  # a tick that has not ended; "": there is none
+
+
+class Paused(NamedTuple):
+    """The answer to pause_job."""
+
+    found: bool  # whether there is such a job that has not ended, or has live tasks
+    tasks: int  # that it has: those of a job without a record came by an import
+
+
+class JobTask(NamedTuple):
+    """That a task is one of a job."""
+
+    job: str
+    beside: bool = False  # somebody had it made beside the ticks
 
 
 class Claimed(NamedTuple):
@@ -297,6 +326,9 @@ class TaskRecord(NamedTuple):
     nonce: str = ""  # of its newest claim: all tasks that were given out together have the same
     number: int = -1  # of an item in its batch; -1: it is none
     misfit: Misfit | None = None  # None: it has met none that it did not fit
+    of_job: JobTask | None = None  # while it is live
+    held: bool = False  # its job is paused, and keeps it
+    last_run: bool = False  # its job was deleted while it ran: there is no further run
 
 
 class RestoredTask(NamedTuple):
@@ -324,6 +356,7 @@ class RestoredTask(NamedTuple):
     stopped_at_us: int = (
         0  # when its ordering key has stopped at it, which failed for good; no spec: its record is gone
     )
+    of_job: JobTask | None = None
 
 
 class CancelResult(NamedTuple):

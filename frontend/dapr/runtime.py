@@ -61,7 +61,7 @@ class DaprRuntime:
                 raise InvalidArgument("schedule: give one, or a due_time, or both").said_as(SCHEDULE_EMPTY, DOMAIN)
             policy = job.failure_policy if job.HasField("failure_policy") else None
             spec = job_spec(name, DELIVER, job, job.data, policy)
-            made = f.ScheduleJobRequest(job=spec, overwrite=request.overwrite)
+            made = f.ScheduleJobRequest(job=spec, overwrite=request.overwrite, anew=request.overwrite)
             try:
                 await self._frontend.schedule_job(made)
             except UnknownLambda:  # no executor has started yet; whichever does will know it

@@ -17,11 +17,9 @@ from atf.rpc import api
 from atf.rpc import dapr_scheduler_pb2 as d
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
-from atf.store.types import TaskRecord
-from atf.task import LIVE, MAX_BATCH, MAX_BATCH_BYTES
+from atf.task import MAX_BATCH_BYTES
 
 from . import names
 from .intake import PRIORITY
@@ -66,7 +64,7 @@ class SchedulerService:
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     async def schedule_job(self, request: d.ScheduleJobRequest) -> d.ScheduleJobResponse:
-        """Makes a job, or replaces one, and takes back that one's trigger where no watcher has it."""
+        """Makes a job, or replaces one, whose trigger is taken back where no watcher has it."""
         job, metadata = request.job, request.metadata
         name = names.job_name(request.name, metadata)
         to = names.lambda_name(metadata)
@@ -77,15 +75,13 @@ class SchedulerService:
         policy = job.failure_policy if job.HasField("failure_policy") else None
         spec = job_spec(name, to, job, trigger, policy)
         spec.task.options.priority, spec.task.options.max_losses = PRIORITY, MAX_LOSSES
-        asked = f.ScheduleJobRequest(job=spec, overwrite=request.overwrite)
-        before = await self._waiting([name]) if request.overwrite else []
+        asked = f.ScheduleJobRequest(job=spec, overwrite=request.overwrite, anew=request.overwrite)
         try:
             await self._frontend.schedule_job(asked)
         except UnknownLambda:  # the first job of its kind
             registered = f.LambdaSpec(name=to, signature="(triggers of Dapr's jobs)")
             await self._frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[registered]))
             await self._frontend.schedule_job(asked)
-        await self._store.cancel(before)
         return d.ScheduleJobResponse()
 
     async def get_job(self, request: d.GetJobRequest) -> d.GetJobResponse:
@@ -113,39 +109,22 @@ class SchedulerService:
 
     async def delete_job(self, request: d.DeleteJobRequest) -> d.DeleteJobResponse:
         """Deletes a job, which need not exist, and its trigger where no watcher has that."""
-        name = names.job_name(request.name, request.metadata)
-        waiting = await self._waiting([name])
-        await self._store.delete_jobs([name])
-        await self._store.cancel(waiting)
+        await self._store.delete_jobs([names.job_name(request.name, request.metadata)])
         return d.DeleteJobResponse()
 
     async def delete_by_metadata(self, request: d.DeleteByMetadataRequest) -> d.DeleteByMetadataResponse:
         """Deletes the jobs of an app, an actor, an actor's type, or of actors whose ids begin alike."""
-        await self._delete(names.prefix(request.metadata, id_prefix=request.id_prefix_match), request.metadata)
+        await self._delete(names.prefix(request.metadata, id_prefix=request.id_prefix_match))
         return d.DeleteByMetadataResponse()
 
     async def delete_by_name_prefix(self, request: d.DeleteByNamePrefixRequest) -> d.DeleteByNamePrefixResponse:
         """Deletes the jobs of an app or an actor whose names begin alike."""
-        await self._delete(names.prefix(request.metadata, name_prefix=request.name_prefix), request.metadata)
+        await self._delete(names.prefix(request.metadata, name_prefix=request.name_prefix))
         return d.DeleteByNamePrefixResponse()
 
-    async def _waiting(self, job_names: list[str]) -> list[str]:
-        """The triggers of jobs that are not done."""
-        records = await self._store.get_jobs(job_names)
-        return [each.running for each in records if each is not None and each.running]
-
-    async def _delete(self, prefix: str, metadata: d.JobMetadata) -> None:
+    async def _delete(self, prefix: str) -> None:
         """Deletes the jobs whose names begin so, and their triggers, also where a job has ended with its last tick."""
-        for partition in range(self._store.partitions):
-            while found := await self._store.list_jobs(prefix, partition, "", MAX_BATCH):
-                await self._store.delete_jobs(found)
-        lambda_name = names.lambda_name(metadata)
-        for status in sorted(LIVE):
-            token, more = "", True
-            while more:
-                tasks, token = await self._store.list_tasks(lambda_name, status, MAX_BATCH, token)
-                await self._store.cancel([each.id for each in tasks if _job_of(each).startswith(prefix)])
-                more = bool(token)
+        await self._frontend.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix=prefix))
 
     # --- streams ------------------------------------------------------------------------------------------------------
 
@@ -157,13 +136,6 @@ class SchedulerService:
         """Where schedulers are, once; then it stays open for as long as this one serves."""
         yield d.WatchHostsResponse(hosts=[d.Host(address=each) for each in self.hosts])
         await self._draining.wait()
-
-
-def _job_of(task: TaskRecord) -> str:
-    try:
-        return t.TaskSpec.FromString(task.spec).tick.job
-    except DecodeError:  # somebody has damaged it
-        return ""
 
 
 def _named(job: j.Job) -> d.NamedJob:

@@ -17,6 +17,7 @@ from atf.rpc import job_pb2 as j
 from atf.rpc.api import Frontend
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
+from atf.store_consumer.ticks import tick_of
 
 
 def app(**options: object) -> atf.App:
@@ -69,6 +70,46 @@ async def test_what_its_lambda_s_options_are_now_holds_for_its_ticks(frontend: F
     assert (made.spec.task.options.timeout_us, made.generation) == (90_000_000, 2)
     await start(frontend, app(schedule="@daily", timeout=90, max_attempts=7, backoff=atf.Backoff(9)))
     assert await job(frontend) == made, "its failure policy says how it is retried"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"timeout": 90},
+        {"priority": "high"},
+        {"retention": 60},
+        {"job": {"misfire": "all", "overlap": "allow", "grace": 9, "jitter": 5, "max_retries": 1}},
+        {"schedule": "@every 3600s", "tz": "Europe/Paris"},
+    ],
+)
+async def test_a_deploy_that_leaves_the_timing_leaves_the_next_tick(
+    frontend: FrontendService, changed: dict[str, object]
+) -> None:
+    before = {"schedule": "@every 1h"}
+    await start(frontend, app(**before))
+    made = await job(frontend)
+    for options in (changed, {}, changed):  # of a rolling deploy two releases are alive, and register in turns
+        await start(frontend, app(**{**before, **options}))
+        now = await job(frontend)
+        assert (now.next_tick_at_us, now.created_at_us) == (made.next_tick_at_us, made.created_at_us)
+    assert now.generation > made.generation
+
+
+async def test_a_job_that_has_ended_is_not_made_anew_by_a_deploy_that_leaves_its_timing(
+    frontend: FrontendService,
+) -> None:
+    options = {"schedule": "@every 1h", "job": {"due_time": "0s", "repeats": 1}}
+    await start(frontend, app(**options))
+    store = frontend._store  # type: ignore[attr-defined]
+    for partition in range(2):
+        for due in (await store.enqueue(partition, 0)).jobs:
+            await store.tick(partition, [tick_of(due, partition, due.due_us)])
+    assert not (await job(frontend)).next_tick_at_us
+    await start(frontend, app(**options, timeout=90))
+    again = await job(frontend)
+    assert (again.next_tick_at_us, again.ticks, again.spec.task.options.timeout_us) == (0, 1, 90_000_000)
+    await start(frontend, app(schedule="@every 2h"))
+    assert (await job(frontend)).next_tick_at_us
 
 
 async def test_of_several_jobs_the_one_that_can_not_be_read_is_named(frontend: FrontendService) -> None:

@@ -11,7 +11,7 @@ from atf.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable, Un
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
-from atf.store.types import NewJob
+from atf.store.types import NewJob, NewTask, Scheduled
 from atf.task import DEFAULT_RETENTION_US, US
 
 from .conftest import START_US, Bench
@@ -232,6 +232,79 @@ async def test_a_job_is_run_by_hand_beside_its_ticks(bench: Bench) -> None:
     task = await bench.stored(ran.id)
     assert (task.spec.tick.job, task.spec.tick.number, task.spec.payload) == (NAME, 0, b"{}")
     assert (await bench.frontend.get_job(f.GetJobRequest(name=NAME))).ticks == 0
+
+
+async def test_a_job_that_is_run_by_hand_and_deleted_runs_no_more(bench: Bench) -> None:
+    await make(bench)
+    ran = await bench.frontend.run_job_now(f.RunJobNowRequest(name=NAME, task_id="now"))
+    again = await bench.frontend.run_job_now(f.RunJobNowRequest(name=NAME, task_id="now"))
+    assert again.id == ran.id
+    assert (await bench.frontend.delete_job(f.DeleteJobRequest(name=NAME))).existed
+    assert (await bench.stored(ran.id)).status == t.CANCELLED
+    assert await bench.claim(ran.id) == []
+
+
+async def test_a_job_that_is_deleted_while_it_is_run_by_hand_is_not_found(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make(bench)
+    direct = bench.store.run_job_now
+
+    async def late(name: str, task: NewTask) -> Scheduled | None:
+        await bench.frontend.delete_job(f.DeleteJobRequest(name=name))
+        return await direct(name, task)
+
+    monkeypatch.setattr(bench.store, "run_job_now", late)
+    with pytest.raises(NotFound, match="no job"):
+        await bench.frontend.run_job_now(f.RunJobNowRequest(name=NAME, task_id="now"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"schedule": "@every 14s"}, {"schedule": "@every 14s", "overlap": j.ALLOW, "jitter_us": US}),
+        ({"schedule": "@every 14s"}, {"schedule": "@every 14s", "misfire": j.ALL, "grace_us": 5 * US}),
+        ({"schedule": "@every 14s"}, {"schedule": "@every 14s", "failure_policy": j.FailurePolicy(drop=True)}),
+        ({"schedule": "@every 14s"}, {"schedule": "PT14S", "retention_us": US, "code": "c1"}),
+        ({"schedule": "@every 14s"}, {"schedule": "@every 14s", "task": {"payload": b"[]", "labels": {"a": "b"}}}),
+        ({"schedule": "@every 14s"}, {"schedule": "@every 14s", "task": {"options": t.TaskOptions(timeout_us=9)}}),
+        (
+            {"schedule": "@every 14s", "due_time": "3s"},
+            {"schedule": "@every 14s", "due_time": "PT3S", "overlap": j.ALLOW},
+        ),
+        ({"schedule": "@every 14s", "ttl": "1h", "repeats": 9}, {"schedule": "R9/PT14S", "ttl": "60m", "jitter_us": 1}),
+        ({"due_time": "5m", "code": "c1"}, {"due_time": "5m", "code": "c2"}),
+    ],
+)
+async def test_a_job_whose_timing_is_the_same_goes_on_where_it_stood(
+    bench: Bench, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    made = await make(bench, job(**before))
+    bench.clock.advance(1)
+    again = await make(bench, job(**after), overwrite=True)
+    assert (again.next_tick_at_us, again.created_at_us) == (made.next_tick_at_us, START_US)
+    assert (again.generation, again.spec.base_at_us) == (2, START_US)
+    assert again.spec.overlap == after.get("overlap", 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"schedule": "@every 14s"}, {"schedule": "@every 13s"}),
+        ({"schedule": "@every 14s"}, {"schedule": "@every 14s", "due_time": "3s"}),
+        ({"schedule": "@every 14s"}, {"schedule": "@every 14s", "ttl": "3h"}),
+        ({"schedule": "@every 14s"}, {"schedule": "@every 14s", "repeats": 3}),
+        ({"due_time": "5m"}, {"due_time": "5m"}),  # said by hand, it is five minutes from now on
+    ],
+)
+async def test_a_job_whose_timing_is_another_begins_anew(
+    bench: Bench, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    await make(bench, job(**before))
+    bench.clock.advance(1)
+    again = await make(bench, job(**after), overwrite=True)
+    assert (again.created_at_us, again.spec.base_at_us) == (START_US + US,) * 2
+    assert again.next_tick_at_us == (await make(bench, job("photos/other", **after))).next_tick_at_us
 
 
 async def test_a_preview_shows_ticks_and_stores_nothing(bench: Bench) -> None:

@@ -1,7 +1,9 @@
 """A recurring job in some seeds: what the service does with it, and what must hold of its ticks.
 
 Judged is what the store accepts of each tick: the instants of the schedule follow one another without a gap, each as one task or as
-passed over for a reason that the job's policies know. Its tasks are judged like all others; where ticks wait for one another, also for that.
+passed over for a reason that the job's policies know, however often the job is registered anew with other options. Its tasks are judged like
+all others; where ticks wait for one another, also for that. None is given out after a call to delete the job was answered, no tick after one
+to pause it was, until somebody has it go on.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from atf.client import AsyncClient
 from atf.errors import AlreadyExists, AtfError, NotFound
+from atf.job import job_spec
+from atf.rpc import frontend_pb2 as f
 from atf.task import US
 
 from .caller import attempt
@@ -21,6 +25,7 @@ from .lambdas import ticked
 from .net import LATEST_S
 
 if TYPE_CHECKING:
+    from .store import StoreServer
     from .world import World
 
 JOB: Final = "sim/ticks"
@@ -33,7 +38,7 @@ LATE_US: Final = 5 * US
 """A tick that is dealt with within this must not be passed over for being late."""
 _FIELDS: Final = 13
 """Arguments of each tick in a call of the store's function."""
-_DUE_FIELDS: Final = 7
+_DUE_FIELDS: Final = 8
 """Words of each job that a pass of a store consumer finds due."""
 
 
@@ -78,20 +83,27 @@ def alone(seed: int) -> bool:
 
 
 async def life(world: World, client: AsyncClient) -> None:
-    """Makes the job, whatever it takes, perhaps pauses it for a while, and waits until it has ended by itself, or deletes it when it has ticked."""
+    """Makes the job, whatever it takes, perhaps pauses it for a while, perhaps registers it anew with other options, as deploys do, and waits
+    until it has ended by itself, or deletes it when it has ticked.
+    """
     chance = world.chance
     await asyncio.sleep(chance.uniform(0, 30))
-    task = ticked.prepare(chance.choice((0.02, 1.0, 6.0)), chance.choice((0, 0, 1)))
     options = options_of(world.seed)
-    if deletes := chance.random() < 0.3:
+    if deletes := chance.random() < 0.5:
         del options["repeats"]
+    task = ticked.prepare(chance.choice((0.02, 1.0, 6.0)), 1 if deletes else chance.choice((0, 0, 1)))
     await _make(world, lambda: client.schedule_job(JOB, task, f"@every {EVERY_S}s", **options))
     made_us = world.now_us()
-    if chance.random() < 0.4:
+    if chance.random() < 0.5:
+        made_us = await _deploys(world, task, options)
+    if chance.random() < 0.5:
         await asyncio.sleep(chance.uniform(5, 20))
+        await _ticks_are(world, chance.choice((_WAITING, _RUNNING)))
         await _until_done(world, "pause job", lambda: client.pause_job(JOB))
+        world.server.job_paused = True
         paused = world.now_us()
         await asyncio.sleep(chance.uniform(1, 20))
+        world.server.job_paused = False
         await _until_done(world, "resume job", lambda: client.resume_job(JOB))
         await _outlive(world, paused)  # a copy of the call to pause
         await _until_done(world, "resume job", lambda: client.resume_job(JOB))
@@ -103,8 +115,46 @@ async def life(world: World, client: AsyncClient) -> None:
             return
         await asyncio.sleep(2)
     if deletes:
-        await _outlive(world, made_us)  # a copy of the call that made it would make it anew
+        await _outlive(world, made_us)  # a copy of a call that made it would make it anew
+        await _ticks_are(world, chance.choice((_WAITING, _RUNNING)))
         await _until_done(world, "delete job", lambda: client.delete_job(JOB))
+        world.server.job_deleted = True
+
+
+async def _deploys(world: World, task: Any, options: dict[str, Any]) -> int:
+    """Executors of two releases register the job in turns, more often than it ticks; when the last such call ended."""
+    frontend = world.wire_frontend()
+    for number in range(world.chance.randint(2, 6)):
+        more = {"max_retries": 3 + number % 2, "grace": 3600 + number % 2}
+        job = job_spec(JOB, task.request.spec, f"@every {EVERY_S * 1000}ms", {**options, **more})
+        job.code = f"release{number % 2}"
+        request = f.ScheduleJobRequest(job=job, overwrite=True)
+        await attempt(world, "register job", frontend.schedule_job(request, timeout=10))
+        await asyncio.sleep(world.chance.uniform(0.5, EVERY_S - 0.5))
+    return world.now_us()
+
+
+_WAITING: Final = ("NEW", "ENQUEUED", "RETRIABLE_FAILURE")
+_RUNNING: Final = ("CLAIMED", "PROCESSING")
+_PATIENCE_S: Final = 20.0
+
+
+async def _ticks_are(world: World, statuses: Sequence[str]) -> None:
+    """Waits until a tick is in one of some statuses, for a while: what happens to the job then concerns it."""
+    until = world.loop.time() + _PATIENCE_S
+    while world.loop.time() < until:
+        tasks = world.server.tasks()
+        if any(tasks[each][0] in statuses for each in world.server.tick_numbers if each in tasks):
+            return
+        await asyncio.sleep(0.05)
+
+
+def must_not_start(server: StoreServer, task_id: str) -> str:
+    """Why a task that is being given out must not be; "": it may."""
+    tick = task_id in server.tick_numbers
+    if server.job_deleted and (tick or task_id in server.beside):
+        return "of a job that was deleted"
+    return "a tick of a job that is paused" if server.job_paused and tick else ""
 
 
 async def _beside(world: World, client: AsyncClient) -> None:
@@ -153,11 +203,6 @@ async def _until_done(world: World, what: str, call: Any) -> None:
             continue
         world.chronicle.say(f"{what} answered {answer}")
         return
-
-
-def is_of_job(queue: str) -> bool:
-    """Whether a task that stands in this queue, and is no tick, was made of the job by hand."""
-    return queue.startswith(f"{ticked.name}:")
 
 
 def due(found: Sequence[Any]) -> Iterator[int]:

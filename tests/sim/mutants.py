@@ -413,6 +413,41 @@ MUTANTS: Final[dict[str, Mutant]] = {
         (("fmt(now + (waits and JOB_WAIT or JOB_RETRY))", "fmt(now + (waits and JOB_WAIT or 1e15))"),),
         seeds=may_have_job,
     ),
+    "delete_leaves_ticks": Mutant(
+        "the ticks of a deleted job that wait run all the same",
+        (("      cancel_task(P, AT_ONCE, id, now)\n", "      redis.call('ZREM', ticks.key(P, name), id)\n"),),
+        seeds=may_have_job,
+        by="ODD",
+    ),
+    "delete_leaves_retries": Mutant(
+        "a tick whose job was deleted while it ran is tried again",
+        (("      redis.call('HSETNX', task_key(P, id), 'x', ticks.LAST_RUN)", ""),),
+        seeds=may_have_job,
+        by="ODD",
+    ),
+    "pause_lets_ticks_through": Mutant(
+        "a pause does not keep ticks that have become tasks",
+        (
+            (
+                "if ticks.hold_all(P, name, now) then return {2, tasks} end",
+                "",
+            ),
+        ),
+        seeds=may_have_job,
+        by="ODD",
+    ),
+    "pause_forgets_retries": Mutant(
+        "a tick that fails while its job is paused is tried again",
+        (("if redis.call('HEXISTS', job_key(P, name), 'p') == 1 then ticks.keep", "if false then ticks.keep"),),
+        seeds=may_have_job,
+        by="ODD",
+    ),
+    "registered_anew": Mutant(
+        "a job that is registered with other options begins anew",
+        (("known[6] == rhythm and (lives", "false and (lives"),),
+        seeds=may_have_job,
+        by="JOB",
+    ),
     "first_for_everybody": Mutant(
         "a key of first_time belongs to whoever asks",
         (("redis.call('HGET', firsts, args[i]) == args[i + 1] and 1 or 0", "1"),),

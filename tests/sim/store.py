@@ -66,6 +66,8 @@ class StoreServer:
         deleted: the last status of each item when it first went with its batch.
         emptied: how often it has lost everything.
         beside: tasks of a job that somebody made beside its ticks.
+        job_deleted: whether a call to delete the job has been answered.
+        job_paused: whether one to pause it has, and none to let it go on has been made since.
         pops: those that failed.
         rates: how fast tasks were pushed.
         counts: what the runs of each task must have counted.
@@ -111,6 +113,7 @@ class StoreServer:
         self.deleted: dict[str, str] = {}
         self.emptied = 0
         self.beside: list[str] = []
+        self.job_deleted = self.job_paused = False
         self.pops = Pops()
         self.rates = rates.Rates(seed)
         self.counts = counts.Counts()
@@ -387,6 +390,7 @@ class StoreServer:
         for key in self._touched:
             if key in before and key not in after:
                 self._gone(verb, key, before[key])
+        touched = [key for key in self._touched if before.get(key, ("",))[0] == after.get(key, ("",))[0]]
         self._touched.clear()
         # In the order in which they lie there; a set would have one of its own.
         for key in changed if len(changed) < 2 else [key for key in self._data if key in changed]:
@@ -407,6 +411,8 @@ class StoreServer:
         elif verb == "hand_back":
             claims = int(args[1])
             self._chronicle.moves["return"] += sum(each == 1 for each in reply[claims:])
+        elif verb == "pause_job":
+            self._held(args, touched)
         elif verb == "tick":
             self.ticks += jobs.told(args, reply, now_us, self._ticks_found)
         elif verb == "finish":
@@ -425,6 +431,7 @@ class StoreServer:
             flagged=new[3] and not (old and old[3]),
             counted=old is None or new[2] > old[2],
             unfit=self._unfit(task_id),
+            held=self.field(task_id, "hd") is not None,
         )
         told = f"{verb}: {source.name if source else '-'} -> {target.name}, token {new[1]}, losses {new[2]}"
         self._chronicle.say(told, task_id)
@@ -438,6 +445,8 @@ class StoreServer:
         if name == "claim":
             nonce = self.field(task_id, "n") or ""
             self._chronicle.event(Claimed(self._loop.now_us, task_id, new[1], nonce, now_us))
+        if name == "claim" and (why := jobs.must_not_start(self, task_id)):
+            self._chronicle.odd.append(f"{task_id}: {told}, {why}")
         if name in {"enqueue", "claim"} and self._paused(task_id):
             self._chronicle.odd.append(f"{task_id}: {told}, past a gate")
         if name == "schedule":
@@ -446,7 +455,7 @@ class StoreServer:
             self.stored[task_id] = Stored(self._loop.now_us, now_us)
             if verb == "tick":
                 self._ticked(task_id)
-            elif verb == "schedule" and jobs.is_of_job(self.field(task_id, "q") or ""):
+            elif verb == "run_job_now":
                 self._beside(task_id)
             if ITEM_MARK in task_id or (self.field(task_id, "q") or "").startswith(
                 batches.CALLBACK
@@ -460,6 +469,14 @@ class StoreServer:
         if name in AFRESH:
             due_us = int(self.field(task_id, "at") or 0)
             self._chronicle.event(Rescheduled(self._loop.now_us, task_id, max(now_us, due_us)))
+
+    def _held(self, args: Sequence[Any], touched: Sequence[bytes]) -> None:
+        """A job was paused, or goes on: of its ticks those were written that keep their status."""
+        held = sum(self._data[key].value.get(b"hd") is not None for key in touched if b":t:" in key)
+        if str(args[2]) == "1":
+            self._chronicle.moves["hold"] += held
+        else:
+            self._chronicle.moves["go on"] += sum(b":t:" in key for key in touched) - held
 
     def _beside(self, task_id: str) -> None:
         """Somebody has made a task of the job beside its ticks."""
@@ -562,13 +579,17 @@ def _encoded(argument: Any) -> bytes:
     return argument if isinstance(argument, bytes) else str(argument).encode()
 
 
-def _row(verb: str, source: Status | None, target: Status, *, flagged: bool, counted: bool, unfit: bool) -> str | None:
+def _row(
+    verb: str, source: Status | None, target: Status, *, flagged: bool, counted: bool, unfit: bool, held: bool
+) -> str | None:
     """The row of MOVES that a change of state was.
 
-    `counted`: it has a loss more. `unfit`: the task waits for an executor of another signature.
+    `counted`: it has a loss more. `unfit`: the task waits for an executor of another signature. `held`: it is a tick whose job is paused.
     """
     if flagged and source is target:
-        return "cancel a running task"
+        return "run for the last time" if verb in {"delete_jobs", "schedule_jobs"} else "cancel a running task"
+    if held and target is Status.NEW and source in _ROWS["hold back"].sources:
+        return "hold back"
     names = {
         ("schedule", Status.NEW): "schedule",
         ("enqueue", Status.ENQUEUED): "enqueue",
@@ -584,6 +605,8 @@ def _row(verb: str, source: Status | None, target: Status, *, flagged: bool, cou
         ("retry", Status.NEW): "retry",
         ("schedule_items", Status.NEW): "schedule",
         ("tick", Status.NEW): "schedule",
+        ("run_job_now", Status.NEW): "schedule",
+        ("delete_jobs", Status.CANCELLED): "cancel",
         ("resume_key", Status.NEW): "retry",
         ("tell_batch", Status.CANCELLED): "cancel",
         ("command_batch", Status.CANCELLED): "cancel",

@@ -74,7 +74,7 @@ def test_a_tick_that_is_not_as_it_must_be_is_told(ticks: list[Told], words: str)
 def test_a_tick_that_was_found_due_before_the_clock_was_set_back_is_not_early() -> None:
     due_us = tick(1).due_us
     args = ["", jobs.JOB, "1", str(due_us), "", "0", "", "0", str(due_us), str(due_us), "1-j1", "q", "spec", ""]
-    (found,) = jobs.due([jobs.JOB, "1", str(due_us), "0", "", "", "spec"])
+    (found,) = jobs.due([jobs.JOB, "1", str(due_us), "0", "", "", "0", "spec"])
     (before,) = jobs.told(args, [1], due_us - 1, {found: due_us})
     assert "before its time" not in said([before])
     (early,) = jobs.told(args, [1], due_us - 1, {})

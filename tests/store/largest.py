@@ -18,7 +18,6 @@ from atf.store.types import (
     LambdaRecord,
     NewGate,
     NewItem,
-    NewJob,
     Outcome,
     RestoredTask,
     Tick,
@@ -149,9 +148,7 @@ async def full_jobs(world: World, batch: int) -> None:
     store = world.store
     await know(store, "full/jobs")
     names = [f"full/j{batch}-{number}" for number in range(4 * MAX_BATCH)]
-    await store.schedule_jobs(
-        [NewJob(name, "request", False, SPEC[: 7 << 9], "queue", world.clock()) for name in names]
-    )
+    await store.schedule_jobs([world.job(name)._replace(spec=SPEC[: 7 << 9]) for name in names])
     for partition in range(store.partitions):
         while jobs := (await store.enqueue(partition, 0)).jobs:
             ticks = [

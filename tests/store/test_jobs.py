@@ -8,8 +8,8 @@ import pytest
 
 from atf.errors import Unavailable
 from atf.store.library import JOB_RETRY_US, JOB_WAIT_US, JOBS_PER_PASS
-from atf.store.types import DueJob, Made, MadeJob, NewJob, NewTask, Outcome, Tick
-from atf.task import DEFAULT_RETENTION_US, US
+from atf.store.types import DueJob, JobRecord, Made, MadeJob, NewJob, NewTask, Outcome, Replace, Tick
+from atf.task import DEFAULT_RETENTION_US, US, Status
 
 from .world import EPOCH_US, LAMBDA, World, dump, held
 
@@ -18,7 +18,9 @@ NAME = "shop/nightly"  # of partition 0
 
 
 def job(name: str = NAME, *, overlap: str = "queue", first_us: int = EPOCH_US, **more: Any) -> NewJob:
-    return NewJob(name, more.pop("request_id", ""), more.pop("overwrite", False), b"spec", overlap, first_us)
+    request_id, replace = more.pop("request_id", ""), more.pop("replace", Replace.NOT)
+    rhythm = more.pop("rhythm", f"from {first_us}")
+    return NewJob(name, request_id, replace, b"spec", overlap, first_us, EPOCH_US, rhythm, **more)
 
 
 def task(name: str = "tick-1") -> NewTask:
@@ -35,6 +37,12 @@ async def make(world: World, asked: NewJob) -> MadeJob:
     (made,) = await world.store.schedule_jobs([asked])
     assert isinstance(made, MadeJob)
     return made
+
+
+async def known(world: World) -> JobRecord:
+    (record,) = await world.store.get_jobs([NAME])
+    assert record is not None
+    return record
 
 
 async def due(world: World) -> list[DueJob]:
@@ -54,7 +62,7 @@ async def test_a_tick_becomes_a_task_at_its_instant_and_the_job_goes_on(world: W
 
     world.clock.advance(5)
     (one,) = await due(world)
-    assert one == DueJob(NAME, 1, EPOCH_US + 5 * US, 0, "", 0, b"spec")
+    assert one == DueJob(NAME, 1, EPOCH_US + 5 * US, 0, "", 0, EPOCH_US, b"spec")
     assert await world.store.tick(0, [tick(one)]) == [True]
 
     record = await world.get("0-tick-1")
@@ -93,7 +101,7 @@ async def test_a_tick_that_nobody_dealt_with_is_told_of_again(world: World) -> N
 async def test_a_replaced_job_makes_no_more_ticks_of_the_old_one(world: World) -> None:
     await make(world, job())
     (old,) = await due(world)
-    assert (await make(world, job(overwrite=True)))[:2] == (Made.REPLACED, 2)
+    assert (await make(world, job(replace=Replace.GO_ON)))[:2] == (Made.REPLACED, 2)
     assert await world.store.tick(0, [tick(old)]) == [False]
     (new,) = await due(world)
     assert (new.generation, new.ticks) == (2, 0)
@@ -210,16 +218,16 @@ async def test_somebody_waiting_for_a_tick_s_end_does_not_hide_it_from_the_job(w
 
 async def test_a_paused_job_does_not_tick_and_goes_on_where_it_was(world: World) -> None:
     await make(world, job(first_us=EPOCH_US + US))
-    assert await world.store.pause_job(NAME, paused=True)
+    assert (await world.store.pause_job(NAME, paused=True)).found
     world.clock.advance(10)
     assert await due(world) == []
     (known,) = await world.store.get_jobs([NAME])
     assert known is not None
     assert known.paused
-    assert await world.store.pause_job(NAME, paused=False)
+    assert (await world.store.pause_job(NAME, paused=False)).found
     (one,) = await due(world)
     assert one.due_us == EPOCH_US + US
-    assert not await world.store.pause_job("shop/other", paused=True)
+    assert not (await world.store.pause_job("shop/other", paused=True)).found
 
 
 async def test_a_tick_that_was_told_of_before_a_pause_is_not_made_in_it(world: World) -> None:
@@ -258,17 +266,6 @@ async def test_a_name_is_free_once_its_job_has_ended(world: World) -> None:
     await ends(world)
     (again,) = await due(world)
     assert again.generation == 2
-
-
-async def test_a_deleted_job_leaves_its_tick_alone_and_nothing_else(world: World) -> None:
-    await make(world, job())
-    (one,) = await due(world)
-    await world.store.tick(0, [tick(one)])
-    assert await world.store.delete_jobs([NAME, "shop/none"]) == [True, False]
-    assert await world.store.tick(0, [tick(one)]) == [False]
-    await ends(world)
-    assert await world.store.get_jobs([NAME]) == [None]
-    assert not [key for key in (await dump(world.store)).data if ":j" in key]
 
 
 async def test_names_are_listed_by_prefix_in_pages(world: World) -> None:
@@ -319,7 +316,7 @@ async def test_a_job_may_be_made_paused(world: World) -> None:
 async def test_a_replaced_job_stays_paused(world: World) -> None:
     await make(world, job())
     await world.store.pause_job(NAME, paused=True)
-    await make(world, job(overwrite=True))
+    await make(world, job(replace=Replace.GO_ON))
     assert await due(world) == []
     (known,) = await world.store.get_jobs([NAME])
     assert known is not None
@@ -332,3 +329,74 @@ async def test_a_job_made_anew_makes_no_tick_of_the_one_that_was_deleted(world: 
     await world.store.delete_jobs([NAME])
     await make(world, job())
     assert await world.store.tick(0, [tick(old)]) == [False]
+
+
+async def test_a_job_that_is_replaced_in_the_same_rhythm_goes_on_where_it_stands(world: World) -> None:
+    first_us = EPOCH_US + 14 * US
+    await make(world, job(first_us=first_us, rhythm="14 s"))
+    world.clock.advance(14)
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one, next_us=first_us + 14 * US, passed=2, why="misfire")])
+    before = await known(world)
+    world.clock.advance(5)
+    again = job(first_us=world.clock() + 14 * US, rhythm="14 s", replace=Replace.GO_ON, overlap="allow")
+    assert await make(world, again._replace(base_us=world.clock(), spec=b"other")) == (Made.REPLACED, 2, EPOCH_US)
+    assert await known(world) == before._replace(generation=2, spec=b"other", overlap="allow")
+    world.clock.advance(9)
+    (two,) = await due(world)
+    assert (two.due_us, two.ticks, two.base_us) == (first_us + 14 * US, 1, EPOCH_US)
+
+
+async def test_a_job_that_is_replaced_in_another_rhythm_begins_anew(world: World) -> None:
+    await make(world, job(rhythm="14 s"))
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one)])
+    again = job(first_us=EPOCH_US + 9 * US, rhythm="9 s", replace=Replace.GO_ON)
+    assert (await make(world, again)).made is Made.REPLACED
+    after = await known(world)
+    assert (after.next_us, after.ticks, after.last_task, after.running) == (EPOCH_US + 9 * US, 0, "", "0-tick-1")
+
+
+async def test_a_job_of_the_code_that_has_ended_stays_ended_in_the_same_rhythm(world: World) -> None:
+    await make(world, job(rhythm="once"))
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one, next_us=None)])
+    again = job(first_us=EPOCH_US + US, rhythm="once", replace=Replace.GO_ON_ENDED)
+    assert (await make(world, again)).made is Made.REPLACED
+    assert (await known(world)).next_us is None
+    assert (await make(world, again._replace(replace=Replace.GO_ON))).made is Made.MADE, "its name is free for others"
+    assert (await known(world)).next_us == EPOCH_US + US
+
+
+async def test_by_another_policy_a_tick_no_longer_waits_for_the_one_before(world: World) -> None:
+    await make(world, job(rhythm="1 s"))
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one, next_us=EPOCH_US + US)])
+    world.clock.advance(1)
+    assert await due(world) == []
+    await make(world, job(rhythm="1 s", replace=Replace.GO_ON, overlap="allow"))
+    (two,) = await due(world)
+    assert two.running == "0-tick-1"
+
+
+async def test_the_ticks_of_a_replaced_job_are_those_of_the_new_one(world: World) -> None:
+    await make(world, job(rhythm="1 s"))
+    (one,) = await due(world)
+    await world.store.tick(0, [tick(one)])
+    await make(world, job(rhythm="2 s", replace=Replace.GO_ON))
+    assert await world.store.delete_jobs([NAME]) == [True]
+    assert (await world.get("0-tick-1")).status.name == "CANCELLED"
+
+
+async def test_a_job_made_anew_cancels_the_tasks_of_the_one_before(world: World) -> None:
+    many = 600
+    await make(world, job(overlap="allow"))
+    for number in range(many):
+        world.clock.advance(2)
+        (one,) = await due(world)
+        await world.store.tick(0, [tick(one, next_us=world.clock(), make=f"t{number}")])
+    answer = await make(world, job(replace=Replace.ANEW, first_us=world.clock() + US))
+    assert answer.made is Made.REPLACED
+    assert (await world.store.counts(LAMBDA))[Status.CANCELLED] == many
+    assert (await known(world)).ticks == 0
+    await world.check()

@@ -240,11 +240,41 @@ def _met(then: Call, attempts: int = 9) -> Call:
         await server.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "mis", since + 3600 * US)
         return await then(world, claims)
 
+
+JOB: Final = "shop/nightly"
+"""Of partition 0."""
+
+
+def _of_a_job(*calls: Call) -> Call:
+    """With a task that is a tick of a job."""
+
+    async def call(world: World, claims: list[Held]) -> object:
+        await world.store.schedule_jobs([world.job(JOB)])
+        client = world.store._link.client
+        await client.hset("atf:{0}:t:0-a", "w", f"@{JOB}")
+        await client.zadd(f"atf:{{0}}:ticks:{JOB}", {"0-a": 1})
+        await client.zadd("atf:{0}:ticking", {JOB: 0})
+        for each in calls:
+            await each(world, claims)
+        return None
+
     return call
 
 
 async def _claim_signed(world: World, _: list[Held]) -> object:
     return await world.store.claim("executor-2", "another", ["0-a"], PLENTY, {LAMBDA: SIGNATURE})
+
+
+async def _paused(world: World, _: list[Held]) -> object:
+    return await world.store.pause_job(JOB, paused=True)
+
+
+async def _resumed(world: World, _: list[Held]) -> object:
+    return await world.store.pause_job(JOB, paused=False)
+
+
+async def _deleted(world: World, _: list[Held]) -> object:
+    return await world.store.delete_jobs([JOB])
 
 
 class Way(NamedTuple):
@@ -299,6 +329,15 @@ WAYS = [
     Way("misfit fails", "pass", _met(_due)),
     Way("misfit fails for good", "pass", _met(_due, attempts=1)),
     Way("let through", "pass", _gated("admit", _lifted)),
+    Way("hold", "pause", _of_a_job(_paused)),
+    Way("hold back", "pause", _of_a_job(_paused), only=Status.ENQUEUED),
+    *(
+        Way("hold back", verb, _of_a_job(_paused, VERBS[verb]), only=source)
+        for verb in ("cut", "put off", "lose", "hand back")
+        for source in (Status.CLAIMED, Status.PROCESSING)
+    ),
+    Way("go on", "resume", _of_a_job(_paused, _resumed)),
+    Way("run for the last time", "delete", _of_a_job(_deleted)),
     Way("redrive", "redrive", lambda world, _: world.store.redrive([("0-a", 7 * US)])),
     Way("retry", "retry", VERBS["retry"]),
 ]
@@ -364,9 +403,9 @@ def _next_instant_follows(world: World, way: Way, move: Move, before: TaskRecord
         assert after.next_at_us == world.clock.us + ENQUEUE_TIMEOUT_US
     elif move.next_at == "when it was due":
         assert after.next_at_us == after.scheduled_at_us
-    elif move.next_at in {None, "none until the gate lets it pass"}:
+    elif move.next_at in {None, "none until the gate lets it pass", "none until its job goes on"}:
         assert after.next_at_us == 0
-    elif move.next_at == "unchanged":
+    elif move.next_at in {"unchanged", "when it would have been due"}:
         assert before is not None
         assert after.next_at_us == before.next_at_us
     else:
@@ -378,8 +417,9 @@ def _history_follows(world: World, way: Way, move: Move, before: TaskRecord, aft
     attempted = move.name in {"succeed", "fail", "fail for good"} or (
         move.name == "stop" and way.by not in UNCOUNTED | {"lose", "hand back"}
     )
-    cut = move.name in UNCOUNTED or (move.name == "stop" and way.by in UNCOUNTED)
-    lost = move.name in {"lose", "lose for good"} or (move.name == "stop" and way.by == "lose")
+    by_its_way = move.name in {"stop", "hold back"}
+    cut = move.name in UNCOUNTED or (by_its_way and way.by in UNCOUNTED)
+    lost = move.name in {"lose", "lose for good"} or (by_its_way and way.by == "lose")
     retried = move.name in {"retry", "redrive"}
     assert after.attempts == (0 if retried else before.attempts + attempted + gave_up)
     assert after.losses == (0 if retried else before.losses + lost)

@@ -428,7 +428,7 @@ async def test_jobs_arrive_where_they_stood(world: World, clock: Clock, tmp_path
     await export_tasks(world.store, tmp_path / "export")
     other = await another_store(clock)
     done = await import_tasks(other, tmp_path / "export", settle=False)
-    assert done.jobs == 2, "one has ended, one was deleted"
+    assert done.jobs == 3, "one has ended, one was deleted"
     (ticks, paused, ended) = await other.get_jobs(["shop/ticks", "shop/paused", "shop/ends"])
     (before, _, _) = await world.store.get_jobs(["shop/ticks", "shop/paused", "shop/ends"])
     assert ticks is not None
@@ -437,7 +437,36 @@ async def test_jobs_arrive_where_they_stood(world: World, clock: Clock, tmp_path
     assert paused is not None
     assert paused.paused
     assert ended is None
+    assert (ticks.base_us, ticks.rhythm) == (before.base_us, before.rhythm)
     assert (await import_tasks(other, tmp_path / "export", settle=False)).jobs == 0, "an import may be run again"
+    await other.close()
+
+
+async def test_the_live_tasks_of_jobs_are_theirs_also_in_a_store_of_other_partitions(
+    world: World, clock: Clock, tmp_path: Path
+) -> None:
+    await world.jobs()
+    names = ["shop/held", "shop/paused", "shop/ticks"]
+    (before,) = await world.store.get_jobs(["shop/ticks"])
+    assert before is not None
+    await world.passes(world.store.job_partition("shop/ticks"))
+    await world.pop(partition=world.store.job_partition("shop/ticks"))
+    await world.claim(before.running)
+    await world.store.delete_jobs(["shop/ticks"])  # its tick runs on, for the last time
+    await export_tasks(world.store, tmp_path / "export")
+    other = await another_store(clock, partitions=5)
+    await import_tasks(other, tmp_path / "export", settle=False)
+    moved = {each: other.job_partition(each) for each in names}
+    there = World(other, clock)
+    await there.check()
+    (held,) = await other.get([f"{moved['shop/held']}-of-held"])
+    (ran,) = await other.get([f"{moved['shop/ticks']}-of-ticks"])
+    assert held is not None
+    assert ran is not None
+    assert (held.held, ran.status) == (True, Status.CANCELLED)
+    assert await other.delete_jobs(["shop/held", "shop/paused"]) == [True, True]
+    assert (await other.counts(LAMBDA))[Status.CANCELLED] == 3
+    await there.check()
     await other.close()
 
 

@@ -32,6 +32,7 @@ from atf.store.types import (
     NewTask,
     OutboxRecord,
     Outcome,
+    Replace,
     RestoredTask,
     RunResult,
     TaskRecord,
@@ -180,6 +181,7 @@ def violations(found: Dump, now_us: int) -> list[str]:
     for key in found.data:
         if ":line:" in key and key.startswith("atf:{"):
             wrong += _line_violations(found, key, tasks)
+    wrong += _job_violations(found, tasks)
     for key, (_, listed) in found.data.items():
         if ":o:" in key and key.startswith("atf:{"):
             ids = listed
@@ -190,6 +192,39 @@ def violations(found: Dump, now_us: int) -> list[str]:
             if ordered != ids or len(set(ids)) != len(ids):
                 wrong.append(f"{key} holds {ids}, unfinished among them {ordered}")
     return wrong
+
+
+def _job_violations(found: Dump, tasks: dict[str, dict[str, str]]) -> list[str]:
+    """Whether exactly the live tasks of a job are known as its own, and those that wait for it to go on wait for a job that is paused."""
+    wrong, expected, listed, with_tasks = [], {}, {}, defaultdict(set)
+    for task_id, task in tasks.items():
+        if task.get("w", "1")[0] in "@+" and task["s"] not in {"TOMBSTONE", *(each.name for each in FINISHED)}:
+            expected[task_id] = (task_id.split("-")[0], task["w"][1:], task["w"][0])
+    for key, (_, kinds) in found.data.items():
+        record, mark, name = key.partition(":ticks:")
+        if not mark or not key.startswith("atf:{"):
+            continue
+        paused = "p" in found.hash(f"{record}:j:{name}")
+        for task_id, kind in kinds.items():
+            listed[task_id] = (record[5:-1], name, "+" if kind == 3 else "@")
+            keeps = kind == 2
+            if kind and (keeps != paused if kind < 3 else False):
+                wrong.append(f"{task_id} is {kind} to {name}, of which paused is {paused}")
+            if not keeps and "hd" in tasks[task_id]:
+                wrong.append(f"{task_id} is kept for {name}, which does not know it")
+            if kind:
+                with_tasks[record].add(name)
+            elif tasks[task_id].get("x") is None:
+                wrong.append(f"{task_id} is of a job that was deleted, and may run again")
+    orphans = {
+        each: of for each, of in expected.items() if of[2] == "+" and tasks[each].get("x") and each not in listed
+    }
+    if {each: of for each, of in expected.items() if each not in orphans} != listed:
+        wrong.append(f"live tasks of jobs are {expected}, and known {listed}")
+    for key, (_, names) in found.data.items():
+        if key.endswith("}:ticking") and set(names) != with_tasks.pop(key.removesuffix(":ticking"), set()):
+            wrong.append(f"{key} holds {names}")
+    return wrong + [f"nobody finds {names} of {record}" for record, names in with_tasks.items()]
 
 
 def _stop_violations(found: Dump, key: str, task_id: str) -> list[str]:
@@ -241,6 +276,10 @@ def _task_violations(
         if "g" in task:
             parked = task_id in found.zset(f"{record}:g:{name}:{task['g']}")
             return [] if parked else [f"{task_id}: kept by gate {task['g']}, which does not know"]
+        if "hd" in task:
+            name = task["w"][1:]
+            waits = found.zset(f"{record}:ticks:{name}").get(task_id) == 2
+            return [] if waits else [f"{task_id}: kept for {name}, which does not know"]
         waits = status is Status.NEW and ordering and ordering[0] != task_id
         waits = waits or ("kc" in task and task_id in found.zset(f"{record}:line:{task['kc'].split(' ')[0]}"))
         return [] if waits else [f"{task_id}: waits for ever"]
@@ -492,12 +531,19 @@ class World:
                 await self.passes(partition)
             self.clock.advance(0.2)
 
+    def job(self, name: str, *, overlap: str = "queue", replace: Replace = Replace.NOT, **more: Any) -> NewJob:
+        """A job to make; its description says nothing to the store."""
+        now_us = self.clock()
+        first_us, base_us = more.pop("first_us", now_us), more.pop("base_us", now_us)
+        request_id, rhythm = more.pop("request_id", ""), more.pop("rhythm", "every day")
+        return NewJob(name, request_id, replace, b"spec", overlap, first_us, base_us, rhythm, **more)
+
     async def jobs(self) -> None:
-        """Everything that can happen to jobs: afterwards one has ended, one is paused, and one waits for its next tick."""
-        for name in ("shop/ends", "shop/paused", "shop/ticks", "shop/deleted"):
-            await self.store.schedule_jobs([NewJob(name, "request", False, b"spec", "queue", self.clock())])
+        """Everything that can happen to jobs: afterwards one has ended, two are paused with a tick, and one waits for its next tick."""
+        names = ("shop/ends", "shop/paused", "shop/held", "shop/ticks", "shop/deleted")
+        for name in names:
+            await self.store.schedule_jobs([self.job(name, request_id="request")])
         await self.store.pause_job("shop/paused", paused=True)
-        await self.store.delete_jobs(["shop/deleted"])
         for partition in range(self.store.partitions):
             for due in (await self.store.enqueue(partition, 0)).jobs:
                 task = self.task(f"of-{due.name[5:]}", partition=partition, at_us=due.due_us)
@@ -505,8 +551,13 @@ class World:
                 tick = Tick(due.name, due.generation, due.due_us, after, 1, "misfire", US, due.due_us, task)
                 assert await self.store.tick(partition, [tick]) == [True]
             await self.store.list_jobs("shop/", partition, "", 10)
+            await self.store.list_jobs("shop/", partition, "", 10, with_tasks=True)
         await self.store.cancel(["0-of-ends", "1-of-ends"])
-        await self.store.get_jobs(["shop/ends", "shop/paused", "shop/ticks", "shop/deleted"])
+        await self.store.pause_job("shop/held", paused=True)
+        for name in ("shop/paused", "shop/deleted"):
+            assert await self.store.run_job_now(name, self.task(f"beside-{name[5:]}"))
+        await self.store.delete_jobs(["shop/deleted"])
+        await self.store.get_jobs(names)
 
     async def gate(self, action: str, amount: float = 1e-9, seconds: float = 0, **labels: str) -> int:
         """Sets a gate of LAMBDA in every partition, and answers its number."""

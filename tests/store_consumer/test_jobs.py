@@ -9,13 +9,18 @@ from atf.errors import Unavailable
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.store.library import JOBS_PER_PASS
-from atf.store.types import NewJob, Outcome, RunResult, Tick
+from atf.store.types import NewJob, Outcome, Replace, RunResult, Tick
 from atf.task import US, Status
 from tests.virtual import virtual
 
 from .test_consumer import World, world
 
 NAME = "shop/nightly"
+
+
+def new(name: str, spec: bytes, base_us: int, overlap: str = "queue") -> NewJob:
+    """A job that ticks first a second after its base."""
+    return NewJob(name, "", Replace.NOT, spec, overlap, base_us + US, base_us, "every second")
 
 
 async def make(w: World, name: str = NAME, *, overlap: str = "queue", misfire: j.Misfire = j.LATEST) -> int:
@@ -25,7 +30,7 @@ async def make(w: World, name: str = NAME, *, overlap: str = "queue", misfire: j
     setattr(task, "lambda", "shop/mail")
     policy = {"queue": j.QUEUE, "allow": j.ALLOW, "cancel_running": j.CANCEL_RUNNING}[overlap]
     spec = j.JobSpec(name=name, task=task, base_at_us=base_us, schedule="@every 1s", overlap=policy, misfire=misfire)
-    await w.store.schedule_jobs([NewJob(name, "", False, spec.SerializeToString(), overlap, base_us + US)])
+    await w.store.schedule_jobs([new(name, spec.SerializeToString(), base_us, overlap)])
     return base_us
 
 
@@ -143,8 +148,8 @@ async def test_a_job_that_can_not_be_read_holds_up_no_other(w: World) -> None:
     w.start()
     now_us = w.runtime.wall_us()
     zone = j.JobSpec(name="shop/odd", schedule="@daily", tz="Mars/Olympus").SerializeToString()
-    await w.store.schedule_jobs([NewJob("shop/odd", "", False, zone, "queue", now_us + US)])
-    await w.store.schedule_jobs([NewJob("shop/none", "", False, b"\xff", "queue", now_us + US)])
+    await w.store.schedule_jobs([new("shop/odd", zone, now_us)])
+    await w.store.schedule_jobs([new("shop/none", b"\xff", now_us)])
     base_us = await make(w)
     await asyncio.sleep(1.5)
     assert await ran(w) == [base_us + US]
@@ -156,7 +161,7 @@ async def test_jobs_that_catch_up_hold_up_no_other(w: World) -> None:
     days_ago = w.runtime.wall_us() - 3 * 86_400 * US
     for number in range(10):
         spec = j.JobSpec(name=f"shop/old{number}", base_at_us=days_ago, schedule="@every 1s", misfire=j.SKIP)
-        await w.store.schedule_jobs([NewJob(spec.name, "", False, spec.SerializeToString(), "queue", days_ago + US, 1)])
+        await w.store.schedule_jobs([new(spec.name, spec.SerializeToString(), days_ago)._replace(ticks=1)])
     base_us = await make(w)
     w.start()
     await asyncio.sleep(5.5)

@@ -23,7 +23,7 @@ def due(*, at_us: int = T0 + MINUTE_US, ticks: int = 0, running: str = "", ended
     task = t.TaskSpec(payload=b"{}", options=t.TaskOptions(priority=2, max_attempts=4))
     setattr(task, "lambda", "shop/mail")
     spec = j.JobSpec(name="shop/nightly", task=task, retention_us=7 * US, base_at_us=T0, **fields)
-    return DueJob("shop/nightly", 3, at_us, ticks, running, ended_us, spec.SerializeToString())
+    return DueJob("shop/nightly", 3, at_us, ticks, running, ended_us, T0, spec.SerializeToString())
 
 
 def test_a_tick_in_time_becomes_a_task_that_knows_it() -> None:

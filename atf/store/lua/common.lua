@@ -12,7 +12,16 @@ local MOVED = {  -- the field that holds the time of the last move into a state
 }
 local NOTHING = {}  -- for what mostly is empty: a table costs as much as half a command. Nobody writes into it
 local OUTBOX = '>'  -- the outbox's member in the due index; no queue can have this name
-local TICK_OF = '@'  -- begins the field w of a job's tick, before the job's name
+-- The live tasks of a job stand in a sorted set, scored by what they are to it:
+local ticks = {
+  ORPHAN = 0,  -- a tick that runs, of a job that was deleted; the ticks of one of its name that was made since wait for it as for their own
+  TICK = 1,
+  HELD = 2,  -- a tick that the job's pause has met: it waits for the job to go on, or will when its run has failed
+  BESIDE = 3,  -- a task that somebody had made beside the ticks
+  OF = '@',  -- begins the field w of a tick, before the job's name
+  BESIDE_OF = '+',  -- the same, of a task that was made beside the ticks
+  LAST_RUN = 'j',  -- the field x of a task whose job was deleted while it ran
+}
 local STOPPED = '!'  -- in front of an ordering key's tasks, before the id of the one that failed: the key has stopped
 
 -- What was made before is remembered: to build a string costs as much as half a command.
@@ -70,6 +79,7 @@ local function slots_key(P, key) return P .. ':slots:' .. key end
 local function line_key(P, key) return P .. ':line:' .. key end
 local function pauses_key(P, batch) return P .. ':b:' .. batch .. ':p' end
 local function job_key(P, name) return P .. ':j:' .. name end
+function ticks.key(P, name) return P .. ':ticks:' .. name end
 local list_key = remembered(function(P, queue) return 'rq:queue:' .. string.sub(P, 5) .. queue end)  -- "atf:{0}" -> "{0}"
 local lambda_of_ = remembered(function(_, queue) return string.sub(queue, 1, -3) end)                -- "ns/name:1" -> "ns/name"
 local function lambda_of(queue) return lambda_of_('', queue) end
@@ -86,7 +96,7 @@ end
 
 -- Has a job looked at from `at` on, and wakes the store consumers where that is earlier than any other job. Jobs have an index of
 -- their own: an older role's functions would take them for a queue in the other one.
-local function look_at_job(P, name, at)
+function ticks.look_at_job(P, name, at)
   local first = redis.call('ZRANGE', P .. ':jobs', 0, 0, 'WITHSCORES')
   redis.call('ZADD', P .. ':jobs', fmt(at), name)
   if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', '') end
@@ -338,7 +348,7 @@ local function start_afresh(P, id, queue, status, key, now, at, sets)
     waits = redis.call('RPUSH', order_key(P, key), id) > 1
   end
   redis.call('ZREM', done_key(P, lambda_of(queue), status), id)
-  redis.call('HDEL', task_key(P, id), 'a', 'l', 'y', 'm', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me')
+  redis.call('HDEL', task_key(P, id), 'a', 'l', 'y', 'm', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd')
   redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
   if not waits then visit_by(P, queue, at) end
@@ -368,13 +378,27 @@ local function give_slots(P, key, now)
   end
 end
 
--- A tick of a job has ended: what waits for that may be due.
-local function tick_ended(P, name, id, status, now)
-  local job = redis.call('HMGET', job_key(P, name), 'run', 'n', 'p', 'task')
+-- A task of a job is live from now on. The name is listed where its deletion by prefix finds it, also when the job has ended.
+function ticks.add(P, name, id, kind)
+  redis.call('ZADD', ticks.key(P, name), kind, id)
+  redis.call('ZADD', P .. ':ticking', 0, name)
+end
+
+-- Strikes off a job that has no tasks left which could be cancelled.
+function ticks.strike_off(P, name)
+  if redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE) == 0 then redis.call('ZREM', P .. ':ticking', name) end
+end
+
+-- A task of a job has ended: what waits for that may be due.
+function ticks.ended(P, name, id, status, now)
+  redis.call('ZREM', ticks.key(P, name), id)
+  ticks.strike_off(P, name)
+  local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'p', 'task')
+  if not job[1] then return end
   if job[4] == id then redis.call('HSET', job_key(P, name), 'out', status) end
-  if job[1] ~= id then return end
-  redis.call('HSET', job_key(P, name), 'run', '', 'ended', fmt(now))
-  if job[2] ~= '' and not job[3] then look_at_job(P, name, tonumber(job[2])) end
+  if redis.call('ZCOUNT', ticks.key(P, name), ticks.ORPHAN, ticks.HELD) > 0 then return end
+  redis.call('HSET', job_key(P, name), 'ended', fmt(now))
+  if job[2] ~= '' and not job[3] then ticks.look_at_job(P, name, tonumber(job[2])) end
 end
 
 local permit_freed  -- permits.lua
@@ -400,6 +424,28 @@ local function let_go(P, id, queue, held, now)
   end
 end
 
+-- Keeps a tick that waits, or is about to, until its job goes on: NEW, RETRIABLE_FAILURE -> the same, never due; ENQUEUED -> NEW, never due.
+-- `at`: when it would be due. `held`: see let_go.
+function ticks.keep(P, sets, name, id, queue, status, at, held, now)
+  redis.call('ZADD', ticks.key(P, name), ticks.HELD, id)
+  redis.call('HSET', task_key(P, id), 'hd', fmt(at))
+  if status == 'ENQUEUED' then  -- it passes its queue's door anew
+    sets.ZREM(live_key(P, queue, status), id)
+    status = 'NEW'
+    redis.call('HDEL', task_key(P, id), 'e')
+    redis.call('HSET', task_key(P, id), 's', status, MOVED[status], fmt(now))
+    let_go(P, id, queue, held, now)
+  end
+  sets.ZADD(live_key(P, queue, status), '+inf', id)
+end
+
+-- The run of a task that somebody watches has not ended it. Where it is a tick, and its job is paused, it does not run again before that goes on.
+function ticks.hold(P, sets, id, queue, status, watched, at, held, now)
+  if string.sub(watched, 1, 1) ~= ticks.OF then return end
+  local name = string.sub(watched, 2)
+  if redis.call('HEXISTS', job_key(P, name), 'p') == 1 then ticks.keep(P, sets, name, id, queue, status, at, held, now) end
+end
+
 local sweep_key = remembered(function(P) return P .. ':sweep' end)
 local swept = remembered(function(_, name, status) return name .. ':' .. status end)
 
@@ -418,7 +464,8 @@ local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched
   if to == 'FATAL_FAILURE' then note_version(P, id, name) end
   if ordering then release(P, ordering, id, queue, to, now) end
   if watched then
-    if string.sub(watched, 1, 1) == TICK_OF then tick_ended(P, string.sub(watched, 2), id, to, now) end
+    local of = string.sub(watched, 1, 1)
+    if of == ticks.OF or of == ticks.BESIDE_OF then ticks.ended(P, string.sub(watched, 2), id, to, now) end
     redis.call('SPUBLISH', P .. ':bell:done', id)
   end
   if batch then sets.COUNT(P, batch, COUNTED[from], COUNTED[to], now) end
@@ -482,6 +529,7 @@ local function lose_task(P, id, now, why, shared)
     move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)
     if alone then redis.call('HSET', task_key(P, id), 'z', '1') end
     if lapses then redis.call('HSET', task_key(P, id), 'y', lapses) elseif task[16] then redis.call('HDEL', task_key(P, id), 'y') end
+    if task[11] then ticks.hold(P, AT_ONCE, id, queue, 'ENQUEUED', task[11], now, task[13], now) end
     visit_by(P, queue, now)
   end
 end

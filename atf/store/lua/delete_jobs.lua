@@ -1,12 +1,22 @@
--- delete_jobs: deletes jobs; a tick that has become a task stays one
+-- delete_jobs: deletes jobs, and with them their tasks: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; CLAIMED, PROCESSING keep their state,
+--              and are flagged: this run is their last
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the names
--- RETURNS  per job 1 deleted, 0 there was none
+-- RETURNS  per job 1 deleted, 0 there was none, 2 it has more tasks than one call cancels: it is still there, call again
 register('delete_jobs', {'allow-oom'}, function(keys, args)
-  local P, answer = keys[1], {}
+  local P, now, answer, left = keys[1], instant(args[1]), {}, TICKS_PER_CALL
   for i = 2, #args do
-    answer[#answer + 1] = redis.call('DEL', job_key(P, args[i]))
-    for _, set in ipairs({':jobs', ':jobs:ended', ':jobnames'}) do redis.call('ZREM', P .. set, args[i]) end
+    local name = args[i]
+    local tasks = redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE)
+    if tasks > left then
+      if left > 0 then ticks.cancel(P, name, left, now) end
+      answer[#answer + 1], left = 2, 0
+    else
+      local there = redis.call('DEL', job_key(P, name))
+      for _, set in ipairs({':jobs', ':jobs:ended', ':jobnames'}) do redis.call('ZREM', P .. set, name) end
+      ticks.cancel(P, name, tasks, now)
+      answer[#answer + 1], left = (there == 1 or tasks > 0) and 1 or 0, left - tasks
+    end
   end
   return answer
 end)

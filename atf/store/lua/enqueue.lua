@@ -8,7 +8,7 @@
 --          TIME since which this store consumer has seen a heartbeat timeout go by ("" = it has just started), heartbeat timeout
 -- RETURNS  now, µs until the next visit is due (-1 = none; of jobs only if some are wanted), enqueued, enqueued again, lost,
 --          {queues that got entries}, {number, target, body, ... of the outbox records to deliver},
---          {name, generation, tick, ticks before it, task that runs ("" = none), when that ended, spec, ... of the jobs that are due},
+--          {name, generation, tick, ticks before it, tick that has not ended ("" = none), when the last one had, base, spec, ... of the jobs that are due},
 --          tasks that gates have kept, dropped or let pass,
 --          {lambdas of which so many runs failed for good that their automatic gate may have to close}, standing, the last step back of
 --          TIME ("0" = there was none), 1 = this store consumer may end leases for all that
@@ -276,31 +276,34 @@ local function by_shares(P, queues, config, now, places)
   return order, shares
 end
 
+-- A tick of a job that has not ended, or "": there is none. One whose record somebody has deleted holds up no others.
+local function live_tick(P, name, now)
+  for _, id in ipairs(redis.call('ZRANGE', ticks.key(P, name), ticks.ORPHAN, ticks.HELD, 'BYSCORE', 'LIMIT', 0, 16)) do
+    local status = redis.call('HGET', task_key(P, id), 's')
+    if status and status ~= 'TOMBSTONE' and not FINISHED[status] then return id end
+    ticks.ended(P, name, id, '', now)
+  end
+  return ''
+end
+
 -- Jobs whose tick is due, for a consumer to say what comes of it; until it has, its peers leave them alone for a while. A job
 -- whose tick before this one has not ended yet is passed on where its policy is to `skip` or to `cancel`, and otherwise looked at
--- again when that tick ends, or after a while, since an older role's functions would not say so.
+-- again when that tick ends, or after a while, should its record have been deleted.
 local function due_jobs(P, now, most, answer)
   local bytes = 0
   for _, name in ipairs(redis.call('ZRANGE', beside_key(P, 'jobs'), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))) do
-    local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'run', 'p', 'ended')
-    if not job[1] or job[2] == '' or job[6] then
+    local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'p', 'ended', 'b')
+    if not job[1] or job[2] == '' or job[5] then
       redis.call('ZREM', beside_key(P, 'jobs'), name)
     else
-      local running = job[5] or ''
-      if running ~= '' then
-        local status = redis.call('HGET', task_key(P, running), 's')
-        if not status or status == 'TOMBSTONE' or FINISHED[status] then
-          tick_ended(P, name, running, status and FINISHED[status] and status or '', now)  -- an older role's functions did not say so
-          running = ''
-        end
-      end
+      local running = live_tick(P, name, now)
       local waits = running ~= '' and (job[4] == 'queue' or job[4] == 'cancel_running')
       redis.call('ZADD', beside_key(P, 'jobs'), fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)
       if not waits or job[4] == 'cancel_running' then
         local count = #answer
         answer[count + 1], answer[count + 2], answer[count + 3], answer[count + 4] = name, job[1], job[2], job[3]
         local spec = redis.call('HGET', job_key(P, name), 'spec')
-        answer[count + 5], answer[count + 6], answer[count + 7] = running, job[7] or '', spec
+        answer[count + 5], answer[count + 6], answer[count + 7], answer[count + 8] = running, job[6] or '', job[7], spec
         bytes = bytes + #spec
         if bytes > JOBS_BYTES then break end
       end

@@ -13,11 +13,12 @@ local HANDED_BACK, MISFIT = 6, 7
 
 -- An ordered stop has cut the run, or the run has handed itself back. What runs again at once keeps what it holds, as after a loss. What
 -- has to wait is NEW: it lets go of its permit and its slot, passes its queue's door anew, and no late copy of a claim finds it.
-local function run_again(P, sets, id, queue, status, wait, ordering, held, now, ...)
+local function run_again(P, sets, id, queue, status, wait, ordering, watched, held, now, ...)
   local at = now + wait
   if wait > 0 and ordering then at = math.max(at, paused_until(P, ordering, id)) end
   move(P, sets, id, queue, status, wait > 0 and 'NEW' or 'ENQUEUED', at, now, 'e', '', 'o', '', ...)
   if wait > 0 then let_go(P, id, queue, held, now) end
+  if watched then ticks.hold(P, sets, id, queue, wait > 0 and 'NEW' or 'ENQUEUED', watched, at, wait == 0 and held or nil, now) end
   visit_by(P, queue, at)
 end
 
@@ -48,7 +49,7 @@ local function record_each(sets, P, now, args, answer, ends)
           misfits.back(P, sets, id, queue, status, digest, tonumber(args[i + 7]), tonumber(grace), args[i + 6], task[11], now,
             'f', counter, 'R', runs)
         else
-          run_again(P, sets, id, queue, status, tonumber(args[i + 7]), task[9], task[11], now, 'f', counter, 'R', runs)
+          run_again(P, sets, id, queue, status, tonumber(args[i + 7]), task[9], task[10], task[11], now, 'f', counter, 'R', runs)
         end
       elseif outcome == 1 then
         if args[i + 5] ~= '0' then redis.call('HSET', task_key(P, id), 'enc', args[i + 5]) end
@@ -66,6 +67,7 @@ local function record_each(sets, P, now, args, answer, ends)
         move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now,
           'e', '', 'o', '', 'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
         let_go(P, id, queue, task[11], now)
+        if task[10] then ticks.hold(P, sets, id, queue, 'RETRIABLE_FAILURE', task[10], retry_at, nil, now) end
         visit_by(P, queue, retry_at)
       end
       if counted then  -- else it says nothing of the lambda

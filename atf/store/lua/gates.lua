@@ -359,9 +359,10 @@ local function let_through(P, name, number, ids, now)
   gathering(#ids, function(sets)
     for _, id in ipairs(ids) do
       sets.ZREM(parked_key(P, name, number), id)
-      local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'g', 'at')
-      if task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE') then
-        redis.call('HDEL', task_key(P, id), 'g')
+      local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'g', 'at', 'hd')
+      local kept = task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')
+      if kept then redis.call('HDEL', task_key(P, id), 'g') end
+      if kept and not task[5] then  -- else its job is paused, and keeps it
         sets.ZADD(live_key(P, task[2], task[1]), fmt(math.min(tonumber(task[4]), now)), id)  -- those that waited longest come first
         queues[task[2]] = true
       end

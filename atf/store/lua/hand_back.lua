@@ -18,6 +18,7 @@ register('hand_back', {'allow-oom'}, function(keys, args)
       else
         redis.call('HDEL', task_key(P, id), 'e', 'o')
         move(P, AT_ONCE, id, task[4], 'CLAIMED', 'ENQUEUED', now, now)
+        if task[9] then ticks.hold(P, AT_ONCE, id, task[4], 'ENQUEUED', task[9], now, task[10], now) end
         visit_by(P, task[4], now)
       end
       answer[#answer + 1] = 1

@@ -22,7 +22,7 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
         leased[task[5]] = true
         if draining then redis.call('HSET', task_key(P, id), 'm', args[i + 1]) end
         if args[i + 4] ~= '' then redis.call('HSET', task_key(P, id), 'p', args[i + 4]) end
-        answer[#answer + 1] = task[4] and 3 or 1
+        answer[#answer + 1] = task[4] and task[4] ~= ticks.LAST_RUN and 3 or 1
       end
     end
   end)

@@ -1,17 +1,22 @@
--- pause_job: pauses a job, or lets it go on
+-- pause_job: pauses a job, or lets it go on, and with it its ticks that wait: NEW, RETRIABLE_FAILURE -> the same, never due, and back to
+--            when they would have been; ENQUEUED -> NEW, never due
 -- KEYS[1]  the partition's record
 -- ARGV     now, name, 1 paused or 0
--- RETURNS  1 done, 0 no such job
+-- RETURNS  {what, its live tasks}: what is 1 done, 0 no such job, or it has ended and has no live tasks, 2 it has more ticks than one call
+--          deals with: call again
 register('pause_job', {'allow-oom'}, function(keys, args)
-  local P, name = keys[1], args[2]
-  local following = redis.call('HGET', job_key(P, name), 'n')
-  if not following or following == '' then return 0 end
+  local P, now, name = keys[1], instant(args[1]), args[2]
+  local job = redis.call('HMGET', job_key(P, name), 'g', 'n')
+  local tasks = redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE)
+  if not job[1] or job[2] == '' and tasks == 0 then return {0, tasks} end
   if args[3] == '1' then
     redis.call('HSET', job_key(P, name), 'p', '1')
     redis.call('ZREM', P .. ':jobs', name)
+    if ticks.hold_all(P, name, now) then return {2, tasks} end
   else
+    if ticks.release(P, name, now) then return {2, tasks} end  -- until the last, it is paused
     redis.call('HDEL', job_key(P, name), 'p')
-    look_at_job(P, name, tonumber(following))
+    if job[2] ~= '' then ticks.look_at_job(P, name, tonumber(job[2])) end
   end
-  return 1
+  return {1, tasks}
 end)

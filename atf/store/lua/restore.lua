@@ -3,7 +3,8 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per task: id, queue, spec ("" = the key's stop alone), digest, at, next instant (-1: it is cancelled; below that:
 --          its key has stopped at it, since then), limits ("" = defaults), lambda:ordering key ("" = none), attempts, losses, runs, token counter, error, concurrency ("" = none),
---          ends of leases in a row that counted nothing ("" = none), 1 = it runs alone
+--          ends of leases in a row that counted nothing ("" = none), 1 = it runs alone,
+--          the job whose task it is, behind @ where it is a tick, behind + where it was made beside its ticks ("" = none)
 -- RETURNS  per task 1 stored, 0 the id was taken
 
 -- A key that has tasks already goes on as it does.
@@ -13,9 +14,17 @@ local function stop_at(P, ordering, id, queue, since)
   redis.call('ZADD', stops_key(P, lambda_of(queue)), fmt(since), ordering)
 end
 
+-- A live task of a job: what happens to that from now on concerns it.
+local function join_job(P, id, queue, status, job, at, now)
+  local name = string.sub(job, 2)
+  redis.call('HSET', task_key(P, id), 'w', job)
+  ticks.add(P, name, id, string.sub(job, 1, 1) == ticks.OF and ticks.TICK or ticks.BESIDE)
+  ticks.hold(P, AT_ONCE, id, queue, status, job, at, nil, now)
+end
+
 register('restore', {}, function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}
-  for i = 2, #args, 16 do
+  for i = 2, #args, 17 do
     local id, queue, ordering, attempts = args[i], args[i + 1], args[i + 7], tonumber(args[i + 8])
     local next_at = tonumber(args[i + 5])
     local stopped = next_at < -1
@@ -49,6 +58,7 @@ register('restore', {}, function(keys, args)
       elseif cancelled then
         rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, limits, ordering ~= '' and ordering or nil, nil, false, nil)
       elseif not waits then
+        if args[i + 16] ~= '' then join_job(P, id, queue, status, args[i + 16], next_at, now) end
         visit_by(P, queue, next_at)
       end
       answer[#answer + 1] = 1

@@ -1,31 +1,53 @@
 -- schedule_jobs: makes jobs, or replaces them
 -- KEYS[1]  the partition's record
--- ARGV     now, then per job: name, request id ("" = none), 1 to replace, spec, overlap policy, the tick to come, ticks before it,
---          1 paused (a job that is replaced stays as it is)
--- RETURNS  per job: what, generation, when it was made: 0 made, 1 this very request had made it before, 2 the name is taken, 3 replaced
-local function schedule_job(P, now, name, request, replace, spec, overlap, next_us, ticks, begins_paused)
+-- ARGV     now, then per job: name, request id ("" = none), what of a job that has the name (see below), spec, overlap policy, the tick to
+--          come, ticks before it, 1 paused (a job that is replaced stays as it is), base (what the durations of its timing count from),
+--          rhythm (two jobs with the same one tick alike from the same base)
+-- RETURNS  per job: what, generation, when it was made: 0 made, 1 this very request had made it before, 2 the name is taken, 3 replaced,
+--          4 the job before it has more tasks than one call cancels: call again
+--
+-- A job that has the name:  0  it stays
+--                           1  it is replaced; where the rhythm is the same, the new one goes on from where it stands
+--                           2  the same, also where it has ended: then the new one has, too
+--                           3  it is replaced as if it had been deleted: its tasks are cancelled, and the new one begins anew
+-- With 1 and 2 the ticks of the job before are the new one's.
+local function goes_on(P, key, name, known, request, spec, overlap)
+  local generation = redis.call('HINCRBY', P, 'job_generation', 1)
+  redis.call('HSET', key, 'g', generation, 'd', request, 'spec', spec, 'o', overlap)
+  if known[3] ~= '' and not known[4] then ticks.look_at_job(P, name, tonumber(known[3])) end  -- by another policy it may not have to wait
+  return {3, generation, known[5]}
+end
+
+local function schedule_job(P, now, name, request, how, spec, overlap, next_us, count, begins_paused, base, rhythm)
   local key = job_key(P, name)
-  local known = redis.call('HMGET', key, 'g', 'd', 'n', 'run', 'p', 'at')
+  local known = redis.call('HMGET', key, 'g', 'd', 'n', 'p', 'at', 'r')
   local lives = known[1] and known[3] ~= ''
-  if known[1] and request ~= '' and known[2] == request then return {1, tonumber(known[1]), known[6]} end
-  if lives and replace ~= '1' then return {2, tonumber(known[1]), known[6]} end
+  if known[1] and request ~= '' and known[2] == request then return {1, tonumber(known[1]), known[5]} end
+  if lives and how == '0' then return {2, tonumber(known[1]), known[5]} end
+  if how == '3' then
+    local tasks = redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE)
+    ticks.cancel(P, name, math.min(tasks, TICKS_PER_CALL), now)
+    if tasks > TICKS_PER_CALL then return {4, 0, '0'} end
+  elseif known[1] and known[6] == rhythm and (lives or how == '2') then
+    return goes_on(P, key, name, known, request, spec, overlap)
+  end
   local generation = redis.call('HINCRBY', P, 'job_generation', 1)  -- of the partition: a deleted job's never comes again
+  -- Also one that has ended stays paused while ticks of it are kept: they must not be forgotten.
+  local stays_paused = known[4] and (lives or redis.call('ZCOUNT', ticks.key(P, name), ticks.HELD, ticks.HELD) > 0)
+  local paused = stays_paused or not lives and begins_paused == '1'
   redis.call('DEL', key)
-  redis.call('HSET', key, 'g', generation, 'd', request, 'at', fmt(now), 'spec', spec, 'o', overlap, 'n', next_us, 'k', ticks)
-  -- A tick of the job before may still run: this one's follow it as they would follow their own.
-  if known[4] and known[4] ~= '' then redis.call('HSET', key, 'run', known[4]) end
-  local paused = lives and known[5] or not lives and begins_paused == '1'
+  redis.call('HSET', key, 'g', generation, 'd', request, 'at', fmt(now), 'spec', spec, 'o', overlap, 'n', next_us, 'k', count, 'b', base, 'r', rhythm)
   if paused then redis.call('HSET', key, 'p', '1') end
   redis.call('ZADD', P .. ':jobnames', 0, name)
   redis.call('ZREM', P .. ':jobs:ended', name)
-  if not paused then look_at_job(P, name, tonumber(next_us)) end
+  if paused then redis.call('ZREM', P .. ':jobs', name) else ticks.look_at_job(P, name, tonumber(next_us)) end
   return {lives and 3 or 0, generation, fmt(now)}
 end
 
 register('schedule_jobs', {}, function(keys, args)
   local now, reply = instant(args[1]), {}
-  for i = 2, #args, 8 do
-    reply[#reply + 1] = schedule_job(keys[1], now, unpack(args, i, i + 7))
+  for i = 2, #args, 10 do
+    reply[#reply + 1] = schedule_job(keys[1], now, unpack(args, i, i + 9))
   end
   return reply
 end)

@@ -39,8 +39,14 @@ register('sweep', {'allow-oom'}, function(keys, args)
     if swept >= budget then return swept end
   end
   local jobs = redis.call('ZRANGE', P .. ':jobs:ended', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
-  for _, name in ipairs(jobs) do redis.call('DEL', job_key(P, name)) end
-  if #jobs > 0 then redis.call('ZREM', P .. ':jobs:ended', unpack(jobs)) end
+  for _, name in ipairs(jobs) do
+    if redis.call('EXISTS', ticks.key(P, name)) == 1 then  -- it can be paused and deleted for as long as it has live tasks
+      redis.call('ZADD', P .. ':jobs:ended', fmt(now + JOB_ENDS), name)
+    else
+      redis.call('DEL', job_key(P, name))
+      redis.call('ZREM', P .. ':jobs:ended', name)
+    end
+  end
   swept = swept + #jobs
   local batches = redis.call('ZRANGE', P .. ':batches:ended', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(math.min(BATCHES_PER_SWEEP, budget - swept)))
   for _, batch in ipairs(batches) do sweep_batch(P, batch, now) end

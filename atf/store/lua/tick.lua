@@ -16,14 +16,15 @@ register('tick', {}, function(keys, args)
     else
       if id ~= '' and redis.call('EXISTS', task_key(P, id)) == 0 then
         redis.call('HSET', task_key(P, id), 's', 'NEW', 'q', queue, 'at', at, 't1', fmt(now), 'd', '', 'spec', args[i + 11],
-          'w', TICK_OF .. name)
+          'w', ticks.OF .. name)
         if args[i + 12] ~= '' then redis.call('HSET', task_key(P, id), 'lim', args[i + 12]) end
         redis.call('ZADD', live_key(P, queue, 'NEW'), at, id)
+        ticks.add(P, name, id, ticks.TICK)
         visit_by(P, queue, tonumber(at))
       end
       if id ~= '' then
         redis.call('HINCRBY', key, 'k', 1)
-        redis.call('HSET', key, 'last', tick, 'task', id, 'run', id, 'out', '')
+        redis.call('HSET', key, 'last', tick, 'task', id, 'out', '')
       end
       if passed > 0 then
         redis.call('HINCRBY', key, 'skips', passed)
@@ -35,7 +36,7 @@ register('tick', {}, function(keys, args)
         redis.call('ZREM', P .. ':jobnames', name)
         redis.call('ZADD', P .. ':jobs:ended', fmt(now + tonumber(args[i + 6])), name)
       else
-        look_at_job(P, name, math.max(tonumber(following), now))  -- behind those that have waited: one that catches up is fair
+        ticks.look_at_job(P, name, math.max(tonumber(following), now))  -- behind those that have waited: one that catches up is fair
       end
       answer[#answer + 1] = 1
     end

@@ -165,6 +165,18 @@ async def test_a_name_is_taken_until_told_to_overwrite(bench: Bench) -> None:
     assert (await read(bench)).schedule == "@hourly"
 
 
+async def test_an_overwritten_job_begins_anew_as_in_dapr(bench: Bench) -> None:
+    await runtime(bench).schedule_job(request(schedule="@every 14s"), ORDERS)
+    name = "dapr.orders/report"
+    ran = await bench.frontend.run_job_now(f.RunJobNowRequest(name=name))
+    bench.clock.advance(5)
+    await runtime(bench).schedule_job(request(schedule="@every 14s", overwrite=True), ORDERS)
+    again = await bench.frontend.get_job(f.GetJobRequest(name=name))
+    assert again.next_tick_at_us == again.created_at_us + 14_000_000
+    assert again.generation == 2
+    assert (await bench.stored(ran.id)).status == t.CANCELLED, "and what the one before had waiting is gone"
+
+
 async def test_what_is_not_there_can_be_deleted_but_not_read(bench: Bench) -> None:
     await runtime(bench).delete_job(d.DeleteJobRequest(name="none"), ORDERS)
     error = await refusal(runtime(bench).get_job(d.GetJobRequest(name="none"), ORDERS), NotFound)
