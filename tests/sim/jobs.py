@@ -12,11 +12,11 @@ import asyncio
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from atf.client import AsyncClient
 from atf.errors import AlreadyExists, AtfError, NotFound
-from atf.job import job_spec
+from atf.job import JobOptions, job_spec
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
 
@@ -126,7 +126,8 @@ async def _deploys(world: World, task: Any, options: dict[str, Any]) -> int:
     frontend = world.wire_frontend()
     for number in range(world.chance.randint(2, 6)):
         more = {"max_retries": 3 + number % 2, "grace": 3600 + number % 2}
-        job = job_spec(JOB, task.request.spec, f"@every {EVERY_S * 1000}ms", {**options, **more})
+        said = cast("JobOptions", {**options, **more})
+        job = job_spec(JOB, task.request.spec, f"@every {EVERY_S * 1000}ms", said)
         job.code = f"release{number % 2}"
         request = f.ScheduleJobRequest(job=job, overwrite=True)
         await attempt(world, "register job", frontend.schedule_job(request, timeout=10))

@@ -280,7 +280,7 @@ def _task_violations(
             name = task["w"][1:]
             waits = found.zset(f"{record}:ticks:{name}").get(task_id) == 2
             return [] if waits else [f"{task_id}: kept for {name}, which does not know"]
-        waits = status is Status.NEW and ordering and ordering[0] != task_id
+        waits = status is Status.NEW and bool(ordering) and ordering[0] != task_id
         waits = waits or ("kc" in task and task_id in found.zset(f"{record}:line:{task['kc'].split(' ')[0]}"))
         return [] if waits else [f"{task_id}: waits for ever"]
     if ordering and ordering[0] != task_id:
