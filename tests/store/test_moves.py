@@ -240,6 +240,8 @@ def _met(then: Call, attempts: int = 9) -> Call:
         await server.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "mis", since + 3600 * US)
         return await then(world, claims)
 
+    return call
+
 
 JOB: Final = "shop/nightly"
 """Of partition 0."""

@@ -46,8 +46,8 @@ local function record_each(sets, P, now, args, answer, ends)
             'f', counter, 'R', runs, 'err', args[i + 6])
         elseif outcome == MISFIT then
           local digest, grace = string.match(args[i + 4], '^(%S+) (%d+)$')
-          misfits.back(P, sets, id, queue, status, digest, tonumber(args[i + 7]), tonumber(grace), args[i + 6], task[11], now,
-            'f', counter, 'R', runs)
+          misfits.back(P, sets, id, queue, status, digest, tonumber(args[i + 7]), tonumber(grace), args[i + 6], task[10],
+            task[11], now, 'f', counter, 'R', runs)
         else
           run_again(P, sets, id, queue, status, tonumber(args[i + 7]), task[9], task[10], task[11], now, 'f', counter, 'R', runs)
         end

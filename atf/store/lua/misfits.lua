@@ -73,8 +73,8 @@ local function wait_on(P, id, m, now, other)
   return at
 end
 
--- CLAIMED, PROCESSING -> NEW: a payload does not fit `digest`. `held`: see let_go. More fields to set may follow.
-misfits.back = function(P, sets, id, queue, status, digest, retry, grace, err, held, now, ...)
+-- CLAIMED, PROCESSING -> NEW: a payload does not fit `digest`. `watched`, `held`: its fields w and h. More fields to set may follow.
+misfits.back = function(P, sets, id, queue, status, digest, retry, grace, err, watched, held, now, ...)
   local name = lambda_of(queue)
   local before = redis.call('HMGET', task_key(P, id), 'mf', 't1')
   local m = before[1] and misfits.read(before[1]) or {since = 0, made = tonumber(before[2] or now), digests = ''}
@@ -88,6 +88,7 @@ misfits.back = function(P, sets, id, queue, status, digest, retry, grace, err, h
   local at = wait_on(P, id, m, now, some_other(m.digests, misfits.alive(P, name, now)))
   move(P, sets, id, queue, status, 'NEW', at, now, 'e', '', 'o', '', 'mf', text_of(m), 'me', err, ...)
   let_go(P, id, queue, held, now)
+  if watched then ticks.hold(P, sets, id, queue, 'NEW', watched, at, nil, now) end
   note_lambda(P, name, now)
   visit_by(P, queue, at)
 end
@@ -96,10 +97,11 @@ end
 misfits.set_aside = function(P, sets, id, queue, m, now, other)
   if m.since == 0 then m.since, m.wait = now, misfits.FIRST end
   local at = wait_on(P, id, m, now, other)
-  local held = redis.call('HGET', task_key(P, id), 'h')
+  local task = redis.call('HMGET', task_key(P, id), 'h', 'w')
   misfits.leave(P, id, queue, m)
   move(P, sets, id, queue, 'ENQUEUED', 'NEW', at, now, 'e', '', 'mf', text_of(m))
-  let_go(P, id, queue, held, now)
+  let_go(P, id, queue, task[1], now)
+  if task[2] then ticks.hold(P, sets, id, queue, 'NEW', task[2], at, nil, now) end
   note_lambda(P, lambda_of(queue), now)
   visit_by(P, queue, at)
 end
