@@ -170,6 +170,7 @@ async def _jobs(world: World) -> None:
     assert job.skipped == 0
     assert made.next_tick_at is not None
     assert job.last_tick_at == made.next_tick_at + timedelta(seconds=job.ticks - 1)
+    await world.client.run_job("f/job")
     await world.client.delete_job("f/job")
 
 

@@ -148,3 +148,47 @@ def test_a_malformed_schedule_is_refused_with_the_place(h: Harness) -> None:
 def test_a_schedule_is_previewed(h: Harness) -> None:
     found = h.client.preview_schedule("0 0 9 * * MON-FRI", count=3, tz="Europe/Paris")
     assert found == [at(8), at(8, day=2), at(8, day=5)]
+
+
+def test_a_deleted_job_runs_no_tick_that_waits_for_its_jitter(h: Harness) -> None:
+    h.client.schedule_job("jobs/spread", report.prepare(), "@every 10s", repeats=1, jitter=timedelta(hours=9))
+    h.advance(11)
+    assert h.client.get_job("jobs/spread").next_tick_at is None, "its only tick is a task, due hours later"
+    assert h.client.delete_job("jobs/spread")
+    h.advance(timedelta(hours=10))
+    assert ticks == []
+
+
+def test_a_deleted_job_s_tick_is_not_tried_again(h: Harness) -> None:
+    h.client.schedule_job("jobs/breaks", breaks.prepare(), "@every 1h", max_retries=20, retry_interval=10)
+    h.advance(timedelta(hours=1, seconds=15))
+    assert len(ticks) == 2
+    assert h.client.delete_job("jobs/breaks")
+    h.advance(timedelta(hours=2))
+    assert len(ticks) == 2
+
+
+def test_a_tick_that_waits_is_kept_while_its_job_is_paused_though_that_has_ended(h: Harness) -> None:
+    h.client.schedule_job("jobs/spread", report.prepare(), "@every 10s", repeats=1, jitter=timedelta(hours=1))
+    h.advance(11)
+    assert h.client.pause_job("jobs/spread").paused
+    h.advance(timedelta(hours=5))
+    assert ticks == []
+    explained = h.client.explain(h.client.get_job("jobs/spread").last_task_id)
+    assert (explained.reason, "atf job resume jobs/spread" in explained.sentence) == ("job_paused", True)
+    h.client.resume_job("jobs/spread")
+    h.advance(1)
+    assert [tick[2] for tick in ticks] == [at(0).replace(second=10)]
+
+
+def test_a_job_that_is_registered_more_often_than_it_ticks_ticks_all_the_same(h: Harness) -> None:
+    for deploy in range(12):
+        options = atf.job.JobOptions(grace=3600 + deploy, max_retries=deploy)
+        h.client.schedule_job(
+            "jobs/often", report.prepare(f"release {deploy}"), "@every 14s", overwrite=True, **options
+        )
+        h.advance(5)
+    assert [(number, tick[2]) for number, tick in enumerate(ticks, 1)] == [
+        (number, at(0) + timedelta(seconds=14 * number)) for number in range(1, 5)
+    ]
+    assert [tick[1] for tick in ticks] == [1, 2, 3, 4]

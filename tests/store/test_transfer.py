@@ -453,6 +453,7 @@ async def test_the_live_tasks_of_jobs_are_theirs_also_in_a_store_of_other_partit
     await world.pop(partition=world.store.job_partition("shop/ticks"))
     await world.claim(before.running)
     await world.store.delete_jobs(["shop/ticks"])  # its tick runs on, for the last time
+    await world.store.run_job_now("shop/paused", world.task("beside"))
     await export_tasks(world.store, tmp_path / "export")
     other = await another_store(clock, partitions=5)
     await import_tasks(other, tmp_path / "export", settle=False)

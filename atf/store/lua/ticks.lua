@@ -20,7 +20,7 @@ end
 -- Keeps ticks that wait, from now on or as soon as their runs have failed, until their job goes on. Returns whether there are more.
 function ticks.hold_all(P, name, now)
   for _, id in ipairs(redis.call('ZRANGE', ticks.key(P, name), ticks.TICK, ticks.TICK, 'BYSCORE', 'LIMIT', 0, TICKS_PER_CALL)) do
-    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'at', 'g', 'h')
+    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'at', 'g', 'h', 'mf')
     local status = task[1]
     redis.call('ZADD', ticks.key(P, name), ticks.HELD, id)
     if task[4] then  -- a gate keeps it as well
@@ -28,6 +28,7 @@ function ticks.hold_all(P, name, now)
     elseif status == 'NEW' or status == 'RETRIABLE_FAILURE' then
       ticks.keep(P, AT_ONCE, name, id, task[2], status, tonumber(redis.call('ZSCORE', live_key(P, task[2], status), id)), nil, now)
     elseif status == 'ENQUEUED' then
+      if task[6] then misfits.leave(P, id, task[2], misfits.read(task[6])) end
       ticks.keep(P, AT_ONCE, name, id, task[2], status, now, task[5], now)
     end
   end
