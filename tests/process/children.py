@@ -141,9 +141,11 @@ def write(file: str, word: object) -> None:
 
 @app.task
 async def wait_in_child(file: str, seconds: float) -> int:
-    """Forks; the child goes on as an `async def` would."""
+    """Forks; the child waits for something that was there before, which asyncio does not refuse in a child."""
+    slept = asyncio.ensure_future(asyncio.sleep(seconds))
+    await asyncio.sleep(0.05)  # until it has begun, and the lambdas beside this one
     child = os.fork()
-    await asyncio.sleep(seconds)
+    await slept
     if not child:
         write(file, "child")
         return 0

@@ -64,8 +64,8 @@ async def test_a_child_of_an_async_def_does_not_go_on_with_the_lambdas_beside_it
     file = tmp_path / "written"
     async with guarded(app="children:app") as world:
         worker = (await world.event())["pid"]
-        beside = [call(f"0-{n}", "write_later", json.dumps({"file": str(file), "seconds": 0.5})) for n in range(3)]
-        forks = call("0-forks", "wait_in_child", json.dumps({"file": str(file), "seconds": 0.3}))
+        beside = [call(f"0-{n}", "write_later", json.dumps({"file": str(file), "seconds": 0.3})) for n in range(3)]
+        forks = call("0-forks", "wait_in_child", json.dumps({"file": str(file), "seconds": 0.6}))
         *_, code = await results(world, *beside, forks)
         assert code == 70, "the child ended where it would have awaited"
         assert file.read_text().split() == [str(worker)] * 3
