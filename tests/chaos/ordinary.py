@@ -48,7 +48,9 @@ async def work_async(ctx: atf.Context, seconds: float, {parameter(_NUMBER)}: str
 """
 )
 for _each in ("work", "work_async"):
-    globals()[_each] = app.task(backoff=atf.Backoff(0.2, factor=1, jitter=0), retention=_RETENTION)(globals()[_each])
+    globals()[_each] = app.task(backoff=atf.Backoff(0.2, factor=1, jitter=0), retention=_RETENTION, aliases=_ALIASES)(
+        globals()[_each]
+    )
 
 
 def _square(number: int) -> int:

@@ -49,7 +49,7 @@ _SPREAD_S: Final = 0.05
 _LEFT_S: Final = 1.0
 """Seconds after a stop's signals in which a container runtime lets its processes end, where it kills."""
 _LOOK_S: Final = 0.05
-_FORK_EVERY_S: Final = 1.0
+_FORK_EVERY_S: Final = 2.0
 _APP: Final = "tests.chaos.ordinary:app"
 
 
