@@ -9,6 +9,7 @@ from atf.process import Process, run_role
 from atf.rpc import api
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.server import Service, serve
+from atf.runtime import end
 
 from .service import HscService
 
@@ -25,9 +26,11 @@ def main(settings: HscSettings, store: StoreSettings, timing: Timing, logs: LogS
             store=opened, timing=timing, runtime=process.runtime, deploy_grace_us=settings.deploy_grace_us
         )
         server = await serve(settings.listen, [Service(h.DESCRIPTOR.services_by_name["HSC"], logic)])
+        attending = process.runtime.spawn(opened.attend(), name="attend")
         process.ready(server.address)
         await process.stopping.wait()
         await server.stop(DRAIN_S)
+        await end([attending])
         await opened.close()
 
     return run_role("hsc", body, logs)

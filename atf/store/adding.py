@@ -96,7 +96,7 @@ class Adding(Caller):
         For a store that tasks are brought back to: executors may still hold claims of them that it knows nothing of.
         """
         timeout = self._lease_us
-        return max([int(await self._call("settle", each, [timeout])) for each in range(self.partitions)])
+        return max([await self._settle(each, timeout) for each in range(self.partitions)])
 
 
 def routing_key(task: RestoredTask) -> str:

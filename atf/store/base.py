@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from atf.config import StoreSettings
 from atf.durability import Durability
 from atf.errors import AtfError
+from atf.runtime import Runtime
 
 from .connection import Arg, Link
 from .lanes import Lanes
 from .types import NewTask, OutboxRecord, RunResult, Scheduled, TaskRecord, Verdict
+
+if TYPE_CHECKING:
+    from .roster import Listed
 
 
 class Caller(Protocol):
@@ -23,6 +28,11 @@ class Caller(Protocol):
     _lease_us: int
     _link: Link
     _queues: set[str]
+    _runtime: Runtime
+    _on_roster: dict[int, Listed]
+    _names: dict[int, str]
+    _enlisting: dict[int, asyncio.Task[Listed]]
+    _left: bool
     _finishing: Lanes[RunResult, Verdict]
     _scheduling: Lanes[NewTask, Scheduled | AtfError]
 
@@ -36,6 +46,10 @@ class Caller(Protocol):
         demand: Durability = Durability.RELAXED,
     ) -> Any:
         """Calls one function on one partition; its first argument, the instant, is put before `args`."""
+        ...
+
+    async def _settle(self, partition: int, time_us: int) -> int:
+        """Has one partition give no claims for so long; returns until when."""
         ...
 
     def partition_for(self, routing_key: str) -> int:

@@ -11,9 +11,9 @@ from atf.errors import AtfError, StoreSettling, Unavailable
 from atf.task import MAX_BATCH, MAX_WHY_CHARS, US, clip
 
 from . import library
-from .base import Caller
 from .calls import CALL_BYTES, by_partition
 from .connection import Arg
+from .roster import Roster
 from .types import Beat, ClaimBatch, Claimed, Held, Outcome, RunResult, Verdict
 
 MAX_MISFIT_BYTES: Final = 1 << 10
@@ -22,7 +22,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _VERDICTS: Final = {int(each): each for each in Verdict}
 
 
-class Claims(Caller):
+class Claims(Roster):
     """The verbs of Store about claims. One that is over is told so; the store stays as it is."""
 
     async def claim(
@@ -51,11 +51,12 @@ class Claims(Caller):
             left = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD_BYTES for each in batch.claims), 0)
             room = min(left, CALL_BYTES)
             args: list[Arg] = [owner, nonce, self._lease_us, room, int(not batch.claims), signed, *mine]
-            reply = await self._call("claim", partition, args, server=True, demand=self.settings.floor)
+            reply = await self._lease("claim", partition, args, demand=self.settings.floor)
             if reply and reply[0] == b"settling":
                 raise StoreSettling(
                     f"the task store has restarted or been restored; no claims for another {int(reply[1]) / US:.1f} s,"
-                    " until executors whose claims it may have forgotten have ended"
+                    " until executors whose claims it may have forgotten have ended, or every heartbeat service has found that"
+                    " it has forgotten none"
                 )
             return _sort_in(batch, nonce, mine, reply, cut=room < left)
 
@@ -96,7 +97,7 @@ class Claims(Caller):
             args: list[Arg] = [self._lease_us, int(draining)]
             for each in batch:
                 args += (*each.held, int(each.started), each.progress)
-            return [_VERDICTS[each] for each in await self._call("heartbeat", partition, args)]
+            return [_VERDICTS[each] for each in await self._lease("heartbeat", partition, args)]
 
         return await by_partition(beats, lambda each: self._partition(each.held.task_id), call, failed=_unknown)
 

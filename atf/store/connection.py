@@ -46,6 +46,8 @@ class Link:
     """
 
     in_process = False
+    proves = True
+    """Whether it can be asked to wait until a write is on a disk."""
     facts: Facts | None = None
     alone = True
     """Whether nobody promised that this server has replicas."""
@@ -65,7 +67,7 @@ class Link:
     ) -> None:
         """Takes a pool, the server's name for people, and what makes a blocking client for the libraries that want one.
 
-        `server` answers (run id, "1" where it forgets nothing) where the server is a fake in this process. `wait`: seconds
+        `server` answers (run id, what it remembers: see Facts.memory) where the server is a fake in this process. `wait`: seconds
         that a write may take to be as safe as demanded. `keep`: connections that are kept at hand between calls. `floor`: what
         every write that demands more than nothing has to meet, too.
         """
@@ -75,6 +77,7 @@ class Link:
         self._client = aioredis.Redis(connection_pool=pool)
         self._blocking = blocking
         self.in_process = server is not None
+        self.proves = not self.in_process
         self._server = server
         self._wait = wait
         self._keep = keep
@@ -126,7 +129,7 @@ class Link:
         Args:
             verb: the function's name without the library's.
             partition_record: KEYS[1].
-            args: ARGV; with `server`, the first of them is followed by the server's run id and whether it forgets nothing.
+            args: ARGV; with `server`, the first of them is followed by the server's run id and what it remembers.
             server: whether the function wants to know the server.
             demand: how safe what it wrote, or had written before, must be when this returns.
 
@@ -209,7 +212,7 @@ class Link:
         if self._server is not None:
             return self._server()
         assert facts is not None
-        return facts.run_id, "1" if facts.durable else "0"
+        return facts.run_id, facts.memory(alone=self.alone)
 
     async def _meet(self, connection: AbstractConnection) -> Facts:
         self.facts = await facts_of(connection)

@@ -179,7 +179,8 @@ def _timing(records: Sequence[Mapping[str, str]], ours: float) -> Finding:
 
 
 def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> Finding:
-    left = max(int(each.get("settled", "0")) for each in records) - now_us
+    paused = [each for each in records if each.get("calm") != each.get("settled")]
+    left = max((int(each.get("settled", "0")) for each in paused), default=now_us) - now_us
     unseen = any(each.get("calm") == f"-{each['settled']}" for each in records if "settled" in each)
     if not now_us or (left <= 0 and not unseen):
         return ok("claims", "given", "tasks that are due start")
@@ -196,8 +197,9 @@ def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> Finding:
         "paused",
         f"no task starts for another {left / US:.0f} s: the server restarted, is another one, or tasks were imported:"
         " executors may hold claims that it does not know",
-        "wait; with appendfsync always on a server of its own there is no such pause after a restart, nor with --all-stopped"
-        " after an import",
+        "wait, or start again the heartbeat services that were killed: after a restart of a server of its own the pause ends once each has"
+        " found that no claim of its own was forgotten. With appendfsync always there is no such pause, nor with --all-stopped after an"
+        " import",
     )
 
 

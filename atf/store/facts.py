@@ -33,6 +33,8 @@ class Facts:
     """Whether every write is on its disk before it is answered."""
     logged: bool
     """Whether it keeps an append-only file, and can say when a write is in it."""
+    flushed: bool
+    """Whether it brings what it writes there onto the disk by itself, within a second or so."""
     promoted: bool
     """Whether it was a replica before: its primary may have answered what never reached it."""
     master: bool
@@ -45,6 +47,15 @@ class Facts:
         """Whether it forgets no claim that was answered."""
         return self.synced and not self.promoted
 
+    def memory(self, *, alone: bool) -> str:
+        """What it has after a restart, as the store's functions are told: all that it answered ("1"), a prefix of it ("p"), or nobody knows ("0").
+
+        Of several servers another one may go on, without what had not reached it.
+        """
+        if self.durable:
+            return "1"
+        return "p" if alone and self.logged and self.flushed and not self.promoted else "0"
+
 
 async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Facts:
     """What is behind a connection.
@@ -53,6 +64,9 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Fac
         connection: an open one. If it breaks, it is made anew with a new reader, and what was learnt over the old one is
             not carried over.
         anew: ask again, though it is known.
+
+    Raises:
+        BusyLoadingError: the server loads its data, and takes no calls.
     """
     marker, now = getattr(connection, "_reader", None), asyncio.get_running_loop().time()
     known = getattr(connection, "_atf_facts", None)
@@ -62,6 +76,10 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Fac
     await connection.send_command("INFO", "server", "replication", "persistence")
     lines = text(await connection.read_response()).splitlines()
     info = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if (
+        info.get("loading") == "1"
+    ):  # it says that it keeps no append-only file, and may have loaded everything by the next command
+        raise rx.BusyLoadingError("LOADING it is loading its data")
     await connection.send_command("CONFIG", "GET", "append*")
     try:
         answer = await connection.read_response() or {}
@@ -74,6 +92,7 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Fac
         run_id=info["run_id"],
         synced=config.get("appendonly") == "yes" and config.get("appendfsync") == "always",
         logged=info.get("aof_enabled") == "1" and version >= _WAITAOF,
+        flushed=config.get("appendonly") == "yes" and config.get("appendfsync") in {"always", "everysec"},
         promoted=info.get("second_repl_offset") != "-1",
         master=info.get("role") == "master",
         replicas=int(info.get("connected_slaves", 0)),

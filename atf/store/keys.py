@@ -27,6 +27,16 @@ KEYS: Final = (
         "the partition's record: number of partitions, version of the data, heartbeat timeout, server last seen, until when no claims are"
         " given, how far TIME has come and when it last went back, versions; KEYS[1] of every function",
     ),
+    KeySpec(
+        "atf:{p}:roster",
+        "hash",
+        "who may have been answered leases, by the names under which they were -> the number of the last call that gave or renewed some",
+    ),
+    KeySpec(
+        "atf:{p}:asked",
+        "hash",
+        "the same of before a restart, of those who have not said yet that they were answered no higher number; @ -> the pause that they may end",
+    ),
     KeySpec("atf:{p}:t:<id>", "hash", "a task: see FIELDS; or the tombstone of its id"),
     KeySpec(
         "atf:{p}:due",

@@ -38,6 +38,10 @@ CLOCK_STEP_US: Final = t.US // 20
 """By no more TIME may go back: with what is noted inexactly that is within the drift for which holders of leases allow."""
 CLOCK_APART_US: Final = 2 * t.US
 """TIME that is so far behind what a store consumer believes of it was set back. By less a slow answer may have misled it."""
+ROSTER_SPEAKS_US: Final = 20 * t.US
+"""A holder of leases that has nothing to say says so often that it lives."""
+ROSTER_SILENT_US: Final = 60 * t.US
+"""Whoever has said nothing for so long is struck off the roster. Should it live, it is put there again with its next call."""
 PERMIT_REVISIT_US: Final = t.US
 """When a queue is looked at again that waits for a permit, should nobody say that there is one."""
 PERMIT_TURN_US: Final = t.US // 10
@@ -141,9 +145,9 @@ def _code() -> str:
         "TOMBSTONE": t.TOMBSTONE_US,
         "VISITS_PER_PASS": VISITS_PER_PASS,
         "FULL_REVISIT": FULL_REVISIT_US,
-        "UNBELIEVED_REVISIT": UNBELIEVED_REVISIT_US,
         "UNKNOWN_REVISIT": UNKNOWN_REVISIT_US,
-        "CLOCK": f"{{PASSED_LATELY = {PASSED_LATELY_US}, NOTED = {CLOCK_NOTED_US}, STEP = {CLOCK_STEP_US}, APART = {CLOCK_APART_US}}}",
+        "CLOCK": f"{{PASSED_LATELY = {PASSED_LATELY_US}, NOTED = {CLOCK_NOTED_US}, STEP = {CLOCK_STEP_US}, REVISIT = {UNBELIEVED_REVISIT_US}, APART = {CLOCK_APART_US}}}",
+        "roster": f"{{SPEAKS = {ROSTER_SPEAKS_US}, SILENT = {ROSTER_SILENT_US}}}",
         "PERMIT_REVISIT": PERMIT_REVISIT_US,
         "PERMIT_TURN": PERMIT_TURN_US,
         "RATE_STEP": RATE_STEP_US,

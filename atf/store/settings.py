@@ -124,7 +124,8 @@ def appendfsync(info: Info, config: Config) -> Finding:
         case _:
             lost = "it does not show how often it writes to its disk, so it is taken for one that may forget"
             mend = "allow CONFIG GET (+config|get); a hosted one: see its documentation"
-    return warn("appendfsync", value, f"{lost}; after each restart no task starts for one heartbeat_timeout", mend)
+    paused = "after a restart that forgot any claim no task starts for one heartbeat_timeout"
+    return warn("appendfsync", value, f"{lost}; {paused}", mend)
 
 
 def maxmemory(info: Info) -> Finding:

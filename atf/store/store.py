@@ -5,6 +5,7 @@ Owns every read and write of Redis. Knows nothing of RPCs, payloads or lambdas' 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -33,6 +34,7 @@ from .modes import open_link
 from .ordering import Ordering
 from .reading import Reading
 from .registry import Registry
+from .roster import Listed
 from .types import (
     CancelResult,
     EnqueuePass,
@@ -69,6 +71,12 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
         self._queues: set[str] = set()
         self._finishing = Lanes(self._finish, size=result_bytes, runtime=runtime, name="finish")
         self._scheduling = Lanes(self._schedule, size=spec_bytes, kind=self._demand, runtime=runtime, name="schedule")
+        self._on_roster: dict[int, Listed] = {}
+        """Partition -> this process's name on its roster, where it has asked for leases."""
+        self._names: dict[int, str] = {}
+        """Partition -> the name that is being put there."""
+        self._enlisting: dict[int, asyncio.Task[Listed]] = {}
+        self._left = False
         self._opened: dict[int, str] = {}
         """Partition -> the run id of the server that it was last opened on."""
         self._ready = False
@@ -144,7 +152,7 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
             if self._made.setdefault(partition, made) != made:
                 # The server came back with nothing, not even the name of the one before: only this role can tell, and a task
                 # whose id is sent again must not run beside the run that was forgotten.
-                await self._call("settle", partition, [timeout_us])
+                await self._settle(partition, timeout_us)
                 self._made[partition] = made
         except BaseException:
             self._opened.pop(partition, None)  # all of it is done before the next call
@@ -189,7 +197,9 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
         return [] if self._link.in_process else await server.examine(self._link, self._runtime)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections. A process that asked for leases is struck off the rosters."""
+        if self._on_roster or self._enlisting:
+            await self.leave()
         await self._link.close()
 
     def partition_for(self, routing_key: str) -> int:
@@ -219,6 +229,14 @@ class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Orderin
             with contextlib.suppress(Unavailable):  # then it is done before the next call
                 await self._open_partition(partition)
         return reply
+
+    async def _settle(self, partition: int, time_us: int) -> int:
+        # Made safe where it can be: a server that forgets this pause could be known to have forgotten no lease.
+        args: list[Arg] = [time_us]
+        if self._link.proves:
+            with contextlib.suppress(FailedPrecondition):
+                return int(await self._call("settle", partition, args, demand=Durability.DISK))
+        return int(await self._call("settle", partition, args))
 
     def _partition(self, task_id: str) -> int:
         return partition_of(task_id, self.partitions)

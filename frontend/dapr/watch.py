@@ -37,6 +37,7 @@ class Watch:
     """The streams of one frontend. Its duties begin with the first of them."""
 
     def __init__(self, *, store: Store, timing: Timing, runtime: Runtime) -> None:
+        self._store = store
         self._runtime = runtime
         self._watchers = Watchers()
         owner = f"dapr-{new_id(runtime.random)}"
@@ -107,6 +108,7 @@ class Watch:
             self._duties = [
                 self._runtime.spawn(self._holding.run(), name="hold triggers"),
                 self._runtime.spawn(self._intake.run(), name="take triggers"),
+                self._runtime.spawn(self._store.attend(), name="attend"),
             ]
         self._intake.look(watcher.lambdas)
         _log.info("watcher", lambdas=sorted(watcher.lambdas))

@@ -125,8 +125,8 @@ class Counts:
             if task_id not in before or (status == "NEW" and before[task_id][0] in _RESTING):
                 self.tallies[task_id] = Tally()
         match verb:
-            case "heartbeat" if str(args[2]) == "1":
-                for verdict, each in zip(reply, _runs(args[3:], _BEAT), strict=True):
+            case "heartbeat" if str(args[3]) == "1" and reply[0] != b"unlisted":
+                for verdict, each in zip(reply[:-1], _runs(args[4:], _BEAT), strict=True):
                     if verdict != Outcome.FAILED:  # 2: lost
                         self.tallies[each[0]].marked = int(each[1])
             case "finish":

@@ -35,6 +35,7 @@ class SimLink(Link):
         self.where = "the store"
         self.library = server.library
         self.in_process = True
+        self.proves = True
         self._store = server
         self._net = net
         self._process = process
@@ -46,12 +47,14 @@ class SimLink(Link):
         """Of the server that answered last."""
         return self._met
 
-    async def _call(self, verb: str, record: str, args: Sequence[Any], server: bool, _demand: Durability) -> Any:
+    async def _call(self, verb: str, record: str, args: Sequence[Any], server: bool, demand: Durability) -> Any:
         astray = Astray(self._process.name, record, self._store.loop_us()) if verb == "pop" else None
 
         def perform() -> Awaitable[Any]:
             try:
                 reply = self._store.execute(verb, record, args, server=server)
+                if demand > Durability.RELAXED:
+                    self._store.sync()
             except rx.ResponseError as error:  # it has no such function: for a caller no call that failed, yet
                 return _done((error, self._store.run_id))
             if astray is not None:

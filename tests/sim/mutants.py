@@ -193,6 +193,12 @@ def _waits_for_nobody() -> list[Any]:
     return [patch.object(FrontendService, "wait_tasks", wait_tasks)]
 
 
+def _forgets(seed: int) -> bool:
+    from .world import forgets
+
+    return forgets(seed)
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     "no_fence": Mutant(
         "an old token is as good as a new one",
@@ -279,12 +285,17 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "no_pause_after_rollback": Mutant(
         "claims are given at once by a server that may have forgotten some",
         (
-            ("  return pause_left(settled, record[6], now), ", "  return nil, "),
+            ("  return pause, tonumber(record[4] or 0) > 0", "  return nil, tonumber(record[4] or 0) > 0"),
             (
                 "look.may = not record[1] or not pause_left(tonumber(record[1]), record[2], instant(now))",
                 "look.may = true",
             ),
         ),
+    ),
+    "answer_not_compared": Mutant(
+        "who is asked after a restart says yes, whatever it was answered",
+        (("number >= tonumber(args[7]) and 'yes' or 'no'", "'yes'"),),
+        seeds=_forgets,
     ),
     "lost_pop_not_redriven": Mutant(
         "what was popped and never claimed is forgotten",

@@ -166,7 +166,19 @@ class Nemesis:
         if not world.processes["store"].alive or world.loop.time() + FORGETS_S >= HORIZON_S:
             return False
         world.server.keep()
-        world.loop.later(FORGETS_S, lambda: self._did(self._restart_store("roll back store", forgetting=True)))
+        beside = self._chance.choice(("", "", "hsc", "executor"))
+        if beside == "hsc":  # the one that comes next may give claims that are forgotten with its name
+            processes = self._world.processes
+            living = [each for each in ("hsc-1", "hsc-2") if each in processes and processes[each].alive]
+            self._kill("hsc", self._chance.choice(living) if living else None)
+
+        def roll_back() -> None:
+            done = self._restart_store("roll back store", forgetting=True)
+            self._did(done)
+            if done and beside == "executor":  # what it was told last may be forgotten: it counts on that
+                self._freeze("freeze executor", *((each, 18.0) for each in [self._living("e")] if each))
+
+        world.loop.later(FORGETS_S, roll_back)
         return True
 
     def _empty_store(self) -> bool:

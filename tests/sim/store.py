@@ -99,6 +99,7 @@ class StoreServer:
         self._run = 0
         self._ringers: list[Callable[[str, str], None]] = []
         self._snapshot: tuple[int, Any, dict[str, int], dict[str, counts.Tally]] = (0, {}, {}, {})
+        self._kept = False  # whether it will come back with the snapshot
         self._tasks: dict[bytes, State] = {}
         self._parked: set[bytes] = set()
         self.ends = batches.Ends()
@@ -159,7 +160,7 @@ class StoreServer:
             raise ResourceExhausted("the task store is full (maxmemory); nothing was stored")
         now = args[0] if args[0] != "" else self.now_us()
         self._show()
-        identity = (self.run_id, "1" if self.durable else "0") if server else ()
+        identity = (self.run_id, "1" if self.durable else "p") if server else ()
         self.rates.look(self.offset_us)
         standing, length = (self._standing(), self.rates.standing(self._data)) if verb == "enqueue" else ({}, 0)
         cores_before = self._cores() if verb == "set_cores" else {}
@@ -230,10 +231,17 @@ class StoreServer:
     def keep(self) -> None:
         """Remembers everything as it is now: what a power loss leaves."""
         self._snapshot = (self._loop.now_us, copy.deepcopy(self._data), dict(self._waits_since), self.counts.keep())
+        self._kept = True
+
+    def sync(self) -> None:
+        """All of it is on the disk now, and a caller is told so: a power loss leaves it."""
+        if self._kept:
+            self.keep()
 
     def keep_nothing(self) -> None:
         """Remembers nothing at all: what is left when its disk is lost."""
         self._snapshot = (0, {}, {}, {})
+        self._kept = False
         self.emptied += 1
 
     @property
@@ -247,6 +255,7 @@ class StoreServer:
         if forgetting:
             since, data, waits_since, tallies = self._snapshot
             self.counts.forgot(tallies)
+            self._kept = False
             self._waits_since = dict(waits_since)
             self._data.clear()
             self._data.update(copy.deepcopy(data))
@@ -405,7 +414,7 @@ class StoreServer:
             self._chronicle.moves["let through"] += len(self._parked - parked)
         self._parked = parked
         if verb == "heartbeat":
-            self._chronicle.moves["heartbeat"] += sum(each != 2 for each in reply)
+            self._chronicle.moves["heartbeat"] += sum(each in {1, 3} for each in reply)
         elif verb == "enqueue":
             self._chronicle.moves["enqueue again"] += reply[3]
         elif verb == "hand_back":

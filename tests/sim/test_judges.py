@@ -85,12 +85,13 @@ def test_pops_of_two_processes_have_nothing_to_do_with_each_other() -> None:
 
 def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_instant(world: World) -> None:
     def call(verb: str, *args: str) -> Any:
-        return world.server.execute(verb, "atf:{0}", ["", *args], server=verb == "claim")
+        return world.server.execute(verb, "atf:{0}", ["", *args], server=verb in {"claim", "enlist"})
 
     call("apply", "1", "register", "sim/step", "", "100", "10000000", "")
     call("schedule", "0-a", "sim/step:1", "", "d" * 16, "", "0", "", "sim/step:line", "", "", "")
     call("enqueue", "0", "256", "0", "", "16000000")
-    ((_, counter, *_),) = call("claim", "h1-e1.1", "nonce", "16000000", "4096", "1", "0-a")
+    call("enlist", "16000000", "hsc-1", "", "0")
+    (_, counter, *_), _ = call("claim", "hsc-1", "h1-e1.1", "nonce", "16000000", "4096", "1", "", "0-a")
     call("finish", "0-a", counter, "nonce", "3", "", "0", "it failed", "0", "1", "0")
     call("redrive", "", "0-a", "5000000")
     assert [each for each in world.chronicle.events if isinstance(each, Rescheduled)] == [

@@ -36,6 +36,11 @@ PAIR: Final = (1, 2)
 T = TypeVar("T")
 
 
+def forgets(seed: int) -> bool:
+    """Whether a seed's store may forget its last second when it restarts."""
+    return random.Random(-seed).random() < 0.5
+
+
 class SimRuntime:
     """A process's clocks, chance and spawning. See atf.runtime.Runtime."""
 
@@ -74,7 +79,7 @@ class World:
         self.loop = SimLoop(random.Random(self.chance.getrandbits(64)))
         self.chronicle = Chronicle(lambda: self.loop.now_us)
         self.net = Net(self.loop, random.Random(self.chance.getrandbits(64)), self.chronicle)
-        self.server = StoreServer(self.loop, self.chronicle, seed, durable=self.chance.random() < 0.5, source=source)
+        self.server = StoreServer(self.loop, self.chronicle, seed, durable=not forgets(seed), source=source)
         self.bells = Bells(self.server, self.net)
         self.roles: dict[str, Any] = {}
         self.processes: dict[str, Process] = {}
@@ -219,8 +224,10 @@ class World:
 
     async def _hsc(self, frame: Frame, process: Process) -> None:
         store = await self.open_store(frame)
+        frame.runtime.spawn(store.attend(), name="attend")
         self._serve(frame.role, process, HscService(store=store, timing=TIMING, runtime=frame.runtime))
         await frame.stopping.wait()
+        await store.close()
 
     async def _consumer(self, frame: Frame, process: Process) -> None:
         store = await self.open_store(frame)

@@ -107,6 +107,9 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await look()
     await world.permits()
     await look()
+    await world.store._link.command("HSET", keys.record(0), "server", "of before", "durable", "0", key=keys.record(0))
+    await world.store._open_partition(0)
+    await look()
     return seen
 
 
@@ -247,7 +250,7 @@ def test_the_verbs_of_the_library_are_those_that_python_calls() -> None:
     called = {
         verb
         for path in package.glob("*.py")
-        for verb in re.findall(r'_(?:call|function)\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
+        for verb in re.findall(r'_(?:call|function|lease)\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
     }
     assert called == set(LUA)
 

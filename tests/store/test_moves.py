@@ -666,7 +666,8 @@ async def test_a_claim_of_many_bytes_is_several_calls_and_one_answer(
     call = world.store._link.call
 
     async def heard(verb: str, record: str, args: Sequence[Any], **options: Any) -> Any:
-        calls.append(len(args))
+        if verb == "claim":
+            calls.append(len(args))
         return await call(verb, record, args, **options)
 
     monkeypatch.setattr(world.store._link, "call", heard)

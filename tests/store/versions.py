@@ -51,12 +51,18 @@ class FoundationStore(Store):
             args = [each for number, each in enumerate(args) if number % 16 < 13]
         if verb == "heartbeat":  # knew nothing of drains
             args = [args[0], *args[2:]]
+        if verb == "claim":  # knew nothing of signatures
+            args = [*args[:5], *args[6:]]
         if verb == "pop":  # knew nothing of pools and hosts
             args = [args[0], *args[3:]]
         reply = await super()._call(verb, partition, args, server=server)
         if verb == "schedule":
             return [[*each, b""] for each in reply]
         return [*reply, [], 0, [], 0, b"0", 1] if verb == "enqueue" else reply  # knew nothing of jobs and gates
+
+    async def _lease(self, verb: str, partition: int, args: list[Arg], **more: Any) -> list[Any]:  # knew of no roster
+        reply: list[Any] = await self._call(verb, partition, args, server=verb == "claim", **more)
+        return reply
 
     async def set_paused(self, name: str, paused: bool, who: str = "", why: str = "") -> bool:
         body = msgspec.json.encode(["pause", name, str(int(paused))])

@@ -1,11 +1,11 @@
 -- claim: ENQUEUED -> CLAIMED, with a new token; where a gate keeps the task, -> NEW, parked, or CANCELLED; where it does not fit the
 --        executor's signature, -> NEW
 -- KEYS[1]  the partition's record
--- ARGV     now, server's run id ("" = unknown), durable (1 = the server forgets nothing at a restart), owner, nonce,
+-- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), the caller's name on the roster, owner, nonce,
 --          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, signatures that the owner runs ("lambda=digest
 --          lambda=digest ...", with a space before each), then the ids
--- RETURNS  {"settling", µs} while no claims are given, else per id {id, counter, spec, attempt, run, losses, at, alone};
---          {id} = lost; {id, ""} = left as it was, for the bytes
+-- RETURNS  {"unlisted"} = the name is not on the roster; {"settling", µs} while no claims are given; else per id {id, counter, spec,
+--          attempt, run, losses, at, alone}, {id} = lost, {id, ""} = left as it was, for the bytes; and then the call's number
 
 -- Keeps a task that was pushed before a gate was set: that gate looks at it now. By lambda: `known`, the gates as they were read in this
 -- call, since they may be long; `kept`, what was kept in it.
@@ -31,9 +31,9 @@ end
 
 -- `known`: the gates of lambdas as they were read; false: no lambda here has any.
 local function give_each(sets, P, now, args, answer, leased, known, kept)
-  local timeout, owner, nonce, bytes, any_size = tonumber(args[6]), args[4], args[5], tonumber(args[7]), args[8] == '1'
-  local full, signatures, alive = false, args[9], {}
-  for i = 10, #args do
+  local timeout, owner, nonce, bytes, any_size = tonumber(args[7]), args[5], args[6], tonumber(args[8]), args[9] == '1'
+  local full, signatures, alive = false, args[10], {}
+  for i = 11, #args do
     local id = args[i]
     local task = full and NOTHING or redis.call('HMGET', task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'r')
     local holder = task[1] == 'CLAIMED' and redis.call('HMGET', task_key(P, id), 'n', 'o') or NOTHING
@@ -68,15 +68,20 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
 end
 
 register('claim', {'allow-oom'}, function(keys, args)
-  local P, now, timeout = keys[1], instant(args[1]), tonumber(args[6])
+  local P, now, timeout = keys[1], instant(args[1]), tonumber(args[7])
   local pause, gated, clock = note_server(P, args[2], args[3], now, timeout)
+  local last = roster.last(P, args[4])
+  if not last then return {'unlisted'} end
   note_clock(P, now, clock, CLOCK.NOTED)
   if pause then return {'settling', fmt(pause)} end
 
   local answer, leased, kept = {}, {}, {}
-  gathering(#args - 9, give_each, P, now, args, answer, leased, gated and {}, kept)
+  gathering(#args - 10, give_each, P, now, args, answer, leased, gated and {}, kept)
   for name, each in pairs(kept) do tell_kept(P, name, each) end
   -- the queue's next visit may be later than the lease's end: its enqueue timeout may be long, its lambda paused
   for queue in pairs(leased) do visit_by(P, queue, now + timeout) end
+  local gives = false
+  for _, each in ipairs(answer) do gives = gives or #each > 2 end  -- also once more: the call before may have been somebody else's
+  answer[#answer + 1] = gives and roster.count(P, args[4], last, now) or fmt(last)
   return answer
 end)

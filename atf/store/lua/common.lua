@@ -132,13 +132,13 @@ local function note_clock(P, now, clock, least)
   end
 end
 
--- How long no claims are given, or nil: until `settled`. This server's clock may leap ahead meanwhile, and executors whose claims
+-- How long no claims are given, or nil: until `settled`, or until it is known sooner that nothing was forgotten (`calm` is settled). This server's clock may leap ahead meanwhile, and executors whose claims
 -- were forgotten live on. So a pause of which store consumers know (`calm` is -settled) lasts until a pass of one has seen that
 -- instant go by on the clock that it believes.
 local function pause_left(settled, calm, now)
-  if not settled then return nil end
+  if not settled or tonumber(calm or nil) == settled then return nil end
   if now < settled then return settled - now end
-  return tonumber(calm or nil) == -settled and UNBELIEVED_REVISIT or nil
+  return tonumber(calm or nil) == -settled and CLOCK.REVISIT or nil
 end
 
 -- No claims are given from now on, for so long. A store consumer whose functions see pauses go by has to, where one has passed lately;
@@ -152,25 +152,87 @@ local function pause_claims(P, settled, passed, clock, now, time)
   return settled
 end
 
+-- The roster: who may have been answered leases, each by a name that it has had since it was put there -> TIME of its last call that gave
+-- or renewed some, or one more: a number that grows with every one. Where a server comes back with a prefix of what it had written, the last
+-- of these writes says that all before it are there. So nobody is answered a lease whose name is not on the roster, and is there to stay
+-- (enlist.lua). After a restart the names are asked (`asked`) instead, and each holder has to come back under a new one: with the highest
+-- number that it was answered under the one before. When all have said that theirs is there, the pause of claims is over.
+-- A name may be struck off at any time, since that, too, is written behind all that it was answered.
+roster.key = remembered(function(P, name) return P .. ':' .. name end)
+roster.EPOCH = '@'  -- in `asked`, beside the names: the pause that they may end, by its `settled`; 0 = none
+roster.MEMORY = {['1'] = 2, p = 1}  -- what a server has after a restart: 1 all that it has answered, p a prefix of it, 0 nobody knows
+
+-- The number of a holder's last call; nil: it is not on the roster.
+function roster.last(P, name)
+  return tonumber(redis.call('HGET', roster.key(P, 'roster'), name) or nil)
+end
+
+-- Counts a call that gives or renews leases; returns its number. Added up: if the middle of a file were lost, its end would not hide that.
+function roster.count(P, name, last, now)
+  return fmt(redis.call('HINCRBY', roster.key(P, 'roster'), name, fmt(math.max(now - last, 1))))
+end
+
+-- How many are still to answer.
+function roster.left(P)
+  return #redis.call('HGETALL', roster.key(P, 'asked')) / 2 - 1
+end
+
+-- Puts a name on a list, with its number, unless it is there.
+function roster.put(list, name, number)
+  if redis.call('HEXISTS', list, name) == 0 then redis.call('HSET', list, name, number) end
+end
+
+-- Ends the pause of claims where nobody is left to be asked.
+function roster.answered(P, settled)
+  local asked = roster.key(P, 'asked')
+  if roster.left(P) > 0 or tonumber(redis.call('HGET', asked, roster.EPOCH) or nil) ~= settled then return false end
+  redis.call('DEL', asked)
+  redis.call('HSET', P, 'calm', fmt(settled))
+  return true
+end
+
+-- Asks all on the roster. `before` is how long the pause before this one had still to last, and `old` its end: only one that its own answers
+-- may end does not make this one last its whole time. Returns whether there was nobody to ask: the pause is over.
+function roster.ask(P, prefix, before, old, settled)
+  local listed, asked = roster.key(P, 'roster'), roster.key(P, 'asked')
+  local names = redis.call('HGETALL', listed)
+  for i = 1, #names, 2 do roster.put(asked, names[i], names[i + 1]) end
+  redis.call('DEL', listed)
+  local may = prefix and (not before or tonumber(redis.call('HGET', asked, roster.EPOCH) or nil) == old)
+  redis.call('HSET', asked, roster.EPOCH, may and fmt(settled) or '0')
+  return roster.answered(P, settled)
+end
+
+-- Strikes off who has not been heard of for long. One that lives is put there again with its next call.
+function roster.strike(P, now)
+  local names = redis.call('HGETALL', roster.key(P, 'roster'))
+  for i = 1, #names, 2 do
+    if tonumber(names[i + 1]) < now - roster.SILENT then redis.call('HDEL', roster.key(P, 'roster'), names[i]) end
+  end
+end
+
 -- Notes which server process this is. One that restarted or took over may have forgotten claims that their executors still
 -- hold: for one heartbeat timeout, so that those executors have ended by then, it gives none. Only where neither this process
--- nor the one before forgets anything is there no such pause. While roles change to a longer timeout, which is on record then,
--- the longer one counts. Returns how long claims are refused, or nil; whether any lambda here has gates that look at single tasks; and
--- how far TIME was noted to have come.
-local function note_server(P, server, durable, now, timeout)
+-- nor the one before forgets anything is there no such pause; where both have at least a prefix, the roster may end it. While roles change to
+-- a longer timeout, which is on record then, the longer one counts. Returns how long claims are refused, or nil; whether any lambda here has
+-- gates that look at single tasks; and how far TIME was noted to have come.
+local function note_server(P, server, memory, now, timeout)
   local record = redis.call('HMGET', P, 'server', 'settled', 'durable', 'gated', 'clock', 'calm')
   local settled = tonumber(record[2] or nil)
+  local pause = pause_left(settled, record[6], now)
   if server ~= '' and record[1] ~= server then
-    redis.call('HSET', P, 'server', server, 'durable', durable)
-    if record[1] and (durable ~= '1' or record[3] ~= '1') then
-      local known = redis.call('HMGET', P, 'passed', 'timeout')
+    redis.call('HSET', P, 'server', server, 'durable', memory)
+    if record[1] and (memory ~= '1' or record[3] ~= '1') then
+      local known, old = redis.call('HMGET', P, 'passed', 'timeout'), settled
       settled = pause_claims(P, settled, tonumber(known[1] or nil), record[5], now, math.max(timeout, tonumber(known[2] or 0)))
       redis.call('HSET', P, 'forgot', '1')
+      local over = roster.ask(P, roster.MEMORY[memory] and roster.MEMORY[record[3]], pause, old, settled)
+      pause = not over and settled - now or nil
     end
-  elseif server ~= '' and durable ~= '1' and record[3] == '1' then
-    redis.call('HSET', P, 'durable', durable)  -- its settings were changed: what it forgets from now on, it forgets
+  elseif server ~= '' and (roster.MEMORY[memory] or 0) < (roster.MEMORY[record[3]] or 0) then
+    redis.call('HSET', P, 'durable', memory)  -- its settings were changed: what it forgets from now on, it forgets
   end
-  return pause_left(settled, record[6], now), tonumber(record[4] or 0) > 0, record[5]
+  return pause, tonumber(record[4] or 0) > 0, record[5]
 end
 
 -- items of batches ---------------------------------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       score = math.max(score, now + UNKNOWN_REVISIT)  -- an older role's functions would not say that it is known now
     elseif score and (status == 'CLAIMED' or status == 'PROCESSING') and score <= now then
       -- Overdue by a clock that is not believed yet. It may be believed any moment, by a consumer that has just started: soon again.
-      score = now + math.min(score - lease_now, UNBELIEVED_REVISIT)
+      score = now + math.min(score - lease_now, CLOCK.REVISIT)
     end
     if score and kept_until[status] then score = math.max(score, kept_until[status]) end
     if room and score and score <= now then
@@ -344,6 +344,7 @@ end
 local function note_pass(P, now, lease_now, record)
   if math.max(math.abs(now - tonumber(record[2] or 0)), now - tonumber(record[3] or 0)) > CLOCK.PASSED_LATELY / 3 then
     redis.call('HSET', P, 'passed', fmt(now), 'clock', fmt(now))  -- in one write: an idle pass has no other
+    roster.strike(P, now)
   end
   local settled = tonumber(record[1] or 0)
   local calm = tonumber(record[5] or 0)
@@ -354,7 +355,8 @@ local function note_pass(P, now, lease_now, record)
   if calm == settled then return nil end
   local over = lease_now >= settled
   if over or calm ~= -settled then redis.call('HSET', P, 'calm', over and fmt(settled) or fmt(-settled)) end
-  return not over and math.min(settled - lease_now, UNBELIEVED_REVISIT) or nil
+  if over then redis.call('DEL', roster.key(P, 'asked')) end  -- whoever has not answered holds nothing any more that was forgotten
+  return not over and math.min(settled - lease_now, CLOCK.REVISIT) or nil
 end
 
 -- The last step back of TIME (see note_clock), and whether this store consumer may end leases: it has seen a heartbeat timeout go by

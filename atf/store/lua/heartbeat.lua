@@ -1,14 +1,19 @@
 -- heartbeat: CLAIMED, PROCESSING (same token) -> the same with a new lease; CLAIMED -> PROCESSING where it has started
 -- KEYS[1]  the partition's record
--- ARGV     now, heartbeat timeout, 1 = the executor drains: its claims are marked, then per claim: id, counter, nonce, started (1),
---          progress ("" = unchanged)
--- RETURNS  per claim 1 ok, 2 lost, 3 its cancellation was asked for
+-- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), the caller's name on the roster, heartbeat timeout,
+--          1 = the executor drains: its claims are marked, then per claim: id, counter, nonce, started (1), progress ("" = unchanged)
+-- RETURNS  {"unlisted"} = the name is not on the roster; else per claim 1 ok, 2 lost, 3 its cancellation was asked for; and then the call's
+--          number. Without a claim it says that the caller lives
 register('heartbeat', {'allow-oom'}, function(keys, args)
-  local P, now, timeout, draining = keys[1], instant(args[1]), tonumber(args[2]), args[3] == '1'
+  local P, now, timeout, draining = keys[1], instant(args[1]), tonumber(args[5]), args[6] == '1'
+  local _, _, clock = note_server(P, args[2], args[3], now, timeout)
+  local last = roster.last(P, args[4])
+  if not last then return {'unlisted'} end
+  if #args == 6 then return {last < now - roster.SPEAKS and roster.count(P, args[4], last, now) or fmt(last)} end
   local answer, leased = {}, {}
-  note_clock(P, now, redis.call('HGET', P, 'clock'), CLOCK.NOTED)
-  gathering((#args - 3) / 5, function(sets)
-    for i = 4, #args, 5 do
+  note_clock(P, now, clock, CLOCK.NOTED)
+  gathering((#args - 6) / 5, function(sets)
+    for i = 7, #args, 5 do
       local id = args[i]
       local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'x', 'q')
       if not holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then
@@ -27,5 +32,6 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
     end
   end)
   for queue in pairs(leased) do visit_by(P, queue, now + timeout) end  -- only after the clock has stepped back can that be sooner
+  answer[#answer + 1] = next(leased) and roster.count(P, args[4], last, now) or fmt(last)
   return answer
 end)

@@ -1,6 +1,6 @@
 -- open: makes the partition's record where there is none, and notes the server
 -- KEYS[1]  the partition's record
--- ARGV     now, server's run id ("" = unknown), durable (1 = it forgets nothing at a restart), number of partitions,
+-- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), number of partitions,
 --          version of the data, heartbeat timeout, 1 = put it on record where none is
 -- RETURNS  what is on record: number of partitions, version of the data, heartbeat timeout (where none is, the given one), and
 --          the instant at which it was made
