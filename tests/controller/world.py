@@ -179,6 +179,7 @@ class World:
         heartbeat_timeout_us: int = 0,
         pool: str = "",
         features: Sequence[str] = (),
+        signatures: Sequence[str] = (),
         of: ControllerService | None = None,
     ) -> c.NextWorkReply:
         """One NextWork."""
@@ -194,6 +195,7 @@ class World:
             heartbeat_timeout_us=heartbeat_timeout_us,
             pool=pool,
             features=features,
+            signatures=signatures,
         )
         return await (of or self.controller).next_work(request)
 

@@ -137,6 +137,8 @@ class Counts:
                 for task_id, (status, counter) in before.items():
                     if status in _HELD and after.get(task_id, ("", 0))[0] != status:
                         self.tallies[task_id].lapses(status, counter)
+                    elif field(task_id, "mf") and int(field(task_id, "a") or 0) == self.tallies[task_id].attempts + 1:
+                        self.tallies[task_id].attempts += 1  # it fitted nobody for too long: judged by deploys.py
         for task_id, (status, _) in after.items():
             yield from self._compared(verb, task_id, field, live=status not in _RESTING)
 
@@ -148,7 +150,7 @@ class Counts:
                 continue
             told.add(task_id)
             token, outcome, began = (task_id, int(each[1]), each[2]), Outcome(int(each[3])), str(each[8]) != ""
-            self.tallies[task_id].attempts += began and outcome is not Outcome.HANDED_BACK
+            self.tallies[task_id].attempts += began and outcome not in {Outcome.HANDED_BACK, Outcome.MISFIT}
             self.tallies[task_id].ends()
             if outcome is Outcome.STOPPED and began is not (token in self._ran_in):
                 said = "ended" if began else "never began"

@@ -22,7 +22,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.runtime import end, happens
 from atf.verify.history import FOREVER, Excused
 
-from . import lambdas, stops
+from . import deploys, lambdas, stops
 from .loop import Process
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Host:
 
     def __init__(self, world: World, number: int) -> None:
         self.name = f"h{number}"
+        self.release = 0
+        """What executors that are started from now on run; see deploys.py."""
         self._world = world
 
     def boot(self) -> Process:
@@ -181,12 +183,15 @@ class GuardProcess:
         world = self._world
         self._drain_worker = lambda: frame.stop("the guard lets go")
         frontend = world.wire_frontend()
-        request = f.RegisterLambdasRequest(lambdas=lambdas.specs_of(world.seed))
+        release = self._host.release
+        if deploys.has_deploys(world.seed):
+            world.server.deploys.started(process, release, world.now_us())
+        request = f.RegisterLambdasRequest(lambdas=lambdas.specs_of(world.seed, release))
         await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
         hsc = world.wire_hsc()
         executor = Executor(
             executor_id=process.name,
-            lambdas=lambdas.app.lambdas,
+            lambdas=lambdas.lambdas_of(world.seed, release),
             controller=world.wire(f"{self._host.name}-ctl"),
             hsc=hsc,
             lanes=InlineLanes(SETTINGS.async_tasks),

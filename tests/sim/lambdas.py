@@ -10,7 +10,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc.task_pb2 import JSON
 from atf.verify.history import Began, Ended
 
-from . import stops
+from . import deploys, stops
 from .loop import PROCESS
 
 if TYPE_CHECKING:
@@ -168,6 +168,23 @@ async def leaver(ctx: atf.Context, plan: str) -> str:
         return run.gives(plan)
 
 
+async def painted(ctx: atf.Context, colour: str) -> str:
+    """What every release of the lambda in deploys.py does. Each second one of its tasks fails in its first attempt."""
+    with _Run(ctx) as run:
+        await asyncio.sleep(0.5)
+        if ctx.attempt == 1 and ctx.task_id[-1] in "1357":
+            raise RuntimeError("this attempt fails")
+        return run.gives(colour)
+
+
+def lambdas_of(seed: int, release: int) -> dict[str, atf.Lambda[..., Any]]:
+    """All lambdas of a release."""
+    found = dict(app.lambdas)
+    if deploys.has_deploys(seed):
+        found[deploys.NAME] = deploys.release(release)
+    return found
+
+
 def plan_of(payload: bytes) -> str:
     """A leaver's plan."""
     return str(leaver.decode(payload, JSON)["plan"])
@@ -193,9 +210,9 @@ def affinity_of(seed: int, number: int) -> str:
     return f"near-{number % 4}" if _placement_of(seed) == f.STICKY and number % 3 else ""
 
 
-def specs_of(seed: int) -> list[f.LambdaSpec]:
-    """All lambdas, as they are registered with a seed: in some, tasks prefer hosts."""
-    specs = [each.spec() for each in app.lambdas.values()]
+def specs_of(seed: int, release: int = 0) -> list[f.LambdaSpec]:
+    """All lambdas of a release, as they are registered with a seed: in some, tasks prefer hosts."""
+    specs = [each.spec() for each in lambdas_of(seed, release).values()]
     for each in specs:
         each.placement = _placement_of(seed)
     return specs

@@ -30,6 +30,7 @@ from atf.store import library
 from atf.store_consumer.clock import StoreClock
 from atf.testing.runtime import EPOCH_US
 
+from . import deploys
 from .jobs import may_have_job
 from .link import SimLink
 from .loop import PROCESS
@@ -585,8 +586,46 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "one_loss_more": Mutant(
         "a task runs on after the loss that is its last",
-        (("elseif not shared and losses >= tonumber", "elseif not shared and losses > tonumber"),),
+        (("elseif counted and losses >= tonumber", "elseif counted and losses > tonumber"),),
         by="ODD",
+    ),
+    "misfit_counts": Mutant(
+        "a payload that does not fit is a failed attempt",
+        (
+            (
+                "local counted = ran and outcome ~= HANDED_BACK and outcome ~= MISFIT",
+                "local counted = ran and outcome ~= HANDED_BACK",
+            ),
+        ),
+        by="ODD",
+        seeds=deploys.has_deploys,
+    ),
+    "misfit_offered_again": Mutant(
+        "a payload is given again to executors that it does not fit",
+        (
+            ("            if apart[id] then\n", "            if false then\n"),
+            ("elseif earlier[4] and not again and unfit(", "elseif false and unfit("),
+        ),
+        by="ODD",
+        seeds=deploys.has_deploys,
+    ),
+    "misfit_without_grace": Mutant(
+        "a payload that fits nobody is a failed attempt at the first look",
+        (("if now >= m.since + m.grace then", "if true then"),),
+        by="ODD",
+        seeds=deploys.has_deploys,
+    ),
+    "misfit_for_ever": Mutant(
+        "a payload that fits nobody waits for ever",
+        (("if now >= m.since + m.grace then", "if false then"),),
+        by="STUCK",
+        seeds=deploys.has_deploys,
+    ),
+    "misfit_fails_beside_one_that_fits": Mutant(
+        "executors of another signature are not looked for: what they could run is a failed attempt",
+        (("    if not misfits.has(digests, digest) then return true end\n", ""),),
+        by="ODD",
+        seeds=deploys.has_deploys,
     ),
     "one_token": Mutant(
         "all claims of a task have one token",

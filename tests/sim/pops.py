@@ -33,8 +33,9 @@ class Astray:
 
     def take(self, reply: Sequence[Any]) -> None:
         """It was carried out."""
-        for ids in reply[1::2]:
-            self.taken += [each.decode() for each in ids]
+        for queue, ids in zip(reply[::2], reply[1::2], strict=True):
+            if queue != b"?":  # what follows are names of sets
+                self.taken += [each.decode() for each in ids]
 
 
 class Pops:

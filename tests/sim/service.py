@@ -14,7 +14,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import US
 from atf.verify.history import Accepted, Called, Keyed
 
-from . import batches, cores, errands, jobs, keyed, stops, unique
+from . import batches, cores, deploys, errands, jobs, keyed, stops, unique
 from .asking import Asker
 from .lambdas import affinity_of, hopeless, poison, specs_of, steps_of, stubborn
 from .loop import Process
@@ -70,6 +70,8 @@ class Service:
             work.append(frame.runtime.spawn(jobs.life(world, client), name="job"))
         if keyed.has_key(world):
             work.append(frame.runtime.spawn(keyed.life(world, client), name="key"))
+        if deploys.has_deploys(world.seed):
+            work.append(frame.runtime.spawn(deploys.life(world, client), name="deploys"))
         if stops.has_stops(world.seed):
             work.append(frame.runtime.spawn(stops.life(world, client), name="stops"))
         if errands.has_chain(world):

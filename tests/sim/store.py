@@ -25,12 +25,12 @@ from atf.verify.history import Accepted, Called, Claimed, Forgot, Keyed, Recorde
 from atf.work_items import ITEM_MARK
 from tests.store.world import read
 
-from . import answers, batches, calls, cores, counts, jobs, rates, shortcut, unique
+from . import answers, batches, calls, cores, counts, deploys, jobs, rates, shortcut, unique
 from .chronicle import Chronicle
 from .loop import SimLoop
 from .pops import Pops
 
-_READS: Final = calls.READS | {"pop", "open"}
+_READS: Final = calls.READS | {"pop", "pop_misfits", "open"}
 """What changes no task's record."""
 AFRESH: Final = {"retry", "redrive"}
 """Moves by which somebody starts a task afresh."""
@@ -98,7 +98,7 @@ class StoreServer:
         self._rung = self._bells.connection._sock.responses
         self._run = 0
         self._ringers: list[Callable[[str, str], None]] = []
-        self._snapshot: tuple[int, Any, dict[str, int], dict[str, counts.Tally]] = (0, {}, {}, {})
+        self._snapshot: tuple[int, Any, dict[str, int], Any, Any] = (0, {}, {}, {}, {})
         self._kept = False  # whether it will come back with the snapshot
         self._tasks: dict[bytes, State] = {}
         self._parked: set[bytes] = set()
@@ -118,6 +118,7 @@ class StoreServer:
         self.pops = Pops()
         self.rates = rates.Rates(seed)
         self.counts = counts.Counts()
+        self.deploys = deploys.Deploys()
 
     @property
     def fake(self) -> fakeredis.FakeServer:
@@ -230,7 +231,13 @@ class StoreServer:
 
     def keep(self) -> None:
         """Remembers everything as it is now: what a power loss leaves."""
-        self._snapshot = (self._loop.now_us, copy.deepcopy(self._data), dict(self._waits_since), self.counts.keep())
+        self._snapshot = (
+            self._loop.now_us,
+            copy.deepcopy(self._data),
+            dict(self._waits_since),
+            self.counts.keep(),
+            self.deploys.keep(),
+        )
         self._kept = True
 
     def sync(self) -> None:
@@ -240,7 +247,7 @@ class StoreServer:
 
     def keep_nothing(self) -> None:
         """Remembers nothing at all: what is left when its disk is lost."""
-        self._snapshot = (0, {}, {}, {})
+        self._snapshot = (0, {}, {}, {}, {})
         self._kept = False
         self.emptied += 1
 
@@ -253,9 +260,10 @@ class StoreServer:
         """Another process serves the same data, or, `forgetting`, those kept last."""
         self._run += 1
         if forgetting:
-            since, data, waits_since, tallies = self._snapshot
+            since, data, waits_since, tallies, met = self._snapshot
             self.counts.forgot(tallies)
             self._kept = False
+            self.deploys.forgot(met)
             self._waits_since = dict(waits_since)
             self._data.clear()
             self._data.update(copy.deepcopy(data))
@@ -392,9 +400,11 @@ class StoreServer:
             return
         before, after = self._tasks, self._looked()
         self._tasks = after
-        self._chronicle.odd += self.counts.look(
-            verb, args, reply, self._written(before), self._written(after), self.field
-        )
+        written = self._written(before), self._written(after)
+        self._chronicle.odd += self.counts.look(verb, args, reply, *written, self.field)
+        if deploys.has_deploys(self._seed):
+            instants = now_us, self._loop.now_us
+            self._chronicle.odd += self.deploys.look(verb, args, reply, *written, self.field, instants)
         changed = {key for key in self._touched if key in after and after[key] != before.get(key)}
         for key in self._touched:
             if key in before and key not in after:

@@ -22,7 +22,7 @@ from atf.store_consumer.service import PollService
 from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Gone
 
-from . import errands
+from . import deploys, errands
 from .chronicle import Chronicle
 from .host import Freezer, Host
 from .link import Bells, SimLink
@@ -225,7 +225,11 @@ class World:
     async def _hsc(self, frame: Frame, process: Process) -> None:
         store = await self.open_store(frame)
         frame.runtime.spawn(store.attend(), name="attend")
-        self._serve(frame.role, process, HscService(store=store, timing=TIMING, runtime=frame.runtime))
+        self._serve(
+            frame.role,
+            process,
+            HscService(store=store, timing=TIMING, runtime=frame.runtime, deploy_grace_us=deploys.GRACE_US),
+        )
         await frame.stopping.wait()
         await store.close()
 
