@@ -32,7 +32,6 @@ from atf.store.types import (
 from atf.task import TOMBSTONE_US, US, Status
 
 from .conftest import OpenStore
-from .versions import FOUNDATION, FoundationStore, in_place
 from .world import LAMBDA, PLENTY, Clock, Dump, World, dump, held
 
 COUNTED = {
@@ -879,32 +878,6 @@ async def test_a_home_that_has_forgotten_what_it_heard_asks_again(world: World) 
     await sweep(world)
     await batch.deliver()
     assert (await batch.check()).ended
-    assert len(batch.ends) == 1
-
-
-@spread
-async def test_items_that_an_older_role_has_ended_are_counted(
-    open_store: OpenStore, clock: Clock, world: World
-) -> None:
-    """Its functions know nothing of batches; what they leave behind is found when the batch has stood still for a while."""
-    with in_place(FOUNDATION):
-        old = await open_store(kind=FoundationStore, partitions=world.store.partitions)
-    batch = Batch(world)
-    stores = [old, world.store]
-    await batch.make(many(world, 300))
-    await batch.deliver()
-    claims = await batch.take()
-    for number, claim in enumerate(claims):
-        outcome = Outcome.FAILED_FATAL if number % 50 == 0 else Outcome.SUCCEEDED
-        await stores[number % 2].finish("executor-1", [RunResult(claim, outcome)])
-    await batch.deliver()
-    assert not (await batch.record()).ended
-    for _ in range(2):
-        clock.advance(BATCH_CHECK_US / US)
-        await sweep(world)
-        await batch.deliver()
-    record = await batch.check()
-    assert (record.ended, record.permanently_failed) == (True, -(-len(claims) // 50))
     assert len(batch.ends) == 1
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from atf.store import keys
-from atf.store.library import LINE_CHECK_US, LINE_WAIT_US
+from atf.store.library import LINE_WAIT_US
 from atf.store.types import Held, LambdaRecord, Outcome, SlotsRecord
 from atf.task import US
 
-from .conftest import OpenStore
 from .test_ordering import swept
-from .versions import FOUNDATION, FoundationStore, in_place
-from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, Clock, World, dump, held, labelled
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, World, dump, held, labelled
 
 QUEUE, SKIP, CANCEL_RUNNING = range(3)
 KEY = f"{LAMBDA}:anna"
@@ -255,25 +253,6 @@ async def test_what_waits_is_explained(world: World) -> None:
     assert (around.slots_taken, around.before, around.record.concurrency) == (1, 1, f"{KEY} 1 0")
 
 
-@pytest.mark.parametrize("end", ["finish", "fail"])
-async def test_a_slot_that_an_older_role_let_go_of_is_found(open_store: OpenStore, clock: Clock, end: str) -> None:
-    """Its functions know nothing of slots: the key is looked at again after a while."""
-    store = await open_store()
-    with in_place(FOUNDATION):
-        old = await open_store(kind=FoundationStore)
-    world, before = World(store, clock), World(old, clock)
-    await add(world, "a", "b")
-    (claim,) = await start(world)
-    if end == "finish":
-        await before.finish(Outcome.SUCCEEDED, claim)
-    else:
-        await before.finish(Outcome.FAILED, claim, retry_in_us=3600 * US)
-    await world.passes()
-    assert await world.pop() == []
-    clock.advance(LINE_CHECK_US / US)
-    assert names(await start(world)) == ["0-b"]
-
-
 async def test_one_that_waits_for_very_long_keeps_its_place(world: World) -> None:
     await add(world, "a", "b", "c")
     await start(world)
@@ -283,33 +262,6 @@ async def test_one_that_waits_for_very_long_keeps_its_place(world: World) -> Non
         await world.passes(believed_us=begun)
         around = [await world.store.explain(task_id) for task_id in ("0-b", "0-c")]
         assert [each.before for each in around if each] == [0, 1]
-
-
-async def test_what_waits_is_pushed_by_an_older_role_where_no_other_is_left(
-    open_store: OpenStore, clock: Clock
-) -> None:
-    store = await open_store()
-    with in_place(FOUNDATION):
-        old = await open_store(kind=FoundationStore)
-    await add(World(store, clock), "a", "b")
-    (claim,) = await start(World(store, clock))
-    before = World(old, clock)
-    await before.finish(Outcome.SUCCEEDED, claim)
-    clock.advance(LINE_WAIT_US / US)
-    await before.passes()
-    assert await before.statuses(["0-a", "0-b"]) == ["SUCCESS", "ENQUEUED"]
-
-
-async def test_an_older_role_cancels_one_that_waits(open_store: OpenStore, clock: Clock) -> None:
-    store = await open_store()
-    with in_place(FOUNDATION):
-        old = await open_store(kind=FoundationStore)
-    world = World(store, clock)
-    await add(world, "a", "b", "c")
-    (claim,) = await start(world)
-    await old.cancel(["0-b"])
-    await world.finish(Outcome.SUCCEEDED, claim)
-    assert names(await start(world)) == ["0-c"]
 
 
 @pytest.mark.parametrize("when", ["waits", "due", "pushed"])

@@ -7,7 +7,6 @@ import random
 from collections import Counter, deque
 from typing import Any
 
-import msgspec
 import pytest
 
 from atf.errors import Unavailable
@@ -15,7 +14,6 @@ from atf.store.types import Held, LambdaRecord, OutboxRecord, Outcome
 from atf.task import US
 
 from .conftest import OpenStore
-from .versions import FOUNDATION, FoundationStore, in_place
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, QUEUE, Clock, Dump, World, dump, held, to
 
 
@@ -766,32 +764,3 @@ async def test_a_server_that_forgot_when_it_forgot_and_whose_clock_is_behind_is_
         ran += len(claims)
         await world.finish(Outcome.SUCCEEDED, *claims)
     assert ran == 10
-
-
-async def test_a_role_of_an_older_release_strikes_messages_off_and_nothing_waits_for_ever(
-    open_store: OpenStore, clock: Clock
-) -> None:
-    """It takes what partitions say to each other for a change that was applied before. They say it again."""
-    world = await limited(open_store, clock, "running=1", 2)
-    await spread(world, 2)
-    with in_place(FOUNDATION):
-        old = await open_store(2, kind=FoundationStore)
-    before = await dump(world.store)
-    messages = 0
-    for _ in range(3):
-        for partition in range(2):
-            for record in (await world.store.enqueue(partition, 0)).outbox:
-                version, _, body = record.body.partition(b"\n")
-                args: list[str | bytes] = [version, *msgspec.json.decode(body, type=list[str])]
-                assert await old._call("apply", record.target, args) == 0
-                await old._call("delivered", record.partition, [record.number])
-                messages += 1
-        clock.advance(1)
-    assert messages >= 3
-    now = await dump(world.store)
-    for partition in range(2):
-        key = f"atf:{{{partition}}}:l:{LAMBDA}"
-        assert now.hash(key) == before.hash(key)
-    partitions = Partitions(world)
-    await partitions.until(clock() + 3 * US)
-    assert len(await partitions.pop()) == 1

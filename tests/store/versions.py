@@ -1,7 +1,7 @@
-"""Two versions of the function library on one store: the foundation's, kept as a fixture, and this release's.
+"""Two function libraries on one store: this tree's, and a copy of it under another digest, as in the midst of an upgrade.
 
-The fixture is the text that the foundation's roles load, byte for byte. Where a verb is called differently since then,
-`FoundationStore` calls it in the old way, so that a test can speak to both alike.
+Beside them stands the foundation's, for the benchmark that measures against it: the text of its fixture, byte for byte. Where a verb is
+called differently since then, `FoundationStore` calls it in the old way.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from atf.store import library
 from atf.store.connection import Arg
 from atf.store.library import Library
@@ -23,6 +21,9 @@ from atf.store.store import Store
 _FILE: Final = Path(__file__).parent / "fixtures" / "atf_1_1c0a41a0.lua"
 FOUNDATION: Final = Library(_FILE.stem, _FILE.read_text(encoding="utf-8"))
 CURRENT: Final = library.CURRENT
+_OTHER: Final = f"{CURRENT.name[:-8]}{'0' * 8}"
+OTHER: Final = Library(_OTHER, CURRENT.source.replace(CURRENT.name, _OTHER))
+"""The same functions under other names."""
 
 
 @contextlib.contextmanager
@@ -41,18 +42,14 @@ class FoundationStore(Store):
     async def _call(
         self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False, **_later: Any
     ) -> Any:
-        assert verb not in {"settle", "retime"}, "came later"
-        assert verb not in {"set_gate", "lift_gates", "windows", "restore_windows", "list_slots"}, "came later"
         if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
         if verb == "schedule":  # knew nothing of concurrency keys and unique ones
             args = [each for number, each in enumerate(args) if number % 11 < 8]
-        if verb == "restore":
-            args = [each for number, each in enumerate(args) if number % 16 < 13]
-        if verb == "heartbeat":  # knew nothing of drains
-            args = [args[0], *args[2:]]
         if verb == "claim":  # knew nothing of signatures
             args = [*args[:5], *args[6:]]
+        if verb == "heartbeat":  # knew nothing of drains
+            args = [args[0], *args[2:]]
         if verb == "pop":  # knew nothing of pools and hosts
             args = [args[0], *args[3:]]
         reply = await super()._call(verb, partition, args, server=server)
@@ -63,12 +60,6 @@ class FoundationStore(Store):
     async def _lease(self, verb: str, partition: int, args: list[Arg], **more: Any) -> list[Any]:  # knew of no roster
         reply: list[Any] = await self._call(verb, partition, args, server=verb == "claim", **more)
         return reply
-
-    async def set_paused(self, name: str, paused: bool, who: str = "", why: str = "") -> bool:
-        body = msgspec.json.encode(["pause", name, str(int(paused))])
-        known = await self._call("pause", 0, [0, self.partitions, name, int(paused), body])
-        await self._deliver_owed()
-        return bool(known)
 
 
 class Relay:
