@@ -79,7 +79,7 @@ async def test_what_its_lambda_s_options_are_now_holds_for_its_ticks(frontend: F
         {"priority": "high"},
         {"retention": 60},
         {"job": {"misfire": "all", "overlap": "allow", "grace": 9, "jitter": 5, "max_retries": 1}},
-        {"schedule": "@every 3600s", "tz": "Europe/Paris"},
+        {"schedule": "@every 3600s"},
     ],
 )
 async def test_a_deploy_that_leaves_the_timing_leaves_the_next_tick(

@@ -90,7 +90,16 @@ INSIDE = {
         "first_parameter",
         "batch_template",
     ),
-    *("task_without", "spec", "decode", "encode_result", "describe_callback", "describe_link", "add_links"),
+    *(
+        "task_without",
+        "spec",
+        "decode",
+        "decode_without",
+        "encode_result",
+        "describe_callback",
+        "describe_link",
+        "add_links",
+    ),
 }
 """Methods by which the SDK's own parts call each other; what users call goes through them."""
 KINDS: Mapping[str, frozenset[str]] = {
@@ -302,11 +311,11 @@ CALLS: dict[str, Call] = {
 """By method, or Class.method where classes differ; the blocking call and its _async twin are made alike."""
 
 VALUES: dict[str, Any] = {
-    "action": "pause", "affinity_key": "b", "arguments": True, "at": AT, "backoff": atf.Backoff(2), "batch_id": "new", "batch_size": 1,
+    "action": "pause", "affinity_key": "b", "aliases": {"web": "path"}, "arguments": True, "at": AT, "backoff": atf.Backoff(2), "batch_id": "new", "batch_size": 1,
     "burst": 200, "by": 3, "client": None, "concurrency_key": "b", "cores": 2, "count": 7, "delay": 30, "delya": 3, "dry_run": False,
     "due_time": AT, "durability": "disk", "enqueue_timeout": 9, "error": "rain", "every": 2.0, "failed": "skip", "failed_from": AT,
     "failed_until": AT, "first": True, "fold": "first", "format": "unix", "gap": "run_after", "gate_at_fatal": 0.5, "grace": 9,
-    "hand_over": 2.0, "jitter": 4, "job": {"misfire": "all"}, "keep_open": True, "key": "mine", "labels": {"team": "web"},
+    "hand_over": 2.0, "isolate": True, "jitter": 4, "job": {"misfire": "all"}, "keep_open": True, "key": "mine", "labels": {"team": "web"},
     "lambda_name": "photos/album", "limit": 3, "lookahead": 2, "max_attempts": 4, "max_in_flight": 2, "max_losses": 2, "max_pending": 9,
     "max_retries": 7, "max_running": 9, "misfire": "all", "multiplexed_timeout": 2.0, "name": "other", "newer_version": True, "of": "photos/album",
     "on_complete": "photos/album", "on_failure": "photos/album", "on_success": "photos/album", "ordering_key": "b", "overlap": "skip",
@@ -365,7 +374,7 @@ REFUSED = [
 ]
 SPECIAL = {
     "Batch.wait": "timeout", "ChainHandle.wait": "timeout", "ChainHandle.result": "timeout", "Step.submit": "client", "Chain.submit": "client",
-    "InBatch.extend": "of",
+    "InBatch.extend": "of", "App.task": "isolate",
 }  # fmt: skip
 """Whose effect is not in what is sent: tests of their own are below."""
 OTHER_VALUES = {("items", "status"): "done"}

@@ -51,7 +51,7 @@ async def test_a_result_is_waited_for_in_long_polls(w: World) -> None:
     handle = await w.client.schedule(measure.prepare("x"))
 
     async def finish() -> None:
-        await asyncio.sleep(100)
+        await asyncio.sleep(110)
         w.frontend.tasks[handle.id] = t.Task(id=handle.id, status=t.SUCCESS, result=b'{"width":5}')
 
     w.runtime.spawn(finish(), name="finish")

@@ -433,7 +433,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "delete_leaves_retries": Mutant(
         "a tick whose job was deleted while it ran is tried again",
-        (("      redis.call('HSETNX', task_key(P, id), 'x', ticks.LAST_RUN)", ""),),
+        (("        redis.call('HSET', task_key(P, id), 'x', ticks.LAST_RUN)", ""),),
         seeds=may_have_job,
         by="ODD",
     ),

@@ -26,7 +26,7 @@ from atf.store.windows import Window
 from atf.task import MAX_BATCH, MAX_LABELS, US
 from tests.known import know
 
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, World, held
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, World, held
 
 SPEC: Final = b"x" * (15 << 10)
 """256 of these and what surrounds them are nearly the 4 MiB of a batch."""
@@ -195,6 +195,26 @@ def gated_spec() -> bytes:
     spec = TaskSpec(encoding=RAW, labels=LABELS)
     spec.payload = b"x" * (GATED_BYTES - spec.ByteSize() - 3)  # before it, its field and its length
     return spec.SerializeToString()
+
+
+async def full_misfits(world: World, batch: int) -> None:
+    """As many payloads as a call may hold fit one executor not, and another one."""
+    store, old, new = world.store, "aaaaaaaaaaaa", "bbbbbbbbbbbb"
+    await store.serve("", 1, "", None, [f"{LAMBDA} {old}", f"{LAMBDA} {new}"])
+    for digest in (old, new):
+        if digest == old:
+            await world.schedule(*(f"u{batch}-{number}" for number in range(MAX_BATCH)))
+        await world.passes()
+        popped = [
+            each for _, ids in await store.pop(0, [[QUEUE]], MAX_BATCH, signatures={LAMBDA: digest}) for each in ids
+        ]
+        claims = held((await store.claim("executor-1", f"u{batch}-{digest}", popped, PLENTY, {LAMBDA: digest})).claims)
+        assert len(claims) == MAX_BATCH
+        if digest == old:
+            await world.finish(Outcome.MISFIT, *claims, error="no", signature=digest, grace_us=600 * US)
+        else:
+            await world.finish(Outcome.SUCCEEDED, *claims)
+    world.clock.advance(2)  # no host of it is known any more
 
 
 async def full_gates(world: World, batch: int) -> None:

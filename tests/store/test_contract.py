@@ -37,7 +37,17 @@ from tests.known import know
 
 from . import slow_log
 from .conftest import OpenStore
-from .largest import full_batches, full_gates, full_items, full_jobs, full_limits, full_reads, full_spread, many_queues
+from .largest import (
+    full_batches,
+    full_gates,
+    full_items,
+    full_jobs,
+    full_limits,
+    full_misfits,
+    full_reads,
+    full_spread,
+    many_queues,
+)
 from .test_keys import HEADERS
 from .test_registry import forget
 from .test_upgrade import whole_life
@@ -115,6 +125,10 @@ async def reference(clock: Clock) -> AsyncIterator[Store]:
     await store.close()
 
 
+async def _nothing() -> None:
+    """Looks at nothing."""
+
+
 async def every_verb(store: Store, clock: Clock) -> Transcript:
     """What operators and upgrades call, and then a whole life of tasks."""
     told = Transcript(store)
@@ -131,6 +145,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await world.gates()
     await world.batches()
     await world.stops()
+    await world.misfits(_nothing)
     await world.windows()
     await world.cores()
     await world.permits()
@@ -346,7 +361,7 @@ async def test_calls_of_the_largest_size(open_store: OpenStore, clock: Clock, mo
     real, times = not world.store._link.in_process, 5 if slow_log.FOLDER else 1
     for batch in range(times):
         await full_batches(world, batch)
-        for full in (full_limits, full_items, full_jobs, full_gates) if real else ():
+        for full in (full_limits, full_items, full_jobs, full_gates, full_misfits) if real else ():
             await full(world, batch)
     await many_queues(world)
     if real:

@@ -83,8 +83,7 @@ async def test_the_next_one_is_released_by(world: World, end: str) -> None:
             assert await due(world) == []  # it runs until it is stopped
             await world.finish(Outcome.STOPPED, claim)
         case "lost for good":
-            await start(world)
-            world.clock.advance(16)
+            await world.store.lose("executor-1", [await start(world)], "killed")
         case _:
             await world.store.cancel(["0-first"])
     assert await due(world) == ["0-second"]

@@ -96,6 +96,11 @@ OTHERS: Final = {
 LEFT_OUT: Final = {
     "atf/items.py::Elements.decode": "a protocol",
     "executor/perform.py::Lambda.decode": "a protocol",
+    "atf/lambdas.py::Lambda.decode_without": "calls that of its codec",
+    "atf/signature.py::Codec.decode_without": "reads as decode does, with one parameter less: sdk/test_aliases.py and cli/test_fitting.py",
+    "atf/signature.py::Codec._decode_old": "the part of decode for lambdas with aliases: sdk/test_aliases.py",
+    "atf/cli/fitting.py::Code.decode": "calls that of the lambda",
+    "atf/cli/fitting.py::Code.decode_without": "calls that of the lambda",
     "atf/items.py::OfProgram.decode": "calls decode_result",
     "atf/client/batch.py::Batch._decode": "answers a function: decode of the elements",
     "atf/store/gates.py::_parse": "reads what the store's functions alone write, of labels that were checked and quoted",

@@ -5,7 +5,9 @@ function ticks.cancel(P, name, most, now)
   for _, id in ipairs(redis.call('ZRANGE', ticks.key(P, name), ticks.TICK, ticks.BESIDE, 'BYSCORE', 'LIMIT', 0, fmt(most))) do
     local status = redis.call('HGET', task_key(P, id), 's')
     if status == 'CLAIMED' or status == 'PROCESSING' then
-      redis.call('HSETNX', task_key(P, id), 'x', ticks.LAST_RUN)  -- where it is to be stopped, that stands
+      if redis.call('HEXISTS', task_key(P, id), 'x') == 0 then  -- else it is to be stopped, and that stands
+        redis.call('HSET', task_key(P, id), 'x', ticks.LAST_RUN)
+      end
       local beside = tonumber(redis.call('ZSCORE', ticks.key(P, name), id)) == ticks.BESIDE
       if beside then redis.call('ZREM', ticks.key(P, name), id) else redis.call('ZADD', ticks.key(P, name), ticks.ORPHAN, id) end
     elseif status and status ~= 'TOMBSTONE' and not FINISHED[status] then

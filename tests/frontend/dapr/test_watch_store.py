@@ -26,7 +26,7 @@ async def test_where_leases_cannot_be_kept_another_watcher_gets_it_and_a_late_su
     beats, w.stores[0].heartbeat = w.stores[0].heartbeat, away  # type: ignore[assignment, method-assign]
     other = w.watch(1)
     again = await other.next()
-    assert (await w.task()).losses == 1
+    assert (await w.task()).losses == 0, "its run had not begun"
     w.stores[0].heartbeat = beats  # type: ignore[method-assign]
     cut_off.says(trigger)
     await asyncio.sleep(60)
