@@ -646,6 +646,8 @@ def _row(
         elif verb in {"lose", "enqueue"}:
             again = "lapse" if verb == "enqueue" and not counted else "lose"
             name = {Status.ENQUEUED: again, Status.FATAL_FAILURE: "lose for good"}.get(target)
+            if verb == "enqueue" and target is Status.NEW and unfit:
+                name = again  # and left to others in the same visit
     if name is None or source is target or source not in _ROWS[name].sources:
         return None
     return name
