@@ -304,6 +304,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
             ),
         ),
     ),
+    "silent_holder_ignored": Mutant(
+        "one answer ends the pause after a restart",
+        (("  if roster.left(P) > 0 or tonumber(", "  if tonumber("),),
+        seeds=_forgets,
+    ),
     "answer_not_compared": Mutant(
         "who is asked after a restart says yes, whatever it was answered",
         (("number >= tonumber(args[7]) and 'yes' or 'no'", "'yes'"),),
