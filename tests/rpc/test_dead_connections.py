@@ -222,7 +222,7 @@ async def test_an_application_of_dapr_that_goes_silent_fails_one_tick() -> None:
 async def test_what_waits_is_told_by_the_keepalive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    quick = {"grpc.keepalive_time_ms": 1_000, "grpc.keepalive_timeout_ms": 500, "grpc.http2.ping_timeout_ms": 500}
+    quick = {"grpc.keepalive_time_ms": 1_000, "grpc.keepalive_timeout_ms": 3_000, "grpc.http2.ping_timeout_ms": 3_000}
     monkeypatch.setattr(channels, "CHANNEL_OPTIONS", tuple({**dict(channels.CHANNEL_OPTIONS), **quick}.items()))
     hang = asyncio.Event()
 

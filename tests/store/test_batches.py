@@ -749,7 +749,10 @@ class Chance:
                 claims = await store.claim("executor-1", f"n{chance.random()}", popped + self.some()[:1], PLENTY)
                 self.tokens += held(claims.claims)
             case 7 | 8 | 9:
-                ends = [(each, chance.choice(list(Outcome))) for each in self.mine()]
+                outcomes = [
+                    each for each in Outcome if each is not Outcome.MISFIT
+                ]  # what fits nobody waits for minutes
+                ends = [(each, chance.choice(outcomes)) for each in self.mine()]
                 await store.finish("executor-1", [RunResult(each, how, retry_in_us=5 * US) for each, how in ends])
             case 10:
                 await store.lose("executor-1", self.mine(), "killed", shared=chance.random() < 0.5)

@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from atf.config import StoreSettings, Timing
 from atf.runtime import SystemRuntime
+from atf.store.library import UNSTARTED_LAPSES
 from atf.store.store import Store
 from atf.store.types import Beat, Held, LambdaRecord, Outcome, RunResult, Verdict
 from atf.task import FINISHED, TOMBSTONE_US, US, Status
@@ -39,6 +40,8 @@ NAMES = st.sampled_from([f"t{number}" for number in range(8)])
 LAMBDAS = st.sampled_from(sorted(LIMITS))
 ANY = st.integers(0, 1000)
 """Picks one out of what there is by then."""
+ENDS = [each for each in Outcome if each not in {Outcome.HANDED_BACK, Outcome.MISFIT}]
+"""What a run comes to that counts as an attempt; the others have tests of their own."""
 
 
 @dataclass
@@ -53,6 +56,7 @@ class Model:
     status: Status = S.NEW
     attempts: int = 0
     losses: int = 0
+    lapses: int = 0
     runs: int = 0
     token: Held | None = None
     finished_by: Held | None = None
@@ -123,8 +127,19 @@ class StoreMachine(RuleBasedStateMachine):
         task.rest(status, self.clock.us)
         self._leaves_line(task)
 
+    def _expires(self, task: Model) -> None:
+        """A lease is over: that counts nothing where the run had not begun, unless it is once too often in a row."""
+        if task.status is S.CLAIMED and task.lapses < UNSTARTED_LAPSES:
+            task.lapses += 1
+            if task.flagged:
+                self._rests(task, S.CANCELLED)
+            else:
+                task.status, task.next_us = S.ENQUEUED, self.clock.us
+        else:
+            self._loses(task)
+
     def _loses(self, task: Model) -> None:
-        task.losses += 1
+        task.losses, task.lapses = task.losses + 1, 0
         if task.flagged:
             self._rests(task, S.CANCELLED)
         elif task.losses >= MAX_LOSSES:
@@ -171,7 +186,7 @@ class StoreMachine(RuleBasedStateMachine):
         found = self.run(dump(self.store))
         for task in list(self.tasks.values()):
             if before[task.id] in HELD and task.next_us <= self.clock.us:
-                self._loses(task)
+                self._expires(task)
         fresh = 0
         for task in self.tasks.values():
             if found.tasks()[task.id]["s"] == "ENQUEUED" and task.status in {S.NEW, S.RETRIABLE_FAILURE}:
@@ -262,10 +277,11 @@ class StoreMachine(RuleBasedStateMachine):
         if task is not None:
             assert verdicts == [Verdict.CANCEL if task.flagged else Verdict.OK]
             task.next_us = self.clock.us + LEASE_US
-            task.status = S.PROCESSING if started else task.status
+            if started:
+                task.status, task.lapses = S.PROCESSING, 0
 
     @precondition(lambda self: self.tokens)
-    @rule(which=ANY, outcome=st.sampled_from(Outcome))
+    @rule(which=ANY, outcome=st.sampled_from(ENDS))
     def finish(self, which: int, outcome: Outcome) -> None:
         token = self._pick(self.tokens, which)
         result = RunResult(token, outcome, retry_in_us=BACKOFF_US)
@@ -278,7 +294,7 @@ class StoreMachine(RuleBasedStateMachine):
         if task is None:
             return
         assert verdicts == [Verdict.OK]
-        task.attempts, task.finished_by = task.attempts + 1, token
+        task.attempts, task.lapses, task.finished_by = task.attempts + 1, 0, token
         if outcome is Outcome.SUCCEEDED:
             self._rests(task, S.SUCCESS)
         elif task.flagged:
@@ -340,6 +356,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert answer.retried == (task.status in {S.FATAL_FAILURE, S.CANCELLED})
         if answer.retried:
             task.status, task.attempts, task.losses, task.next_us = S.NEW, 0, 0, self.clock.us
+            task.lapses = 0
             task.finished_by = None
             self._joins_line(task)
 

@@ -21,6 +21,11 @@ async def settled() -> AsyncIterator[World]:
 def untouched(settled: World) -> Iterator[World]:
     """The module's world, for a test that leaves the store as it was, which is looked at; it runs on the module's loop."""
     settled.known = {}
-    before = settled.stored()
+    before = _but_the_roster(settled.stored())
     yield settled
-    assert settled.stored() == before, "the next test would begin with another store"
+    assert _but_the_roster(settled.stored()) == before, "the next test would begin with another store"
+
+
+def _but_the_roster(stored: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """Where the HSC is noted as one that may hold leases, whenever it is asked for one first."""
+    return {key: value for key, value in stored.items() if not key.endswith(b":roster")}
