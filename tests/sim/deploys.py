@@ -159,9 +159,11 @@ class Deploys:
             yield from self._finished(args[1:], reply, before, after, instants)
         for task_id in mine:
             met, was, status = self.met[task_id], before.get(task_id, ("",))[0], after[task_id][0]
-            digest = self._runs[args[3]][0] if verb == "claim" and args[3] in self._runs else ""
-            if was == "ENQUEUED" and status == "CLAIMED" and digest in met.digests:
-                yield f"{task_id}: given to {args[3]}, which runs {digest}, again"
+            if was == "ENQUEUED" and status == "CLAIMED":
+                owner = told(task_id, "o") or ""
+                digest = self._runs[owner][0]
+                if digest in met.digests:
+                    yield f"{task_id}: given to {owner}, which runs {digest}, again"
             attempts = int(told(task_id, "a") or 0)
             if verb == "enqueue" and was in _WAITING and attempts > met.attempts:
                 yield from self._failed(task_id, told, instants)
