@@ -56,6 +56,8 @@ def _described(value: Any, within: tuple[Any, ...]) -> Any:
             ]
         case mi.StructType() | mi.DataclassType() | mi.TypedDictType() | mi.NamedTupleType():
             return _object(value, within)
+        case mi.Metadata(type=inner):  # descriptions, examples, and whatever else is said of it
+            return _described(inner, within)
         case mi.CustomType(cls=cls):
             return ["custom", f"{cls.__module__}.{cls.__qualname__}"]
         case msgspec.Struct():

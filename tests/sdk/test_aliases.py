@@ -7,7 +7,7 @@ import enum
 import os
 import subprocess
 import sys
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -121,7 +121,11 @@ def test_what_does_not_decide_it_leaves_the_digest() -> None:
 
     def plain(colour: str = "", coats: int = 1) -> None: ...
 
-    assert made(same).digest == made(plain).digest
+    def described(
+        colour: Annotated[str, msgspec.Meta(description="of the paint", extra={"shown": object()})] = "", coats: int = 1
+    ) -> None: ...
+
+    assert made(same).digest == made(plain).digest == made(described).digest
     assert made(paint).digest != made(plain).digest
 
 
