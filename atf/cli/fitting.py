@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
-from atf.errors import InvalidArgument
+from atf.errors import AtfError
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
@@ -63,8 +63,10 @@ class Found:
                 code.decode_without(without, spec.payload)
             else:
                 code.decode(spec.payload, spec.encoding)
-        except (InvalidArgument, ValueError) as error:
+        except AtfError as error:
             why = str(error)
+        except Exception as error:  # noqa: BLE001  code of the user's types
+            why = f"{name}: {type(error).__name__}: {error}"
         if why:
             count, first = self._unfit.get((name, what, why), (0, example))
             self._unfit[name, what, why] = count + 1, first
@@ -132,10 +134,12 @@ def _all(callbacks: Iterable[b.Callback]) -> list[b.Callback]:
 
 async def _tasks(stub: api.Frontend, info: f.LambdaInfo) -> AsyncIterator[t.Task]:
     """The unfinished tasks of a lambda with their payloads, items of batches among them. One that moves meanwhile may be met twice."""
+    if not any(info.counts.get(status.name) for status in LIVE):
+        return
     seen: set[str] = set()
-    for status in sorted(LIVE):
-        if not info.counts.get(status.name):
-            continue
+    for status in sorted(
+        LIVE
+    ):  # in the order in which a task goes through them, also where none had one when they were counted
         token = ""
         while True:
             page = f.ListTasksRequest(page_size=MAX_BATCH, page_token=token, with_spec=True)

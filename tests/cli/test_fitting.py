@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -26,6 +27,18 @@ def frame(picture: str, *, wood: str) -> str:
     return picture
 
 
+@dataclasses.dataclass
+class Size:
+    width: int
+
+    def __post_init__(self) -> None:
+        {1: "narrow"}[self.width]
+
+
+@app.task
+def cut(size: Size) -> None: ...
+
+
 def spec(name: str, payload: bytes) -> t.TaskSpec:
     made = t.TaskSpec(payload=payload)
     setattr(made, "lambda", name)
@@ -38,6 +51,7 @@ class Cluster:
     def __init__(self, tasks: dict[str, list[bytes]], page: int = 2) -> None:
         self.tasks = tasks
         self.page = page
+        self.status = t.NEW
         self.jobs: list[j.Job] = []
         self.batches: list[b.Batch] = []
 
@@ -49,7 +63,8 @@ class Cluster:
 
     async def list_tasks(self, request: f.ListTasksRequest) -> f.ListTasksReply:
         assert request.with_spec
-        assert request.status == t.NEW
+        if request.status != self.status:
+            return f.ListTasksReply()
         name, first = getattr(request, "lambda"), int(request.page_token or 0)
         some = list(enumerate(self.tasks[name]))[first : first + self.page]
         more = str(first + self.page) if first + self.page < len(self.tasks[name]) else ""
@@ -88,6 +103,17 @@ async def test_what_does_not_fit_is_counted_by_its_reason_over_all_pages() -> No
     assert "hue" in many.why
     assert (one.number, one.example) == (1, "0-paint3")
     assert "both 'color' and 'colour'" in one.why
+
+
+async def test_a_task_that_moves_on_before_it_is_read_is_met_where_it_is_then() -> None:
+    cluster = Cluster({"shop/paint": [b'{"hue":"red"}']})
+    cluster.status = t.RETRIABLE_FAILURE
+    assert [each.number for each in (await look(cluster)).unfit()] == [1]
+
+
+async def test_whatever_code_of_a_type_raises_is_named_and_the_others_are_read() -> None:
+    (found,) = (await look(Cluster({"shop/cut": [b'{"size":{"width":2}}', b'{"size":{"width":1}}']}))).unfit()
+    assert (found.number, found.why) == (1, "shop/cut: KeyError: 2")
 
 
 async def test_a_lambda_that_the_code_has_no_more_is_named() -> None:
