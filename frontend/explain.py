@@ -148,7 +148,7 @@ def _waiting(found: Explanation, pause: Answer | None) -> Answer:
             f" {_count(found.before, 'task')} {_is(found.before)} before it in the key's line.",
         )
     if record.misfit is not None and record.misfit.since_us and not (record.attempts and left > 0):
-        return _unfit(found, record.misfit)
+        return _kept_back(found, pause) or _unfit(found, record.misfit)
     if left > 0:
         return _not_yet(record, left)
     if kept := _kept_back(found, pause):
@@ -236,8 +236,8 @@ def _short_of_permits(found: Explanation) -> Answer:
 def _enqueued(found: Explanation, pause: Answer | None) -> Answer:
     record = found.record
     if not found.in_queue:
-        if record.misfit is not None and record.misfit.since_us and not pause:
-            return _unfit(found, record.misfit)
+        if record.misfit is not None and record.misfit.since_us:
+            return _kept_back(found, pause) or _unfit(found, record.misfit)
         lost = record.next_at_us <= found.now_us  # or handed back, or never claimed
         if lost and found.waits_for.startswith(("rate=", "burst=")):
             return _short_of_permits(found)

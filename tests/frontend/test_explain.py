@@ -197,6 +197,9 @@ async def test_a_payload_that_fits_nobody_says_which_field_since_when_what_runs_
         answer = await explain(bench, task_id)
         assert answer.reason == "misfit"
         assert f"Signature {new} runs now, too: it is offered to those executors" in answer.sentence
+        await bench.store.set_paused(name, paused=True)
+        assert (await explain(bench, task_id)).reason == "paused"
+        await bench.store.set_paused(name, paused=False)
 
 
 async def cores(bench: Bench, executors: int, *claims: str) -> None:
