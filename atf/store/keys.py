@@ -217,7 +217,7 @@ FIELDS: Final = {
     "p": "progress",
     "R": "the last ended runs, a line each: owner, start, end, attempt, why",
     "mf": "of a task whose payload did not fit an executor's signature: see lua/misfits.lua; absent: it fitted all that it met",
-    "me": "where its payload did not fit the last of them; absent: it has been read since",
+    "me": "where its payload did not fit the last of them",
     **{f"t{number}": f"instant of the last move into status {number}" for number in range(1, 9)},
 }
 

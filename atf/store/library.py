@@ -112,8 +112,9 @@ MISFIT_WAIT_US: Final = t.US
 MOST_MISFIT_WAIT_US: Final = 30 * t.US
 MOST_MISFIT_RETRY_US: Final = 600 * t.US
 """The wait between two attempts of such a task doubles up to this, once its time of grace is over, unless it was longer from the start."""
-MISFITS_KEPT: Final = 8
-"""Digests that a task does not fit, of which it is remembered."""
+MISFITS_KEPT: Final = 16
+"""Signatures of a lambda that are known to run, and of which a task remembers that it does not fit them: as many, or it would be offered to
+the others again and again."""
 MISFITS_TIDIED: Final = 16
 """Of each set of such tasks, those that one sweep looks at."""
 MISFIT_LATELY_US: Final = 3600 * t.US

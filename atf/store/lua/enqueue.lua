@@ -182,7 +182,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
             else
               found[#found + 1] = id
             end
-            scores[#scores + 1], scores[#scores + 2] = fmt(expires), id
+            scores[#scores + 1], scores[#scores + 2] = fmt(apart[id] and misfits.stands(expires, now) or expires), id
           end
         end
         redis.call('ZREM', live_key(P, queue, status), unpack(ids))

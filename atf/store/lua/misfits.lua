@@ -73,19 +73,29 @@ local function wait_on(P, id, m, now, other)
   return at
 end
 
+-- The digests of a task with one more. Where they are too many, those are forgotten first that nobody runs: one that is forgotten and runs is
+-- offered the task again at once.
+local function with_digest(digests, digest, alive)
+  local kept, runs = {digest}, table.concat(alive, ',')
+  for _, wanted in ipairs({true, false}) do
+    for each in string.gmatch(digests, '[^,]+') do
+      if each ~= digest and misfits.has(runs, each) == wanted and #kept < misfits.KEPT then kept[#kept + 1] = each end
+    end
+  end
+  table.sort(kept)
+  return table.concat(kept, ',')
+end
+
 -- CLAIMED, PROCESSING -> NEW: a payload does not fit `digest`. `watched`, `held`: its fields w and h. More fields to set may follow.
 misfits.back = function(P, sets, id, queue, status, digest, retry, grace, err, watched, held, now, ...)
   local name = lambda_of(queue)
-  local before = redis.call('HMGET', task_key(P, id), 'mf', 't1')
-  local m = before[1] and misfits.read(before[1]) or {since = 0, made = tonumber(before[2] or now), digests = ''}
-  local digests = {digest}
-  for each in string.gmatch(m.digests, '[^,]+') do
-    if each ~= digest and #digests < misfits.KEPT then digests[#digests + 1] = each end
-  end
-  table.sort(digests)
-  m.digests, m.grace, m.retry = table.concat(digests, ','), grace, retry
+  local before, alive = redis.call('HMGET', task_key(P, id), 'mf', 't1', 'at'), misfits.alive(P, name, now)
+  -- One that was put off has become NEW once more since it was accepted; one with a delay is due only later.
+  local made = math.min(tonumber(before[2] or now), tonumber(before[3] or now))
+  local m = before[1] and misfits.read(before[1]) or {since = 0, made = made, digests = ''}
+  m.digests, m.grace, m.retry = with_digest(m.digests, digest, alive), grace, retry
   if m.since == 0 then m.since, m.wait = now, misfits.FIRST end
-  local at = wait_on(P, id, m, now, some_other(m.digests, misfits.alive(P, name, now)))
+  local at = wait_on(P, id, m, now, some_other(m.digests, alive))
   move(P, sets, id, queue, status, 'NEW', at, now, 'e', '', 'o', '', 'mf', text_of(m), 'me', err, ...)
   let_go(P, id, queue, held, now)
   if watched then ticks.hold(P, sets, id, queue, 'NEW', watched, at, nil, now) end
@@ -120,7 +130,6 @@ misfits.was_read = function(P, id, text)
   if m.since == 0 then return end
   m.since = 0
   redis.call('HSET', task_key(P, id), 'mf', text_of(m))
-  redis.call('HDEL', task_key(P, id), 'me')
 end
 
 local function span(us)
@@ -137,7 +146,7 @@ local function fail(P, id, queue, status, m, alive, now)
   local attempts, limits, key = tonumber(task[1] or 0) + 1, task[2], task[3]
   local err = (task[6] or 'the payload does not fit') .. '. The payload is ' .. span(now - m.made) .. ' old, and for ' .. span(now - m.since)
     .. ' no executor was there that it fits. It does not fit the signatures ' .. string.gsub(m.digests, ',', ', ') .. '; '
-    .. (#alive > 0 and table.concat(alive, ', ') .. ' run now' or 'none of its lambda runs now')
+    .. (#alive > 0 and table.concat(alive, ', ') .. (#alive > 1 and ' run now' or ' runs now') or 'none of its lambda runs now')
   local last = attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+'))
   if last then
     rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, limits, key, task[4], false, task[5], 'a', attempts, 'err', err)
@@ -182,6 +191,9 @@ misfits.sift = function(P, queue, status, ids, now)
   return left, apart
 end
 
+-- Until when one stands beside its queue before it is looked at: also where the enqueue timeout is long, those that it might fit may go.
+misfits.stands = function(expires, now) return math.min(expires, now + misfits.MOST) end
+
 -- One that is ENQUEUED and expired. Returns what became of it: 'aside', 'standing' where it stands where it was put, 'again' where it was put
 -- there again.
 misfits.look = function(P, id, queue, text, expires, now)
@@ -191,7 +203,7 @@ misfits.look = function(P, id, queue, text, expires, now)
     return 'aside'
   end
   local stood = redis.call('ZSCORE', set_key(P, queue .. ' ' .. m.digests), id)
-  redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(expires), id)
+  redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(misfits.stands(expires, now)), id)
   misfits.join(P, id, queue, m, now)
   return stood and 'standing' or 'again'
 end

@@ -7,8 +7,6 @@
 --
 -- What workers run stands as "<pool> <lambda>", or "<pool> <lambda> <digest>", until when; which digests there are, in a hash beside it. Two more say whether that is all: "<pool> =", the instant written beside it
 -- among the workers, and "<pool> *", until when somebody did not say what it runs. A role of an older release writes the former alone.
-local MOST_SIGNATURES = 16  -- of a lambda that are known at once
-
 -- Adds a digest to those that are known of a lambda, or takes one that nobody runs any more away.
 local function note_signature(P, said, add)
   local of, digest = string.match(said, '^(%S* %S+) (%S+)$')
@@ -18,7 +16,7 @@ local function note_signature(P, said, add)
     if each ~= digest then kept[#kept + 1] = each end
   end
   if add then kept[#kept + 1] = digest end
-  while #kept > MOST_SIGNATURES do table.remove(kept, 1) end
+  while #kept > misfits.KEPT do table.remove(kept, 1) end
   if #kept > 0 then
     redis.call('HSET', P .. ':signatures', of, table.concat(kept, ' '))
   else
