@@ -32,7 +32,7 @@ from atf.store.types import (
 from atf.task import TOMBSTONE_US, US, Status
 
 from .conftest import OpenStore
-from .world import LAMBDA, PLENTY, Clock, Dump, World, dump, held
+from .world import LAMBDA, PLENTY, QUEUE, Clock, Dump, World, dump, held
 
 COUNTED = {
     Status.NEW: "created",
@@ -718,6 +718,10 @@ async def test_a_pause_holds_for_an_item_that_comes_later_and_for_one_that_fails
 # --- whatever happens -------------------------------------------------------------------------------------------------
 
 
+DIGESTS = ("first", "second", "third")
+"""Of signatures that executors run."""
+
+
 class Chance:
     """Any verbs about the items of a batch, with stale tokens and ids; what partitions owe each other comes late, twice, or in any order."""
 
@@ -745,15 +749,17 @@ class Chance:
             case 2 | 3:
                 await store.enqueue(partition, 0)
             case 4 | 5 | 6:
-                popped = await self.world.pop(partition=partition, want=8)
-                claims = await store.claim("executor-1", f"n{chance.random()}", popped + self.some()[:1], PLENTY)
+                digests = chance.sample(DIGESTS, 2)
+                await store.serve("", 10, "", None, [f"{LAMBDA} {each}" for each in digests])
+                signed = {LAMBDA: digests[0]}
+                found = await store.pop(partition, [[QUEUE]], 8, signatures=signed)
+                ids = [each for _, some in found for each in some] + self.some()[:1]
+                claims = await store.claim("executor-1", f"n{chance.random()}", ids, PLENTY, signed)
                 self.tokens += held(claims.claims)
             case 7 | 8 | 9:
-                outcomes = [
-                    each for each in Outcome if each is not Outcome.MISFIT
-                ]  # what fits nobody waits for minutes
-                ends = [(each, chance.choice(outcomes)) for each in self.mine()]
-                await store.finish("executor-1", [RunResult(each, how, retry_in_us=5 * US) for each, how in ends])
+                more: dict[str, Any] = {"retry_in_us": 5 * US, "signature": chance.choice(DIGESTS), "grace_us": 5 * US}
+                ends = [(each, chance.choice(list(Outcome))) for each in self.mine()]
+                await store.finish("executor-1", [RunResult(each, how, **more) for each, how in ends])
             case 10:
                 await store.lose("executor-1", self.mine(), "killed", shared=chance.random() < 0.5)
                 await store.hand_back("executor-1", self.mine(), self.some())
@@ -833,7 +839,7 @@ async def test_the_counts_never_drift_and_the_end_is_told_once_a_round(world: Wo
         if chance.chance.randrange(15) > 1:
             await chance.deliver(4)
     await world.lift("pause", "delay", "drop")
-    for _ in range(5):
+    for _ in range(5):  # nobody says any more what it runs: what fits nobody is soon a failed attempt
         await batch.deliver()
         world.clock.advance(30)
         for partition in range(world.store.partitions):

@@ -19,7 +19,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from atf.config import StoreSettings, Timing
 from atf.runtime import SystemRuntime
-from atf.store.library import UNSTARTED_LAPSES
+from atf.store.library import (
+    MISFIT_LATELY_US,
+    MISFIT_WAIT_US,
+    MOST_MISFIT_RETRY_US,
+    MOST_MISFIT_WAIT_US,
+    UNSTARTED_LAPSES,
+)
 from atf.store.store import Store
 from atf.store.types import Beat, Held, LambdaRecord, Outcome, RunResult, Verdict
 from atf.task import FINISHED, TOMBSTONE_US, US, Status
@@ -40,8 +46,34 @@ NAMES = st.sampled_from([f"t{number}" for number in range(8)])
 LAMBDAS = st.sampled_from(sorted(LIMITS))
 ANY = st.integers(0, 1000)
 """Picks one out of what there is by then."""
-ENDS = [each for each in Outcome if each not in {Outcome.HANDED_BACK, Outcome.MISFIT}]
-"""What a run comes to that counts as an attempt; the others have tests of their own."""
+GRACE_US = 40 * US
+DIGESTS = st.sampled_from(["first", "second", "third"])
+"""Of signatures that executors run."""
+SIGNED = st.sampled_from(["", "first", "second", "third"])
+"""The same, and of an executor that does not say."""
+
+WAITS = st.sampled_from([0, BACKOFF_US])
+"""Until a run that was handed back may begin again."""
+
+
+@dataclass
+class Unfit:
+    """The signatures that a task does not fit, and since when that keeps it from being run."""
+
+    digests: set[str] = field(default_factory=set)
+    since_us: int = 0
+    wait_us: int = 0
+    retry_us: int = 0
+
+    def begins(self, now: int) -> None:
+        """It fits nobody, unless that was so before."""
+        if not self.since_us:
+            self.since_us, self.wait_us = now, MISFIT_WAIT_US
+
+    def waits(self, now: int) -> int:
+        """Until when it waits for another look."""
+        wait, self.wait_us = self.wait_us, min(2 * self.wait_us, MOST_MISFIT_WAIT_US)
+        return now + wait
 
 
 @dataclass
@@ -53,6 +85,7 @@ class Model:
     digest: bytes
     ordering_key: str
     next_us: int
+    at_us: int
     status: Status = S.NEW
     attempts: int = 0
     losses: int = 0
@@ -64,6 +97,7 @@ class Model:
     flagged: bool = False
     ended_us: int = 0
     due: bool = field(default=True)  # not behind another one of its ordering key
+    unfit: Unfit | None = None
 
     def holds(self, token: Held) -> bool:
         return self.status in HELD and self.token == token
@@ -85,6 +119,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.tokens: list[Held] = []
         self.popped: list[str] = []
         self.paused: set[str] = set()
+        self.alive: dict[tuple[str, str], int] = {}
+        self.looked_for: dict[str, int] = {}
 
     async def _open(self) -> Store:
         self.fake = fakeredis.FakeServer(version=(7, 4))
@@ -147,11 +183,45 @@ class StoreMachine(RuleBasedStateMachine):
         else:
             task.status, task.next_us = S.ENQUEUED, self.clock.us
 
+    def _others(self, task: Model) -> bool:
+        """Whether somebody runs a signature that a task has not met."""
+        met, now = task.unfit.digests if task.unfit else set(), self.clock.us
+        return any(
+            of == task.lambda_name and digest not in met and till > now for (of, digest), till in self.alive.items()
+        )
+
+    def _left_to_others(self, task: Model) -> None:
+        """CLAIMED, PROCESSING, ENQUEUED → NEW: it does not fit who would run it."""
+        assert task.unfit is not None
+        now = self.clock.us
+        task.unfit.begins(now)
+        task.status, task.next_us = S.NEW, min(task.at_us, now) if self._others(task) else task.unfit.waits(now)
+        self.looked_for[task.lambda_name] = now + MISFIT_LATELY_US
+
+    def _looked_at(self, task: Model) -> None:
+        """It is due, and fits nobody: it waits on, or that is a failed attempt."""
+        assert task.unfit is not None
+        assert self.looked_for[task.lambda_name] > self.clock.us
+        assert not self._others(task)
+        assert task.due
+        unfit, now = task.unfit, self.clock.us
+        unfit.begins(now)
+        if now < unfit.since_us + GRACE_US:
+            task.next_us = min(unfit.waits(now), unfit.since_us + GRACE_US)
+            return
+        task.attempts += 1
+        if task.attempts >= MAX_ATTEMPTS:
+            self._rests(task, S.FATAL_FAILURE)
+        else:
+            task.status, task.next_us = S.RETRIABLE_FAILURE, now + unfit.retry_us
+            unfit.retry_us = min(2 * unfit.retry_us, MOST_MISFIT_RETRY_US)
+
     # --- verbs --------------------------------------------------------------------------------------------------------
 
-    @initialize()
-    def begin(self) -> None:
-        self.run(self.store.enqueue(0, 0))
+    @initialize(names=st.lists(NAMES, min_size=2, max_size=4, unique=True), ordered=st.booleans())
+    def begin(self, names: list[str], ordered: bool) -> None:
+        for name in names:
+            self.schedule(name, "m/wide", 0, ordered)
 
     @rule(name=NAMES, lambda_name=LAMBDAS, delay=st.sampled_from([0, 0, 5, 60]), ordered=st.booleans())
     def schedule(self, name: str, lambda_name: str, delay: int, ordered: bool) -> None:
@@ -176,7 +246,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert answer.conflict == (known.digest != digest)
         else:
             assert not answer.existed
-            self.tasks[answer.id] = Model(answer.id, lambda_name, digest, key, self.clock.us + delay * US)
+            at_us = self.clock.us + delay * US
+            self.tasks[answer.id] = Model(answer.id, lambda_name, digest, key, at_us, at_us)
             self._joins_line(self.tasks[answer.id])
 
     @rule()
@@ -187,9 +258,26 @@ class StoreMachine(RuleBasedStateMachine):
         for task in list(self.tasks.values()):
             if before[task.id] in HELD and task.next_us <= self.clock.us:
                 self._expires(task)
-        fresh = 0
+        fresh, records = 0, found.tasks()
         for task in self.tasks.values():
-            if found.tasks()[task.id]["s"] == "ENQUEUED" and task.status in {S.NEW, S.RETRIABLE_FAILURE}:
+            status = Status[records[task.id]["s"]]
+            if task.status is S.ENQUEUED and status is S.NEW:
+                assert not self._others(task)
+                assert task.lambda_name not in self.paused
+                self._left_to_others(task)
+            elif (
+                task.unfit is not None
+                and task.status in {S.NEW, S.RETRIABLE_FAILURE}
+                and status is not S.ENQUEUED
+                and self._score(found, task, status) != task.next_us
+                and task.due
+            ):
+                assert task.next_us <= self.clock.us, "early"
+                assert task.lambda_name not in self.paused
+                self._looked_at(task)
+            elif status is S.ENQUEUED and task.status in {S.NEW, S.RETRIABLE_FAILURE}:
+                looks = task.unfit is not None and self.looked_for[task.lambda_name] > self.clock.us
+                assert not looks or self._others(task), "it fits nobody"
                 assert task.next_us <= self.clock.us, "early"
                 assert task.due, "out of order"
                 assert task.lambda_name not in self.paused
@@ -208,12 +296,24 @@ class StoreMachine(RuleBasedStateMachine):
                 score = found.zset(f"atf:{{0}}:s:{task.lambda_name}:1:ENQUEUED")[task.id]
                 assert score > self.clock.us, f"{task.id} should be pushed again"
 
+    def _score(self, found: Dump, task: Model, status: Status) -> float | None:
+        return found.zset(f"atf:{{0}}:s:{task.lambda_name}:1:{status.name}").get(task.id)
+
     def _length(self, found: Dump, lambda_name: str) -> int:
         return len(found.list(f"rq:queue:{{0}}{lambda_name}:1"))
 
-    @rule(lambda_name=LAMBDAS, want=st.integers(1, 4))
-    def pop(self, lambda_name: str, want: int) -> None:
-        ids = self.run(self.world.pop(f"{lambda_name}:1", want=want))
+    @rule(lambda_name=LAMBDAS, digests=st.lists(DIGESTS, max_size=3), seconds=st.sampled_from([5, 30, 100]))
+    def serve(self, lambda_name: str, digests: list[str], seconds: int) -> None:
+        now = self.clock.us
+        self.run(self.store.serve("", seconds, "", None, [f"{lambda_name} {digest}" for digest in digests]))
+        self.alive = {each: till for each, till in self.alive.items() if till > now}
+        self.alive |= {(lambda_name, digest): now + seconds * US for digest in digests}
+
+    @rule(lambda_name=LAMBDAS, want=st.integers(1, 4), digest=SIGNED)
+    def pop(self, lambda_name: str, want: int, digest: str) -> None:
+        signed = {lambda_name: digest} if digest else {}
+        found = self.run(self.store.pop(0, [[f"{lambda_name}:1"]], want, signatures=signed))
+        ids = [each for _, some in found for each in some]
         assert not ids or lambda_name not in self.paused
         self.popped += ids
 
@@ -221,19 +321,38 @@ class StoreMachine(RuleBasedStateMachine):
     def wipe_queue(self, lambda_name: str) -> None:
         self.run(self.store._link.command("DEL", f"rq:queue:{{0}}{lambda_name}:1", key="atf:{0}"))
 
+    @rule(
+        lambda_name=LAMBDAS,
+        runs=st.lists(st.tuples(DIGESTS, DIGESTS, st.sampled_from(Outcome)), min_size=1, max_size=5),
+        alive=st.lists(DIGESTS, max_size=3),
+        wait_us=WAITS,
+    )
+    def work(self, lambda_name: str, runs: list[tuple[str, str, Outcome]], alive: list[str], wait_us: int) -> None:
+        """Many rules at once: drawn one by one they hardly ever come to the end of a run, and never to the second of a task."""
+        self.serve(lambda_name, alive, 30)
+        for which, (runs_here, unfit, outcome) in enumerate(runs, 1):
+            self.enqueue()
+            before = len(self.popped)
+            self.pop(lambda_name, 2, runs_here)
+            for task_id in self.popped[before:]:
+                self._claim(task_id, "executor-1", f"nonce-{len(self.tokens)}", runs_here)
+            if self.tokens:
+                self.finish(which, outcome, unfit, wait_us)
+            self.time_passes(which)
+
     @precondition(lambda self: self.popped)
-    @rule(which=ANY, owner=st.sampled_from(["executor-1", "executor-2"]))
-    def claim_popped(self, which: int, owner: str) -> None:
+    @rule(which=ANY, owner=st.sampled_from(["executor-1", "executor-2"]), digest=SIGNED)
+    def claim_popped(self, which: int, owner: str, digest: str) -> None:
         """Two controllers may have got the same id; a copy stays behind half of the time."""
         task_id = self._pick(self.popped, which)
         if which % 2:
             self.popped.remove(task_id)
-        self._claim(task_id, owner, f"nonce-{len(self.tokens)}")
+        self._claim(task_id, owner, f"nonce-{len(self.tokens)}", digest)
 
     @precondition(lambda self: self.tasks)
-    @rule(which=ANY)
-    def claim_anything(self, which: int) -> None:
-        self._claim(self._pick(sorted(self.tasks), which), "executor-3", f"nonce-{len(self.tokens)}")
+    @rule(which=ANY, digest=SIGNED)
+    def claim_anything(self, which: int, digest: str) -> None:
+        self._claim(self._pick(sorted(self.tasks), which), "executor-3", f"nonce-{len(self.tokens)}", digest)
 
     @precondition(lambda self: self.tokens)
     @rule(which=ANY)
@@ -246,11 +365,16 @@ class StoreMachine(RuleBasedStateMachine):
         still = task.status is S.CLAIMED and task.token == token
         assert [(each.counter, each.run) for each in batch.claims] == ([(token.counter, task.runs)] if still else [])
 
-    def _claim(self, task_id: str, owner: str, nonce: str) -> None:
-        batch = self.run(self.store.claim(owner, nonce, [task_id], PLENTY))
+    def _claim(self, task_id: str, owner: str, nonce: str, digest: str) -> None:
         task = self.tasks.get(task_id)
+        signed = {task.lambda_name: digest} if task is not None and digest else {}
+        batch = self.run(self.store.claim(owner, nonce, [task_id], PLENTY, signed))
         if task is None or task.status is not S.ENQUEUED:
             assert batch.lost == [task_id]
+            return
+        if task.unfit is not None and digest in task.unfit.digests:
+            assert batch.lost == [task_id]
+            self._left_to_others(task)
             return
         (claim,) = batch.claims
         earlier = [each.counter for each in self.tokens if each.task_id == task_id]
@@ -281,10 +405,12 @@ class StoreMachine(RuleBasedStateMachine):
                 task.status, task.lapses = S.PROCESSING, 0
 
     @precondition(lambda self: self.tokens)
-    @rule(which=ANY, outcome=st.sampled_from(ENDS))
-    def finish(self, which: int, outcome: Outcome) -> None:
-        token = self._pick(self.tokens, which)
-        result = RunResult(token, outcome, retry_in_us=BACKOFF_US)
+    @rule(which=ANY, outcome=st.sampled_from(Outcome), digest=DIGESTS, wait_us=WAITS)
+    def finish(self, which: int, outcome: Outcome, digest: str, wait_us: int) -> None:
+        held = [each for each in self.tokens if each.task_id in self.tasks and self.tasks[each.task_id].holds(each)]
+        token = self._pick(held if held and which % 4 else self.tokens, which)
+        retry_us = wait_us if outcome is Outcome.HANDED_BACK else BACKOFF_US
+        result = RunResult(token, outcome, retry_in_us=retry_us, signature=digest, grace_us=GRACE_US)
         verdicts = self.run(self.store.finish("executor-1", [result]))
         task = self.tasks.get(token.task_id)
         if task is not None and task.finished_by == token == task.token and not task.holds(token):
@@ -294,11 +420,21 @@ class StoreMachine(RuleBasedStateMachine):
         if task is None:
             return
         assert verdicts == [Verdict.OK]
-        task.attempts, task.lapses, task.finished_by = task.attempts + 1, 0, token
+        counted = outcome not in {Outcome.HANDED_BACK, Outcome.MISFIT}
+        task.attempts, task.lapses, task.finished_by = task.attempts + counted, 0, token
+        if task.unfit is not None and outcome is not Outcome.MISFIT:
+            task.unfit.since_us = 0
         if outcome is Outcome.SUCCEEDED:
             self._rests(task, S.SUCCESS)
         elif task.flagged:
             self._rests(task, S.CANCELLED)
+        elif outcome is Outcome.MISFIT:
+            task.unfit = task.unfit or Unfit()
+            task.unfit.digests.add(digest)
+            task.unfit.retry_us = retry_us
+            self._left_to_others(task)
+        elif outcome is Outcome.HANDED_BACK:
+            task.status, task.next_us = S.NEW if wait_us else S.ENQUEUED, self.clock.us + wait_us
         elif outcome is Outcome.FAILED_FATAL or task.attempts >= MAX_ATTEMPTS:
             self._rests(task, S.FATAL_FAILURE)
         else:
@@ -355,9 +491,9 @@ class StoreMachine(RuleBasedStateMachine):
         (answer,) = self.run(self.store.retry([task.id]))
         assert answer.retried == (task.status in {S.FATAL_FAILURE, S.CANCELLED})
         if answer.retried:
-            task.status, task.attempts, task.losses, task.next_us = S.NEW, 0, 0, self.clock.us
-            task.lapses = 0
-            task.finished_by = None
+            task.status, task.attempts, task.losses, task.lapses = S.NEW, 0, 0, 0
+            task.next_us = task.at_us = self.clock.us
+            task.finished_by = task.unfit = None
             self._joins_line(task)
 
     @rule(seconds=st.sampled_from([0.000001, 1, 10, 16, 60, 700, -5]))
@@ -398,6 +534,8 @@ class StoreMachine(RuleBasedStateMachine):
             numbers = [int(record.get(name, 0)) for name in "alr"]
             assert (record["s"], *numbers) == (task.status.name, task.attempts, task.losses, task.runs), task.id
             assert int(record.get("c", 0)) == (task.token.counter if task.token else 0)
+            if task.status in {S.NEW, S.RETRIABLE_FAILURE} and task.due:
+                assert self._score(found, task, task.status) == task.next_us, task.id
         for lambda_name, limit in LIMITS.items():
             assert self._length(found, lambda_name) <= limit
 
