@@ -19,6 +19,7 @@ from atf.client import AsyncClient
 from atf.lambdas import Lambda
 from atf.rpc.task_pb2 import JSON, TaskSpec
 from atf.store.types import Outcome
+from atf.task import US
 
 from .caller import schedule, stored_id
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "sim/painted"
 GRACE_US: Final = 40_000_000
+MOST_WAIT_S: Final = 30
 PAYLOADS: Final[tuple[dict[str, str], ...]] = ({"color": "red"}, {"colour": "red"}, {"tint": "red"})
 """Of the first release, of the second, and of one that nobody runs."""
 TASKS: Final = 8
@@ -114,6 +116,8 @@ class Met:
     since_us: int | None = None  # by the store's clock, when it began not to fit; None: it was read since
     seen_us: int = 0  # the same by the observer's
     attempts: int = 0
+    looks: int = 0  # in which nobody was found that it might fit
+    looked_us: int = 0
 
 
 class Deploys:
@@ -167,6 +171,8 @@ class Deploys:
             attempts = int(told(task_id, "a") or 0)
             if verb == "enqueue" and was in _WAITING and attempts > met.attempts:
                 yield from self._failed(task_id, told, instants)
+            elif verb == "enqueue" and was == status and was in _WAITING and (told(task_id, "mf") or "0 ")[:2] != "0 ":
+                yield from self._looked(task_id, instants[0])
             met.attempts = attempts
 
     def _finished(
@@ -183,13 +189,21 @@ class Deploys:
             if met is None or verdict != 1 or before.get(each[0], ("",))[0] not in _HELD:
                 continue
             if Outcome(int(each[3])) is not Outcome.MISFIT:
-                met.since_us = None
+                met.since_us, met.looks = None, 0
                 continue
             met.digests.add(bytes(each[4]).decode().partition(" ")[0])
             if met.since_us is None:
                 met.since_us, met.seen_us = instants
             if after.get(each[0], ("",))[0] not in {"NEW", "CANCELLED"}:
                 yield f"{each[0]}: it does not fit, and is {after.get(each[0])}"
+
+    def _looked(self, task_id: str, now_us: int) -> Iterator[str]:
+        """The store has looked at a task, and it waits on."""
+        met = self.met[task_id]
+        least_us = min(2**met.looks, MOST_WAIT_S) * US
+        if met.looks and now_us - met.looked_us < least_us:
+            yield f"{task_id}: look {met.looks + 1} comes {now_us - met.looked_us} µs after the one before it"
+        met.looks, met.looked_us = met.looks + 1, now_us
 
     def _failed(self, task_id: str, told: Callable[[str, str], str | None], instants: tuple[int, int]) -> Iterator[str]:
         """A task that was not run has an attempt more."""

@@ -629,6 +629,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
         by="ODD",
         seeds=deploys.has_deploys,
     ),
+    "misfit_looked_at_too_often": Mutant(
+        "the wait between two looks at a payload that fits nobody does not double",
+        (("m.wait = math.min(m.wait * 2, misfits.MOST)", "m.wait = misfits.FIRST"),),
+        by="ODD",
+        seeds=deploys.has_deploys,
+    ),
     "misfit_for_ever": Mutant(
         "a payload that fits nobody waits for ever",
         (("if now >= m.since + m.grace then", "if false then"),),
