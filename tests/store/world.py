@@ -167,8 +167,9 @@ def violations(found: Dump, now_us: int) -> list[str]:
     anything to look at is visited in time · an ordering key's list is exactly its unfinished tasks, and where it has stopped
     the task at which it has.
     """
-    wrong: list[str] = []
     tasks = found.tasks()
+    if wrong := [f"{task_id}: a record without a status" for task_id, task in tasks.items() if "s" not in task]:
+        return wrong
     places: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for key, (_, value) in found.data.items():
         for mark in (":s:", ":f:"):

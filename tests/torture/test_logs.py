@@ -295,7 +295,7 @@ class Hears(HscService):
 async def working(world: World) -> AsyncIterator[Hears]:
     """A store consumer, a controller, an HSC and an executor with the lanes of production, at work."""
     store, runtime, timing, lambdas = world.store, world.runtime, Timing(), app.lambdas
-    hsc = Hears(store=store, timing=timing, runtime=runtime)
+    hsc = Hears(store=store, timing=timing, runtime=runtime, deploy_grace_us=0)
     controller = ControllerService(store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime)
     consumer = StoreConsumer(store=store, settings=StoreConsumerSettings(), timing=timing, runtime=runtime)
     executor = Executor(
@@ -366,6 +366,7 @@ async def test_lambdas_that_run_and_callbacks_leave_no_secret_in_a_log(said: Sai
         async with asyncio.timeout(30):
             while "callback can't be made" not in said.text:
                 await asyncio.sleep(0.01)
+    assert len(ended) == len(ids)
     assert sum(SECRET in each.error for each in ended) >= 5, "what lambdas raise stands with their tasks"
     assert "draining" in said.text
     assert hsc.nonces
