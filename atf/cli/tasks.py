@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import click
 
 from atf.client import AsyncClient
+from atf.client.calls import LATE, TRY_TIMEOUT
 from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound, Unavailable
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
@@ -112,17 +114,23 @@ def wait_for(frontend: str | None, ids: Sequence[str], timeout: float | None, *,
 
 async def _wait(stub: api.Frontend, ids: list[str], timeout: float | None, any_of: bool) -> list[t.Task]:
     """By the SDK, which goes on while the frontend is away; whoever sits before it is told so at the beginning."""
+    end = None if timeout is None else time.monotonic() + timeout
+    first = TRY_TIMEOUT if timeout is None else min(TRY_TIMEOUT, max(timeout, LATE))
     try:
-        await stub.wait_tasks(f.WaitTasksRequest(ids=ids[:MAX_BATCH], timeout_us=1))
+        await stub.wait_tasks(f.WaitTasksRequest(ids=ids[:MAX_BATCH], timeout_us=1), timeout=first)
     except (Unavailable, DeadlineExceeded) as error:
         print(f"atf: {one_line(str(error))}; it is asked again until it answers", file=sys.stderr, flush=True)
+    found, away = {}, ""
     async with AsyncClient(frontend=stub) as client:
+        left = None if end is None else max(0.0, end - time.monotonic())
         try:
-            found = {task.id: task for task in await client.wait_tasks(ids, timeout=timeout, first=any_of)}
+            found = {task.id: task for task in await client.wait_tasks(ids, timeout=left, first=any_of)}
         except TimeoutError as error:
-            raise DeadlineExceeded(str(error)) from error
+            away = f", and the frontend is away: {error.__cause__}"
     if len(found) < (1 if any_of else len(ids)):
-        raise DeadlineExceeded(f"{len(ids) - len(found)} of {len(ids)} tasks had not finished after {timeout:g} s")
+        raise DeadlineExceeded(
+            f"{len(ids) - len(found)} of {len(ids)} tasks had not finished after {timeout:g} s{away}"
+        )
     return [found[each] for each in ids if each in found]
 
 

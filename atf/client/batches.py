@@ -25,7 +25,6 @@ from atf.task import MAX_BATCH, US, check_lambda
 from atf.work_items import EXTRA_FIRST, check_batch_id
 
 from .batch import PAGE, Batch, BatchProgress, R, error_of
-from .calls import Away
 from .chain import ChainHandle
 from .legs import legs_of, skip
 from .portal import Portal
@@ -278,25 +277,28 @@ class BatchCalls:
         """A batch as the frontend sent it; `until`: as of Calls."""
         return await self._calls.get_batch(b.GetBatchRequest(id=batch_id), until)
 
-    def watch_batch(self, batch_id: str, every: float, away: Away | None = None) -> AsyncGenerator[b.Batch, None]:
-        """The batch whenever it has changed, as the frontend sent it; the last has ended. `away`: as of Calls."""
-        request = b.WatchBatchRequest(id=batch_id, at_most_every_us=round(every * US))
-        return self._calls.watch_batch(request, away or Away())
+    def watch_batch(self, batch_id: str, every: float) -> AsyncGenerator[b.Batch, None]:
+        """The batch whenever it has changed, as the frontend sent it; the last has ended."""
+        return self._calls.watch_batch(b.WatchBatchRequest(id=batch_id, at_most_every_us=round(every * US)))
 
     async def wait_batch(self, batch_id: str, timeout: float | None) -> b.Batch:
         """The batch once it has ended."""
-        batch, away = b.Batch(), Away()
-        try:
-            async with asyncio.timeout(timeout), aclosing(self.watch_batch(batch_id, 1.0, away)) as seen:
+        batch, why, end = b.Batch(), None, self._end(timeout)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout), aclosing(self.watch_batch(batch_id, 1.0)) as seen:
                 async for batch in seen:
                     if batch.ended_at_us:
-                        break
-        except TimeoutError:
-            left = batch.items - batch.done - batch.permanently_failed - batch.cancelled
-            what = f"; {left} of {batch.items} items are left" if batch.items else ""
-            gone = f", and the frontend is away: {away.why}" if away.why else ""
-            raise TimeoutError(f"batch {batch_id} has not ended within {timeout:g} s{what}{gone}") from away.why
-        return batch
+                        return batch
+        try:  # once more: it may have been between two streams when its time was over, or have had no time at all
+            batch = await self.get_batch(batch_id, end)
+        except TimeoutError as error:
+            why = error.__cause__
+        if batch.ended_at_us:
+            return batch
+        left = batch.items - batch.done - batch.permanently_failed - batch.cancelled
+        what = f"; {left} of {batch.items} items are left" if batch.items else ""
+        gone = f", and the frontend is away: {why}" if why else ""
+        raise TimeoutError(f"batch {batch_id} has not ended within {timeout:g} s{what}{gone}") from why
 
     async def batch_items(
         self, batch_id: str, statuses: Iterable[ItemStatus], *, arguments: bool = False, until: float | None = None

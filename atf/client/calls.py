@@ -41,22 +41,15 @@ LONG_POLL: Final = 20.0
 """Seconds that the frontend holds a WaitTasks open at most; after them it is asked again."""
 LEG_TIMEOUT: Final = 120.0
 """Seconds that one try of thousands of items may take."""
-WATCH_TIMEOUT: Final = 600.0
-"""Seconds after which a stream is asked for anew."""
-
+WATCH_TIMEOUT: Final = 20.0
+"""Seconds after which a stream is asked for anew: on a quiet one nothing else tells a frontend that hangs from a batch that rests."""
+LATE: Final = 2.0
+"""Seconds beyond the caller's own time that the last answer of a wait may take."""
+_NOW: Final = 0.001
+"""Seconds that are too few to wait for."""
 
 AGAIN: Final = (Unavailable, DeadlineExceeded)
 """What a repetition may mend: the call was not done, or nobody knows whether it was."""
-
-
-class Away:
-    """Whether a stream has broken off.
-
-    Attributes:
-        why: it has, and no other has taken its place; None: it has not.
-    """
-
-    why: AtfError | None = None
 
 
 class _Gathering(NamedTuple):
@@ -155,10 +148,11 @@ class Calls:
         """Those that have finished within LONG_POLL, or by `until`; see _repeat."""
 
         async def poll(timeout: float) -> f.WaitTasksReply:
-            left = max(0.0, min(LONG_POLL, until - self._runtime.monotonic()))
-            request = f.WaitTasksRequest(ids=ids, timeout_us=round(left * US), all=not first)
+            left = max(0.0, until - self._runtime.monotonic())
+            held = min(LONG_POLL, left)
+            request = f.WaitTasksRequest(ids=ids, timeout_us=round(held * US), all=not first)
             # By the frontend's will; the network's time comes on top.
-            return await self._connected().wait_tasks(request, timeout=left + timeout)
+            return await self._connected().wait_tasks(request, timeout=min(held + timeout, left + LATE))
 
         return await self._repeat(poll, until)
 
@@ -290,26 +284,23 @@ class Calls:
     async def delete_batch(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
         return await self._repeat(lambda timeout: self._connected().delete_batch(request, timeout=timeout))
 
-    async def watch_batch(self, request: b.WatchBatchRequest, away: Away) -> AsyncGenerator[b.Batch, None]:
-        """The batch whenever it has changed, until it has ended; asked for again, without end, where the stream breaks off.
-
-        Args:
-            request: which batch.
-            away: is told why the stream broke off, until there is another one.
-        """
-        pauses = self._pauses()
+    async def watch_batch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
+        """The batch whenever it has changed, until it has ended; asked for again, without end, where the stream breaks off."""
+        pauses, said = self._pauses(), b.Batch()
         while True:
             try:
                 async with aclosing(self._connected().watch_batch(request, timeout=WATCH_TIMEOUT)) as seen:
                     async for batch in seen:
-                        away.why, pauses = None, self._pauses()
-                        yield batch
+                        pauses.reset()
+                        said.now_us = batch.now_us
+                        if batch != said:  # the first of each stream says how it stands, changed or not
+                            said.CopyFrom(batch)
+                            yield batch
                         if batch.ended_at_us:
                             return
-            except AGAIN as error:
+            except AGAIN:
                 if self._closed:
                     raise
-                away.why = error
             await asyncio.sleep(pauses.next())
 
     async def close(self) -> None:
@@ -345,20 +336,19 @@ class Calls:
         """
         end, pauses = until, None
         while True:
-            left = self._timeout if until is not None or end is None else end - self._runtime.monotonic()
+            left = self._timeout if end is None else end - self._runtime.monotonic()
+            left = left if until is None else max(0.0, left) + LATE
             try:
-                return await call(max(0.001, min(TRY_TIMEOUT, left)))
+                return await call(max(_NOW, min(TRY_TIMEOUT, self._timeout, left)))
             except AGAIN as error:
                 pauses = pauses or self._pauses()
                 wait, now = pauses.next(), self._runtime.monotonic()
                 end = now + self._timeout if end is None else end
-                if self._closed:
+                if self._closed or (until is None and now + wait >= end):
                     raise
-                if now + wait >= end:
-                    if until is None:
-                        raise
+                if end - now < _NOW:
                     raise TimeoutError(f"the time of the wait is over, and the frontend is away: {error}") from error
-                await asyncio.sleep(wait)
+                await asyncio.sleep(min(wait, end - now))  # of a wait the last try is when its time is over
 
     def _pauses(self) -> Pauses:
         return Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)

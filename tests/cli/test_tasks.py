@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,24 @@ def test_wait_gives_up(atf: Atf, frontend: FakeFrontend) -> None:
     ran = atf("wait", "0-a", "--timeout", "0")
 
     assert (ran.code, ran.err) == (4, "atf: 1 of 1 tasks had not finished after 0 s\n")
+
+
+def test_wait_gives_up_in_its_time_on_a_frontend_that_never_answers(
+    atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    async def hang(_request: Any, *, timeout: float) -> None:
+        given.append(timeout)
+        raise DeadlineExceeded("WaitTasks: no answer")
+
+    monkeypatch.setattr(frontend, "wait_tasks", hang)
+
+    ran = atf("wait", "0-a", "--timeout", "0.1")
+
+    assert ran.code == 4
+    assert "1 of 1 tasks had not finished after 0.1 s, and the frontend is away: WaitTasks: no answer" in ran.err
+    assert max(given) <= 2.1
 
 
 def test_cancel_says_what_became_of_each(atf: Atf, frontend: FakeFrontend) -> None:

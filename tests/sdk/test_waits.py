@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -31,11 +32,13 @@ class Restarting:
     Args:
         ends_at: seconds.
         away: from and until when it can't be reached; calls that are under way break off.
+        frozen: whether it takes calls then, and never answers them.
     """
 
-    def __init__(self, ends_at: float, away: list[tuple[float, float]]) -> None:
+    def __init__(self, ends_at: float, away: list[tuple[float, float]], *, frozen: bool = False) -> None:
         self._ends_at = ends_at
         self._away = away
+        self._frozen = frozen
         self.calls: list[tuple[float, str]] = []
 
     @property
@@ -46,14 +49,19 @@ class Restarting:
     def _ended(self) -> bool:
         return self._now >= self._ends_at
 
-    async def _hold(self, name: str, seconds: float = 0.0) -> None:
+    async def _hold(self, name: str, timeout: float, seconds: float = 0.0) -> None:
         """Lets so many seconds go by, unless something happens before."""
         self.calls.append((self._now, name))
+        over_at = self._now + timeout
         instants = [self._now + seconds, *(each for each, _ in self._away if each > self._now)]
         if not self._ended:
             instants.append(self._ends_at)
         if not self._is_away():
-            await asyncio.sleep(max(0.0, min(instants) - self._now))
+            await asyncio.sleep(max(0.0, min(*instants, over_at) - self._now))
+        if self._is_away() and self._frozen:
+            await asyncio.sleep(over_at - self._now)
+        if self._now >= over_at:
+            raise atf.DeadlineExceeded(f"{name}: no answer from a:1 within {timeout:g} s")
         if self._is_away():
             raise atf.Unavailable(f"{name}: can't reach a:1 (Connection refused)")
 
@@ -62,12 +70,12 @@ class Restarting:
 
     async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float) -> f.WaitTasksReply:
         assert timeout > request.timeout_us / 1e6
-        await self._hold("wait", 0 if self._ended else request.timeout_us / 1e6)
+        await self._hold("wait", timeout, 0 if self._ended else request.timeout_us / 1e6)
         found = [t.Task(id=each, status=t.SUCCESS, result=b"5") for each in request.ids] if self._ended else []
         return f.WaitTasksReply(tasks=found)
 
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float) -> t.Task:
-        await self._hold("get", min(timeout, 9.0))
+        await self._hold("get", timeout, min(timeout - 0.001, 9.0))
         return t.Task(id=request.id, status=t.NEW)
 
     def _batch(self, batch_id: str) -> b.Batch:
@@ -77,18 +85,19 @@ class Restarting:
         return made
 
     async def get_batch(self, request: b.GetBatchRequest, *, timeout: float) -> b.Batch:
-        await self._hold("get batch")
+        await self._hold("get batch", timeout)
         return self._batch(request.id)
 
     async def watch_batch(self, request: b.WatchBatchRequest, *, timeout: float) -> AsyncIterator[b.Batch]:
-        await self._hold("watch")
+        over_at = self._now + timeout
+        await self._hold("watch", timeout)
         yield self._batch(request.id)
         while not self._ended:
-            await self._hold("watch", 1e6)
+            await self._hold("watch", over_at - self._now, 1e6)
         yield self._batch(request.id)
 
     async def list_batch_items(self, request: b.ListBatchItemsRequest, *, timeout: float) -> b.ListBatchItemsReply:
-        await self._hold("items")
+        await self._hold("items", timeout)
         if request.first:
             return b.ListBatchItemsReply()
         status = b.ITEM_DONE if self._ended else b.ITEM_IN_PROGRESS
@@ -154,9 +163,9 @@ def test_a_frontend_that_is_replaced_ends_no_wait(wait: str, timeout: float | No
 @every_wait
 def test_without_a_timeout_a_wait_lasts_for_ever(wait: str) -> None:
     ask, _ = WAITS[wait]
-    came, at = play(Restarting(10, [(5, 36_000)]), lambda client: ask(client, None))
+    came, at = play(Restarting(10, [(5, 3_600)]), lambda client: ask(client, None))
     assert not isinstance(came, Exception), came
-    assert 36_000 <= at < 36_003
+    assert 3_600 <= at < 3_603
 
 
 @every_wait
@@ -165,12 +174,66 @@ def test_a_wait_whose_time_is_over_while_the_frontend_is_away_says_both(wait: st
     ask, _ = WAITS[wait]
     came, at = play(Restarting(1e5, [(begin, 1e6)]), lambda client: ask(client, 60))
     assert type(came) is TimeoutError
-    assert 57 < at <= 60
+    assert at == 60
     if wait != "batch.watch":  # whose time its caller keeps
         assert "the frontend is away" in str(came)
         assert "Connection refused" in str(came)
         assert isinstance(came.__cause__, atf.Unavailable)
         assert "60 s" in str(came) or "time of the wait" in str(came)
+
+
+@every_wait
+@pytest.mark.parametrize("timeout", [0.5, 5, 60])
+@pytest.mark.parametrize("begin", [0, 0.3])
+def test_a_frontend_that_never_answers_holds_no_wait_much_longer_than_its_time(
+    wait: str, timeout: float, begin: float
+) -> None:
+    ask, _ = WAITS[wait]
+    came, at = play(Restarting(1e5, [(begin, 1e6)], frozen=True), lambda client: ask(client, timeout))
+    assert type(came) is TimeoutError
+    assert timeout <= at <= timeout + 2.001
+
+
+@every_wait
+@pytest.mark.parametrize("timeout", [80, None])
+def test_a_frontend_that_freezes_for_a_while_ends_no_wait(wait: str, timeout: float | None) -> None:
+    ask, gives = WAITS[wait]
+    came, at = play(Restarting(35, [(3, 30)], frozen=True), lambda client: ask(client, timeout))
+    assert not isinstance(came, Exception), came
+    assert gives is None or came == gives
+    assert at < 75
+
+
+@every_wait
+def test_a_frontend_that_is_back_just_before_the_time_is_over_is_asked_once_more(wait: str) -> None:
+    ask, _ = WAITS[wait]
+    came, at = play(Restarting(1, [(0, 59.99)]), lambda client: ask(client, 60))
+    if wait == "batch.watch":  # whose time its caller keeps
+        return
+    assert not isinstance(came, Exception), came
+    assert 59.99 <= at <= 60
+
+
+@every_wait
+def test_a_wait_of_no_time_finds_what_has_ended(wait: str) -> None:
+    ask, gives = WAITS[wait]
+    came, at = play(Restarting(0, []), lambda client: ask(client, 0))
+    if wait == "batch.watch":  # whose time its caller keeps
+        return
+    assert not isinstance(came, Exception), came
+    assert gives is None or came == gives
+    assert at == 0
+
+
+def test_a_quiet_batch_is_asked_for_anew_and_told_once() -> None:
+    async def story(client: atf.AsyncClient) -> Any:
+        return [each.ended async for each in client.batch_handle("b").watch_async()]
+
+    frontend = Restarting(100, [])
+    came, at = play(frontend, story)
+    assert came == [False, True]
+    assert at == 100
+    assert max(later - earlier for (earlier, _), (later, _) in pairwise(frontend.calls)) < 21
 
 
 def test_a_wait_that_finds_nothing_says_nothing_of_the_frontend() -> None:
