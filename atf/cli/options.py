@@ -63,7 +63,8 @@ def refuse_unused(flags: Mapping[str, Any], unused: Iterable[str], where: str) -
         InvalidArgument: names the first of them.
     """
     for name in unused:
-        if flags.get(name):
+        given = flags.get(name)
+        if given is not None and given is not False and given != ():
             raise InvalidArgument(f"--{name.replace('_', '-')}: of no use {where}; leave it out")
 
 

@@ -39,8 +39,8 @@ class ForkSafeChannel(Connection):
         GATE.add(self)
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
-        under_way = GATE.start(lambda: self._method(path, type(request)).future(request, timeout=timeout))
-        channel, heard, until = self._channel, self._heard, nearly_over(timeout)
+        heard, until = self._heard, nearly_over(timeout)
+        under_way, channel = self._begin(path, type(request), lambda call: call.future(request, timeout=timeout))
         try:
             return self._decoded(path, reply, await self._end(under_way, path, timeout, channel))
         except asyncio.CancelledError:
@@ -64,8 +64,10 @@ class ForkSafeChannel(Connection):
                 ready.put(message)
             ready.put(None)
 
-        under_way = GATE.start(lambda: self._method(path, request, "stream_unary").future(each(), timeout=timeout))
-        ended, pumping = self._end(under_way, path, timeout, self._channel), asyncio.ensure_future(pump())
+        under_way, channel = self._begin(
+            path, request, lambda call: call.future(each(), timeout=timeout), "stream_unary"
+        )
+        ended, pumping = self._end(under_way, path, timeout, channel), asyncio.ensure_future(pump())
         try:
             either: list[asyncio.Future[Any]] = [ended, pumping]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -92,8 +94,8 @@ class ForkSafeChannel(Connection):
                 last = self._error(call, path, timeout, channel, heard)
             _tell(loop, arrived.put_nowait, last)
 
-        call = GATE.start(lambda: self._method(path, type(request), "unary_stream")(request, timeout=timeout))
-        channel, heard = self._channel, self._heard
+        heard = self._heard
+        call, channel = self._begin(path, type(request), lambda call: call(request, timeout=timeout), "unary_stream")
         threading.Thread(target=read, name="atf stream", daemon=True).start()
         try:
             while (each := await arrived.get()) is not None:
@@ -102,6 +104,19 @@ class ForkSafeChannel(Connection):
                 yield self._decoded(path, reply, each)
         finally:
             call.cancel()
+
+    def _begin(
+        self, path: str, request: type[Message], begin: Callable[[Any], Any], kind: str = "unary_unary"
+    ) -> tuple[Any, Any]:
+        """A call that `begin` makes of a method, and the channel that it is made on."""
+        channel: Any = None
+
+        def call() -> Any:
+            nonlocal channel
+            method, channel = self._method(path, request, kind)
+            return begin(method)
+
+        return GATE.start(call), channel
 
     def _end(self, under_way: Any, path: str, timeout: float, channel: Any) -> asyncio.Future[bytes]:
         """How a call on `channel` ends, for this event loop."""
@@ -138,8 +153,8 @@ class ForkSafeChannel(Connection):
 
 def _inherited(connection: Connection) -> list[Any]:
     """What a child process must leave untouched; it opens a connection of its own."""
-    inherited = [connection._channels(), connection._methods]
-    connection._channel, connection._methods, connection._given_up = None, {}, weakref.WeakSet()
+    inherited = [connection._channels(), connection._live]
+    connection._live, connection._given_up = None, weakref.WeakSet()
     return inherited
 
 
@@ -162,8 +177,8 @@ class BlockingChannel(Connection):
         Raises:
             AtfError: what the server raised; Unavailable, DeadlineExceeded: it was not reached, or did not answer.
         """
-        with GATE.blocking(lambda: self._method(path, type(request)), self.cut) as method:
-            channel, heard = self._channel, self._heard
+        with GATE.blocking(lambda: self._method(path, type(request)), self.cut) as (method, channel):
+            heard = self._heard
             try:
                 answer: bytes = method(request, timeout=timeout)
             except grpc.RpcError as error:
@@ -181,7 +196,7 @@ class BlockingChannel(Connection):
     def cut(self) -> None:
         """Ends the connection, and calls that wait with Unavailable; the next call opens another one."""
         channels = self._channels()
-        self._channel, self._methods = None, {}
+        self._live = None
         for channel in channels:
             channel.close()
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 import grpc
 import grpc.aio
@@ -100,6 +100,14 @@ _ANY_ADDRESS: Final = '{"loadBalancingConfig": [{"pick_first": {"shuffleAddressL
 """gRPC's word for: of the addresses of a name, begin with any. In the place of a peer that went silent, another one is likelier to answer."""
 
 
+class _Live(NamedTuple):
+    """What the next call goes by."""
+
+    channel: Any
+    methods: dict[str, Any]
+    """By path."""
+
+
 class Connection:
     """What channels share: a gRPC channel that is made at the first call, and its methods by path.
 
@@ -116,8 +124,7 @@ class Connection:
     def __init__(self, address: str, connect: Callable[[Sequence[tuple[str, Any]]], Any]) -> None:
         self.address = address
         self._connect = connect
-        self._channel: Any = None
-        self._methods: dict[str, Any] = {}
+        self._live: _Live | None = None
         self._given_up: weakref.WeakSet[Any] = weakref.WeakSet()
         """Of which calls are still under way: each holds its channel."""
         self._replaced = False
@@ -125,17 +132,20 @@ class Connection:
         """Grows with each answer of the peer. Whether it has grown is all that counts, so threads need no lock for it."""
         self._closed = False
 
-    def _method(self, path: str, request: type[Message], kind: str = "unary_unary") -> Any:
-        """The method, which answers in bytes; see `_decoded`. Its kind is gRPC's word for what streams."""
+    def _method(self, path: str, request: type[Message], kind: str = "unary_unary") -> tuple[Any, Any]:
+        """The method, which answers in bytes (see `_decoded`), and its channel. Its kind is gRPC's word for what streams."""
         if self._closed:
             raise Unavailable(f"the connection to {self.address} is closed")
-        if path not in self._methods:
-            if self._channel is None:
-                more = [("grpc.service_config", _ANY_ADDRESS)] if self._replaced else []
-                self._channel = self._connect([*CHANNEL_OPTIONS, *more])
-            made = getattr(self._channel, kind)
-            self._methods[path] = made(path, request_serializer=request.SerializeToString)
-        return self._methods[path]
+        # Another thread may give the channel up meanwhile: so each is read once, and a method is never kept beside another channel.
+        live = self._live
+        if live is None:
+            more = [("grpc.service_config", _ANY_ADDRESS)] if self._replaced else []
+            live = self._live = _Live(self._connect([*CHANNEL_OPTIONS, *more]), {})
+        method = live.methods.get(path)
+        if method is None:
+            made = getattr(live.channel, kind)
+            method = live.methods[path] = made(path, request_serializer=request.SerializeToString)
+        return method, live.channel
 
     def _failed(self, error: Any, channel: Any, heard: int) -> None:
         """Learns from a call that has failed what its connection is worth.
@@ -164,13 +174,13 @@ class Connection:
             self._give_up(channel)
 
     def _give_up(self, channel: Any) -> None:
-        if channel is not None and self._channel is channel:
+        if self._live is not None and self._live.channel is channel:
             self._given_up.add(channel)
-            self._channel, self._methods, self._replaced = None, {}, True
+            self._live, self._replaced = None, True
 
     def _channels(self) -> list[Any]:
         """All on which calls may be under way."""
-        return [each for each in (self._channel, *self._given_up) if each is not None]
+        return [*([self._live.channel] if self._live is not None else []), *self._given_up]
 
     def _decoded(self, path: str, reply: type[R], data: bytes) -> R:
         self._heard += 1
@@ -199,14 +209,14 @@ class AioChannel(Connection):
         super().__init__(address, lambda given: grpc.aio.insecure_channel(address, options=[*given, *options]))
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
-        method = self._method(path, type(request))
-        with self._errors(path, timeout, self._channel):
+        method, channel = self._method(path, type(request))
+        with self._errors(path, timeout, channel, self._heard, nearly_over(timeout)):
             answer: bytes = await method(request, timeout=timeout)
         return self._decoded(path, reply, answer)
 
     async def send(self, path: str, requests: AsyncIterator[S], request: type[S], reply: type[R], timeout: float) -> R:
-        call = self._method(path, request, "stream_unary")(timeout=timeout)
-        channel = self._channel
+        method, channel = self._method(path, request, "stream_unary")
+        call, heard, until = method(timeout=timeout), self._heard, nearly_over(timeout)
 
         async def pump() -> None:
             with contextlib.suppress(asyncio.InvalidStateError, grpc.RpcError):  # it has ended: the answer says why
@@ -219,7 +229,7 @@ class AioChannel(Connection):
             await asyncio.wait([pumping, ended], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 pumping.result()  # raises what `requests` did
-            with self._errors(path, timeout, channel):
+            with self._errors(path, timeout, channel, heard, until):
                 answer: bytes = await call
         finally:
             call.cancel()  # of use only where it has not ended
@@ -227,13 +237,13 @@ class AioChannel(Connection):
         return self._decoded(path, reply, answer)
 
     async def receive(self, path: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
-        call = self._method(path, type(request), "unary_stream")(request, timeout=timeout)
-        channel = self._channel
+        method, channel = self._method(path, type(request), "unary_stream")
+        call, heard, until = method(request, timeout=timeout), self._heard, nearly_over(timeout)
         answers = aiter(call)
         try:
             while True:
                 try:
-                    with self._errors(path, timeout, channel):
+                    with self._errors(path, timeout, channel, heard, until):
                         answer: bytes = await anext(answers)
                 except StopAsyncIteration:
                     return
@@ -242,9 +252,8 @@ class AioChannel(Connection):
             call.cancel()
 
     @contextlib.contextmanager
-    def _errors(self, path: str, timeout: float, channel: Any) -> Iterator[None]:
-        """What gRPC raises within, of a call on `channel`, becomes an AtfError."""
-        heard, until = self._heard, nearly_over(timeout)
+    def _errors(self, path: str, timeout: float, channel: Any, heard: int, until: float) -> Iterator[None]:
+        """What gRPC raises within, of a call on `channel`, becomes an AtfError. `heard` and `until`: as of `_left`."""
         try:
             yield
         except grpc.aio.AioRpcError as error:
@@ -276,8 +285,8 @@ class BlockingChannel(Connection):
         super().__init__(address, blocking_connection(address))
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
-        method = self._method(path, type(request))
-        channel, heard = self._channel, self._heard
+        method, channel = self._method(path, type(request))
+        heard = self._heard
         try:
             answer: bytes = method(request, timeout=timeout)
         except grpc.RpcError as error:

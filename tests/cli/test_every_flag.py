@@ -157,6 +157,7 @@ def test_a_flag_changes_what_a_command_does(command: str, flag: str, seen: Seen)
         (["up", "flagged:app", "--store", "memory", "--redis-url", "redis://a"], "--redis-url: of no use with --store memory"),
         (["up", "flagged:app", "--store", "memory", "--executors", "3"], "--executors: of no use with --store memory"),
         (["up", "flagged:app", "--redis-url", "redis://a", "--data-dir", "b"], "--data-dir: of no use with --redis-url"),
+        (["up", "flagged:app", "--store", "memory", "--redis-url", ""], "--redis-url: of no use with --store memory"),
         (["store", "export", "f", "--redis-url", "redis://a", "--data-dir", "b"], "--data-dir: of no use with --redis-url"),
         (["store", "timing", "--all-stopped"], "--all-stopped: of no use without --set"),
         (["doctor", "--acl", "--json"], "--json: of no use with --acl"),

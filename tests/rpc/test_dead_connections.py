@@ -180,7 +180,7 @@ async def test_what_its_caller_gives_up_at_the_same_time_counts_too() -> None:
             with pytest.raises(TimeoutError):  # long before its own time: that says nothing
                 async with asyncio.timeout(SHORT):
                     await _on_the_loop(channel, 60)
-            assert channel._channel is not None
+            assert channel._live is not None
             await channel.close()
 
 
@@ -295,8 +295,8 @@ def test_a_channel_is_given_up_only_where_its_peer_may_be_dead(
     code: grpc.StatusCode, answers: int, given_up: bool
 ) -> None:
     connection, made = _connection()
-    connection._method(PATH, f.GetTaskRequest)
-    channel, heard = connection._channel, connection._heard
+    _, channel = connection._method(PATH, f.GetTaskRequest)
+    heard = connection._heard
     for _ in range(answers):
         connection._decoded(PATH, t.Task, b"")
     connection._failed(_Ended(code), channel, heard)
@@ -307,8 +307,8 @@ def test_a_channel_is_given_up_only_where_its_peer_may_be_dead(
 
 def test_a_refusal_of_the_server_is_an_answer() -> None:
     connection, made = _connection()
-    connection._method(PATH, f.GetTaskRequest)
-    channel, heard = connection._channel, connection._heard
+    _, channel = connection._method(PATH, f.GetTaskRequest)
+    heard = connection._heard
     connection._failed(_Ended(grpc.StatusCode.NOT_FOUND), channel, heard)
     connection._failed(_Ended(grpc.StatusCode.DEADLINE_EXCEEDED), channel, heard)
     connection._method(PATH, f.GetTaskRequest)
@@ -318,8 +318,7 @@ def test_a_refusal_of_the_server_is_an_answer() -> None:
 
 def test_a_channel_that_was_replaced_is_not_given_up_twice() -> None:
     connection, made = _connection()
-    connection._method(PATH, f.GetTaskRequest)
-    old = connection._channel
+    _, old = connection._method(PATH, f.GetTaskRequest)
     for _ in range(3):
         connection._failed(_Ended(grpc.StatusCode.DEADLINE_EXCEEDED), old, connection._heard)
         connection._method(PATH, f.GetTaskRequest)
