@@ -51,6 +51,8 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
+    # A frontend that is replaced may have another address under the same name: gRPC's own 30 s between two looks would outlast a caller.
+    ("grpc.dns_min_time_between_resolutions_ms", 1_000),
     # A proxy of the environment's is for the web; it can't carry calls between roles on one network.
     ("grpc.enable_http_proxy", 0),
 )
