@@ -26,32 +26,31 @@ class Recorder:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, bytes]] = []
-        for method in SERVICE.methods:
-            setattr(self, snake_case(method.name), self._answering(method))
 
     def note(self, name: str, request: Message) -> int:
         """Writes a request down; how many of its name came before."""
         self.asked.append((name, request.SerializeToString(deterministic=True)))
         return sum(each == name for each, _ in self.asked) - 1
 
-    def _answering(self, method: MethodDescriptor) -> Callable[..., Any]:
-        def empty(_request: Any, _before: int) -> Message:
-            return GetMessageClass(method.output_type)()
 
-        answer = ANSWERS.get(method.name, empty)
+def _answering(method: MethodDescriptor) -> Callable[..., Any]:
+    def empty(_request: Any, _before: int) -> Message:
+        return GetMessageClass(method.output_type)()
 
-        async def unary(request: Any, *, timeout: float = 10) -> Any:
-            return answer(request, self.note(method.name, request))
+    answer = ANSWERS.get(method.name, empty)
 
-        async def gathering(requests: AsyncIterator[Any], *, timeout: float = 10) -> Any:
-            async for each in requests:
-                self.note(method.name, each)
-            return empty(None, 0)
+    async def unary(self: Recorder, request: Any, *, timeout: float = 10) -> Any:
+        return answer(request, self.note(method.name, request))
 
-        async def streaming(request: Any, *, timeout: float = 10) -> AsyncGenerator[Any, None]:
-            yield answer(request, self.note(method.name, request))
+    async def gathering(self: Recorder, requests: AsyncIterator[Any], *, timeout: float = 10) -> Any:
+        async for each in requests:
+            self.note(method.name, each)
+        return empty(None, 0)
 
-        return gathering if method.client_streaming else streaming if method.server_streaming else unary
+    async def streaming(self: Recorder, request: Any, *, timeout: float = 10) -> AsyncGenerator[Any, None]:
+        yield answer(request, self.note(method.name, request))
+
+    return gathering if method.client_streaming else streaming if method.server_streaming else unary
 
 
 def _batch(request: Any, _before: int) -> b.Batch:
@@ -116,3 +115,6 @@ ANSWERS: dict[str, Callable[[Any, int], Message]] = {
     "RetryBatch": _batch,
     "ListBatchItems": _items,
 }
+
+for each in SERVICE.methods:
+    setattr(Recorder, snake_case(each.name), _answering(each))

@@ -26,6 +26,7 @@ from atf.context import InBatch
 from atf.job import TIMING, JobOptions
 from atf.lambdas import Lambda, Schedulable
 from atf.options import CallOptions, LambdaOptions
+from atf.rpc import batch_pb2 as b
 from atf.rpc.api import Frontend
 from atf.testing import Harness
 from atf.testing.loop import VirtualLoop
@@ -423,7 +424,7 @@ def test_an_option_that_a_call_does_not_take_is_refused_by_its_name() -> None:
 def test_a_wait_for_a_batch_ends_at_its_timeout(call: str) -> None:
     never = Recorder()
     world = World(never)
-    never.watch_batch = _never  # type: ignore[attr-defined]
+    never.watch_batch, never.get_batch = _never, _open  # type: ignore[attr-defined]
     kind, _, name = call.partition(".")
     with pytest.raises(TimeoutError, match="within 3 s"):
         world.done(getattr(world.of(kind), name)(timeout=3))
@@ -434,6 +435,10 @@ def test_a_wait_for_a_batch_ends_at_its_timeout(call: str) -> None:
 async def _never(_request: Any, *, timeout: float) -> AsyncIterator[Any]:
     await asyncio.Event().wait()
     yield None
+
+
+async def _open(request: Any, *, timeout: float) -> b.Batch:
+    return b.Batch(id=request.id)
 
 
 @pytest.mark.parametrize("kind", ["Step", "Chain"])
