@@ -112,6 +112,8 @@ def _check_kind(field: str, given: object) -> None:
     good = _is_unicode(given) if isinstance(given, str) else field not in _TEXTS
     if not good:
         raise InvalidArgument(f"{field} {short(given)}: give a text")
+    if given == "" and field != "name":
+        raise InvalidArgument(f"{field}: it is empty; leave it out, or give a value")
     bits, bounds = _WHOLE_NUMBERS.get(field, (0, ""))
     if bits and not (isinstance(given, int) and given.bit_length() < bits):
         raise InvalidArgument(f"{field} {short(given)}: give a whole number, {bounds}")

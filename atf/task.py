@@ -164,7 +164,7 @@ def check_name(name: str, what: str) -> str:
     Raises:
         InvalidArgument: it is not 1 to 64 of the characters A-Z a-z 0-9 . _ -
     """
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidArgument(f"{what} {name!r}: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")
     return name
 
@@ -253,7 +253,7 @@ def check_id(task_id: str) -> str:
     Raises:
         InvalidArgument: it is not 1 to 64 of the characters A-Z a-z 0-9 _ -
     """
-    if not _ID.fullmatch(task_id):
+    if not isinstance(task_id, str) or not _ID.fullmatch(task_id):
         raise InvalidArgument(f"task id {task_id!r}: use 1 to 64 of the characters A-Z a-z 0-9 _ -")
     return task_id
 

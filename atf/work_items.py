@@ -58,7 +58,7 @@ def check_batch_id(batch_id: str) -> str:
     Raises:
         InvalidArgument: it is not 1 to 20 of the characters A-Z a-z 0-9 _ -
     """
-    if not _BATCH_ID.fullmatch(batch_id):
+    if not isinstance(batch_id, str) or not _BATCH_ID.fullmatch(batch_id):
         raise InvalidArgument(f"batch id {batch_id!r}: use 1 to {MAX_BATCH_ID_CHARS} of the characters A-Z a-z 0-9 _ -")
     return batch_id
 

@@ -163,7 +163,7 @@ def submit(
 def _options(given: dict[str, Any]) -> BatchOptions:
     chosen = {name: value for name, value in given.items() if value not in (None, ())}
     chosen["labels"] = pairs(given["labels"], "--label")
-    chosen["batch_id"] = check_batch_id(given["batch_id"] or new_id(SystemRuntime().random, 80))
+    chosen["batch_id"] = check_batch_id(chosen.get("batch_id", new_id(SystemRuntime().random, 80)))
     for name in ("on_success", "on_failure", "on_complete"):
         chosen[name] = list(given[name])
     if str(given["priority"]).isdigit():

@@ -21,7 +21,7 @@ from .schedule import instant, pairs
 @click.argument("lambda_name", metavar="LAMBDA")
 @click.option("--go", is_flag=True, help="Do it. Without, it only says what it would do.")
 @labels_flag
-@click.option("--error", default="", metavar="TEXT", help="Only tasks whose error contains this.")
+@click.option("--error", metavar="TEXT", help="Only tasks whose error contains this.")
 @click.option("--failed-from", metavar="TIME", help="Only tasks that failed at this instant or later.")
 @click.option("--failed-until", metavar="TIME", help="Only tasks that failed before this instant.")
 @click.option(
@@ -35,7 +35,7 @@ def redrive(
     lambda_name: str,
     go: bool,
     labels: tuple[str, ...],
-    error: str,
+    error: str | None,
     failed_from: str | None,
     failed_until: str | None,
     newer_version: bool,
@@ -47,9 +47,11 @@ def redrive(
     """Start the dead letters of LAMBDA afresh, with all their attempts. Without --go nothing is started."""
     if rate == 0:
         raise InvalidArgument("--rate 0: give tasks a second, more than 0, or leave it out: then all start at once")
+    if error == "":
+        raise InvalidArgument("--error '': give a text, or leave it out: then all errors count")
     request = f.RedriveRequest(
         labels=pairs(labels, "--label"),
-        error=error,
+        error=error or "",
         failed_from_at_us=instant(failed_from, "--failed-from") if failed_from is not None else 0,
         failed_until_at_us=instant(failed_until, "--failed-until") if failed_until is not None else 0,
         newer_version=newer_version,

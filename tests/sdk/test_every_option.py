@@ -556,6 +556,23 @@ def test_the_same_option_is_not_given_twice() -> None:
         def twice() -> None: ...
 
 
+@pytest.mark.parametrize("option", ["schedule", "tz", "format", "gap", "fold", "due_time", "ttl"])
+def test_a_text_of_a_job_that_is_empty_is_refused(option: str) -> None:
+    client: Any = atf.Client("a")
+    options = {"schedule": "@daily", option: ""}
+    with pytest.raises(atf.InvalidArgument, match=f"{option}: it is empty; leave it out"):
+        client.schedule_job("a/b", thumbnail.prepare("a"), **options)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"), [("key", "task id 5"), ("affinity_key", "affinity_key 5"), ("ordering_key", "ordering_key 5")]
+)
+def test_a_name_that_is_no_text_is_refused_by_its_rule(option: str, says: str) -> None:
+    lambda_: Any = thumbnail
+    with pytest.raises(atf.InvalidArgument, match=f"{says}: use 1 to 64 of the characters"):
+        lambda_.options(**{option: 5})
+
+
 def test_an_option_among_the_arguments_of_a_handler_is_named_with_its_place() -> None:
     lambda_: Any = thumbnail
     for call in (lambda_.prepare, lambda_.schedule, lambda a, **options: lambda_.s(a, **options).submit()):
