@@ -147,7 +147,8 @@ class _Lines:
     def msg(self, line: str) -> None:
         # sys.stderr is looked up late: a test that captures it replaces it.
         stream = self.stream or sys.stderr
-        with contextlib.suppress(OSError):  # where streams.py does not see to it, as in a program of somebody else's
+        # Where streams.py does not see to it, as in a program of somebody else's, which may also have closed the stream.
+        with contextlib.suppress(OSError, ValueError):
             stream.write(line + "\n")
 
     def debug(self, line: str) -> None:

@@ -272,6 +272,16 @@ def protect_stdout() -> None:
         _replace("stdout", 1)
 
 
+def protect_without_threads() -> None:
+    """The same of both, in a process that must start no threads since it forks: whoever says a line writes it at once.
+
+    So it waits if nobody reads. What is written to a worker's outputs is always read.
+    """
+    protect()
+    protect_stdout()
+    _forked()
+
+
 def open_log(path: Path) -> TextIO:
     """A new file for lines of a log, of UTF-8; writing to it neither fails nor blocks.
 
@@ -279,7 +289,7 @@ def open_log(path: Path) -> TextIO:
         OSError: it can't be made.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    return _text(SafeOutput(descriptor, str(path), closes=True), "utf-8")
+    return _Text(SafeOutput(descriptor, str(path), closes=True), "utf-8")
 
 
 def notice_by(notice: Notice) -> None:
@@ -321,12 +331,20 @@ def _replace(name: str, descriptor: int) -> None:
         with contextlib.suppress(OSError, ValueError):
             before.flush()
     _standard[name] = SafeOutput(descriptor, f"<{name}>")
-    setattr(sys, name, _text(_standard[name], encoding))
+    setattr(sys, name, _Standard(_standard[name], encoding))
 
 
-def _text(output: SafeOutput, encoding: str) -> TextIO:
-    # Not line_buffering, which would flush, and that waits. SafeOutput keeps lines together by itself.
-    return io.TextIOWrapper(cast("Any", output), encoding=encoding, errors="backslashreplace", write_through=True)
+class _Text(io.TextIOWrapper):
+    def __init__(self, output: SafeOutput, encoding: str) -> None:
+        # Not line_buffering, which would flush, and that waits. SafeOutput keeps lines together by itself.
+        super().__init__(cast("Any", output), encoding=encoding, errors="backslashreplace", write_through=True)
+
+
+class _Standard(_Text):
+    """sys.stdout or sys.stderr. User code that closes it, as daemons do, must not silence the rest of the process."""
+
+    def close(self) -> None:
+        self.flush()
 
 
 def _fill_standard_descriptors() -> None:

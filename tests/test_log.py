@@ -47,6 +47,11 @@ def test_every_line_has_role_process_level_and_time() -> None:
     }
 
 
+def test_a_stream_that_is_closed_ends_nothing() -> None:
+    said().close()
+    log.get_logger().error("went nowhere")
+
+
 @pytest.mark.parametrize(
     ("level", "heard"),
     [

@@ -221,6 +221,19 @@ def test_what_is_closed_is_not_taken_for_something_else(tmp_path: Path) -> None:
     assert int((tmp_path / "file").read_text()) > 2
 
 
+def test_user_code_that_closes_its_outputs_silences_nobody_else() -> None:
+    body = """
+from atf import log
+from atf.config import LogSettings
+log.setup(LogSettings(log_format="json"), "executor")
+sys.stdout.close(); sys.stderr.close()
+print("out"); log.get_logger().warning("said")
+sys.exit(7)
+"""
+    ended = run(body)
+    assert (ended.returncode, ended.stdout, '"event": "said"' in ended.stderr) == (7, "out\n", True)
+
+
 def test_a_forked_child_says_what_it_says_and_nothing_twice() -> None:
     body = """
 print("parent")
