@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
 import os
 import select
@@ -22,6 +23,7 @@ import signal
 import socket
 import sys
 import threading  # noqa: TID251  to name those that must not be there
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,6 +36,7 @@ from atf.forks import keep_signals_from_children
 from atf.lambdas import Lambda
 from atf.log import setup
 from atf.stops import stop_signals
+from atf.streams import protect_without_threads
 
 from . import isolated_run
 from .group import children_of
@@ -43,6 +46,9 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 """From <linux/prctl.h>."""
 _LIBC: Final = ctypes.CDLL(None)
+_LOOKS: Final = 30
+_LOOK_S: Final = 0.01
+"""A thread that has ended is the system's for a moment more, and one may be about to end: so many looks, so far apart."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     gc.collect()
     gc.freeze()  # a collection in a run would copy every page of what was imported
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()  # what the imports printed must not stand in the buffers of every run
+        stream.flush()  # half a line that the imports printed must not stand in the buffers of every run
     connection.send(pack("ready"))
     ForkServer(isolated, connection).serve(wakeup)
     return 0
@@ -77,17 +83,28 @@ def check_threads(isolated: Mapping[str, Lambda[..., Any]], apps: Sequence[str])
     if not child:
         os._exit(0)
     os.waitpid(child, 0)
-    python = {each.native_id: each.name for each in threading.enumerate()}
-    others = []
-    for entry in sorted(Path("/proc/self/task").iterdir(), key=lambda each: int(each.name)):
-        number = int(entry.name)
-        if number != os.getpid():
-            others.append(python.get(number) or f"{(entry / 'comm').read_text().strip()} (of a library, not Python's)")
+    looks = 1
+    while (others := _threads()) and looks < _LOOKS:
+        time.sleep(_LOOK_S)  # noqa: TID251  nothing else is to be done
+        looks += 1
     if others:
         raise ConfigError(
             f"isolate=True of {', '.join(isolated)}: importing {', '.join(apps)} starts threads, which an isolated run would not have:"
             f" {', '.join(others)}. Start them in the lambda, not at import; or leave isolate out"
         )
+
+
+def _threads() -> list[str]:
+    """The names of the threads beside this one."""
+    python = {each.native_id: each.name for each in threading.enumerate()}
+    found = []
+    for entry in sorted(Path("/proc/self/task").iterdir(), key=lambda each: int(each.name)):
+        number = int(entry.name)
+        if number != os.getpid():
+            with contextlib.suppress(OSError):  # it has just ended
+                of_library = f"{(entry / 'comm').read_text().strip()} (of a library, not Python's)"
+                found.append(python.get(number) or of_library)
+    return found
 
 
 class ForkServer:
@@ -105,7 +122,8 @@ class ForkServer:
         """Number of the run by the pid of its process."""
         self._ahead: tuple[int, socket.socket] | None = None
         """A process that was forked ahead, and waits: a run need not wait for the fork."""
-        self._spared: set[int] = set()
+        self._spared = children_of(os.getpid())
+        """Processes that no run has left behind, since the imports have started them, and those that this one may not kill."""
 
     def serve(self, wakeup: int) -> None:
         """Serves until the worker ends.
@@ -139,23 +157,22 @@ class ForkServer:
     def _give(self, number: int, descriptors: Sequence[int]) -> None:
         """Gives a run the process that was forked ahead for it, and forks one ahead for the next."""
         try:
-            given = False
-            while not given:
+            if len(descriptors) < 2:  # the kernel had no room for them here
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            while number not in self._runs.values():
                 pid, way = self._ahead or self._fork()
                 self._ahead = None
-                self._runs[pid] = number
                 with way, contextlib.suppress(ConnectionError):  # somebody has killed it
                     socket.send_fds(way, [b"x"], descriptors)
-                    given = True
-                if not given:
-                    del self._runs[pid]
-            with contextlib.suppress(OSError):  # the next run tries it again, and says so
-                self._ahead = self._fork()
+                    self._runs[pid] = number
         except OSError as error:
             self._control.send(pack("unborn", number, str(error)))
         finally:
-            for each in descriptors:
+            for each in descriptors:  # before the next fork, which would keep them for the next run
                 os.close(each)
+        if self._ahead is None:
+            with contextlib.suppress(OSError):  # the next run tries it again, and says so
+                self._ahead = self._fork()
 
     def _fork(self) -> tuple[int, socket.socket]:
         """Forks a process that waits for its run. Returns its pid, and the socket over which it is given one."""
@@ -235,4 +252,5 @@ def _die_with_parent(parent: int = 0) -> None:
 
 
 if __name__ == "__main__":
+    protect_without_threads()
     sys.exit(main(sys.argv[1:]))

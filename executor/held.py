@@ -111,7 +111,7 @@ class HeldTask:
         self.aio: asyncio.Task[None] | None = None
         """The body, if it is a coroutine."""
         self.isolated: IsolatedRun | None = None
-        """The process of the run, while it has one of its own."""
+        """The process of the run, once it has one of its own."""
 
     def is_set(self) -> bool:
         """Makes this the flag behind ctx.cancelled."""

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading  # noqa: TID251  a lane's thread waits for its run
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Self
 
 from atf.context import FirstTime
@@ -109,10 +110,15 @@ class IsolatedRuns:
         self._draining = False
 
     @classmethod
-    async def start(cls, apps: Sequence[str], lambdas: Mapping[str, Any]) -> Self | None:
+    async def start(cls, apps: Sequence[str], lambdas: Mapping[str, Any], folder: Path) -> Self | None:
         """Starts the fork server of these apps, and waits until it has imported them; None: no lambda needs it.
 
         The kernel ends it with the thread that calls this: it must be the main one.
+
+        Args:
+            apps: MODULE:APP.
+            lambdas: theirs, by name.
+            folder: where to import them: the current one may be another one by now, since imports may change it.
 
         Raises:
             ConfigError: it can't serve; the message says why.
@@ -125,14 +131,16 @@ class IsolatedRuns:
         ours, theirs = pair()
         with theirs:
             command = [sys.executable, "-P", "-m", "atf.executor.fork_server", str(theirs.fileno()), *apps]
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))  # noqa: ASYNC220  a millisecond
+            process = subprocess.Popen(  # noqa: ASYNC220  a millisecond
+                command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), cwd=folder
+            )
         started = cls(process, ours)
         match await started._first_word():
             case ["ready"]:
                 return started
             case ["refused", str(why)]:
                 raise ConfigError(why)
-        raise Internal(f"the fork server of isolated runs ended at its start, {how_it_ended(process.wait())}")
+        raise Internal(f"the fork server of isolated runs {how_it_ended(process.wait())} while it imported the apps")
 
     async def _first_word(self) -> list[Any]:
         loop, said = asyncio.get_running_loop(), asyncio.Event()
@@ -205,7 +213,7 @@ class IsolatedRuns:
             run.over.wait()
             return judged(task, run, outcome)
         finally:
-            task.isolated = None
+            # task.isolated stays: who kills the run at this moment must not find that there is none.
             del self._runs[run.number]
             run.close()
 
@@ -256,13 +264,13 @@ def judged(task: HeldTask, run: IsolatedRun, said: Outcome | None) -> Outcome:
         return said
     if run.code is None:
         return Failed("the run's process ended with the fork server of its executor")
-    return Failed(f"the run's process {how_it_ended(run.code)}")
+    return Failed(f"the run's process {how_it_ended(run.code)}" + " before the lambda returned" * (run.code >= 0))
 
 
 def how_it_ended(code: int) -> str:
     """An exit code in words; -n for signal n."""
     if code >= 0:
-        return f"ended with exit code {code} before the lambda returned"
+        return f"ended with exit code {code}"
     name = signal.Signals(-code).name if -code in set(signal.Signals) else "a signal without a name"
     memory = ": by the kernel, where memory ran out, or by hand" if code == -signal.SIGKILL else ""
     return f"was killed by {name} (signal {-code}){memory}"

@@ -22,6 +22,7 @@ from atf.forks import keep_signals_from_children
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.stops import stop_signals
+from atf.streams import exit_at_once
 
 from .held import HeldTask
 from .packets import pack, pack_outcome, receive, unpack
@@ -161,6 +162,8 @@ def serve_one(lambdas: Mapping[str, Lambda], way: socket.socket, mask: set[int])
         _, descriptors, _, _ = socket.recv_fds(way, 1, 2)
     if not descriptors:
         os._exit(0)
+    for each in descriptors:
+        os.set_inheritable(each, False)  # not for what the lambda starts
     connection, memory = descriptors
     run(lambdas, socket.socket(fileno=connection), memory)
 
@@ -189,7 +192,7 @@ def end(code: int) -> NoReturn:
     """Ends the process at once, whatever its threads do; what it has said until now is written."""
     with contextlib.suppress(Exception):
         logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
+    for stream in (sys.stdout, sys.stderr):  # the lambda may have put anything in their places
+        with contextlib.suppress(Exception):
             stream.flush()
-    os._exit(code)
+    exit_at_once(code)

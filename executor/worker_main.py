@@ -14,6 +14,7 @@ import sys
 import threading  # noqa: TID251  heartbeats have a thread of their own
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from atf.apps import load_lambdas
@@ -61,9 +62,10 @@ def main(arguments: Sequence[str]) -> int:
 
     async def body(process: Process) -> int:
         _hold(int(lifeline), process)
+        folder = Path.cwd()
         lambdas = with_builtins(load_lambdas(apps), settings)
         process.catch_signals()  # once more: what the apps import may have handlers of its own
-        isolated = await IsolatedRuns.start(apps, lambdas)
+        isolated = await IsolatedRuns.start(apps, lambdas, folder)
         await _register(lambdas, settings, process)
         try:
             return await _work(executor_id, lambdas, Table.mapped(int(table)), isolated, settings, timing, process)
@@ -89,8 +91,8 @@ def _die_with_guard() -> None:
 
 def die(code: int) -> NoReturn:
     """Ends the process at once, whatever its threads do."""
-    for stream in (sys.stdout, sys.stderr):  # a lambda may have put others in their places
-        with contextlib.suppress(OSError, ValueError):
+    for stream in (sys.stdout, sys.stderr):  # a lambda may have put anything in their places
+        with contextlib.suppress(Exception):
             stream.flush()
     exit_at_once(code)
 

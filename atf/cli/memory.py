@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from atf.apps import load_lambdas
@@ -55,6 +56,7 @@ from .output import print_facts, print_json, say
 async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> int:
     """Runs until SIGINT or SIGTERM, and returns the exit code."""
     setup(read(LogSettings, {}), "atf")
+    folder = Path.cwd()
     theirs = load_lambdas(apps)
     runtime, timing = SystemRuntime(), read(Timing, {})
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
@@ -81,7 +83,7 @@ async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_js
     consumer = StoreConsumer(
         store=store, settings=read(StoreConsumerSettings, {}, "store_consumer"), timing=timing, runtime=runtime
     )
-    isolated = await IsolatedRuns.start(apps, theirs)
+    isolated = await IsolatedRuns.start(apps, theirs, folder)
     executor, heartbeats = _executor(settings, bounds, lambdas, isolated, controller, hsc, timing, runtime)
     if isolated is not None:
         executor.drains = isolated.drain

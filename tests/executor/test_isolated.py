@@ -12,7 +12,7 @@ import pytest
 
 from atf.executor.held import HeldTask
 from atf.executor.isolated import Control, IsolatedRun, how_it_ended, judged
-from atf.executor.outcome import Failed, GaveUp, HandedBack, Outcome, Returned, Stopped, TimedOut
+from atf.executor.outcome import Failed, GaveUp, HandedBack, Misfit, Outcome, Returned, Stopped, TimedOut
 from atf.executor.packets import outcome_of, pack, pack_outcome, receive, unpack
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
@@ -25,6 +25,7 @@ OUTCOMES: list[Outcome] = [
     Failed("later", 1.5),
     GaveUp("never"),
     TimedOut("long"),
+    Misfit("does not fit", "digest"),
     Stopped("cancelled"),
     HandedBack("not mine", 3.0),
 ]
@@ -85,7 +86,7 @@ def test_what_the_end_of_a_process_means() -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (0, "ended with exit code 0 before the lambda returned"),
+        (0, "ended with exit code 0"),
         (-signal.SIGSEGV, "was killed by SIGSEGV (signal 11)"),
         (-signal.SIGKILL, "was killed by SIGKILL (signal 9): by the kernel, where memory ran out, or by hand"),
         (-(signal.SIGRTMIN + 3), f"was killed by a signal without a name (signal {signal.SIGRTMIN + 3})"),

@@ -19,6 +19,8 @@ app = atf.App("g")
 FORK = multiprocessing.get_context("fork")
 print("imported")
 SEEN: list[int] = []
+HELPER = subprocess.Popen(["sleep", "600"])
+os.chdir("/")
 
 
 @app.task(isolate=True)
@@ -42,7 +44,16 @@ def whose_alone(ctx: atf.Context) -> list[int]:
     SEEN.append(1)
     print(f"printed by {ctx.task_id}")
     ctx.log.warning("logged by it")
-    return [os.getpid(), len(SEEN), "grpc" in sys.modules]
+    return [os.getpid(), len(SEEN), "grpc" in sys.modules, threading.active_count()]
+
+
+@app.task(isolate=True)
+def inherits() -> list[object]:
+    """The files in memory that it has open, how many descriptors a program has that it starts, and whether its app's helper lives."""
+    own = [str(each.resolve()) for each in Path("/proc/self/fd").iterdir()]
+    code = "import os; print(len(os.listdir('/proc/self/fd')) - 4)"  # the three, and the listing's own
+    seen = subprocess.run([sys.executable, "-c", code], close_fds=False, capture_output=True, text=True, check=True)
+    return [[each for each in own if "memfd" in each], int(seen.stdout), Path(f"/proc/{HELPER.pid}").exists()]
 
 
 @app.task(isolate=True)
@@ -98,6 +109,10 @@ def fails(how: str) -> object:
             os._exit(3)
         case "crash":
             ctypes.string_at(0)
+        case "no outputs":
+            sys.stdout.close()
+            sys.stdout = sys.stderr = None  # a lambda can
+            return "ran"
     return "x" * 70_000
 
 

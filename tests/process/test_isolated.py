@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from atf.executor.packets import pair, receive, unpack
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
@@ -33,13 +35,17 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def number_in(file: Path) -> int:
+    return int(file.read_text())
+
+
 def value(result: h.Result) -> Any:
     assert result.error == ""
     return json.loads(result.result)
 
 
-async def test_each_run_has_a_process_of_its_own_and_its_context(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+async def test_each_run_has_a_process_of_its_own_and_ends_alone(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     scheduled: list[f.ScheduleRequest] = []
 
@@ -59,43 +65,59 @@ async def test_each_run_has_a_process_of_its_own_and_its_context(
             call("0-more", "starts_more"),
         )
         pids = [value(found[f"0-{n}"]) for n in range(3)]
-        assert len({pid for pid, _, _ in pids}) == 3
-        assert [each[1:] for each in pids] == [[1, False]] * 3, "a fresh process each, without gRPC"
+        assert len({each[0] for each in pids}) == 3
+        assert [each[1:] for each in pids] == [[1, False, 1]] * 3, "a fresh process each, without gRPC or threads"
         assert value(found["0-here"])[0] == worker
         assert value(found["0-context"]) == ["0-context", "g/context", 1, 1, 1, True, {}, True, False, False]
         assert value(found["0-schedules"]) == "0-made"
         assert value(found["0-more"]) == [14, -signal.SIGTERM, 3]
         assert [getattr(each.spec, "lambda") for each in scheduled] == ["g/nothing_here"]
+        inherited = await ended(world, call("0-inherits", "inherits"))
+        assert value(inherited["0-inherits"]) == [[], 0, True], "nothing of the run before, or for its programs"
+        await every_end_is_a_value(world)
+        await the_end_of_the_fork_server_is_an_ordered_end(world, tmp_path / "slow")
     output = capfd.readouterr().out
     assert "printed by 0-1" in output, "what it prints and logs goes where the worker's goes"
     assert "[0-1] logged by it" in output
     assert output.count("imported\n") == 2, "once in the worker, once in the fork server"
 
 
-async def test_however_a_run_ends_it_ends_alone() -> None:
-    async with guarded(app="isolated:app") as world:
-        hows = ["raise", "fatal", "retry", "hand back", "exit", "crash", "big"]
-        found = await ended(world, *(call(f"0-{each}", "fails", json.dumps({"how": each})) for each in hows))
-        told = {each[2:]: (result.outcome, result.error.splitlines()[0]) for each, result in found.items()}
-        assert told["raise"] == (t.FAILED, "ValueError: no good")
-        assert "isolated.py" in found["0-raise"].error, "its traceback comes along"
-        assert told["fatal"] == (t.FAILED_FATAL, "Fatal: never")
-        assert told["retry"] == (t.FAILED, "later")
-        assert found["0-retry"].retry_in_us == 7_000_000
-        assert told["hand back"] == (t.HANDED_BACK, "not mine")
-        assert told["exit"] == (t.FAILED, "the run's process ended with exit code 3 before the lambda returned")
-        assert told["crash"] == (t.FAILED, "the run's process was killed by SIGSEGV (signal 11)")
-        assert told["big"][0] == t.FAILED_FATAL
-        assert world.process.returncode is None
+async def every_end_is_a_value(world: Guarded) -> None:
+    """However a run ends, it ends alone."""
+    hows = ["raise", "fatal", "retry", "hand back", "exit", "crash", "no outputs", "big"]
+    found = await ended(world, *(call(f"0-{each}", "fails", json.dumps({"how": each})) for each in hows))
+    told = {each[2:]: (result.outcome, result.error.partition("\n")[0]) for each, result in found.items()}
+    assert told["raise"] == (t.FAILED, "ValueError: no good")
+    assert "isolated.py" in found["0-raise"].error, "its traceback comes along"
+    assert told["fatal"] == (t.FAILED_FATAL, "Fatal: never")
+    assert told["retry"] == (t.FAILED, "later")
+    assert found["0-retry"].retry_in_us == 7_000_000
+    assert told["hand back"] == (t.HANDED_BACK, "not mine")
+    assert told["exit"] == (t.FAILED, "the run's process ended with exit code 3 before the lambda returned")
+    assert told["crash"] == (t.FAILED, "the run's process was killed by SIGSEGV (signal 11)")
+    assert value(found["0-no outputs"]) == "ran"
+    assert told["big"][0] == t.FAILED_FATAL
+    assert world.process.returncode is None
 
 
-async def test_a_run_is_killed_alone_with_all_that_it_started(tmp_path: Path) -> None:
+async def the_end_of_the_fork_server_is_an_ordered_end(world: Guarded, file: Path) -> None:
+    await world.give(call("0-slow", "sleeps", json.dumps({"file": str(file), "seconds": 600})))
+    await world.until(lambda: file.exists() and file.read_text())
+    run = number_in(file)
+    os.kill(parent_of(run), signal.SIGKILL)
+    await world.until(lambda: world.hsc.results)
+    assert world.hsc.results[0].error == "the run's process ended with the fork server of its executor"
+    assert not alive(run)
+    assert (await world.death())["code"] == 0
+
+
+async def test_a_run_is_killed_alone_with_all_that_it_started_and_a_stop_waits_for_runs(tmp_path: Path) -> None:
     files = {each: tmp_path / each for each in ("hangs", "waits", "cancelled", "lost", "leaves", "beside")}
     given = {name: json.dumps({"file": str(path)}) for name, path in files.items()}
     slow = {name: json.dumps({"file": str(files[name]), "seconds": 600}) for name in ("cancelled", "lost")}
-    async with guarded("--stop-grace", "0.3", app="isolated:app") as world:
+    async with guarded("--stop-grace", "0.3", "--drain-timeout", "1", app="isolated:app") as world:
         worker = (await world.event())["pid"]
-        beside = call("0-beside", "sleeps", json.dumps({"file": str(files["beside"]), "seconds": 3}))
+        beside = call("0-beside", "sleeps", json.dumps({"file": str(files["beside"]), "seconds": 1.5}))
         lasting = [call(f"0-{name}", "sleeps", slow[name]) for name in slow]
         hangs = call("0-hangs", "hangs", given["hangs"], timeout=0.3)
         await world.give(
@@ -121,49 +143,36 @@ async def test_a_run_is_killed_alone_with_all_that_it_started(tmp_path: Path) ->
         for pid in " ".join(each.read_text() for each in files.values()).split():
             assert not alive(int(pid)), "its process, the program that it started, and the daemon that it left"
         assert alive(worker)
+        world.hsc.results.clear()
+        await a_stop_waits_and_runs_end_with_the_executor(world, tmp_path / "told", tmp_path / "slow")
 
 
-async def test_a_stop_waits_for_isolated_runs_and_they_end_with_the_executor(tmp_path: Path) -> None:
-    told, slow = tmp_path / "told", tmp_path / "slow"
-    async with guarded("--drain-timeout", "2", app="isolated:app") as world:
-        await world.event()
-        await world.give(
-            call("0-told", "waits", json.dumps({"file": str(told)})),
-            call("0-slow", "sleeps", json.dumps({"file": str(slow), "seconds": 600})),
-        )
-        await world.until(lambda: all(each.exists() and each.read_text() for each in (told, slow)))
-        run = int(slow.read_text())
-        server = parent_of(run)
-        for pid in (int(told.read_text()), run, server, world.process.pid):  # as a service manager does
-            os.kill(pid, signal.SIGTERM)
-        await world.until(lambda: world.hsc.results)
-        assert world.hsc.results[0].result == b'"stopping"'
-        assert (await world.event())["event"] == "draining"
-        dead = await world.death()
-        assert dead["cut"] == [["0-slow", 1, "nonce"]]
-        assert not alive(run)
-        assert not alive(server)
+async def a_stop_waits_and_runs_end_with_the_executor(world: Guarded, told: Path, slow: Path) -> None:
+    await world.give(
+        call("0-told", "waits", json.dumps({"file": str(told)})),
+        call("0-slow", "sleeps", json.dumps({"file": str(slow), "seconds": 600})),
+    )
+    await world.until(lambda: all(each.exists() and each.read_text() for each in (told, slow)))
+    run = number_in(slow)
+    server = parent_of(run)
+    for pid in (number_in(told), run, server, world.process.pid):  # as a service manager does
+        os.kill(pid, signal.SIGTERM)
+    await world.until(lambda: world.hsc.results)
+    assert world.hsc.results[0].result == b'"stopping"'
+    assert (await world.drains())["started"] == 2
+    dead = await world.death()
+    assert dead["cut"] == [["0-slow", 1, "nonce"]]
+    assert not alive(run)
+    assert not alive(server)
 
 
-async def test_an_executor_whose_fork_server_is_killed_ends_in_order(tmp_path: Path) -> None:
-    file = tmp_path / "slow"
-    async with guarded(app="isolated:app") as world:
-        await world.event()
-        await world.give(call("0-slow", "sleeps", json.dumps({"file": str(file), "seconds": 600})))
-        await world.until(lambda: file.exists() and file.read_text())
-        run = int(file.read_text())
-        os.kill(parent_of(run), signal.SIGKILL)
-        await world.until(lambda: world.hsc.results)
-        assert world.hsc.results[0].error == "the run's process ended with the fork server of its executor"
-        assert not alive(run)
-        assert (await world.event())["event"] == "draining"
-        assert (await world.death())["code"] == 0
-
-
-async def test_imports_that_start_threads_are_refused_by_name() -> None:
-    async with guarded(app="threaded:app") as world:
-        await world.event()
-        assert (await world.death())["code"] == 2
-        output = (await world.process.communicate())[0].decode()
-        assert "isolate=True of g/alone: importing threaded:app starts threads" in output
-        assert "flusher" in output
+def test_imports_that_start_threads_are_refused_by_name() -> None:
+    ours, theirs = pair()
+    with ours, theirs:
+        command = [sys.executable, "-P", "-m", "atf.executor.fork_server", str(theirs.fileno()), "threaded:app"]
+        subprocess.run(command, pass_fds=[theirs.fileno()], cwd=Path(__file__).parent, timeout=30, check=True)
+        word, why = unpack(receive(ours))
+    assert word == "refused"
+    assert "isolate=True of g/alone: importing threaded:app starts threads" in why
+    assert "flusher" in why
+    assert "short" not in why, "it has ended by itself"
