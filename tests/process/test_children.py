@@ -49,33 +49,23 @@ async def test_a_signal_to_a_child_ends_the_child_and_not_the_executor() -> None
         assert await results(world, call("0-after", "note", '{"word":"still here"}')) == ["still here"]
 
 
-async def test_what_a_child_of_a_lambda_inherits() -> None:
-    """A program has the signals and descriptors that it would have if a shell had started it; no child can write the table."""
-    plain = signals_of_program()[0]
-    async with guarded(app="children:app") as world:
-        calls = [call(f"0-{name}", name) for name in ("signals_of_program", "descriptors_of_program", "table_of_child")]
-        signals, descriptors, mappings = await results(world, *calls)
-        assert signals == [plain] * 3
-        assert [each for each in descriptors if "/proc" not in each] == []
-        assert mappings == 0
-
-
-async def test_a_child_of_an_async_def_does_not_go_on_with_the_lambdas_beside_it(tmp_path: Path) -> None:
-    file = tmp_path / "written"
+async def test_what_children_of_lambdas_inherit_do_and_leave_behind(tmp_path: Path) -> None:
+    plain, file = signals_of_program()[0], tmp_path / "written"
     async with guarded(app="children:app") as world:
         worker = (await world.event())["pid"]
+        names = ["signals_of_program", "descriptors_of_program", "table_of_child"]
         beside = [call(f"0-{n}", "write_later", json.dumps({"file": str(file), "seconds": 0.3})) for n in range(3)]
         forks = call("0-forks", "wait_in_child", json.dumps({"file": str(file), "seconds": 0.6}))
-        *_, code = await results(world, *beside, forks)
-        assert code == 70, "the child ended where it would have awaited"
-        assert file.read_text().split() == [str(worker)] * 3
-
-
-@linux
-async def test_what_lambdas_left_behind_is_reaped_while_the_executor_lives() -> None:
-    async with guarded(app="children:app") as world:
-        pids = await results(world, *(call(f"0-{n}", "grandchild") for n in range(10)))
-        await world.until(lambda: not any(Path(f"/proc/{each}").exists() for each in pids))
+        leaving = [call(f"0-leaves-{n}", "grandchild") for n in range(10)]
+        calls = [*(call(f"0-{name}", name) for name in names), *beside, forks, *leaving]
+        signals, descriptors, mappings, _, _, _, code, *left = await results(world, *calls)
+        assert signals == [plain] * 3, "a program has those that it would have if a shell had started it"
+        assert [each for each in descriptors if "/proc" not in each] == []
+        assert mappings == 0, "no child can write the table"
+        assert code == 70, "a child of an async def ends where it would have awaited"
+        assert file.read_text().split() == [str(worker)] * 3, "it does not go on with the lambdas beside it"
+        if sys.platform == "linux":
+            await world.until(lambda: not any(Path(f"/proc/{each}").exists() for each in left))
         assert world.process.returncode is None
 
 
