@@ -12,7 +12,9 @@ import signal
 from typing import Final
 
 _SI_KERNEL: Final = 0x80
-"""From <asm-generic/siginfo.h>: the kernel sent it, as a terminal's Ctrl-C is. The child has had it as well."""
+"""From <asm-generic/siginfo.h>: the kernel sent it, as a terminal's Ctrl-C. The child has had it as well; but not the SIGHUP of a terminal that
+is gone, which comes to the first process of a session alone.
+"""
 _MOST_DESCRIPTORS: Final = 1 << 20
 
 
@@ -30,7 +32,7 @@ def go_on_in_child() -> None:
             code = _reap(child)
             if code is not None:
                 os._exit(code)
-        elif came.si_code != _SI_KERNEL:
+        elif came.si_code != _SI_KERNEL or came.si_signo == signal.SIGHUP:
             os.kill(child, came.si_signo)
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from atf.cli.init import go_on_in_child
 
 ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
-os.write(int(os.environ["READY"]), b"x")
+if "READY" in os.environ:
+    os.write(int(os.environ["READY"]), b"x")
 go_on_in_child()
 
 
@@ -39,5 +40,6 @@ until = time.monotonic() + 10
 while (left := [each for each in orphans if Path(f"/proc/{each}").exists()]) and time.monotonic() < until:
     time.sleep(0.01)
 signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
+signal.signal(signal.SIGHUP, lambda *_: os._exit(8))
 print(len(left), codes, os.getppid(), flush=True)
 time.sleep(60)

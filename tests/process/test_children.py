@@ -137,6 +137,23 @@ def test_a_command_that_is_process_1_reaps_what_others_leave_behind() -> None:
 
 
 @linux
+def test_a_command_under_process_1_hears_that_its_terminal_is_gone() -> None:
+    """The kernel tells the first process of a session alone."""
+    code = """
+import os, pty, sys
+child, terminal = pty.fork()
+if not child:
+    os.execv(sys.executable, [sys.executable, "-P", sys.argv[1]])
+while not os.read(terminal, 100).endswith(b"\\n"):
+    pass
+os.close(terminal)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    command = [sys.executable, "-P", "-c", code, str(Path(__file__).with_name("orphans.py"))]
+    assert subprocess.run(command, timeout=30, check=False).returncode == 8
+
+
+@linux
 def test_process_1_of_a_container_is_atf() -> None:
     space = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
     try:
