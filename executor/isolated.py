@@ -165,7 +165,11 @@ class IsolatedRuns:
                     run.ended(None if word == "unborn" else what)
                 return
             loop.remove_reader(descriptor)
-            _log.error("the fork server of isolated runs has ended; so will this process", code=self._process.poll())
+            # A process closes its sockets a moment before it has ended, and its runs with it.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LAST_S)
+            code = self._process.returncode
+            _log.error("the fork server of isolated runs has ended; so will this process", code=code)
             for run in list(self._runs.values()):
                 run.ended(None)
             gone()

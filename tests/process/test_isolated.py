@@ -80,6 +80,7 @@ async def test_each_run_has_a_process_of_its_own_and_ends_alone(
     assert "printed by 0-1" in output, "what it prints and logs goes where the worker's goes"
     assert "[0-1] logged by it" in output
     assert output.count("imported\n") == 2, "once in the worker, once in the fork server"
+    assert '"code": -9, "event": "the fork server of isolated runs has ended' in output
 
 
 async def every_end_is_a_value(world: Guarded) -> None:
