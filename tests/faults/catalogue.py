@@ -175,7 +175,7 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
         "process/test_guard.py::test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told",
         "process/test_guard.py::test_what_a_lambda_started_is_gone_too",
         "process/test_children.py::test_a_signal_to_a_child_ends_the_child_and_not_the_executor",
-        "process/test_children.py::test_a_child_of_an_async_def_does_not_go_on_with_the_lambdas_beside_it",
+        "process/test_children.py::test_what_children_of_lambdas_inherit_do_and_leave_behind",
         "process/test_children.py::test_a_daemon_that_a_lambda_made_is_gone_before_the_executor_counts_as_dead",
     ),
     _of(
@@ -184,7 +184,7 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
         "process/test_guard.py::test_a_worker_that_kills_itself_is_told_at_once",
         "process/test_guard.py::test_a_worker_runs_both_kinds_of_lambdas_and_drains_when_told",
         "process/test_kills.py::test_a_poison_task_ends_as_a_dead_letter_and_the_others_succeed",
-        "process/test_isolated.py::test_however_a_run_ends_it_ends_alone",
+        "process/test_isolated.py::test_each_run_has_a_process_of_its_own_and_ends_alone",
     ),
     _of(
         "user code fills the memory",
