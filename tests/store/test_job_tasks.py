@@ -186,6 +186,18 @@ async def test_a_tick_that_goes_on_is_not_due_before_it_would_have_been(world: W
     assert await world.passes() == (0, 0, 0)
 
 
+async def test_ticks_that_stood_in_a_queue_go_on_in_their_order(world: World) -> None:
+    names = ["t9", "t1", "t5", "t0"]
+    await ticks(world, *names, overlap="allow", next_us=EPOCH_US + DAY_US)
+    await world.passes()
+    stood = await world.pop()
+    await world.store.pause_job(NAME, paused=True)
+    await world.store.pause_job(NAME, paused=False)
+    await world.passes()
+    assert await world.pop() == stood == [f"0-{each}" for each in names]
+    await world.check()
+
+
 @pytest.mark.parametrize("end", ["fail", "lose", "hand back", "expire"])
 async def test_a_run_that_has_begun_goes_on_in_a_pause_and_its_retry_waits(world: World, end: str) -> None:
     await ticks(world, next_us=EPOCH_US + DAY_US)
@@ -323,6 +335,15 @@ async def test_a_tick_waits_for_all_that_run_not_for_the_newest_alone(world: Wor
     await world.store.cancel(["0-b"])
     assert await due(world) == []
     await world.store.cancel(["0-a"])
+    assert [each.running for each in await due(world)] == [""]
+
+
+async def test_of_several_that_run_each_is_cancelled_as_soon_as_the_one_before_has_ended(world: World) -> None:
+    await ticks(world, "a", "b", overlap="allow", next_us=EPOCH_US + DAY_US)
+    await make(world, job(replace=Replace.GO_ON, overlap="cancel_running", first_us=world.clock(), rhythm="other"))
+    for task_id in ("0-a", "0-b"):
+        assert [each.running for each in await due(world)] == [task_id]
+        await world.store.cancel([task_id])
     assert [each.running for each in await due(world)] == [""]
 
 

@@ -455,11 +455,14 @@ end
 function ticks.ended(P, name, id, status, now)
   redis.call('ZREM', ticks.key(P, name), id)
   ticks.strike_off(P, name)
-  local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'p', 'task')
+  local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'p', 'task', 'o')
   if not job[1] then return end
   if job[4] == id then redis.call('HSET', job_key(P, name), 'out', status) end
-  if redis.call('ZCOUNT', ticks.key(P, name), ticks.ORPHAN, ticks.HELD) > 0 then return end
-  redis.call('HSET', job_key(P, name), 'ended', fmt(now))
+  if redis.call('ZCOUNT', ticks.key(P, name), ticks.ORPHAN, ticks.HELD) == 0 then
+    redis.call('HSET', job_key(P, name), 'ended', fmt(now))
+  elseif job[5] ~= 'cancel_running' then  -- else the next of them is to be cancelled
+    return
+  end
   if job[2] ~= '' and not job[3] then ticks.look_at_job(P, name, tonumber(job[2])) end
 end
 

@@ -31,7 +31,8 @@ function ticks.hold_all(P, name, now)
       ticks.keep(P, AT_ONCE, name, id, task[2], status, tonumber(redis.call('ZSCORE', live_key(P, task[2], status), id)), nil, now)
     elseif status == 'ENQUEUED' then
       if task[6] then misfits.leave(P, id, task[2], misfits.read(task[6])) end
-      ticks.keep(P, AT_ONCE, name, id, task[2], status, now, task[5], now)
+      -- from its own instant on, so that those that stood in the queue come back in their order
+      ticks.keep(P, AT_ONCE, name, id, task[2], status, math.min(tonumber(task[3]), now), task[5], now)
     end
   end
   return redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.TICK) > 0
