@@ -19,14 +19,15 @@ TASK: Final = "0-tick-1"
 async def ticks(world: World, *names: str, next_us: int | None = None, late_us: int = 0, **of_job: str) -> None:
     """Makes the job, and has it tick, once for each name; its last tick may end it."""
     await make(world, job(**of_job))  # type: ignore[arg-type]
+    world.clock.advance(2)
+    (one,) = await due(world)
+    made = []
     for place, name in enumerate(names or ("tick-1",), 1):
-        world.clock.advance(2)
-        (one,) = await due(world)
-        last = place == max(len(names), 1)
-        made = tick(one, next_us=next_us if last else world.clock(), make=name)
-        assert made.task is not None
-        late = made.task._replace(at_us=world.clock() + late_us)
-        assert await world.store.tick(0, [made._replace(task=late)]) == [True]
+        due_us = one.due_us + place - 1
+        each = tick(one._replace(due_us=due_us), next_us=next_us if place >= len(names) else due_us + 1, make=name)
+        assert each.task is not None
+        made.append(each._replace(task=each.task._replace(at_us=due_us + late_us)))
+    assert all(await world.store.tick(0, made))
 
 
 async def status(world: World, task_id: str = TASK) -> str:
