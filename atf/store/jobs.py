@@ -34,19 +34,22 @@ class Jobs(Caller):
     async def schedule_jobs(self, jobs: Sequence[NewJob]) -> list[MadeJob | AtfError]:
         """Makes or replaces jobs. What went wrong is answered job by job: a partition that is away, or full, concerns no other's."""
 
-        async def call(partition: int, batch: list[NewJob]) -> list[MadeJob | AtfError]:
+        async def ask(partition: int, batch: Sequence[NewJob]) -> list[MadeJob | AtfError]:
             args: list[Arg] = []
             for job in batch:
                 args += (job.name, job.request_id, int(job.replace), job.spec, job.overlap, job.first_us)
                 args += (job.ticks, int(job.paused), job.base_us, job.rhythm)
             try:
                 reply = await self._call("schedule_jobs", partition, args, demand=self.settings.floor)
-                made = [MadeJob(Made(what), int(generation), int(made_at)) for what, generation, made_at in reply]
+                return [MadeJob(Made(what), int(generation), int(made_at)) for what, generation, made_at in reply]
             except AtfError as error:
                 return [error] * len(batch)
-            answers: list[MadeJob | AtfError] = []
-            for job, each in zip(batch, made, strict=True):
-                answers += await call(partition, [job]) if each.made is Made.NOT_YET else [each]
+
+        async def call(partition: int, batch: list[NewJob]) -> list[MadeJob | AtfError]:
+            answers = await ask(partition, batch)
+            for place, job in enumerate(batch):
+                while isinstance(each := answers[place], MadeJob) and each.made is Made.NOT_YET:
+                    (answers[place],) = await ask(partition, [job])
             return answers
 
         return await by_partition(jobs, lambda job: self.job_partition(job.name), call, size=lambda job: len(job.spec))

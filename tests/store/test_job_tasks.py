@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from atf.store.library import JOB_ENDS_US, TICKS_PER_CALL
-from atf.store.types import Explanation, Outcome, Replace, Verdict
+from atf.store.types import Explanation, Made, MadeJob, Outcome, Replace, Verdict
 from atf.task import US, Status
 
 from .test_jobs import DAY_US, NAME, due, ends, job, known, make, tick
@@ -153,6 +153,41 @@ async def test_a_deletion_of_many_tasks_takes_several_calls_and_is_done_when_it_
     assert calls == 3
     assert (await world.store.counts(LAMBDA))[Status.CANCELLED] == len(names)
     await world.check()
+
+
+async def test_jobs_that_are_made_anew_cancel_no_more_in_one_call_than_a_deletion_does(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ticks(world, *(f"t{number}" for number in range(TICKS_PER_CALL)), overlap="allow")
+    other = next(name for number in range(99) if not world.store.job_partition(name := f"shop/other{number}"))
+    await make(world, job(other))
+    await world.store.run_job_now(other, world.task("beside"))
+    direct, cancelled = world.store._call, []
+
+    async def call(verb: str, *args: Any, **more: Any) -> Any:
+        answer = await direct(verb, *args, **more)
+        cancelled.append((await world.store.counts(LAMBDA))[Status.CANCELLED] if verb == "schedule_jobs" else -1)
+        return answer
+
+    monkeypatch.setattr(world.store, "_call", call)
+    anew = [job(name, replace=Replace.ANEW, first_us=world.clock()) for name in (NAME, other)]
+    answers = await world.store.schedule_jobs(anew)
+    assert [each.made for each in answers if isinstance(each, MadeJob)] == [Made.MADE, Made.REPLACED]
+    assert [each for each in cancelled if each >= 0] == [TICKS_PER_CALL, TICKS_PER_CALL + 1]
+    await world.check()
+
+
+async def test_a_job_with_very_many_tasks_is_made_anew_by_as_many_calls_as_it_takes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([[[Made.NOT_YET, 0, b"0"]]] * 2_000)
+    direct = world.store._call
+
+    async def call(*args: Any, **more: Any) -> Any:
+        return next(answers, None) or await direct(*args, **more)
+
+    monkeypatch.setattr(world.store, "_call", call)
+    assert (await make(world, job(replace=Replace.ANEW))).made is Made.MADE
 
 
 @pytest.mark.parametrize("how", WAITING)

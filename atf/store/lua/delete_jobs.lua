@@ -4,18 +4,16 @@
 -- ARGV     now, then the names
 -- RETURNS  per job 1 deleted, 0 there was none, 2 it has more tasks than one call cancels: it is still there, call again
 register('delete_jobs', {'allow-oom'}, function(keys, args)
-  local P, now, answer, left = keys[1], instant(args[1]), {}, TICKS_PER_CALL
+  local P, now, answer, budget = keys[1], instant(args[1]), {}, {left = TICKS_PER_CALL}
   for i = 2, #args do
     local name = args[i]
-    local tasks = redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE)
-    if tasks > left then
-      if left > 0 then ticks.cancel(P, name, left, now) end
-      answer[#answer + 1], left = 2, 0
+    local tasks, more = ticks.cancel(P, name, budget, now)
+    if more then
+      answer[#answer + 1] = 2
     else
       local there = redis.call('DEL', job_key(P, name))
       for _, set in ipairs({':jobs', ':jobs:ended', ':jobnames'}) do redis.call('ZREM', P .. set, name) end
-      ticks.cancel(P, name, tasks, now)
-      answer[#answer + 1], left = (there == 1 or tasks > 0) and 1 or 0, left - tasks
+      answer[#answer + 1] = (there == 1 or tasks > 0) and 1 or 0
     end
   end
   return answer

@@ -18,16 +18,15 @@ local function goes_on(P, key, name, known, request, spec, overlap)
   return {3, generation, known[5]}
 end
 
-local function schedule_job(P, now, name, request, how, spec, overlap, next_us, count, begins_paused, base, rhythm)
+local function schedule_job(P, now, budget, name, request, how, spec, overlap, next_us, count, begins_paused, base, rhythm)
   local key = job_key(P, name)
   local known = redis.call('HMGET', key, 'g', 'd', 'n', 'p', 'at', 'r')
   local lives = known[1] and known[3] ~= ''
   if known[1] and request ~= '' and known[2] == request then return {1, tonumber(known[1]), known[5]} end
   if lives and how == '0' then return {2, tonumber(known[1]), known[5]} end
   if how == '3' then
-    local tasks = redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE)
-    ticks.cancel(P, name, math.min(tasks, TICKS_PER_CALL), now)
-    if tasks > TICKS_PER_CALL then return {4, 0, '0'} end
+    local _, more = ticks.cancel(P, name, budget, now)
+    if more then return {4, 0, '0'} end
   elseif known[1] and known[6] == rhythm and (lives or how == '2') then
     return goes_on(P, key, name, known, request, spec, overlap)
   end
@@ -45,9 +44,9 @@ local function schedule_job(P, now, name, request, how, spec, overlap, next_us, 
 end
 
 register('schedule_jobs', {}, function(keys, args)
-  local now, reply = instant(args[1]), {}
+  local now, reply, budget = instant(args[1]), {}, {left = TICKS_PER_CALL}
   for i = 2, #args, 10 do
-    reply[#reply + 1] = schedule_job(keys[1], now, unpack(args, i, i + 9))
+    reply[#reply + 1] = schedule_job(keys[1], now, budget, unpack(args, i, i + 9))
   end
   return reply
 end)

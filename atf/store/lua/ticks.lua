@@ -1,7 +1,11 @@
 -- What becomes of the live tasks of a job when it is deleted, is paused, or goes on. Each call deals with TICKS_PER_CALL of them at most.
 
--- Cancels tasks of a job that have not started, `most` of them; of those that run, this run is the last.
-function ticks.cancel(P, name, most, now)
+-- Cancels the tasks of a job that have not started; of those that run, this run is the last. `budget.left`: of how many this call may still do
+-- so. Returns how many there were, and whether there are more.
+function ticks.cancel(P, name, budget, now)
+  local tasks = redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE)
+  local most = math.min(tasks, budget.left)
+  budget.left = budget.left - most
   for _, id in ipairs(redis.call('ZRANGE', ticks.key(P, name), ticks.TICK, ticks.BESIDE, 'BYSCORE', 'LIMIT', 0, fmt(most))) do
     local status = redis.call('HGET', task_key(P, id), 's')
     if status == 'CLAIMED' or status == 'PROCESSING' then
@@ -17,6 +21,7 @@ function ticks.cancel(P, name, most, now)
     end
   end
   ticks.strike_off(P, name)
+  return tasks, tasks > most
 end
 
 -- Keeps ticks that wait, from now on or as soon as their runs have failed, until their job goes on. Returns whether there are more.
