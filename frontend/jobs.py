@@ -93,6 +93,8 @@ class Jobs:
                 answers[place] = answer
             elif answer.made is Made.TAKEN:
                 answers[place] = AlreadyExists(f"job {job.name!r} exists; overwrite = true replaces it")
+            elif answer.made is Made.NEVER:
+                answers[place] = _never(answer, spec)
             elif answer.made is Made.MADE:
                 answers[place] = _made(answer, job, spec)
             else:
@@ -227,7 +229,20 @@ def _job(record: JobRecord) -> j.Job:
 
 
 def _made(made: MadeJob, job: NewJob, spec: j.JobSpec) -> j.Job:
-    return j.Job(spec=spec, generation=made.generation, created_at_us=made.made_at_us, next_tick_at_us=job.first_us)
+    return j.Job(
+        spec=spec, generation=made.generation, created_at_us=made.made_at_us, next_tick_at_us=job.first_us or 0
+    )
+
+
+def _never(made: MadeJob, spec: j.JobSpec) -> j.Job | AtfError:
+    """Of the code a job that is past its last tick has ended: executors of that code start all the same."""
+    if spec.code and not made.generation:
+        return j.Job(spec=spec)
+    try:
+        plan_of(spec, strict=True)
+    except InvalidArgument as error:
+        return error
+    raise AssertionError("it has a tick to come")
 
 
 def _log_jobs(names: Sequence[str], answers: Sequence[MadeJob | AtfError]) -> None:

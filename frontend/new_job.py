@@ -10,7 +10,7 @@ from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
-from atf.schedule.of_job import counts_from_base, plan_of, rhythm_of
+from atf.schedule.of_job import counts_from_base, ends_at_instant, plan_of, rhythm_of
 from atf.store.types import NewJob, Replace
 
 from .lambdas import Lambdas
@@ -59,15 +59,29 @@ def new_job(
     spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
     spec.retention_us = asked.retention_us or rules.DEFAULT_RETENTION_US
     spec.base_at_us = now_us
-    first_us = plan_of(spec, strict=True).first_us()
-    assert first_us is not None
     rhythm, replace = rhythm_of(spec), _replace(request)
+    first_us = _first_us(spec, may_have_ticked=bool(spec.code) or replace is Replace.GO_ON)
     if replace is Replace.GO_ON and counts_from_base(spec):
         rhythm += f" {now_us}"
     known = lambdas.get(spec_lambda(asked.task))  # at the end: who registers it now can rely on the rest
     _fill_in(spec.task.options, known.options(asked.task.options), asked.failure_policy, max_attempts_cap)
     stored, overlap = spec.SerializeToString(deterministic=True), _OVERLAPS[spec.overlap]
     return NewJob(spec.name, request.request_id, replace, stored, overlap, first_us, now_us, rhythm), spec
+
+
+def _first_us(spec: j.JobSpec, *, may_have_ticked: bool) -> int | None:
+    """When a job would tick first; None: it is past its last tick, and may be one that ticked before.
+
+    Raises:
+        InvalidArgument: it never ticks, or not within ten years; says why.
+    """
+    if may_have_ticked and ends_at_instant(spec) and plan_of(spec).first_us() is None:
+        endless = j.JobSpec()
+        endless.CopyFrom(spec)
+        endless.ClearField("ttl")
+        plan_of(endless, strict=True)
+        return None
+    return plan_of(spec, strict=True).first_us()
 
 
 def _replace(request: f.ScheduleJobRequest) -> Replace:

@@ -54,6 +54,11 @@ def rhythm_of(spec: j.JobSpec) -> str:
     return hashlib.blake2b("\0".join((schedule, *points, str(plan.repeats))).encode(), digest_size=12).hexdigest()
 
 
+def ends_at_instant(spec: j.JobSpec) -> bool:
+    """Whether a job's ttl is an instant: the same words have ticks at first, and later none."""
+    return spec.HasField("ttl") and isinstance(read_point(Given("ttl", spec.ttl)), int)
+
+
 def counts_from_base(spec: j.JobSpec) -> bool:
     """Whether a job ticks once, and when is a duration from its base: the same words at another time mean another instant."""
     return not spec.HasField("schedule") and not isinstance(read_point(Given("due_time", spec.due_time)), int)

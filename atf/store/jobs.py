@@ -37,7 +37,8 @@ class Jobs(Caller):
         async def ask(partition: int, batch: Sequence[NewJob]) -> list[MadeJob | AtfError]:
             args: list[Arg] = []
             for job in batch:
-                args += (job.name, job.request_id, int(job.replace), job.spec, job.overlap, job.first_us)
+                first: Arg = "" if job.first_us is None else job.first_us
+                args += (job.name, job.request_id, int(job.replace), job.spec, job.overlap, first)
                 args += (job.ticks, int(job.paused), job.base_us, job.rhythm)
             try:
                 reply = await self._call("schedule_jobs", partition, args, demand=self.settings.floor)

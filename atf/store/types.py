@@ -130,6 +130,7 @@ class Made(enum.IntEnum):
     TAKEN = 2  # by another job; nothing was stored
     REPLACED = 3
     NOT_YET = 4  # the job before it has more tasks than one call cancels
+    NEVER = 5  # it would have to begin anew, and has no tick to come; nothing was stored
 
 
 class Replace(enum.IntEnum):
@@ -149,7 +150,7 @@ class NewJob(NamedTuple):
     replace: Replace
     spec: bytes  # a serialized JobSpec
     overlap: str  # allow, skip, queue, cancel_running
-    first_us: int  # the tick to come
+    first_us: int | None  # the tick to come, if it begins anew; None: it would have none
     base_us: int  # what the durations of its timing count from
     rhythm: str  # two jobs with the same one tick alike from the same base
     ticks: int = 0  # that became tasks, of a job that was elsewhere before
@@ -160,7 +161,7 @@ class MadeJob(NamedTuple):
     """The answer to a NewJob."""
 
     made: Made
-    generation: int
+    generation: int  # NEVER: of the job that has the name; 0: there is none, or it has ended
     made_at_us: int  # of the job that has the name
 
 

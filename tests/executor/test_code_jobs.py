@@ -112,6 +112,18 @@ async def test_a_job_that_has_ended_is_not_made_anew_by_a_deploy_that_leaves_its
     assert (await job(frontend)).next_tick_at_us
 
 
+async def test_a_job_that_is_past_its_ttl_keeps_no_executor_from_starting(frontend: FrontendService) -> None:
+    over = {"schedule": "@every 1h", "job": {"ttl": "2020-01-01T00:00:00Z"}}
+    await start(frontend, app(**over))
+    with pytest.raises(atf.NotFound):
+        await job(frontend)
+    await start(frontend, app(schedule="@every 1h"))
+    with pytest.raises(atf.InvalidArgument, match="ttl: it ends before the first tick"):
+        await start(frontend, app(**over))  # the job that goes on is another one
+    with pytest.raises(atf.InvalidArgument, match="schedule"):
+        await start(frontend, app(**over | {"schedule": "0 0 0 30 2 *"}))
+
+
 async def test_of_several_jobs_the_one_that_can_not_be_read_is_named(frontend: FrontendService) -> None:
     with pytest.raises(atf.InvalidArgument) as refused:
         await start(frontend, app(schedule="0 0 24 * * *"))

@@ -11,6 +11,7 @@ from atf.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable, Un
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
+from atf.schedule.instants import text_of
 from atf.store.types import NewJob, NewTask, Scheduled
 from atf.task import DEFAULT_RETENTION_US, US
 
@@ -184,6 +185,18 @@ async def test_a_name_without_form_is_refused(bench: Bench, name: str) -> None:
 async def test_a_job_of_an_unknown_lambda_is_refused(bench: Bench) -> None:
     with pytest.raises(NotFound, match="nowhere"):
         await make(bench, job(task={"lambda": "photos/nowhere"}, schedule="@daily"))
+
+
+@pytest.mark.parametrize("code", ["", "release1"])
+async def test_a_job_before_its_last_tick_goes_on_where_its_ttl_leaves_a_new_one_none(bench: Bench, code: str) -> None:
+    timing = {"schedule": "@every 1h", "ttl": text_of(START_US + 90 * 60 * US), "code": code}
+    made = await make(bench, job(**timing))
+    bench.clock.advance(40 * 60)
+    again = await make(bench, job(**timing, jitter_us=US), overwrite=True)
+    assert (again.next_tick_at_us, again.spec.jitter_us) == (made.next_tick_at_us, US)
+    with pytest.raises(InvalidArgument, match="ttl: it ends before the first tick"):
+        await make(bench, job(**timing | {"schedule": "@every 2h"}), overwrite=True)
+    assert await bench.frontend.get_job(f.GetJobRequest(name=NAME)) == again
 
 
 async def test_jobs_are_listed_by_prefix_over_all_partitions_in_pages(bench: Bench) -> None:

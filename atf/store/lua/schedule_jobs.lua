@@ -1,10 +1,11 @@
 -- schedule_jobs: makes jobs, or replaces them
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per job: name, request id ("" = none), what of a job that has the name (see below), spec, overlap policy, the tick to
---          come, ticks before it, 1 paused (a job that is replaced stays as it is), base (what the durations of its timing count from),
---          rhythm (two jobs with the same one tick alike from the same base)
+--          come ("" = from now on it has none), ticks before it, 1 paused (a job that is replaced stays as it is), base (what the durations
+--          of its timing count from), rhythm (two jobs with the same one tick alike from the same base)
 -- RETURNS  per job: what, generation, when it was made: 0 made, 1 this very request had made it before, 2 the name is taken, 3 replaced,
---          4 the job before it has more tasks than one call cancels: call again
+--          4 the job before it has more tasks than one call cancels: call again, 5 it would have to begin anew, and has no tick: nothing was
+--          stored; the generation is then that of the job that has the name (0 = there is none, or it has ended)
 --
 -- A job that has the name:  0  it stays
 --                           1  it is replaced; where the rhythm is the same, the new one goes on from where it stands
@@ -30,6 +31,7 @@ local function schedule_job(P, now, budget, name, request, how, spec, overlap, n
   elseif known[1] and known[6] == rhythm and (lives or how == '2') then
     return goes_on(P, key, name, known, request, spec, overlap)
   end
+  if next_us == '' then return {5, lives and tonumber(known[1]) or 0, '0'} end
   local generation = redis.call('HINCRBY', P, 'job_generation', 1)  -- of the partition: a deleted job's never comes again
   -- Also one that has ended stays paused while ticks of it are kept: they must not be forgotten.
   local stays_paused = known[4] and (lives or redis.call('ZCOUNT', ticks.key(P, name), ticks.HELD, ticks.HELD) > 0)
