@@ -14,6 +14,7 @@ from atf.cores import CoreSettings, Pool
 from atf.errors import InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
+from atf.store.lines import JobLine, encode
 from atf.store.recovery import import_tasks
 from atf.store.store import Store
 from atf.store.transfer import export_tasks
@@ -472,22 +473,25 @@ async def test_the_live_tasks_of_jobs_are_theirs_also_in_a_store_of_other_partit
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("field", "value"),
     [
-        '{"type":"job","name":"","spec":"","overlap":"queue","next_us":1,"ticks":0,"paused":false}',
-        '{"type":"job","name":"a b/c","spec":"","overlap":"queue","next_us":1,"ticks":0,"paused":false}',
-        '{"type":"job","name":"a/b","spec":"","overlap":"never","next_us":1,"ticks":0,"paused":false}',
-        '{"type":"job","name":"a/b","spec":"","overlap":"queue","next_us":-1,"ticks":0,"paused":false}',
-        '{"type":"job","name":"a/b","spec":"","overlap":"queue","next_us":1,"ticks":-1,"paused":false}',
+        *[("name", ""), ("name", "a b/c"), ("overlap", "never"), ("next_us", -1), ("ticks", -1)],
+        *[("base_us", -1), ("base_us", 1 << 54), ("rhythm", "x" * 201)],
     ],
 )
-async def test_a_job_that_none_can_be_is_refused(world: World, clock: Clock, tmp_path: Path, line: str) -> None:
-    await export_tasks(world.store, tmp_path / "export")
-    header, *rest = (tmp_path / "export").read_text("utf-8").splitlines()
-    (tmp_path / "export").write_text("\n".join([header, line, *rest]) + "\n", "utf-8")
+async def test_a_job_that_none_can_be_is_refused(
+    world: World, clock: Clock, tmp_path: Path, field: str, value: object
+) -> None:
+    file = tmp_path / "export"
+    await export_tasks(world.store, file)
+    header, *rest = file.read_bytes().splitlines(keepends=True)
+    good = JobLine("a/b", b"", "queue", next_us=1, ticks=0, paused=False, base_us=0, rhythm="")
     other = await another_store(clock)
-    with pytest.raises(InvalidArgument, match="line 2"):
-        await import_tasks(other, tmp_path / "export", settle=False)
+    file.write_bytes(b"".join([header, encode(good), *rest]))
+    assert (await import_tasks(other, file, settle=False)).jobs == 1
+    file.write_bytes(b"".join([header, encode(msgspec.structs.replace(good, **{field: value})), *rest]))
+    with pytest.raises(InvalidArgument, match=f"line 2: .*{'job' if field == 'name' else field}"):
+        await import_tasks(other, file, settle=False)
     await other.close()
 
 
