@@ -52,6 +52,8 @@ def new_job(
     _check_policies(asked)
     check_spec(asked.task)
     _check_task(asked.task)
+    if request.anew and not request.overwrite:
+        raise InvalidArgument("anew: it says how overwrite replaces a job; set overwrite as well, or leave anew out")
     if asked.base_at_us:
         raise InvalidArgument("base_at_us: only the frontend sets it; due_time says when the job ticks first")
     spec = j.JobSpec()

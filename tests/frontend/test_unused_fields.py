@@ -141,6 +141,11 @@ async def test_a_field_that_a_job_would_not_use_is_refused(bench: Bench, spec: d
         await make_job(bench, job(**{"schedule": "@every 10s", **spec}))
 
 
+async def test_anew_without_overwrite_is_refused(bench: Bench) -> None:
+    with pytest.raises(InvalidArgument, match="anew: it says how overwrite replaces a job"):
+        await make_job(bench, anew=True)
+
+
 @pytest.mark.parametrize(
     ("messages", "says"),
     [
