@@ -405,6 +405,16 @@ async def test_a_task_made_beside_the_ticks_is_the_job_s_but_none_of_its_ticks(w
     await world.check()
 
 
+async def test_the_end_of_a_task_made_beside_the_ticks_is_no_tick_s_end(world: World) -> None:
+    """Else the time until then would not count for the grace of the ticks that were missed."""
+    await make(world, job(first_us=world.clock() + US))
+    await world.store.run_job_now(NAME, world.task("beside"))
+    await ends(world, "0-beside")
+    await world.check()
+    world.clock.advance(1)
+    assert [each.ended_us for each in await due(world)] == [0]
+
+
 async def test_a_task_made_beside_the_ticks_that_runs_has_no_further_run_after_a_deletion(world: World) -> None:
     await make(world, job())
     await world.store.run_job_now(NAME, world.task("beside"))

@@ -451,10 +451,15 @@ function ticks.strike_off(P, name)
   if redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE) == 0 then redis.call('ZREM', P .. ':ticking', name) end
 end
 
--- A task of a job has ended: what waits for that may be due.
-function ticks.ended(P, name, id, status, now)
+-- A task of a job has ended.
+function ticks.drop(P, name, id)
   redis.call('ZREM', ticks.key(P, name), id)
   ticks.strike_off(P, name)
+end
+
+-- A tick of a job has ended: what waits for that may be due.
+function ticks.ended(P, name, id, status, now)
+  ticks.drop(P, name, id)
   local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'p', 'task', 'o')
   if not job[1] then return end
   if job[4] == id then redis.call('HSET', job_key(P, name), 'out', status) end
@@ -530,7 +535,8 @@ local function rest(P, sets, id, queue, from, to, now, limits, ordering, watched
   if ordering then release(P, ordering, id, queue, to, now) end
   if watched then
     local of = string.sub(watched, 1, 1)
-    if of == ticks.OF or of == ticks.BESIDE_OF then ticks.ended(P, string.sub(watched, 2), id, to, now) end
+    if of == ticks.OF then ticks.ended(P, string.sub(watched, 2), id, to, now) end
+    if of == ticks.BESIDE_OF then ticks.drop(P, string.sub(watched, 2), id) end
     redis.call('SPUBLISH', P .. ':bell:done', id)
   end
   if batch then sets.COUNT(P, batch, COUNTED[from], COUNTED[to], now) end
