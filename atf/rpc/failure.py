@@ -75,6 +75,8 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
             return Unavailable(f"{method}: can't reach {address} ({message.rpartition(': ')[2] or 'no reason given'})")
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return DeadlineExceeded(f"{method}: no answer from {address} within {timeout:g} s")
+        case grpc.StatusCode.INTERNAL if _is_of_grpc(message, details):
+            return Unavailable(f"{method}: the connection to {address} broke ({message or 'no reason given'})")
         case grpc.StatusCode.UNIMPLEMENTED:
             return FailedPrecondition(f"{address} does not know {path[1:]}: is it another role, or an older version?")
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in message:
@@ -86,7 +88,7 @@ class Sign(Enum):
     """What a failed call says of the connection that it was made on."""
 
     BROKEN = "broken"
-    """gRPC itself calls it so, by an INTERNAL of its own. A server of ours sends details with its."""
+    """gRPC itself calls it so."""
     SILENT = "silent"
     """The time of the call was over, and it had no answer."""
     AWAY = "away"
@@ -97,16 +99,22 @@ class Sign(Enum):
 
 def sign_of(error: Any) -> Sign:
     """What a failed call says of its connection."""
-    if _details(error):
+    details = _details(error)
+    if details:
         return Sign.ALIVE
     match error.code():
-        case grpc.StatusCode.INTERNAL:
+        case grpc.StatusCode.INTERNAL if _is_of_grpc(error.details() or "", details):
             return Sign.BROKEN
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return Sign.SILENT
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
             return Sign.AWAY
     return Sign.ALIVE
+
+
+def _is_of_grpc(message: str, details: list[tuple[str, bytes]]) -> bool:
+    """Whether an INTERNAL is of a connection. A server of ours sends details; a message that can't be read is an "Exception deserializing"."""
+    return not details and not message.startswith("Exception ")
 
 
 def _details(error: Any) -> list[tuple[str, bytes]]:
