@@ -24,7 +24,7 @@ from tests.known import know
 
 from .modes import MODES, running_mode
 from .servers import OLDEST, Server, more_binaries, running
-from .versions import in_place
+from .versions import CURRENT, in_place
 from .watched import watched
 from .world import LAMBDA, Clock, World
 
@@ -60,6 +60,12 @@ def server_of() -> Iterator[Callable[[str], Any]]:
         yield get
 
 
+def _codes(client: Any) -> list[str]:
+    """The source of each function library that a server has."""
+    found = [dict(zip(each[::2], each[1::2], strict=True)) for each in client.function_list(withcode=True)]
+    return [each[b"library_code"].decode() for each in found]
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -82,7 +88,8 @@ async def open_store(
             url = server.url
             with contextlib.closing(server.client()) as client:
                 client.flushall()
-                client.function_flush()
+                if _codes(client) not in ([], [CURRENT.source]):
+                    client.function_flush()  # only then: to load the functions takes longer than most tests
 
         async def open_it(
             partitions: int = 2,
@@ -95,6 +102,11 @@ async def open_store(
         ) -> Store:
             settings = {"partitions": partitions, **settings}
             if url:
+                if (
+                    library.CURRENT is not CURRENT and library.CURRENT.name == CURRENT.name
+                ):  # else those there would be taken for these
+                    with contextlib.closing(server.client()) as client:
+                        client.function_flush()
                 settings["redis_url"] = url
             store = await kind.open(
                 StoreSettings(**settings), timing or Timing(), SystemRuntime(), fake=fake, agree=agree
