@@ -137,9 +137,8 @@ async def _tasks(stub: api.Frontend, info: f.LambdaInfo) -> AsyncIterator[t.Task
     if not any(info.counts.get(status.name) for status in LIVE):
         return
     seen: set[str] = set()
-    for status in sorted(
-        LIVE
-    ):  # in the order in which a task goes through them, also where none had one when they were counted
+    # In the order in which a task goes through them, also where none had one when they were counted.
+    for status in sorted(LIVE):
         token = ""
         while True:
             page = f.ListTasksRequest(page_size=MAX_BATCH, page_token=token, with_spec=True)
