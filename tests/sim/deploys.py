@@ -168,10 +168,13 @@ class Deploys:
                 digest = self._runs[owner][0]
                 if digest in met.digests:
                     yield f"{task_id}: given to {owner}, which runs {digest}, again"
-            attempts = int(told(task_id, "a") or 0)
+            attempts, unread = int(told(task_id, "a") or 0), (told(task_id, "mf") or "0 ")[:2] != "0 "
+            began = unread and met.since_us is None  # those have gone that it might have fitted
+            if began:
+                met.since_us, met.seen_us = instants
             if verb == "enqueue" and was in _WAITING and attempts > met.attempts:
                 yield from self._failed(task_id, told, instants)
-            elif verb == "enqueue" and was == status and was in _WAITING and (told(task_id, "mf") or "0 ")[:2] != "0 ":
+            elif verb == "enqueue" and was == status and was in _WAITING and unread and not began:
                 yield from self._looked(task_id, instants[0])
             met.attempts = attempts
 
@@ -198,9 +201,9 @@ class Deploys:
                 yield f"{each[0]}: it does not fit, and is {after.get(each[0])}"
 
     def _looked(self, task_id: str, now_us: int) -> Iterator[str]:
-        """The store has looked at a task, and it waits on."""
+        """The store has looked at a task, and it waits on, each time at least twice as long. How long at first, the end of its run has decided."""
         met = self.met[task_id]
-        least_us = min(2**met.looks, MOST_WAIT_S) * US
+        least_us = min(2 ** (met.looks - 1), MOST_WAIT_S) * US
         if met.looks and now_us - met.looked_us < least_us:
             yield f"{task_id}: look {met.looks + 1} comes {now_us - met.looked_us} µs after the one before it"
         met.looks, met.looked_us = met.looks + 1, now_us
@@ -208,8 +211,7 @@ class Deploys:
     def _failed(self, task_id: str, told: Callable[[str, str], str | None], instants: tuple[int, int]) -> Iterator[str]:
         """A task that was not run has an attempt more."""
         met, (now_us, seen_us) = self.met[task_id], instants
-        if met.since_us is None:  # it was given to an executor that it did not fit, before that time had begun anew
-            met.since_us, met.seen_us = instants
+        assert met.since_us is not None
         if now_us - met.since_us < GRACE_US:
             yield f"{task_id}: an attempt is counted after {now_us - met.since_us} µs in which it fitted nobody"
         spec = TaskSpec.FromString((told(task_id, "spec") or "").encode("latin-1"))

@@ -532,6 +532,7 @@ class StoreServer:
         _, limit, _ = map(int, (self.field(task_id, "lim") or _DEFAULT_LIMITS).split())
         right = {
             "lose": now in {before, before + 1} and now < limit,
+            "hold back": now in {before, before + 1} and now < limit,
             "lose for good": now == before + 1 == limit,
             "stop": now in {before, before + 1},
         }
