@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -34,9 +36,22 @@ def _run(role: str, classes: tuple[type[Any], ...], flags: dict[str, Any], *more
 
 def main_of(role: str) -> Callable[..., int]:
     """The `main` of a role's package, loaded only now: a guard must not carry what other roles need."""
-    with without_fork_support():
+    with without_fork_support(), _without_rich():
         main: Callable[..., int] = importlib.import_module(f"atf.{role}.main").main
     return main
+
+
+@contextlib.contextmanager
+def _without_rich() -> Iterator[None]:
+    """Structlog that is loaded within the block does without rich, which would draw tracebacks that no role has drawn: a fifth of a role's start."""
+    if "rich" in sys.modules:
+        yield
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["rich"]
 
 
 @click.command()

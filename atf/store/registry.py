@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 import redis.exceptions as rx
-from rq import Queue
 
 from atf.errors import ResourceExhausted, Unavailable
 
@@ -157,6 +156,8 @@ class Registry(Caller):
         """Makes queues known to RQ's tools. A command of its own: RQ's registry has no hash tag."""
         new = [name for name in names if name not in self._queues]
         if new:
+            from rq import Queue  # takes an eighth of a role's start, and most roles never need it
+
             prefix = Queue.redis_queue_namespace_prefix
             # a full store refuses this, and must drain all the same: RQ's tools see the queue once there is room
             with contextlib.suppress(ResourceExhausted, Unavailable):
@@ -174,6 +175,8 @@ class Registry(Caller):
             raise translate(error, self._link.where) from error
 
     def _read_queues(self) -> list[QueueDepth]:
+        from rq import Queue
+
         found = []
         with self._link.blocking_client() as client:
             for queue in Queue.all(connection=client):
