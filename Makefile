@@ -41,11 +41,16 @@ demo: .venv/.ready ## watch thousands of tasks pass through six processes, one o
 	.venv/bin/atf demo $(ARGS)
 
 .PHONY: test
-test: .venv/.ready ## run all tests: those that need no process, those that start and kill the roles, and the simulation, for what is left of 8 minutes
+test: .venv/.ready ## run the tests: those that need no process, those that start and kill the roles, and the simulation, for what is left of 8 minutes
 	$(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
 	$(PYTEST) tests/process --durations=5 --numprocesses=3 --quiet
 	$(SIM) mutants --quick --seeds 40 || [ $$? -eq 4 ]
 	$(SIM) run --seeds 200 --seconds "$(SIM_SECONDS)" || [ $$? -eq 4 ]
+
+.PHONY: long
+long: .venv/.ready ## run all tests, also those that `make test` leaves out: the long ones, and most of many alike
+	ATF_TEST_ALL=1 $(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
+	ATF_TEST_ALL=1 $(PYTEST) tests/process --durations=5 --numprocesses=3 --quiet
 
 # 4 says that it was not run, and is the last thing said: seeds replay under one version of Python, and ATF runs under others too.
 # At least twenty seconds, three minutes at most; a slow machine plays fewer seeds, and so does one that had to set up .venv.

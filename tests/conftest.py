@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+
+import pytest
 from hypothesis import settings
 
 from tests import quick_fakeredis, surroundings
@@ -10,3 +14,19 @@ surroundings.settle()
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 quick_fakeredis.install()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what `make test` has no time for, the same each time: long tests, and of sweeps all but every nth. `make long` runs all."""
+    if os.environ.get("ATF_TEST_ALL"):
+        return
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    seen = Counter[tuple[str, int]]()
+    for item in items:
+        every = min((mark.args[0] for mark in item.iter_markers("sweep")), default=1)
+        number = seen[item.path.name, every]
+        seen[item.path.name, every] += 1
+        (left if number % every or item.get_closest_marker("long") else kept).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)

@@ -104,7 +104,10 @@ def _run(suite: str, *options: str, env: Mapping[str, str]) -> Run:
         report = Path(scratch, "tests.xml")
         words = [suite, "--quiet", f"--numprocesses={workers()}", f"--junitxml={report}", *options]
         code = subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", *words], cwd=ROOT, env={**os.environ, **env}, check=False
+            [sys.executable, "-P", "-m", "pytest", *words],
+            cwd=ROOT,
+            env={**os.environ, **env, "ATF_TEST_ALL": "1"},
+            check=False,
         ).returncode
         return Run(code == 0, counted(report) if report.exists() else {}, [])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.bench.known import EMPTY_CALL, OURS, SYSTEMS
 from tests.bench.question import Sizes
 from tests.bench.questions.a_throughput import end_to_end
@@ -29,6 +31,7 @@ async def test_a_call_that_does_nothing_is_made_between_two_processes() -> None:
     assert figures["cpu_us_total"] > 0
 
 
+@pytest.mark.long
 async def test_two_of_each_role_share_the_tasks_on_a_cluster() -> None:
     level, numbers = LEVELS[-1], range(TASKS)
     async with World(SYSTEMS[OURS], TASKS, layout=level.layout, cluster=level.cluster) as world:

@@ -161,6 +161,7 @@ async def running(role: str, url: str, *arguments: str) -> AsyncIterator[tuple[P
         await end(process)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("role", ROLES)
 async def test_a_role_under_torture_stays_small_says_little_and_goes_on(role: str, tmp_path: Path) -> None:
     round_, arguments = ROLES[role]

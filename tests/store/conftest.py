@@ -71,7 +71,12 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=BACKENDS, ids=_name)
+def _param(backend: str) -> Any:
+    # What fakeredis has shown is shown again on a real server, a part at a time: that both answer alike is what test_contract.py tries.
+    return pytest.param(backend, id=_name(backend), marks=[pytest.mark.sweep(3)] if backend == EMBEDDED else [])
+
+
+@pytest.fixture(params=map(_param, BACKENDS))
 async def open_store(
     request: pytest.FixtureRequest, server_of: Callable[[str], Any], clock: Clock
 ) -> AsyncIterator[OpenStore]:

@@ -34,6 +34,8 @@ from atf.task import TOMBSTONE_US, US, Status
 from .conftest import OpenStore
 from .world import LAMBDA, PLENTY, QUEUE, Clock, Dump, World, dump, held
 
+pytestmark = pytest.mark.sweep(1)  # real servers are what it is about
+
 COUNTED = {
     Status.NEW: "created",
     Status.ENQUEUED: "created",

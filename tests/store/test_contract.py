@@ -55,6 +55,8 @@ from .versions import CURRENT, in_place
 from .watched import watched
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, Clock, World, dump, held, to
 
+pytestmark = pytest.mark.sweep(1)  # real servers are what it is about
+
 VERBS: Final = {
     entry.name[:-4]
     for entry in (files(atf.store) / "lua").iterdir()

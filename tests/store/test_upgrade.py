@@ -23,6 +23,8 @@ from .conftest import OpenStore
 from .versions import CURRENT, OTHER, Relay, in_place
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, Clock, World, held
 
+pytestmark = pytest.mark.sweep(1)  # real servers are what it is about
+
 OLD_FIRST, NEW_FIRST = "the old one first", "the new one first"
 SEEDS = 4
 
