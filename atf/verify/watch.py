@@ -1,38 +1,43 @@
-"""When processes die: a thread asks the kernel, so that an instant is exact whatever the event loop is busy with."""
+"""When processes die: a process of its own asks the kernel, so that an instant is exact whatever the caller's threads are busy with.
+
+A run that its executor's drain has cut begins elsewhere some 40 ms after the death. A thread of a busy caller may hear of it later than that.
+"""
 
 from __future__ import annotations
 
-import os
-import select
+import subprocess
+import sys
 import threading
-import time
-from typing import Final
-
-from .record import now_us
-
-_LOOK_S: Final = 0.05
-"""Seconds between two looks at new processes; a death wakes it at once."""
-_LOOK_OFTEN_S: Final = 0.002
-"""The same where the kernel can't wake it."""
+from pathlib import Path
 
 
 class Deaths:
     """Watches processes by a name of each; `stop` ends the watch."""
 
     def __init__(self) -> None:
-        self._new: list[tuple[str, int]] = []
         self._known: set[str] = set()
         self._died: dict[str, int] = {}
-        self._stopping = False
-        run = self._wait if hasattr(os, "pidfd_open") else self._look
-        self._thread = threading.Thread(target=run, name="deaths", daemon=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", str(Path(__file__).with_name("watcher.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            start_new_session=True,  # a Ctrl-C is not for it
+        )
+        self._thread = threading.Thread(target=self._read, name="deaths", daemon=True)
         self._thread.start()
 
     def watch(self, name: str, pid: int) -> None:
-        """Watches a process too; again does no harm."""
+        """Watches a process too; again does no harm.
+
+        Raises:
+            OSError: the watch has ended.
+        """
         if name not in self._known:
             self._known.add(name)
-            self._new.append((name, pid))
+            assert self._process.stdin is not None
+            self._process.stdin.write(f"{pid} {name}\n")
 
     def died_us(self, name: str) -> int:
         """When it died, in µs of CLOCK_MONOTONIC; 0: it lives."""
@@ -45,38 +50,14 @@ class Deaths:
 
     def stop(self) -> None:
         """Ends the watch."""
-        self._stopping = True
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self._thread.join()
+        self._process.wait()
 
-    def _wait(self) -> None:
-        poll = select.poll()
-        names: dict[int, str] = {}
-        while not self._stopping:
-            while self._new:
-                name, pid = self._new.pop()
-                try:
-                    descriptor = os.pidfd_open(pid)
-                except ProcessLookupError:
-                    self._died[name] = now_us()
-                    continue
-                names[descriptor] = name
-                poll.register(descriptor, select.POLLIN)
-            for descriptor, _ in poll.poll(_LOOK_S * 1000):
-                self._died[names.pop(descriptor)] = now_us()
-                poll.unregister(descriptor)
-                os.close(descriptor)
-        for descriptor in names:
-            os.close(descriptor)
-
-    def _look(self) -> None:
-        alive: list[tuple[str, int]] = []
-        while not self._stopping:
-            while self._new:
-                alive.append(self._new.pop())
-            for name, pid in list(alive):
-                try:
-                    os.kill(pid, 0)
-                except ProcessLookupError:
-                    self._died[name] = now_us()
-                    alive.remove((name, pid))
-            time.sleep(_LOOK_OFTEN_S)
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as deaths:
+            for line in deaths:
+                at_us, _, name = line.rstrip("\n").partition(" ")
+                self._died[name] = int(at_us)
