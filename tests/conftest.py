@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -22,11 +23,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
-    seen = Counter[tuple[str, int]]()
+    seen = Counter[tuple[Path, int]]()
     for item in items:
         every = min((mark.args[0] for mark in item.iter_markers("sweep")), default=1)
-        number = seen[item.path.name, every]
-        seen[item.path.name, every] += 1
+        number = seen[item.path, every]
+        seen[item.path, every] += 1
         (left if number % every or item.get_closest_marker("long") else kept).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left)

@@ -199,6 +199,8 @@ async def test_a_connection_that_grpc_calls_broken_is_opened_anew_and_calls_unde
         elif asked == "late":
             await may_fail.wait()
             await context.abort(grpc.StatusCode.INTERNAL, "Stream removed")
+        elif asked == "unreadable":  # as gRPC has it of an answer that is no message
+            await context.abort(grpc.StatusCode.INTERNAL, "Exception deserializing response!")
         elif asked != "fine":  # as gRPC has it where it can't read the headers of a call: without details
             await context.abort(
                 grpc.StatusCode[asked], "Stream removed (RST_STREAM (Received RST_STREAM with error code 2))"
@@ -226,6 +228,8 @@ async def test_a_connection_that_grpc_calls_broken_is_opened_anew_and_calls_unde
     assert (await anext(stream)).id == "first"
     with pytest.raises(errors.FailedPrecondition):
         await stub.get_task(f.GetTaskRequest(id="FAILED_PRECONDITION"))
+    with pytest.raises(errors.Internal, match="deserializing"):  # to repeat it would mend nothing
+        await stub.get_task(f.GetTaskRequest(id="unreadable"))
     with pytest.raises(errors.Unavailable, match=r"^GetTask: the connection to .* broke \(.*RST_STREAM"):
         await stub.get_task(f.GetTaskRequest(id="INTERNAL"))
     assert len(set(callers)) == 1
