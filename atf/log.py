@@ -44,11 +44,11 @@ class Logger:
         return _out.debug
 
     def debug(self, event: str, **fields: object) -> None:
-        """One task, one decision."""
+        """A batch of tasks, one decision."""
         _out.logger.debug(event, **{**self._fields, **fields})
 
     def info(self, event: str, **fields: object) -> None:
-        """A batch, or a change of state of the process."""
+        """What somebody asked for, or a change of state of the process."""
         _out.logger.info(event, **{**self._fields, **fields})
 
     def warning(self, event: str, **fields: object) -> None:

@@ -109,7 +109,7 @@ class Reports:
                 except AtfError as error:
                     self._trouble.failed(key, error)
                 else:
-                    _log.info(verb, tasks=tasks)
+                    _log.debug(verb, tasks=tasks)
                     return
                 pause = pauses.next()
                 if self._runtime.monotonic() + pause > until:

@@ -192,7 +192,7 @@ class IsolatedRuns:
     # --- on a lane's thread -----------------------------------------------------------------------------------------
 
     def run(self, task: HeldTask, first_time: FirstTime | None) -> Outcome:
-        """Runs a task in a process of its own, and waits until that and all that it started is gone."""
+        """Runs a task in a process of its own, and waits until nothing of it can go on: of what it has started neither."""
         try:
             return self._run(task, first_time)
         except OSError as error:  # no descriptors or no memory are left; the lambda has not begun
@@ -213,8 +213,9 @@ class IsolatedRuns:
                 run.tell("cancel", task.timed_out)
             if self._draining:
                 run.tell("drain")
-            outcome = self._listen(ours, task, run, first_time)
-            run.over.wait()
+            outcome, alone = self._listen(ours, task, run, first_time)
+            if not alone:
+                run.over.wait()
             return judged(task, run, outcome)
         finally:
             # task.isolated stays: who kills the run at this moment must not find that there is none.
@@ -224,8 +225,8 @@ class IsolatedRuns:
     @staticmethod
     def _listen(
         connection: socket.socket, task: HeldTask, run: IsolatedRun, first_time: FirstTime | None
-    ) -> Outcome | None:
-        """Does what the run asks for until it has ended. Returns how it says that it did."""
+    ) -> tuple[Outcome | None, bool]:
+        """Does what the run asks for until it ends. Returns how it says that it did, and whether it leaves nothing behind."""
         outcome: Outcome | None = None
         while packet := receive(connection):
             match unpack(packet):
@@ -238,7 +239,9 @@ class IsolatedRuns:
                         run.tell("error", error.reason, str(error))
                 case ["outcome", str(kind), *fields]:
                     outcome = outcome_of(kind, fields)
-        return outcome
+                case ["alone"]:
+                    return outcome, True
+        return outcome, False
 
 
 def judged(task: HeldTask, run: IsolatedRun, said: Outcome | None) -> Outcome:

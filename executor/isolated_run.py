@@ -14,6 +14,7 @@ import socket
 import sys
 import threading  # noqa: TID251  a lambda may start threads, and use its context there
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from atf.errors import BY_REASON, FailedPrecondition, Internal
@@ -22,8 +23,9 @@ from atf.forks import keep_signals_from_children
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.stops import stop_signals
-from atf.streams import exit_at_once
+from atf.streams import settle
 
+from .group import children_of
 from .held import HeldTask
 from .packets import pack, pack_outcome, receive, unpack
 from .perform import Lambda, Performer
@@ -185,14 +187,22 @@ def run(lambdas: Mapping[str, Lambda], connection: socket.socket, memory: int) -
     if os.getpid() != pid:
         os._exit(EXIT_FORKED)  # a child that the lambda forked must not speak for it
     talk.tell(pack_outcome(outcome))
-    end(0)
+    _flush()
+    if is_alone():
+        talk.tell(pack("alone"))  # the worker need not wait until the kernel has taken the process apart
+    os._exit(0)
 
 
-def end(code: int) -> NoReturn:
-    """Ends the process at once, whatever its threads do; what it has said until now is written."""
+def is_alone() -> bool:
+    """Whether this process has no other threads, and has left no others behind: when it ends nothing of the run goes on."""
+    return len([*Path("/proc/self/task").iterdir()]) == 1 and not children_of(os.getpid())
+
+
+def _flush() -> None:
+    """Has written what the run has said until now."""
     with contextlib.suppress(Exception):
         logging.shutdown()
     for stream in (sys.stdout, sys.stderr):  # the lambda may have put anything in their places
         with contextlib.suppress(Exception):
             stream.flush()
-    exit_at_once(code)
+    settle()

@@ -150,7 +150,7 @@ class Sender(Generic[M]):
         again = [each for each, verdict in zip(batch, verdicts, strict=True) if verdict == h.UNKNOWN]
         lost = sum(verdict not in {h.OK, h.UNKNOWN} for verdict in verdicts)
         self._ledger.release(each[0] for each, verdict in zip(batch, verdicts, strict=True) if verdict != h.UNKNOWN)
-        say = self._log.warning if lost else self._log.info  # a claim that is lost is run again by somebody
+        say = self._log.warning if lost else self._log.debug  # a claim that is lost is run again by somebody
         say(self._what, tasks=len(batch) - len(again), lost=lost)
         self._moved()
         if again:  # a part of the store is away; what comes meanwhile for the others does not wait for it

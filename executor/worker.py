@@ -288,7 +288,7 @@ class Executor:
         if refused:
             _log.warning("claims handed back on arrival", tasks=len(refused), too_old=too_old)
             self._give_back([task for task in refused if not self._same(task)])
-        _log.info("next_work", tasks=len(taken))
+        _log.debug("next_work", tasks=len(taken))
         for name, count in Counter(task.lambda_name for task in taken.values()).items():
             if count >= MUCH:
                 self._came[name] = now

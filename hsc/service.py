@@ -119,7 +119,7 @@ class HscService:
         returned += await self._judge(
             request.unclaimed, lambda each: each, lambda some: self._store.hand_back(request.executor_id, [], some)
         )
-        _log.info("hand_back", executor=request.executor_id, claims=len(claims), unclaimed=len(request.unclaimed))
+        _log.debug("hand_back", executor=request.executor_id, claims=len(claims), unclaimed=len(request.unclaimed))
         return h.HandBackReply(verdicts=_encoded(returned))
 
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:

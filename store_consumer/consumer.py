@@ -129,7 +129,7 @@ class StoreConsumer:
         self._outbox.take(each for each in made.outbox if each.kind not in KINDS)
         self._gates.take(made.failing)
         self._jobs.take(partition, made.jobs, made.now_us)
-        say = _log.info if worked(made) else _log.debug
+        say = _log.info if made.lost else _log.debug
         say(
             "enqueue",
             partition=partition,

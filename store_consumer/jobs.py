@@ -96,7 +96,7 @@ class Jobs:
         if decided.stop:
             await self._store.cancel(decided.stop)
         done = await self._store.tick(partition, decided.ticks)
-        _log.info(
+        _log.debug(
             "tick",
             partition=partition,
             tasks=sum(mine and each.task is not None for each, mine in zip(decided.ticks, done, strict=True)),

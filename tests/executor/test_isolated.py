@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from atf.executor.held import HeldTask
-from atf.executor.isolated import Control, IsolatedRun, how_it_ended, judged
+from atf.executor.isolated import Control, IsolatedRun, IsolatedRuns, how_it_ended, judged
 from atf.executor.outcome import Failed, GaveUp, HandedBack, Misfit, Outcome, Returned, Stopped, TimedOut
 from atf.executor.packets import outcome_of, pack, pack_outcome, receive, unpack
 from atf.rpc import hsc_pb2 as h
@@ -105,6 +105,20 @@ def test_what_was_said_last_is_read_although_the_other_end_left_packets_unread()
         theirs.close()
         assert unpack(receive(ours)) == ["progress", "last"]
         assert receive(ours) == b""
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_end_of_a_process_is_awaited_only_where_it_leaves_something_behind(alone: bool) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    outcome = Returned(b"1", 0)
+    with ours, theirs:
+        theirs.send(pack_outcome(outcome))
+        if alone:
+            theirs.send(pack("alone"))
+        else:
+            theirs.shutdown(socket.SHUT_WR)
+        run = IsolatedRun(1, ours, Control(ours))
+        assert IsolatedRuns._listen(ours, HeldTask(claim("0-a"), 0, 0.0), run, None) == (outcome, alone)
 
 
 class FakeRun(IsolatedRun):

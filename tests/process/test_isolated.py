@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 
-from .test_guard import FakeFrontend, Guarded, alive, call, guarded
+from .test_guard import ROOT, FakeFrontend, Guarded, alive, call, guarded
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="isolated runs need Linux")
 
@@ -141,8 +142,11 @@ async def test_a_run_is_killed_alone_with_all_that_it_started_and_a_stop_waits_f
             "0-leaves": (t.SUCCEEDED, None),
             "0-beside": (t.SUCCEEDED, "woke"),
         }
-        for pid in " ".join(each.read_text() for each in files.values()).split():
-            assert not alive(int(pid)), "its process, the program that it started, and the daemon that it left"
+        pids = {name: [int(pid) for pid in each.read_text().split()] for name, each in files.items()}
+        alone = pids.pop("waits") + pids.pop("beside")
+        for pid in itertools.chain(*pids.values()):
+            assert not alive(pid), "its process, the program that it started, and the daemon that it left"
+        await world.until(lambda: not any(map(alive, alone)))  # they left nothing, and had said so while they ended
         assert alive(worker)
         world.hsc.results.clear()
         await a_stop_waits_and_runs_end_with_the_executor(world, tmp_path / "told", tmp_path / "slow")
@@ -165,6 +169,30 @@ async def a_stop_waits_and_runs_end_with_the_executor(world: Guarded, told: Path
     assert dead["cut"] == [["0-slow", 1, "nonce"]]
     assert not alive(run)
     assert not alive(server)
+
+
+ALONE = """
+import subprocess, threading
+from atf.executor.isolated_run import is_alone
+said = [is_alone()]
+with subprocess.Popen(["sleep", "60"]) as child:
+    said.append(is_alone())
+    child.kill()
+said.append(is_alone())
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(*said, is_alone())
+"""
+
+
+def test_who_has_a_child_or_a_thread_is_not_alone() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ALONE],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.split() == ["True", "False", "True", "False"]
 
 
 def test_imports_that_start_threads_are_refused_by_name() -> None:
