@@ -31,7 +31,7 @@ INNER: Final = [*_methods(c, "Controller"), *_methods(h, "HSC")]
 LATE: Final = {Fault.COPIED_LATE, Fault.DELAYED_LATE}
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("method", INNER)
 def test_a_call_between_roles_may_go_astray(method: str, fault: Fault) -> None:
@@ -415,7 +415,7 @@ def test_every_method_of_the_frontend_has_its_story() -> None:
     assert list(CALLS) == _methods(f, "Frontend")
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("fault", [each for each in Fault if each not in LATE])
 @pytest.mark.parametrize("method", CALLS)
 def test_a_client_s_call_may_go_astray(method: str, fault: Fault) -> None:

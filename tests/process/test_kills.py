@@ -171,6 +171,7 @@ async def _through(world: Busy, blow: Callable[[], Awaitable[object] | object]) 
     return tasks, max(gaps) / 1e9
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("role", ["frontend", "hsc", "store-consumer", "controller", "store"])
 async def test_a_role_is_killed_under_load(default: Busy, role: str) -> None:
     before = default.cluster.restarts(role)

@@ -237,6 +237,7 @@ def test_a_story_is_the_same_wherever_the_project_lies() -> None:
     assert chronicle.lines[0].text == 'File "tests/sim/test_sim.py", line 1'
 
 
+@pytest.mark.long
 def test_commands_called_the_short_way_do_what_fakeredis_does(monkeypatch: pytest.MonkeyPatch) -> None:
     ((_, short),) = play_all([(7, "")], 1)
     monkeypatch.setattr(shortcut, "_plan", lambda *_args: None)
