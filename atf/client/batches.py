@@ -416,13 +416,19 @@ class BatchCalls:
             links -= 1
             batch_id = await self._next_link(batch, until)
 
-    async def _next_link(self, before: b.Batch, until: float) -> str:
+    async def _next_link(self, before: b.Batch, until: float | None) -> str:
         """The id of the link behind one that has ended, as soon as it is there.
+
+        Args:
+            before: that one.
+            until: when the caller's wait is over; None: this belongs to no wait, and the client's `timeout` counts.
 
         Raises:
             TaskFailed: it can't be made.
+            TimeoutError: it was not there in time.
         """
         batch_id = link_id(before.id, 0, before.round)
+        end = self._runtime.monotonic() + self._calls.timeout if until is None else until
         pauses = Pauses(self._runtime.random, first=0.01, most=1.0)
         while True:
             try:
@@ -430,7 +436,7 @@ class BatchCalls:
             except NotFound:
                 if why := (await self.get_batch(before.id, until)).error:
                     raise TaskFailed(f"what follows batch {before.id} can't be made: {why}") from None
-                if self._runtime.monotonic() >= until:
+                if self._runtime.monotonic() >= end:
                     raise TimeoutError(f"batch {batch_id}, the next of the chain, was not there in time") from None
                 await asyncio.sleep(pauses.next())
             else:
@@ -457,7 +463,7 @@ class BatchCalls:
         batch = await self.get_batch(batch_id)
         while links and batch.status == b.BATCH_DONE:
             links -= 1
-            batch = await self.get_batch(await self._next_link(batch, math.inf))
+            batch = await self.get_batch(await self._next_link(batch, None))
         return await self.cancel_batch(batch.id)
 
     # --- what can be done to them -------------------------------------------------------------------------------------

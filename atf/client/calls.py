@@ -72,7 +72,7 @@ class Calls:
 
     def __init__(self, address: str, timeout: float, frontend: api.Frontend | None, runtime: Runtime) -> None:
         self._address = address
-        self._timeout = timeout
+        self.timeout = timeout
         self._frontend = frontend
         self._runtime = runtime
         self._channel: ForkSafeChannel | None = None
@@ -249,16 +249,16 @@ class Calls:
             yield b.ScheduleBatchRequest(end=b.BatchEnd(items=sum(len(message.items.items) for message in leg)))
 
         pauses = self._pauses()
-        until = 0.0
+        until, chances = 0.0, 2
         while True:
             begun = self._runtime.monotonic()
             try:
                 return await self._connected().schedule_batch(each(), timeout=LEG_TIMEOUT)
             except AGAIN as error:
                 now = self._runtime.monotonic()
-                # A leg may take long, so its time begins when it has broken off; one that was long under way had reached somebody.
-                if not until or (isinstance(error, Unavailable) and now - begun > self._timeout):
-                    until = now + self._timeout
+                # A leg may take long, so its time begins when it has broken off; once anew, since one that was long under way had reached somebody.
+                if not until or (chances and isinstance(error, Unavailable) and now - begun > self.timeout):
+                    until, chances = now + self.timeout, chances - 1
                 wait = pauses.next()
                 if self._closed or now + wait >= until:
                     raise
@@ -336,14 +336,14 @@ class Calls:
         """
         end, pauses = until, None
         while True:
-            left = self._timeout if end is None else end - self._runtime.monotonic()
+            left = self.timeout if end is None else end - self._runtime.monotonic()
             left = left if until is None else max(0.0, left) + LATE
             try:
-                return await call(max(_NOW, min(TRY_TIMEOUT, self._timeout, left)))
+                return await call(max(_NOW, min(TRY_TIMEOUT, self.timeout, left)))
             except AGAIN as error:
                 pauses = pauses or self._pauses()
                 wait, now = pauses.next(), self._runtime.monotonic()
-                end = now + self._timeout if end is None else end
+                end = now + self.timeout if end is None else end
                 if self._closed or (until is None and now + wait >= end):
                     raise
                 if end - now < _NOW:

@@ -301,6 +301,24 @@ async def test_a_leg_that_was_long_under_way_is_sent_again_and_a_frontend_that_s
 
 
 @virtual(batch_world)
+async def test_legs_that_always_break_off_late_are_not_sent_for_ever(w: World) -> None:
+    """As through a proxy that ends each try itself, before a frontend that stands still."""
+    tries = 0
+
+    async def breaks(requests: AsyncIterator[b.ScheduleBatchRequest], *, timeout: float = 10) -> b.ScheduleBatchReply:
+        nonlocal tries
+        del requests, timeout
+        tries += 1
+        await asyncio.sleep(60)
+        raise atf.Unavailable("upstream request timeout")
+
+    w.frontend.schedule_batch = breaks  # type: ignore[method-assign]
+    with pytest.raises(atf.Unavailable):
+        await w.client.batch(thumbnail, ["a"])
+    assert tries <= 3
+
+
+@virtual(batch_world)
 async def test_the_same_call_on_a_closed_batch_adds_nothing_and_other_items_are_refused(w: World) -> None:
     for _ in range(2):
         await w.client.batch(thumbnail, ["a", "b"], batch_id="b")

@@ -262,3 +262,23 @@ def test_a_client_that_is_closed_ends_its_waits() -> None:
     came, at = play(Restarting(1e5, [(10, 1e6)]), story)
     assert isinstance(came, atf.Unavailable)
     assert at < 35
+
+
+@pytest.mark.parametrize("away", [[], [(4, 1e6)]], ids=["there", "away"])
+def test_a_chain_whose_next_link_is_never_made_is_not_waited_for_by_its_cancellation(
+    away: list[tuple[float, float]],
+) -> None:
+    """It is no wait: the client's timeout counts."""
+    frontend = Restarting(0, away)
+    known = frontend.get_batch
+
+    async def get_batch(request: b.GetBatchRequest, *, timeout: float) -> b.Batch:
+        found = await known(request, timeout=timeout)
+        if request.id != "b":
+            raise atf.NotFound(f"no batch {request.id}")
+        return found
+
+    frontend.get_batch = get_batch  # type: ignore[method-assign]
+    came, at = play(frontend, lambda client: _chain(client, 1).cancel_async())
+    assert isinstance(came, atf.Unavailable if away else TimeoutError)
+    assert 9 <= at < 16
