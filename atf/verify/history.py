@@ -348,7 +348,11 @@ class _Checker:
 
     def _is_forgotten(self, claim: Claimed | None) -> bool:
         """Whether the store has forgotten a claim: then it knows the one before it as the newest."""
-        return claim is not None and any(each.since_us <= claim.at_us <= each.at_us for each in self._forgot)
+        return claim is not None and self._may_be_forgotten(claim.at_us)
+
+    def _may_be_forgotten(self, written_us: int) -> bool:
+        """Whether the store has lost what it wrote then."""
+        return any(each.since_us <= written_us <= each.at_us for each in self._forgot)
 
     def _began(self, event: Began) -> None:
         task = self._tasks[event.task_id]
@@ -387,10 +391,12 @@ class _Checker:
     def _recorded(self, event: Recorded) -> None:
         task = self._tasks[event.task_id]
         task.not_before_us = event.not_before_us
-        runs = [run for run in task.runs if not self._is_forgotten(task.claims.get(run.token))]
-        younger = [run.fence for run in runs if _is_younger(task, run.token, (event.fence, event.nonce))]
+        # Who can't see claims knows of those that began to run.
+        tokens = [*task.claims, *(run.token for run in task.runs)]
+        known = [each for each in tokens if not self._is_forgotten(task.claims.get(each))]
+        younger = [each[0] for each in known if _is_younger(task, each, (event.fence, event.nonce))]
         if younger:
-            text = f"the result of claim {event.fence}, after claim {max(younger)} had begun to run"
+            text = f"the result of claim {event.fence}, after claim {max(younger)} had been given"
             self._breach(Breach.STALE_RESULT_ACCEPTED, event.task_id, event.at_us, text)
 
     def _overlaps(self, task_id: str, task: _Task) -> None:
@@ -430,15 +436,18 @@ class _Checker:
                 self._breach(Breach.TOO_MANY, each.task_id, run.start_us, text)
 
     def _disorder(self, line: Sequence[Keyed]) -> None:
-        """Whether first runs began in the order of acceptance. What was started afresh stands elsewhere in the line, and what was accepted about
-        when the store forgot something may have been accepted twice.
+        """Whether first runs began in the order of acceptance. What was started afresh stands elsewhere in the line, and what the store had
+        forgotten may have been accepted twice.
         """
-        if self._forgot:
-            return
         found = []
         for each in line:
             task = self._tasks[each.task_id]
-            if task.accepted is not None and task.runs and not task.afresh:
+            if (
+                task.accepted is not None
+                and task.runs
+                and not task.afresh
+                and not self._may_be_forgotten(task.accepted.stored_us)
+            ):
                 found.append((task.accepted.stored_us, min(run.start_us for run in task.runs), each.task_id))
         latest, by = 0, ""
         for _, began_us, task_id in sorted(found):
@@ -465,7 +474,7 @@ class _Checker:
                 self._breach(Breach.STUCK, task_id, at_us, f"{found.status} at the end")
         elif not known:
             stored_us = task.accepted.stored_us or task.accepted.at_us
-            if any(each.since_us <= stored_us <= each.at_us for each in self._forgot):
+            if self._may_be_forgotten(stored_us):
                 tally.forgiven += 1
             else:
                 self._breach(Breach.LOST, task_id, at_us, f"accepted at {_at(task.accepted.at_us)}, unknown at the end")

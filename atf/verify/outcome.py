@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any, Final
 
 from atf.task import US
 
-from .history import Began, Breach, Called, Ended, Event, Keyed, check
+from .history import Began, Breach, Called, Ended, Event, Gone, Keyed, check
 from .load import PlannedTask
 
 _SHOWN: Final = 20
@@ -138,9 +139,12 @@ def judge(
         strikes: what was done meanwhile.
         refused: calls that failed, by kind.
     """
+    strikes = list(strikes)
     verdict = check(events)
     won = {(each.task_id, each.fence) for each in events if isinstance(each, Ended) and each.succeeded}
     begun = Counter(each.task_id for each in events if isinstance(each, Began))
+    asked = {each.task_id: each.at_us for each in reversed(events) if isinstance(each, Called)}
+    ends = sorted([each.at_us for each in strikes] + [each.at_us for each in events if isinstance(each, Gone)])
     findings = [f"{each.breach.name} {each.task_id}: {each.text}" for each in verdict.findings]
     dead = wrong = spent = losses = 0
     for key, ending in endings.items():
@@ -150,7 +154,7 @@ def judge(
         if ending.status == "SUCCESS" and (key, ending.result) not in won:
             why = f"succeeded by claim {ending.result}, of which no run returned"
         else:
-            why = _wrong(ending, plan, begun[key])
+            why = _wrong(ending, plan, begun[key], unseen=len(ends) - bisect_left(ends, asked.get(key, 0)))
         if why:
             findings.append(f"WRONG {key}: {why}")
             wrong += 1
@@ -176,25 +180,28 @@ def judge(
     )
 
 
-def _wrong(ending: Ending, plan: PlannedTask, begun: int) -> str:
+def _wrong(ending: Ending, plan: PlannedTask, begun: int, unseen: int) -> str:
     """What is wrong with how a task stands at the end; "": nothing.
 
     Args:
         ending: what the store says.
         plan: what was asked for, with the task's own limits.
         begun: its runs, by what it wrote down itself.
+        unseen: strikes and ends of processes since it was asked for. Each may have met a run before that could write anything down.
     """
     most = plan.max_losses
     if ending.losses > most:
         return f"{ending.losses} losses are counted, and it was to end at {most}"
     if ending.attempts > begun:
         return f"{ending.attempts} attempts are counted, and {begun} runs began by its own record"
+    if ending.attempts + ending.losses > begun + unseen:
+        return f"{ending.attempts} attempts and {ending.losses} losses are counted, and {begun} runs began by its own record; {unseen} more may have been cut off"
     if ending.status == "FATAL_FAILURE" and ending.losses == most:
         return ""  # a dead letter: its executors were killed under it that often
     if ending.losses == most:
         return f"{ending.status} with {most} losses, at which it was to end as a dead letter"
-    if ending.status == "SUCCESS" and ending.attempts <= plan.fails:
-        return f"succeeded in attempt {ending.attempts}, and its first {plan.fails} were to fail"
+    if ending.status == "SUCCESS" and ending.attempts != plan.fails + 1:
+        return f"succeeded in attempt {ending.attempts}, and its first {plan.fails} were to fail, no others"
     if ending.finished and ending.status != "SUCCESS":
         return f"{ending.status} after {ending.attempts} attempts, {ending.losses} losses"
     return ""

@@ -49,7 +49,7 @@ def _file(pid: int) -> int:
 
 
 class Run(NamedTuple):
-    """One run, by what it wrote down itself. `ended`: of one that was cut off, when its process was killed; else its begin."""
+    """One run, by what it wrote down itself. `ended`: of one that was cut off, when its process was killed, or wrote last."""
 
     began: float
     ended: float
@@ -64,13 +64,15 @@ def read(folder: Path, killed: Mapping[int, float]) -> list[Run]:
     for file in folder.iterdir():
         data = file.read_bytes()
         begun: dict[tuple[int, int], float] = {}
+        last = 0.0
         for line, place, begins, at in RECORD.iter_unpack(data[: len(data) // RECORD.size * RECORD.size]):
+            last = max(last, at)
             if begins:
                 begun[line, place] = at
             else:
                 runs.append(Run(begun.pop((line, place)), at, line, place, True))
         for (line, place), began in begun.items():
-            runs.append(Run(began, killed.get(int(file.name), began), line, place, False))
+            runs.append(Run(began, killed.get(int(file.name), last), line, place, False))
     return sorted(runs)
 
 

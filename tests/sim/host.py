@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -308,12 +309,17 @@ class Freezer:
         past_end = self._were_frozen(since, worker, guard)
         if worker.alive and guard.alive and (past_end or self._were_frozen(kill_us, worker, guard)):
             excused = Excused if past_end else ExcusedAtKill
+            killed_by = math.inf
 
             def look() -> None:
-                if worker.alive and worker.frozen:
+                nonlocal killed_by
+                now = self._world.now_us()
+                if killed_by == math.inf and not guard.frozen:
+                    killed_by = now + round((TICK_S + TIMING.kill_time) * 1e6)
+                if worker.alive and worker.frozen and now < killed_by:
                     self._world.loop.later(0.01, look)
                 else:
-                    until = self._world.now_us() + round(TICK_S * 1e6)
+                    until = round(min(now + TICK_S * 1e6, killed_by))
                     self._world.chronicle.event(excused(since, worker.name, until))
 
             look()

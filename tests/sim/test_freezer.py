@@ -65,6 +65,11 @@ def test_both_frozen_past_the_end_of_the_lease_is_excused_until_a_tick_after_the
     assert not any(isinstance(each, ExcusedAtKill) for each in found)
 
 
+def test_a_guard_that_wakes_long_before_its_worker_has_only_the_time_that_a_kill_takes() -> None:
+    found = excused(("worker", 1, 30), ("guard", 1, 18))
+    assert max(each.until_us for each in found) / US == pytest.approx(19.5 + TIMING.kill_time, abs=0.02)
+
+
 def test_a_guard_that_wakes_too_late_to_kill_in_time_is_excused() -> None:
     found = excused(("worker", 1, 18), ("guard", 5, ENDS_S - TIMING.kill_time + 0.3 - 5))
     assert found

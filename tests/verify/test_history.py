@@ -145,6 +145,13 @@ def test_a_stale_result_is_one_accepted_after_a_younger_claim_ran() -> None:
     assert lived(began(100, 1), Recorded(120, "t", 1), Gone(140, "p"), began(150, 2, "q")).findings == []
 
 
+def test_a_stale_result_is_also_one_accepted_after_a_younger_claim_was_given() -> None:
+    given = (claimed(90, 5, "m"), Began(100, "t", 5, "p", DUE, nonce="m"), claimed(150, 7, "n"))
+    result = Recorded(200, "t", 5, nonce="m")
+    assert lived(*given, result).counts == {Breach.STALE_RESULT_ACCEPTED: 1}
+    assert lived(*given, Forgot(160, 120), result).findings == []
+
+
 def test_a_token_belongs_to_one_run() -> None:
     assert lived(began(100, 1), Gone(140, "p"), began(150, 1, "q")).counts == {Breach.TOKEN_REUSED: 1}
 

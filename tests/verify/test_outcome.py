@@ -104,16 +104,46 @@ def test_a_killed_process_runs_nothing_any_more() -> None:
 )
 def test_ends_are_held_against_the_plan(ending: Ending, counts: tuple[int, int, int]) -> None:
     runs = [*run("a", 3, 0.1, 0.2, won=False), *run("a", 4, 0.3, 0.4, won=False), *run("a", 5, 1, 2)]
-    outcome = verdict(asked("a") + runs, {"a": ending}, plan("a", fails=2))
+    killed: list[Event] = [Gone(3 * S, f"{pid}-1") for pid in range(3)]
+    outcome = verdict(asked("a") + runs + killed, {"a": ending}, plan("a", fails=2))
     assert (outcome.wrong, outcome.dead, outcome.spent) == counts
     assert bool(outcome.failures) == bool(counts[0])
 
 
 def test_a_dead_letter_is_judged_by_the_tasks_own_limit() -> None:
     own = plan("a")._replace(max_losses=5)
+    killed: list[Event] = [Gone(3 * S, f"{pid}-1") for pid in range(5)]
     for losses, counts in ((3, (1, 0)), (4, (1, 0)), (5, (0, 1)), (6, (1, 0))):
-        outcome = verdict(asked("a") + run("a", 5, 1, 2), {"a": Ending("FATAL_FAILURE", True, 0, losses, None)}, own)
+        outcome = verdict(
+            asked("a") + run("a", 5, 1, 2) + killed, {"a": Ending("FATAL_FAILURE", True, 0, losses, None)}, own
+        )
         assert (outcome.wrong, outcome.dead) == counts
+
+
+@pytest.mark.parametrize(
+    ("ending", "begun", "killed", "wrong"),
+    [
+        (Ending("FATAL_FAILURE", True, 0, 3, None), 1, 0, 1),  # nobody was killed
+        (Ending("FATAL_FAILURE", True, 0, 3, None), 0, 3, 0),  # each before it could write anything down
+        (Ending("FATAL_FAILURE", True, 0, 3, None), 0, 2, 1),
+        (Ending("FATAL_FAILURE", True, 0, 3, None), 3, 0, 0),
+        (Ending("SUCCESS", True, 1, 2, 5), 1, 0, 1),
+        (Ending("SUCCESS", True, 1, 1, 5), 2, 0, 0),
+        (Ending("SUCCESS", True, 1, 2, 5), 2, 0, 1),  # a loss was counted twice
+        (Ending("SUCCESS", True, 2, 1, 5), 3, 0, 1),  # a loss was counted as an attempt as well
+        (Ending("SUCCESS", True, 2, 0, 5), 2, 0, 1),
+    ],
+)
+def test_each_attempt_and_each_loss_was_a_run(ending: Ending, begun: int, killed: int, wrong: int) -> None:
+    runs = [
+        each
+        for number in range(begun)
+        for each in run("a", 6 - begun + number, number + 1, number + 1.5, won=number == begun - 1)
+    ]
+    before: list[Event] = [Gone(0, "9-1")]
+    deaths: list[Event] = [Gone(10 * S, f"{pid}-1") for pid in range(killed)]
+    outcome = verdict(before + asked("a", 0.001) + runs + deaths, {"a": ending}, plan("a"))
+    assert (outcome.wrong, sum(outcome.breaches.values())) == (wrong, 0)
 
 
 def recovery(events: list[Event], strike: Strike, *plans: PlannedTask) -> Recovery:

@@ -51,6 +51,9 @@ _LEFT_S: Final = 1.0
 _LOOK_S: Final = 0.05
 _FORK_EVERY_S: Final = 2.0
 _APP: Final = "tests.chaos.ordinary:app"
+_LATE: Final = 7
+_SQUARED: Final = 5
+"""Numbers that a task that forks has its children square."""
 
 
 class _Payloads(Stream):
@@ -215,7 +218,7 @@ class Life(Struck):
         """The frontend stands still for a while, and somebody waits for a result through it."""
         seconds = random.uniform(*FREEZE_S)
         async with AsyncClient(self.cluster.frontend_address) as client:
-            handle = await client.schedule(named(f"{self.namespace}/late", {"number": 7}, {"delay": seconds + 2}))
+            handle = await client.schedule(named(f"{self.namespace}/late", {"number": _LATE}, {"delay": seconds + 2}))
             self.asked.append(handle)
             waiting = asyncio.create_task(handle.result_async(timeout=120))
             await asyncio.sleep(1)
@@ -226,26 +229,29 @@ class Life(Struck):
             finally:
                 os.kill(pid, signal.SIGCONT)
             try:
-                await waiting
+                if (came := await waiting) != _LATE:
+                    self.broken.append(f"a wait while the frontend stood still came to {came!r}, not {_LATE}")
             except AtfError as error:
                 self.broken.append(f"a wait ended while the frontend stood still: {type(error).__name__}: {error}")
         self.count("frozen_frontends")
 
     async def _fork(self) -> None:
         while True:
-            await self.ask("forks", {"count": 5})
+            await self.ask("forks", {"count": _SQUARED})
             self.count("forking_tasks")
             await asyncio.sleep(_FORK_EVERY_S)
 
     async def judge_beside(self) -> list[str]:
-        """What became of the tasks beside the load: each must have succeeded in its first attempt, and have lost nothing."""
+        """What became of the tasks beside the load: each must have succeeded in its first attempt, with the right result, and have lost nothing."""
+        results = {"forks": sum(number * number for number in range(_SQUARED)), "late": _LATE}
         client = AsyncClient(self.cluster.frontend_address)
         async with client:
             infos = [await client.get(each.id) for each in self.asked]
         return [
-            f"{each.lambda_name} {each.id}: {each.status.name}, {each.attempts} attempts, {each.losses} losses, {each.error[:200]}"
+            f"{each.lambda_name} {each.id}: {each.status.name}, {each.attempts} attempts, {each.losses} losses, {each.result!r}, {each.error[:200]}"
             for each in infos
             if (each.status.name, each.attempts, each.losses) != ("SUCCESS", 1, 0)
+            or results.get(each.lambda_name.rpartition("/")[2], each.result) != each.result
         ]
 
 
