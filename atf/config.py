@@ -214,8 +214,14 @@ class HscSettings:
         "seconds for which a task may wait whose payload fits no live executor's signature; then that is a failed attempt",
     )
 
+    stop_delay: float = setting(
+        2.0,
+        "seconds for which it serves on after it was asked to end, since executors that are asked at the same time have to tell it so",
+    )
+
     def __post_init__(self) -> None:
         _within(self, "deploy_grace", 0, _DAY_S)
+        _within(self, "stop_delay", 0, _DAY_S)
 
     @property
     def deploy_grace_us(self) -> int:

@@ -182,7 +182,7 @@ class Pool:
                     life.leaving.set()
                 case Death() as death:
                     told.append(death)
-                    life.ran = life.ran or bool(death.started or death.cut)
+                    life.ran = life.ran or any((death.started, death.cut, death.timed_out, death.stopped))
                     self._on_death(death)
 
         guard = await self._start(line)

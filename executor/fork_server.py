@@ -210,6 +210,7 @@ class ForkServer:
                 if self._ahead is not None and pid == self._ahead[0]:
                     self._ahead[1].close()
                     self._ahead = None
+                self._spared.discard(pid)
                 if pid in self._runs:
                     ended.append((self._runs.pop(pid), os.waitstatus_to_exitcode(status)))
         except ChildProcessError:

@@ -449,8 +449,8 @@ class Executor:
         await asyncio.gather(*(each.leave() for each in self._fetches))
 
     async def _finish(self) -> None:
-        """Waits until all that is held has left, or time is up. Coroutines are cancelled `stop_grace` before."""
-        cut_at = self._deadline - self._settings.stop_grace
+        """Waits until all that is held has left, or time is up. Coroutines are cancelled `stop_grace` before, and have at least half of the time."""
+        cut_at = self._deadline - min(self._settings.stop_grace, self._settings.drain_timeout / 2)
         while not self._aborted:
             self._progress.clear()
             now = self._runtime.monotonic()

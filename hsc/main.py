@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from atf.config import HscSettings, LogSettings, StoreSettings, Timing
@@ -29,6 +30,8 @@ def main(settings: HscSettings, store: StoreSettings, timing: Timing, logs: LogS
         attending = process.runtime.spawn(opened.attend(), name="attend")
         process.ready(server.address)
         await process.stopping.wait()
+        # A stop of a whole machine reaches it no later than the executors. What they have not marked as draining by then would count as lost.
+        await asyncio.sleep(settings.stop_delay)
         await server.stop(DRAIN_S)
         await end([attending])
         await opened.close()

@@ -138,7 +138,8 @@ class Cluster:
             durability = ["--durability", self.settings.durability] if self.settings.durability else []
             shared = [*partitions, *durability]
             first = ("hsc", "frontend", "store-consumer")
-            await _all([self._start_role(name, shared) for name in first])
+            own = {"hsc": ["--stop-delay", "0"]}  # it is asked to end when the executors have ended
+            await _all([self._start_role(name, [*shared, *own.get(name, [])]) for name in first])
             last = self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
             await _all([self._register(), last])
         except BaseException:

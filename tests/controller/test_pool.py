@@ -17,9 +17,10 @@ from tests.virtual import virtual
 class FakeGuard:
     """A guard whose executor lives as long as the test says."""
 
-    def __init__(self, number: int, life: float, code: int, say: Callable[[str], None], ran: bool) -> None:
+    def __init__(self, number: int, life: float, code: int, say: Callable[[str], None], ran: str) -> None:
         self.pid = number
-        self._ran = [[f"0-{number}", 1, "n"]] if ran else []
+        timeout = [0, "it timed out"] if ran == "timed_out" else []
+        self._ran = {ran: [[f"0-{number}", 1, "n", *timeout]]} if ran else {}
         self._life = life
         self._code = code
         self._say = say
@@ -56,17 +57,17 @@ class FakeGuard:
             self._say("what is this")
             self._say('{"event": "dead", "executor": "e", "code": 1, "timed_out": [["0-a", 1, "n"]]}')
             dead = {"event": "dead", "executor": f"e{self.pid}", "pid": self.pid, "code": self._code}
-            self._say(json.dumps(dead | {"started": self._ran}))
+            self._say(json.dumps(dead | self._ran))
         return self._code
 
 
 class World:
-    """A pool of fake guards; `life`, `code` and whether they `ran` tasks at their death are those of the guards to come."""
+    """A pool of fake guards; `life`, `code` and the list of their account in which a task that they `ran` at their death stands are those of the guards to come."""
 
     def __init__(self, runtime: VirtualRuntime) -> None:
         self.runtime = runtime
         self.life, self.code = 3600.0, 1
-        self.refuse = self.ran = False
+        self.refuse, self.ran = False, ""
         self.started: list[float] = []
         self.guards: list[FakeGuard] = []
         self.deaths: list[Death] = []
@@ -128,13 +129,14 @@ async def test_pauses_between_starts_double_up_to_thirty_seconds_and_a_long_life
 
 @virtual(pool)
 async def test_an_executor_that_died_while_it_ran_tasks_is_replaced_at_once_however_often(w: World) -> None:
-    w.life, w.ran = (
-        0.1,
-        True,
-    )  # what it ran may have killed it; the pool must not be away from everybody else's tasks for that
-    await asyncio.sleep(30)
-    assert max(w.gaps()) <= 1.2
-    w.ran = False
+    for ran in ("started", "cut", "timed_out", "stopped"):
+        w.life, w.ran = (
+            0.1,
+            ran,
+        )  # that may have killed it; the pool must not be away from everybody else's tasks for it
+        await asyncio.sleep(30)
+        assert max(w.gaps()) <= 1.2
+    w.ran = ""
     await asyncio.sleep(60)
     assert max(w.gaps()) > 8
 

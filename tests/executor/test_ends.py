@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
+from atf.config import ExecutorSettings
 from atf.errors import FailedPrecondition, Unavailable
 from atf.executor.outcome import Failed
 from atf.executor.table import SlotState, Stage
@@ -304,6 +306,17 @@ async def test_a_coroutine_is_cancelled_stop_grace_before_the_cut_and_handed_bac
     [back] = [each for each in world.hsc.results if each.claim.task_id == "0-a"]
     assert back.retry_in_us == 0
     assert "drain_timeout" in back.error
+
+
+@virtual(partial(inline, settings=ExecutorSettings(drain_timeout=4, stop_grace=5)))
+async def test_a_coroutine_has_half_of_a_short_drain_before_it_is_cancelled(world: World) -> None:
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":600}'), claim("0-b", "t/nap", b'{"seconds":1.9}'))
+    await world.settle()
+    began = world.runtime.monotonic()
+    world.executor.drain()
+    assert await world.run == 0
+    assert 2 <= world.runtime.monotonic() - began < 2.1
+    assert world.outcomes() == {"0-a": t.HANDED_BACK, "0-b": t.SUCCEEDED}
 
 
 @virtual(inline)

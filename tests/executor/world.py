@@ -388,10 +388,10 @@ class World:
 
 
 @asynccontextmanager
-async def inline(runtime: VirtualRuntime) -> AsyncIterator[World]:
+async def inline(runtime: VirtualRuntime, settings: ExecutorSettings | None = None) -> AsyncIterator[World]:
     """An executor whose lambdas run on its own loop."""
     await asyncio.sleep(100)  # some time after the host has booted
-    world = World(runtime, InlineLanes(), settings=ExecutorSettings())
+    world = World(runtime, InlineLanes(), settings=settings or ExecutorSettings())
     await world.settle()
     try:
         yield world

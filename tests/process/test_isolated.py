@@ -171,28 +171,31 @@ async def a_stop_waits_and_runs_end_with_the_executor(world: Guarded, told: Path
     assert not alive(server)
 
 
-ALONE = """
+LEAVES = """
 import subprocess, threading
-from atf.executor.isolated_run import is_alone
-said = [is_alone()]
+from pathlib import Path
+from atf.executor.isolated_run import LITTLE_BYTES, holds, leaves_nothing
+before = holds()
+said = [leaves_nothing(before)]
 with subprocess.Popen(["sleep", "60"]) as child:
-    said.append(is_alone())
+    said.append(leaves_nothing(before))
     child.kill()
-said.append(is_alone())
+said.append(leaves_nothing(before))
+with open("/dev/null") as file:
+    said.append(leaves_nothing(before))
+memory = bytearray(LITTLE_BYTES)
+said.append(leaves_nothing(before))
+del memory
+said.append(leaves_nothing(before))
 threading.Thread(target=threading.Event().wait, daemon=True).start()
-print(*said, is_alone())
+print(*said, leaves_nothing(before))
 """
 
 
-def test_who_has_a_child_or_a_thread_is_not_alone() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", ALONE],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ended.stdout.split() == ["True", "False", "True", "False"]
+def test_the_end_of_a_run_is_awaited_that_leaves_a_child_a_thread_an_open_file_or_much_memory() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-c", LEAVES], env=env, capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["True", "False", "True", "False", "False", "True", "False"]
 
 
 def test_imports_that_start_threads_are_refused_by_name() -> None:

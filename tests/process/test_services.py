@@ -14,6 +14,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from atf.config import Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.rpc import frontend_pb2 as f
@@ -110,6 +111,11 @@ async def test_an_hsc_serves_until_it_is_told_to_stop(store: EmbeddedStore) -> N
         reply = await stub.claim_tasks(h.ClaimTasksRequest(executor_id="e1", nonce="n1", task_ids=ids))
         assert sorted(reply.lost) == sorted(ids)
         process.terminate()
+        await line(process, "stopping")
+        # An executor that is asked to end at the same moment marks its leases a little later.
+        mark = h.HeartbeatRequest(executor_id="e1", draining=True, heartbeat_timeout_us=Timing().heartbeat_timeout_us)
+        mark.claims.add().claim.task_id = "0-nobody"
+        assert (await stub.heartbeat(mark)).verdicts == [h.LOST]
         assert await end(process) == 0
         await stub.channel.close()
 
