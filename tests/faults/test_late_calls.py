@@ -179,7 +179,7 @@ async def seen(world: World) -> dict[str, Any]:
     }
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("method", CALLS)
 def test_a_copy_of_a_client_s_call_that_arrives_late(method: str) -> None:
     changed: list[Any] = []

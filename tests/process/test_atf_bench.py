@@ -78,6 +78,7 @@ def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     assert not list(tmp_path.glob("atf-bench-*")), "it leaves nothing behind"
 
 
+@pytest.mark.long
 def test_a_store_of_others_keeps_what_is_in_it_and_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,7 @@ async def test_a_call_that_does_nothing_is_made_between_two_processes() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 async def test_two_of_each_role_share_the_tasks_on_a_cluster() -> None:
     level, numbers = LEVELS[-1], range(TASKS)
     async with World(SYSTEMS[OURS], TASKS, layout=level.layout, cluster=level.cluster) as world:

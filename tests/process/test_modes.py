@@ -183,6 +183,7 @@ async def test_a_claim_is_answered_when_it_is_replicated_and_not_before(trio: Tr
     await store.close()
 
 
+@pytest.mark.long
 async def test_nothing_replicated_is_lost_and_all_go_on_when_the_master_is_killed(trio: Trio, tmp_path: Path) -> None:
     async with roles(trio.url, tmp_path, "replicated") as client:
         enough = asyncio.Event()

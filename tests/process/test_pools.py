@@ -77,6 +77,7 @@ async def said(cluster: Cluster, words: list[str], enough: Callable[[Any], bool]
     return printed
 
 
+@pytest.mark.long
 async def test_a_lambda_runs_in_its_pool_alone_and_only_what_kills_its_executors_is_set_aside_there(
     tmp_path: Path,
 ) -> None:

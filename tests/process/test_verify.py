@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from atf.verify.watch import Deaths
 
 QUICK = {
@@ -23,6 +25,7 @@ QUICK = {
 COMMAND = [sys.executable, "-P", "-m", "atf.cli", "verify"]
 
 
+@pytest.mark.long
 def test_promises_are_kept_through_kills(tmp_path: Path) -> None:
     flags = ["--seconds", "4", "--rate", "40", "--strikes", "2", "--seed", "3", "--role", "executor", "--role", "store"]
     env = {**os.environ, **QUICK, "TMPDIR": str(tmp_path)}

@@ -43,7 +43,7 @@ async def refusal_within(world: World, method: str, path: Path, text: str) -> An
     return answer
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_text_is_taken_or_refused_by_its_rule(method: str, untouched: World) -> None:

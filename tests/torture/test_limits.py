@@ -47,7 +47,7 @@ def test_each_bound_is_one_bound() -> None:
     assert len(ALL) == len(BOUNDS) + len(bounds_of_jobs.BOUNDS)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("what", ALL)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_at_its_bounds_it_is_taken_and_beyond_them_refused(what: str, untouched: World) -> None:

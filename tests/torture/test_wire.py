@@ -56,7 +56,7 @@ async def test_what_is_no_message_is_refused(method: str, untouched: World) -> N
         assert await torture(untouched, method, spoiled, may_wait=False) is INVALID, spoiled.kind
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_no_sensible_message_does_no_harm(method: str, untouched: World) -> None:
