@@ -52,7 +52,7 @@ class _Signals:
     def _before(self) -> None:
         # A signal that reaches the child before `_in_child` has run must wait for it: the handler is the parent's until then.
         if self._handlers:
-            self._masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            self._masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, self._handlers)
 
     def _in_parent(self) -> None:
         mask = self._masks.pop(get_ident(), None)

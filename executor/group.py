@@ -79,7 +79,7 @@ class Group:
     def memory_bytes(self) -> int:
         """Resident memory of the first process; 0 where it can't be read."""
         try:
-            return int((_PROC / str(self.pid) / "statm").read_text("ascii").split()[1]) * _PAGE_BYTES
+            return int(read_briefly(f"/proc/{self.pid}/statm").split()[1]) * _PAGE_BYTES
         except (OSError, ValueError, IndexError):
             return 0
 
@@ -152,10 +152,25 @@ class Group:
         return set() if self.ended() and self._process.poll() is not None else {self.pid}
 
 
+def read_briefly(path: str) -> bytes:
+    """The bytes of a short file of the system's.
+
+    A new process copies each page that it touches first, and Python's own files touch 250: two ms of an isolated run.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return b"".join(iter(lambda: os.read(descriptor, 64 << 10), b""))
+    finally:
+        os.close(descriptor)
+
+
 def children_of(pid: int) -> set[int]:
     """The processes that another one, with a single thread, has started, or has got as orphans; Linux only."""
     try:
-        return {int(each) for each in (_PROC / f"{pid}/task/{pid}/children").read_text("ascii").split()}
+        return {int(each) for each in read_briefly(f"/proc/{pid}/task/{pid}/children").split()}
     except FileNotFoundError:  # the kernel was built without that list
         found = set()
         for entry in _PROC.glob("[0-9]*/stat"):

@@ -14,7 +14,6 @@ import socket
 import sys
 import threading  # noqa: TID251  a lambda may start threads, and use its context there
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 from atf.errors import BY_REASON, FailedPrecondition, Internal
@@ -25,13 +24,14 @@ from atf.runtime import SystemRuntime
 from atf.stops import stop_signals
 from atf.streams import settle
 
-from .group import children_of
+from .group import children_of, read_briefly
 from .held import HeldTask
 from .packets import pack, pack_outcome, receive, unpack
 from .perform import Lambda, Performer
 
 LITTLE_BYTES: Final = 16 << 20
 """The kernel frees so much in about a ms."""
+_ALL_SIGNALS: Final = signal.valid_signals()
 
 
 class Talk:
@@ -191,7 +191,7 @@ def run(lambdas: Mapping[str, Lambda], connection: socket.socket, memory: int) -
         os._exit(EXIT_FORKED)  # a child that the lambda forked must not speak for it
     talk.tell(pack_outcome(outcome))
     _flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # from here on none of the run's code is called
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)  # from here on none of the run's code is called
     if leaves_nothing(before):
         talk.tell(pack("alone"))  # the worker need not wait until the kernel has taken the process apart
     os._exit(0)
@@ -206,7 +206,7 @@ class Holds(NamedTuple):
 
 def holds() -> Holds:
     """What this process holds now."""
-    resident = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    resident = int(read_briefly("/proc/self/statm").split()[1])
     return Holds(frozenset(os.listdir("/proc/self/fd")), resident * os.sysconf("SC_PAGE_SIZE"))  # noqa: PTH208  twice as fast
 
 
