@@ -12,7 +12,7 @@ from typing import Final
 
 from atf.config import FrontendSettings
 from atf.dapr import check_app_id
-from atf.errors import InvalidArgument, NotFound
+from atf.errors import InvalidArgument, NotFound, Unavailable
 from atf.isolation import chokes
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
@@ -302,6 +302,11 @@ class FrontendService:
         await self._check_specs(request.lambdas)
         changed = await self._store.register([_record(spec) for spec in request.lambdas])
         await self._lambdas.refresh()
+        if forgotten := [spec.name for spec in request.lambdas if not self._lambdas.said_of(spec.name)]:
+            # It has come back with less than it had acknowledged; whoever registers asks again, and goes on only then.
+            raise Unavailable(
+                f"the task store has forgotten what was just registered ({forgotten[0]}): it was restarted. Try again"
+            )
         if changed:
             _log.info("register_lambdas", lambdas=len(request.lambdas), changed=changed)
             self._warn_of_chokes(spec.name for spec in request.lambdas)

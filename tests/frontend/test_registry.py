@@ -39,6 +39,21 @@ async def test_a_registry_that_fails_too_late_for_every_call_is_no_unheard_error
     assert unheard == []
 
 
+@pytest.mark.parametrize("changed", [0, 1])
+async def test_a_registration_that_the_store_has_forgotten_at_once_is_not_acknowledged(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, changed: int
+) -> None:
+    async def forgetful(_records: object) -> int:
+        return changed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.store, "register", forgetful)
+        with pytest.raises(Unavailable, match=r"has forgotten what was just registered \(photos/other\).*Try again"):
+            await bench.register("photos/other")
+    await bench.register("photos/other")
+    await bench.schedule(**{"lambda": "photos/other"})
+
+
 async def warned(bench: Bench, **pools: str) -> list[str]:
     """What comes of registering lambdas with these pools."""
     specs = [f.LambdaSpec(name=f"photos/{name}", pool=pool) for name, pool in pools.items()]

@@ -213,18 +213,23 @@ class _All:
     """Looks like a client; does to all masters what tests do before they begin."""
 
     def __init__(self, servers: Sequence[TcpServer]) -> None:
-        self._servers = [each for each in servers if each.info("replication")["role"] == "master"]
+        masters = [each for each in servers if each.info("replication")["role"] == "master"]
+        self._clients = [redis.Redis(HOST, each.port, socket_timeout=2) for each in masters]
 
     def flushall(self) -> None:
-        for each in self._servers:
-            each.ask("FLUSHALL")
+        for each in self._clients:
+            each.flushall()
+
+    def function_list(self, *, withcode: bool) -> list[Any]:
+        return [library for each in self._clients for library in each.function_list(withcode=withcode)]
 
     def function_flush(self) -> None:
-        for each in self._servers:
-            each.ask("FUNCTION", "FLUSH")
+        for each in self._clients:
+            each.function_flush()
 
     def close(self) -> None:
-        """It holds nothing."""
+        for each in self._clients:
+            each.close()
 
 
 MODES: Final = ("cluster", "sentinel")
