@@ -233,11 +233,10 @@ def _met(then: Call, attempts: int = 9) -> Call:
     """Of a task that does not fit SIGNATURE, and has waited for another one for long when it is due; it has so many attempts."""
 
     async def call(world: World, claims: list[Held]) -> object:
-        (server,) = await world.store._link.masters()
-        since = world.clock.us
+        client, since = world.store._link.client, world.clock.us
         text = f"{since} {50 * US} {BACKOFF_US} {US} {since} {SIGNATURE}"
-        await server.command("HSET", "atf:{0}:t:0-a", "mf", text, "lim", f"{attempts} 3 {RETENTION_US}")
-        await server.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "mis", since + 3600 * US)
+        await client.hset("atf:{0}:t:0-a", mapping={"mf": text, "lim": f"{attempts} 3 {RETENTION_US}"})
+        await client.hset(f"atf:{{0}}:l:{LAMBDA}", "mis", since + 3600 * US)
         return await then(world, claims)
 
     return call
