@@ -12,6 +12,7 @@ from hypothesis import settings
 from tests import quick_fakeredis, surroundings
 
 surroundings.settle()
+surroundings.settle_signals()
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 quick_fakeredis.install()

@@ -4,11 +4,13 @@
    ATF_TEST_SERVER=/path/to/redis-server has the tests run on another one.
 2. No setting of the caller's reaches them: neither ATF_* (but for what is addressed to tests) nor what has gRPC, Python or what is shown on a
    terminal behave otherwise.
+3. What tests start does not ignore SIGHUP and SIGINT, as it would under `nohup make test &`.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import zlib
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -40,6 +42,14 @@ def settle(environment: MutableMapping[str, str] = os.environ) -> None:
         if (name.startswith(_FOREIGN) and not name.startswith(_FOR_TESTS)) or name in {*_OF_PYTHON, *_OF_TERMINALS}:
             del environment[name]
     pin_server(environment)
+
+
+def settle_signals() -> None:
+    """Catches SIGHUP and SIGINT where the caller has them ignored, which programs would inherit. A hangup still does nothing to this process."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda _number, _frame: None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pin_server(environment: MutableMapping[str, str] = os.environ) -> None:

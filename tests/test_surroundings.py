@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,18 @@ def test_no_setting_of_the_callers_stays() -> None:
     environment = {**callers, "PATH": os.defpath, "ATF_TEST_ACL": "1", "ATF_MODEL_EXAMPLES": "9", "HOME": "/root"}
     settle(environment)
     assert environment.keys() == {"PATH", "ATF_TEST_ACL", "ATF_MODEL_EXAMPLES", "HOME"}
+
+
+def test_what_tests_start_is_hung_up_and_interrupted_also_under_nohup_and_in_the_background() -> None:
+    code = """
+import os, subprocess
+from tests.surroundings import settle_signals
+settle_signals()
+subprocess.run(["kill", "-HUP", str(os.getpid())], check=True)  # nohup's promise stands
+for name in ("HUP", "INT"):
+    print(subprocess.run(["sh", "-c", f"kill -{name} $$"]).returncode)
+"""
+    ignoring = ["sh", "-c", 'trap "" HUP INT; exec "$@"', "sh", sys.executable, "-P", "-c", code]
+    root = str(Path(__file__).parents[1])
+    ran = subprocess.run(ignoring, env={**os.environ, "PYTHONPATH": root}, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "-1\n-2\n"), ran.stderr
