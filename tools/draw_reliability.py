@@ -218,6 +218,9 @@ def contrary(found: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> I
         *before, last = newer
         more = f" (and {len(before)} before it)" if before else ""
         yield f"a newer run of {last['done']} trials{more} {_dated(last)}"
+        mended = [each for each in others if each["status"] == "ok" and each["at"] > last["at"]]
+        if mended:
+            yield f"after it a run of {mended[-1]['done']} trials was ok ({mended[-1]['date']}, {mended[-1]['commit'][:8]})"
 
 
 def _dated(failed: Mapping[str, Any]) -> str:

@@ -135,6 +135,9 @@ def test_a_newer_run_that_failed_stands_beside_the_full_one_that_counts() -> Non
     assert shown(*newer[2:], of("ok", "2030-01-02")) == f"ok; a newer run of 4 trials {said}"
     assert shown(*newer, of("ok", "2030-01-02")) == f"ok; a newer run of 4 trials (and 1 before it) {said}"
     assert shown(of("ok", "2030-01-04", done=4), of("ok", "2030-01-02")) == "ok"
+    mended = of("ok", "2030-01-05", done=4, code="other")
+    after = "after it a run of 4 trials was ok (2030-01-05, 01234567)"
+    assert shown(*newer[2:], mended, of("ok", "2030-01-02")) == f"ok; a newer run of 4 trials {said}; {after}"
 
 
 @pytest.mark.parametrize(
