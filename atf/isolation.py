@@ -157,12 +157,12 @@ def check_isolation(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> No
     _whole("burst", spec.burst, MAX_BURST, "a quarter more than the rate")
     if spec.burst and not spec.rate:
         raise InvalidArgument(
-            f"burst {spec.burst}: of no use without a rate; leave the burst out, too (atf lambdas set: burst=none)"
+            f"burst {spec.burst}: of no use without a rate; leave the burst out, too (atf lambda set: burst=none)"
         )
     if chokes(spec) and all((spec.rate, spec.burst) != (each.rate, each.burst) for each in held):
         raise InvalidArgument(
             f"burst {spec.burst}: less than the rate, {spec.rate:g}, so that {spec.burst} a second would go out at most; give"
-            f" {math.ceil(spec.rate)} or more, or leave it out (atf lambdas set: burst=none) for a quarter more than the rate"
+            f" {math.ceil(spec.rate)} or more, or leave it out (atf lambda set: burst=none) for a quarter more than the rate"
         )
     _whole("max_pending", spec.max_pending, MAX_PENDING)
     _whole("max_running", spec.max_running, MAX_AT_ONCE)

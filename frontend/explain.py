@@ -131,8 +131,8 @@ def _waiting(found: Explanation, pause: Answer | None) -> Answer:
         name, key = record.lambda_name, record.ordering_key
         return Answer(
             "key_stopped",
-            f"Its ordering key {key} has stopped, since task {found.stopped_at} failed for good. atf keys resume {name} {key}"
-            f" runs that task again, atf keys skip {name} {key} goes on without it.",
+            f"Its ordering key {key} has stopped, since task {found.stopped_at} failed for good. atf key resume {name} {key}"
+            f" runs that task again, atf key skip {name} {key} goes on without it.",
         )
     if found.behind:
         return Answer(
@@ -218,17 +218,17 @@ def _short_of_permits(found: Explanation) -> Answer:
         return Answer(
             "max_running",
             f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues. It is"
-            f" pushed when one of them ends; atf lambdas set {name} max_running=… changes the limit.",
+            f" pushed when one of them ends; atf lambda set {name} max_running=… changes the limit.",
         )
     if limit == "burst":
         return Answer(
             "rate",
             f"It is due and waits for its turn: no second sees more than {_count(int(number), 'task')} of {name}, since its burst is below its rate."
-            f" atf lambdas set {name} burst=… changes the limit, and burst=none leaves the rate alone.",
+            f" atf lambda set {name} burst=… changes the limit, and burst=none leaves the rate alone.",
         )
     return Answer(
         "rate",
-        f"It is due and waits for its turn: {name} is limited to {number} tasks a second. atf lambdas set {name} rate=… changes the"
+        f"It is due and waits for its turn: {name} is limited to {number} tasks a second. atf lambda set {name} rate=… changes the"
         " limit.",
     )
 
@@ -303,7 +303,7 @@ def _finished(found: Explanation) -> Answer:
             )
             if found.stopped_at == record.id:
                 sentence += (
-                    f" Its ordering key {record.ordering_key} has stopped at it: atf keys skip {record.lambda_name}"
+                    f" Its ordering key {record.ordering_key} has stopped at it: atf key skip {record.lambda_name}"
                     f" {record.ordering_key} goes on without it."
                 )
     return Answer("finished", sentence)
@@ -331,11 +331,11 @@ def _unserved(found: Explanation) -> str:
     if not found.unserved:
         return (
             f"{found.record.lambda_name} runs in no pool, and no live worker runs without one: start one with atf controller, or see"
-            f" atf lambdas set {found.record.lambda_name} pool=…"
+            f" atf lambda set {found.record.lambda_name} pool=…"
         )
     return (
         f"{found.record.lambda_name} runs in the pool {found.unserved} alone, and no live worker belongs to it: start one with atf"
-        f" controller --pool {found.unserved}, or see atf lambdas set {found.record.lambda_name} pool=…"
+        f" controller --pool {found.unserved}, or see atf lambda set {found.record.lambda_name} pool=…"
     )
 
 
@@ -343,7 +343,7 @@ def _not_run(found: Explanation) -> str:
     name = found.record.lambda_name
     return (
         f"no live worker of the pool that it runs in runs {name}: none of their executors has asked for its tasks lately. Start executors"
-        f" there whose apps have it, or see atf lambdas set {name} pool=…"
+        f" there whose apps have it, or see atf lambda set {name} pool=…"
     )
 
 
@@ -351,7 +351,7 @@ def _unknown(found: Explanation) -> str:
     name = found.record.lambda_name
     return (
         f"the store does not know {name}, so not its limits and gates either, as after it has lost its data: nothing of it is"
-        f" pushed. Start an executor whose app has it anew, or run atf lambdas register MODULE:APP. Where atf lambdas show {name} knows"
+        f" pushed. Start an executor whose app has it anew, or run atf lambda register MODULE:APP. Where atf lambda show {name} knows"
         " it, this part of the store is about to be told."
     )
 

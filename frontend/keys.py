@@ -67,7 +67,7 @@ def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: Mending) -
         done.mended is Mended.NOT_STOPPED and not request.task_id
     ):  # else it has gone on from there, by this call's first try or another
         raise FailedPrecondition(
-            f"key {request.key!r} of {name} has not stopped; atf keys ls {name} lists those that have"
+            f"key {request.key!r} of {name} has not stopped; atf key ls {name} lists those that have"
         )
     if done.mended is Mended.ANOTHER:
         raise FailedPrecondition(

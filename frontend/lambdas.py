@@ -124,8 +124,8 @@ class Lambdas:
         if meant := did_you_mean(name, self._known):
             return meant
         if not self._known:
-            return "; there are none yet: start an executor with your app, or run atf lambdas register MODULE:APP"
-        return "; atf lambdas lists those that are"
+            return "; there are none yet: start an executor with your app, or run atf lambda register MODULE:APP"
+        return "; atf lambda lists those that are"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

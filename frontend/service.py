@@ -326,7 +326,7 @@ class FrontendService:
         for held in (self._lambdas.get(name).in_force for name in names):
             if chokes(held):
                 _log.warning(
-                    "a burst below the rate bounds a lambda in its place: atf lambdas set NAME burst=…, or none",
+                    "a burst below the rate bounds a lambda in its place: atf lambda set NAME burst=…, or none",
                     name=held.name,
                     burst=held.burst,
                     rate=held.rate,

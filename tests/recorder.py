@@ -109,6 +109,8 @@ ANSWERS: dict[str, Callable[[Any, int], Message]] = {
     "LiftGate": lambda _request, _: f.LiftGateReply(lifted=1),
     "ListKeys": lambda _request, _: f.ListKeysReply(keys=[f.KeyInfo(key="anna", stopped=True, task_id="0-a")]),
     "ExplainTask": lambda request, _: f.ExplainTaskReply(task=_task(request.id), sentence="It is due."),
+    "SetCapacity": lambda _request, _: f.Capacity(cores=[f.Core()], groups=[f.CoreGroup()]),
+    "GetCapacity": lambda _request, _: f.Capacity(cores=[f.Core()], groups=[f.CoreGroup()]),
     "GetBatch": _batch,
     "WatchBatch": _batch,
     "CancelBatch": _batch,

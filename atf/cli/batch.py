@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -26,7 +26,9 @@ from atf.work_items import check_batch_id
 from .batch_results import item_json, item_word, write_chunks, write_csv, write_jsonl
 from .batch_submit import Source, submit_rows
 from .batch_view import batch_json, batch_word, follow, show_batch
-from .options import as_json, duration, frontend_flag
+from .bulk import agree, bulk_flags
+from .nouns import Noun
+from .options import as_json, duration, frontend_flag, no_header
 from .output import print_json, print_table, when
 from .progress import view
 from .remote import ask
@@ -50,7 +52,7 @@ def _backoff(text: str) -> Backoff:
         raise click.BadParameter(f"{text[:80]!r}: write T[,F[,MAX]], such as 1s,2,10m") from None
 
 
-@click.group()
+@click.group(cls=Noun)
 def batch() -> None:
     """Batches: one lambda, a list of arguments, a task for each of them."""
 
@@ -179,9 +181,14 @@ def _options(given: dict[str, Any]) -> BatchOptions:
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most this many.")
 @frontend_flag
 @as_json
+@no_header
 def ls(lambda_name: str, limit: int, frontend: str | None, as_json: bool) -> None:
     """List the batches of LAMBDA, or all."""
     found = ask(frontend, lambda stub: _list(stub, lambda_name, limit))
+    _print_batches(found, as_json)
+
+
+def _print_batches(found: Sequence[b.Batch], as_json: bool) -> None:
     if as_json:
         print_json([batch_json(each) for each in found])
         return
@@ -243,6 +250,7 @@ def watch(batch_id: str, frontend: str | None, as_json: bool) -> int:
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most this many.")
 @frontend_flag
 @as_json
+@no_header
 def items(batch_id: str, statuses: tuple[str, ...], limit: int, frontend: str | None, as_json: bool) -> None:
     """List the items of a batch in their order."""
     wanted = [each for name in statuses for each in _statuses(name)]
@@ -323,29 +331,58 @@ def _output(name: str | None) -> Iterator[IO[str]]:
 
 
 @batch.command()
-@id_argument
+@ids_argument
+@bulk_flags
 @frontend_flag
 @as_json
-def retry(batch_id: str, frontend: str | None, as_json: bool) -> None:
-    """Start the items of a batch afresh that failed for good."""
-    show_batch(ask(frontend, lambda stub: stub.retry_batch(b.RetryBatchRequest(id=batch_id))), as_json)
+@no_header
+def retry(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
+    """Start the items of batches afresh that failed for good."""
+    if dry_run:
+        _would(ids, "would start afresh", lambda each: each.permanently_failed, frontend, as_json)
+        return
+    if len(ids) > 1:
+        agree(f"Start the items of {len(ids)} batches afresh that failed for good", yes=yes)
 
+    async def each(stub: api.Frontend) -> list[b.Batch]:
+        return [await stub.retry_batch(b.RetryBatchRequest(id=name)) for name in ids]
 
-@batch.command()
-@id_argument
-@frontend_flag
-@as_json
-def cancel(batch_id: str, frontend: str | None, as_json: bool) -> None:
-    """Cancel the items of a batch that have not started; ask those that run to stop."""
-    show_batch(ask(frontend, lambda stub: stub.cancel_batch(b.CancelBatchRequest(id=batch_id))), as_json)
+    _show_all(ask(frontend, each), as_json)
 
 
 @batch.command()
 @ids_argument
+@bulk_flags
 @frontend_flag
 @as_json
-def delete(ids: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
+@no_header
+def cancel(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
+    """Cancel the items of batches that have not started; ask those that run to stop."""
+    if dry_run:
+        left = "would be cancelled or asked to stop"
+        _would(ids, left, lambda each: each.created + each.in_progress + each.failed, frontend, as_json)
+        return
+    if len(ids) > 1:
+        agree(f"Cancel {len(ids)} batches", yes=yes)
+
+    async def each(stub: api.Frontend) -> list[b.Batch]:
+        return [await stub.cancel_batch(b.CancelBatchRequest(id=name)) for name in ids]
+
+    _show_all(ask(frontend, each), as_json)
+
+
+@batch.command()
+@ids_argument
+@bulk_flags
+@frontend_flag
+@as_json
+def delete(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
     """Delete batches that have ended, with their items."""
+    if dry_run:
+        _would(ids, "would be deleted", lambda each: each.items if each.ended_at_us else 0, frontend, as_json)
+        return
+    if len(ids) > 1:
+        agree(f"Delete {len(ids)} batches with their items", yes=yes)
 
     async def each(stub: api.Frontend) -> list[tuple[str, bool]]:
         return [(name, (await stub.delete_batch(b.DeleteBatchRequest(id=name))).existed) for name in ids]
@@ -356,6 +393,28 @@ def delete(ids: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
         return
     for name, existed in done:
         print(one_line(f"{name}: {'is being deleted' if existed else 'there is none'}"))
+
+
+def _show_all(batches: Sequence[b.Batch], as_json: bool) -> None:
+    """One as a page, several as a table."""
+    if len(batches) == 1:
+        show_batch(batches[0], as_json)
+    else:
+        _print_batches(batches, as_json)
+
+
+def _would(ids: Sequence[str], what: str, count: Callable[[b.Batch], int], frontend: str | None, as_json: bool) -> None:
+    """Says of how many items of each batch something would be done."""
+
+    async def look(stub: api.Frontend) -> list[b.Batch]:
+        return [await stub.get_batch(b.GetBatchRequest(id=each)) for each in ids]
+
+    found = ask(frontend, look)
+    if as_json:
+        print_json([{"id": each.id, "dry_run": True, "items": count(each)} for each in found])
+        return
+    for each in found:
+        print(one_line(f"{each.id}: {count(each)} of {each.items} items {what} (it is {batch_word(each.status)})"))
 
 
 async def _by_client(stub: api.Frontend, question: Callable[[AsyncClient], Awaitable[R]]) -> R:

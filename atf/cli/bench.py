@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from typing import Any
 
 import click
@@ -17,7 +16,7 @@ from atf.bench.run import bench as run_bench
 from atf.exits import EXIT_OK
 
 from .cluster import ClusterSettings
-from .options import as_json, read, settings_flags
+from .options import as_json, no_header, read, settings_flags
 from .output import print_json, print_table
 from .progress import view
 
@@ -45,6 +44,7 @@ _NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmem
     help="Tasks due in a year that are scheduled first and wait meanwhile; removed at the end.",
 )
 @as_json
+@no_header
 def bench(tasks: int, rounds: int, executors: int, pending: int, as_json: bool, **flags: Any) -> int:
     """Measure on your own store how many tasks a second go through, how late they start, and what they cost.
 
@@ -88,6 +88,6 @@ def _print(report: Report) -> None:
         for each in report.measured
         for place, (name, value) in enumerate(each.figures.items())
     ]
-    columns = ["measured", "", ""]
+    columns = ["measured", "figure", "value"]
     print()
-    print_table(columns, rows if sys.stdout.isatty() else [columns, *rows])
+    print_table(columns, rows)

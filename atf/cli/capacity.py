@@ -10,12 +10,13 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import DEFAULT_POOL, US
 from atf.visible import one_line
 
-from .options import as_json, duration, frontend_flag
+from .nouns import Noun
+from .options import as_json, duration, frontend_flag, no_header
 from .output import print_json, print_table
 from .remote import ask
 
 
-@click.group()
+@click.group(cls=Noun)
 def capacity() -> None:
     """The cores of worker pools: equal shares of their executors, lambdas' own (reserved) or shared in turns (multiplexed). No pool has any unless they are set."""
 
@@ -60,6 +61,7 @@ def _reserve(_context: click.Context, _parameter: click.Parameter, given: tuple[
 )
 @frontend_flag
 @as_json
+@no_header
 def set_(pool: str, frontend: str | None, as_json: bool, **given: Any) -> None:
     """Set the cores of POOL ("default": that of the hosts which were given none). What is not given stays; every claim is kept."""
     durations = {"hand_over", "reserved_timeout", "multiplexed_timeout", "rotation"}
@@ -75,6 +77,7 @@ def set_(pool: str, frontend: str | None, as_json: bool, **given: Any) -> None:
 @click.argument("pool", metavar="[POOL]", default=DEFAULT_POOL)
 @frontend_flag
 @as_json
+@no_header
 def show(pool: str, frontend: str | None, as_json: bool) -> None:
     """Show whose turn it is on each core of POOL, who comes next, who waits, and which group of executors is where."""
     _print(ask(frontend, lambda stub: stub.get_capacity(f.GetCapacityRequest(pool=pool))), as_json)
@@ -83,6 +86,7 @@ def show(pool: str, frontend: str | None, as_json: bool) -> None:
 @capacity.command()
 @frontend_flag
 @as_json
+@no_header
 def ls(frontend: str | None, as_json: bool) -> None:
     """List the pools that have cores."""
     pools = list(ask(frontend, lambda stub: stub.list_capacity(f.ListCapacityRequest())).pools)
@@ -116,7 +120,7 @@ def _print_tables(found: f.Capacity) -> None:
         )
         for number, core in enumerate(found.cores)
     ]
-    headings = ["core", "", "state", "lambda", "until", "next when it is done", "next when its time is up", "group"]
+    headings = ["core", "kind", "state", "lambda", "until", "next when it is done", "next when its time is up", "group"]
     print_table(headings, rows)
     for number, group in enumerate(found.groups):
         print(one_line(f"group {number}: {', '.join(group.executors) or 'nobody'}"))

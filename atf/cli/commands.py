@@ -9,6 +9,8 @@ import click
 
 from atf import __version__
 
+from .nouns import PLURALS, WORDS, refuse_word
+
 
 class _Entry(NamedTuple):
     """A command: the module within this package, the object in it, and its line in `atf --help`."""
@@ -34,18 +36,17 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "ls": _Entry("tasks", "ls", "List the tasks of a lambda."),
         "wait": _Entry("tasks", "wait", "Wait until tasks have finished."),
         "cancel": _Entry("tasks", "cancel", "Cancel tasks; what runs is asked to stop."),
-        "retry": _Entry("tasks", "retry", "Start failed or cancelled tasks afresh."),
+        "retry": _Entry("retry", "retry", "Run failed tasks again: by id, or all of a lambda that match."),
         "explain": _Entry("tasks", "explain", "Say why a task has not started."),
     },
     "Lambdas and queues": {
-        "lambdas": _Entry("lambdas", "lambdas", "The registered lambdas and how many tasks they have."),
-        "queues": _Entry("lambdas", "queues", "The queues and how long they are."),
+        "lambda": _Entry("lambdas", "lambda_", "The registered lambdas, how many tasks they have, what holds of them."),
+        "queue": _Entry("lambdas", "queue", "The queues and how long they are."),
         "pause": _Entry("lambdas", "pause", "Start no more tasks of a lambda."),
         "resume": _Entry("lambdas", "resume", "Start tasks of a paused lambda again."),
-        "keys": _Entry("keys", "keys", "Ordering keys that have stopped, and how they go on."),
+        "key": _Entry("keys", "key", "Ordering keys that have stopped, and how they go on."),
         "capacity": _Entry("capacity", "capacity", "The cores of worker pools: reserved, and multiplexed."),
-        "hosts": _Entry("hosts", "hosts", "The worker hosts that are alive, and what they set aside."),
-        "redrive": _Entry("redrive", "redrive", "Start dead letters afresh that match a filter."),
+        "host": _Entry("hosts", "host", "The worker hosts that are alive, and what they set aside."),
         "gate": _Entry("gate", "gate", "Keep back, drop, delay or thin out tasks; who did so, and why."),
     },
     "One role, one process": {
@@ -64,15 +65,28 @@ _COMMANDS: Final = {name: entry for section in SECTIONS.values() for name, entry
 
 
 class _Commands(click.Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = _COMMANDS.get(cmd_name)
+        entry = _COMMANDS.get(PLURALS.get(cmd_name, cmd_name))
         if entry is None:
             return None
         found: Any = getattr(importlib.import_module(f"{__package__}.{entry.module}"), entry.name)
         return found if isinstance(found, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it; `atf jobs` is called `atf job` from here on, and an unknown command is refused with the nearest."""
+        word = PLURALS.get(args[0], args[0])
+        if word not in _COMMANDS:
+            refuse_word(ctx, word, _COMMANDS)
+        return super().resolve_command(ctx, [word, *args[1:]])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, commands in SECTIONS.items():

@@ -23,7 +23,7 @@ from atf.task import US
 from atf.times import length
 from atf.visible import visible
 
-from .options import as_json, refuse_unused
+from .options import as_json, no_header, refuse_unused
 from .output import print_json, print_table
 
 MAX_COUNT: Final = 10_000
@@ -55,6 +55,7 @@ def cron() -> None:
     "--around-dst", is_flag=True, help="Show the ticks around the changes of the clocks in the year of --from."
 )
 @as_json
+@no_header
 def next_command(base: str | None, count: str | None, around_dst: bool, as_json: bool, **fields: Any) -> int:
     """Show when a job with SCHEDULE would fire next.
 

@@ -35,7 +35,7 @@ from atf.store.modes import open_link
 from atf.store.permissions import acl_user
 from atf.streams import protect_stdout
 
-from .options import as_json, read, refuse_unused, settings_flags
+from .options import as_json, no_header, read, refuse_unused, settings_flags
 from .output import print_json, print_table
 
 _ROLES: Final[dict[str, type[Any]]] = {
@@ -67,6 +67,7 @@ class _Where:
     "--acl", is_flag=True, help="Print the server's user that ATF needs, with a fresh password, and do nothing else."
 )
 @as_json
+@no_header
 def doctor(acl: bool, as_json: bool, **flags: Any) -> int:
     """Check the task store and this host's settings, and say how to mend what is wrong.
 
@@ -189,7 +190,7 @@ def _refused_settings(error: ConfigError) -> Finding:
 
 def _print(findings: list[Finding]) -> None:
     several = len({each.where for each in findings if each.where}) > 1
-    columns = ["", "check", *(["server"] if several else []), "found", "what it means"]
+    columns = ["state", "check", *(["server"] if several else []), "found", "what it means"]
     rows = []
     for each in findings:
         stop = "" if each.text.endswith((".", "?")) else "."

@@ -16,7 +16,8 @@ from atf.times import length
 from atf.visible import one_line
 from atf.whoami import whoami
 
-from .options import as_json, duration, frontend_flag, why_flag
+from .nouns import Noun
+from .options import as_json, duration, frontend_flag, no_header, why_flag
 from .output import print_json, print_table, when
 from .remote import ask
 from .schedule import instant, pairs
@@ -44,7 +45,7 @@ def _setting(command: F) -> F:
     return click.argument("lambda_name", metavar="LAMBDA")(command)
 
 
-@click.group()
+@click.group(cls=Noun)
 def gate() -> None:
     """Keep back tasks of a lambda that are due, or of those with some labels: until an instant, or until the gate is lifted.
 
@@ -139,6 +140,7 @@ def lift(
 @click.argument("lambda_name", metavar="[LAMBDA]", required=False)
 @frontend_flag
 @as_json
+@no_header
 def ls(lambda_name: str | None, frontend: str | None, as_json: bool) -> None:
     """List the gates of LAMBDA, or of every lambda, with what they keep and have dropped."""
     request = f.ListGatesRequest(**{"lambda": lambda_name or ""})
@@ -167,6 +169,7 @@ def ls(lambda_name: str | None, frontend: str | None, as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(1, 256), default=50, show_default=True, help="Entries at most.")
 @frontend_flag
 @as_json
+@no_header
 def log(lambda_name: str | None, limit: int, frontend: str | None, as_json: bool) -> None:
     """Who did what to LAMBDA, or to every lambda, and why; newest first."""
     found = ask(frontend, lambda stub: audit_all(stub.list_audit, lambda_name or "", limit))
@@ -177,7 +180,7 @@ def log(lambda_name: str | None, limit: int, frontend: str | None, as_json: bool
         (when(each.at_us), each.who, each.what, getattr(each, "lambda"), _labels(each.labels), each.detail, each.why)
         for each in found
     ]
-    print_table(["at", "by", "what", "lambda", "labels", "", "because"], rows)
+    print_table(["at", "by", "what", "lambda", "labels", "detail", "because"], rows)
 
 
 def gate_json(gate: f.Gate) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The command hosts: the worker hosts that are alive."""
+"""Commands on worker hosts: ls."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ import click
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
 
-from .options import as_json, frontend_flag
+from .nouns import Noun
+from .options import as_json, frontend_flag, no_header
 from .output import print_json, print_table
 from .remote import ask
 
 
-@click.command()
+@click.group(cls=Noun)
+def host() -> None:
+    """The worker hosts that are alive; without a further word, list them."""
+
+
+@host.command()
 @frontend_flag
 @as_json
-def hosts(frontend: str | None, as_json: bool) -> None:
+@no_header
+def ls(frontend: str | None, as_json: bool) -> None:
     """List the worker hosts that are alive: their pools, the lambdas that they set aside since executors died there one after the other, and
     which signatures they run of lambdas of which live executors run several, as during a rolling deploy.
     """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
 import click
 
-from atf.errors import InvalidArgument
+from atf.errors import InvalidArgument, NotFound
 from atf.exits import EXIT_BAD_INPUT, EXIT_OK
 from atf.job import job_spec
 from atf.rpc import api
@@ -20,7 +21,9 @@ from atf.task import MAX_BATCH
 from atf.times import length
 from atf.visible import one_line, visible
 
-from .options import as_json, duration, frontend_flag
+from .bulk import agree, bulk_flags
+from .nouns import Noun
+from .options import as_json, duration, frontend_flag, no_header
 from .output import print_json, print_table, status_name, when
 from .remote import ask
 from .schedule import build_request
@@ -29,7 +32,7 @@ _PAGE = 100
 name_argument = click.argument("name", metavar="JOB")
 
 
-@click.group()
+@click.group(cls=Noun)
 def job() -> None:
     """Jobs: schedules whose ticks make tasks. A name is namespace/name."""
 
@@ -112,9 +115,14 @@ def get(name: str, frontend: str | None, as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(1), default=_PAGE, show_default=True, help="At most this many.")
 @frontend_flag
 @as_json
+@no_header
 def ls(prefix: str, limit: int, frontend: str | None, as_json: bool) -> None:
     """List the jobs whose names begin with PREFIX, or all."""
     jobs = ask(frontend, lambda stub: _list(stub, prefix, limit))
+    _print_jobs(jobs, as_json)
+
+
+def _print_jobs(jobs: list[j.Job], as_json: bool) -> None:
     if as_json:
         print_json([job_json(each) for each in jobs])
         return
@@ -137,12 +145,22 @@ def ls(prefix: str, limit: int, frontend: str | None, as_json: bool) -> None:
 @job.command()
 @click.argument("names", metavar="JOB...", nargs=-1)
 @click.option("--prefix", metavar="PREFIX", help='All jobs whose names begin so; "*": all.')
+@bulk_flags
 @frontend_flag
 @as_json
-def rm(names: tuple[str, ...], prefix: str | None, frontend: str | None, as_json: bool) -> None:
+@no_header
+def rm(
+    names: tuple[str, ...], prefix: str | None, dry_run: bool, yes: bool, frontend: str | None, as_json: bool
+) -> None:
     """Delete jobs, and cancel their tasks that have not started. What runs goes on, and does not run again."""
     if bool(names) == bool(prefix):
         raise InvalidArgument("name the jobs, or give --prefix, and not both")
+    if dry_run:
+        _print_jobs(ask(frontend, lambda stub: _named(stub, names, prefix)), as_json)
+        return
+    if prefix or len(names) > 1:
+        which = f"all jobs whose names begin with {prefix}" if prefix and prefix != "*" else "all jobs"
+        agree(one_line(f"Delete {which if prefix else f'{len(names)} jobs'}"), yes=yes)
 
     async def work(stub: api.Frontend) -> int:
         if prefix:
@@ -154,6 +172,17 @@ def rm(names: tuple[str, ...], prefix: str | None, frontend: str | None, as_json
         print_json({"deleted": deleted})
     else:
         print(f"deleted {deleted} of {len(names)}" if names else f"deleted {deleted}")
+
+
+async def _named(stub: api.Frontend, names: tuple[str, ...], prefix: str | None) -> list[j.Job]:
+    """The jobs that are meant and have not ended."""
+    if prefix:
+        return await _list(stub, "" if prefix == "*" else prefix, sys.maxsize)
+    found = []
+    for each in names:
+        with contextlib.suppress(NotFound):
+            found.append(await stub.get_job(f.GetJobRequest(name=each)))
+    return found
 
 
 @job.command()

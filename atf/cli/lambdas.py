@@ -1,4 +1,4 @@
-"""Commands on lambdas and their queues: lambdas (ls, show, set, unset, register, check), queues, pause, resume."""
+"""Commands on lambdas and their queues: lambda (ls, show, set, unset, register, check), queue, pause, resume."""
 
 from __future__ import annotations
 
@@ -8,41 +8,32 @@ from typing import Any
 import click
 
 from atf.config import ExecutorSettings
-from atf.errors import InvalidArgument
 from atf.exits import EXIT_FAILED
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
 from atf.whoami import whoami
 
 from . import fitting
-from .options import as_json, frontend_flag, why_flag
+from .nouns import Noun
+from .options import as_json, frontend_flag, no_header, why_flag
 from .output import lambda_json, print_facts, print_json, print_table, queue_json, settings_json
 from .remote import ask
 
 
-@click.group(invoke_without_command=True)
-@frontend_flag
-@as_json
-@click.pass_context
-def lambdas(ctx: click.Context, frontend: str | None, as_json: bool) -> None:
+@click.group("lambda", cls=Noun)
+def lambda_() -> None:
     """The registered lambdas; without a further word, list them."""
-    if ctx.invoked_subcommand is None:
-        _ls(frontend, as_json)
-    elif frontend is not None or as_json:
-        flag = "--json" if frontend is None else "--frontend"
-        raise InvalidArgument(f"{flag} stands behind the command: atf lambdas {ctx.invoked_subcommand} … {flag} …")
 
 
-@lambdas.command("ls")
+@lambda_.command("ls")
+@click.argument("lambda_name", metavar="[LAMBDA]", default="")
 @frontend_flag
 @as_json
-def ls(frontend: str | None, as_json: bool) -> None:
-    """List the registered lambdas with the numbers of their tasks."""
-    _ls(frontend, as_json)
-
-
-def _ls(frontend: str | None, as_json: bool) -> None:
-    reply = ask(frontend, lambda stub: stub.list_lambdas(f.ListLambdasRequest()))
+@no_header
+def ls(lambda_name: str, frontend: str | None, as_json: bool) -> None:
+    """List the registered lambdas, or LAMBDA, with the numbers of their tasks."""
+    request = f.ListLambdasRequest(**{"lambda": lambda_name})
+    reply = ask(frontend, lambda stub: stub.list_lambdas(request))
     found = sorted(reply.lambdas, key=lambda info: info.spec.name)
     if as_json:
         print_json([lambda_json(info) for info in found])
@@ -61,10 +52,10 @@ def _ls(frontend: str | None, as_json: bool) -> None:
         )
         for info in found
     ]
-    print_table(["lambda", "", "new", "queued", "running", "to retry", "succeeded", "failed", "cancelled"], rows)
+    print_table(["lambda", "state", "new", "queued", "running", "to retry", "succeeded", "failed", "cancelled"], rows)
 
 
-@lambdas.command()
+@lambda_.command()
 @click.argument("lambda_name", metavar="LAMBDA")
 @frontend_flag
 @as_json
@@ -74,7 +65,7 @@ def show(lambda_name: str, frontend: str | None, as_json: bool) -> None:
     _print_settings(reply.lambdas[0], as_json)
 
 
-@lambdas.command("set")
+@lambda_.command("set")
 @click.argument("lambda_name", metavar="LAMBDA")
 @click.argument("settings", metavar="NAME=VALUE...", nargs=-1, required=True)
 @frontend_flag
@@ -93,7 +84,7 @@ def set_(lambda_name: str, settings: tuple[str, ...], frontend: str | None, as_j
     _change(f.SetLambdaRequest(set={name: value for name, _, value in pairs}), lambda_name, frontend, as_json)
 
 
-@lambdas.command()
+@lambda_.command()
 @click.argument("lambda_name", metavar="LAMBDA")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @frontend_flag
@@ -121,10 +112,11 @@ def _print_settings(info: f.LambdaInfo, as_json: bool) -> None:
     print_facts(facts)
 
 
-@lambdas.command()
+@lambda_.command()
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
 @frontend_flag
 @as_json
+@no_header
 def register(apps: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
     """Make the lambdas of an app known, and ATF's own, so that tasks can be scheduled before an executor runs."""
     from atf.apps import load_lambdas
@@ -137,7 +129,7 @@ def register(apps: tuple[str, ...], frontend: str | None, as_json: bool) -> None
     _print_specs(specs, as_json)
 
 
-@lambdas.command()
+@lambda_.command()
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
 @click.option(
     "--against",
@@ -145,6 +137,7 @@ def register(apps: tuple[str, ...], frontend: str | None, as_json: bool) -> None
     help="the frontend of a cluster: say which of its waiting tasks the app can't read",
 )
 @as_json
+@no_header
 def check(apps: tuple[str, ...], against: str | None, as_json: bool) -> None:
     """Import an app as an executor would, and list its lambdas; nothing is registered.
 
@@ -189,11 +182,17 @@ def _print_specs(specs: list[f.LambdaSpec], as_json: bool) -> None:
         print_table(["lambda", "signature"], [(spec.name, spec.signature) for spec in specs])
 
 
-@click.command()
+@click.group(cls=Noun)
+def queue() -> None:
+    """The queues; without a further word, list them."""
+
+
+@queue.command("ls")
 @click.argument("lambda_name", metavar="[LAMBDA]", required=False)
 @frontend_flag
 @as_json
-def queues(lambda_name: str | None, frontend: str | None, as_json: bool) -> None:
+@no_header
+def queue_ls(lambda_name: str | None, frontend: str | None, as_json: bool) -> None:
     """List the queues of LAMBDA, or of every lambda, with their lengths."""
     request = f.ListLambdasRequest(**{"lambda": lambda_name or ""})
     reply = ask(frontend, lambda stub: stub.list_lambdas(request))

@@ -92,6 +92,28 @@ def duration(text: str) -> float:
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
+_NO_HEADER: Final = "atf.no_header"
+
+
+def _note_no_header(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    context.meta[_NO_HEADER] = given
+
+
+no_header = click.option(
+    "--no-header",
+    is_flag=True,
+    expose_value=False,
+    callback=_note_no_header,
+    help="Leave out the line that names the columns.",
+)
+
+
+def without_header() -> bool:
+    """Whether the command that runs was given --no-header."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_NO_HEADER))
+
+
 frontend_flag = click.option(
     "--frontend", metavar="HOST:PORT", help="The frontend to talk to.  [default 127.0.0.1:7401, ATF_FRONTEND]"
 )

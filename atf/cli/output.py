@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables for people, plain columns where nobody looks. It reads no settings, calls nobody.
+"""What commands print: JSON for programs, tables for people, columns between tabs in a pipe. It reads no settings, calls nobody.
 
 The names of JSON fields are those of the .proto files, and stay: an instant ends in _at_us, a status is its name. A result is
 `result` if it is JSON, else `result_base64`. What came from others is printed so that it can't act on the terminal.
@@ -20,6 +20,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.visible import json_text, one_line, visible
 
+from .options import without_header
+
 _STYLES = {
     "SUCCESS": "green",
     "FATAL_FAILURE": "red",
@@ -37,27 +39,42 @@ _COLORS: Final = {"store": 33, "hsc": 35, "frontend": 32, "store-consumer": 34, 
 _WIDTH: Final = max(map(len, _COLORS))
 
 
+_LEAST: Final = 30
+"""Characters that the last column of a table keeps, however narrow the terminal is."""
+
+
 def print_json(value: Any) -> None:
     """One JSON document, on one line."""
     print(json_text(json.dumps(value, ensure_ascii=False)), flush=True)  # whoever reads a pipe waits for it
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table on a terminal; elsewhere a line per row, its values separated by tabs, with no heading."""
+    """A table on a terminal; elsewhere a line per row, its values separated by tabs. The first line names the columns, but for --no-header.
+
+    Only the last column is folded to fit a terminal: an id that is broken or cut can't be copied.
+    """
+    shown = [[one_line(str(value)) for value in row] for row in rows]
+    headed = not without_header()
     if not sys.stdout.isatty():
-        for row in rows:
-            print("\t".join(one_line(str(value)) for value in row))
+        for row in [columns, *shown] if headed else shown:
+            print("\t".join(row))
         return
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(one_line(str(value)), style=_STYLES.get(str(value), "")) for value in row))
-    Console().print(table)
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=headed)
+    for column in columns[:-1]:
+        table.add_column(column, no_wrap=True)
+    table.add_column(columns[-1], overflow="fold")
+    for row in shown:
+        table.add_row(*(Text(value, style=_STYLES.get(value, "")) for value in row))
+    kept = sum(2 + max(map(cell_len, cells)) for cells in zip(columns, *shown, strict=True)) - 2
+    last = max(cell_len(row[-1]) for row in [columns, *shown])
+    seen = Console().size
+    width = max(seen.width, kept - last + min(last, _LEAST))
+    Console(width=width, height=seen.height).print(table)
 
 
 def print_facts(facts: Sequence[tuple[str, object]]) -> None:

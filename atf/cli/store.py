@@ -18,11 +18,13 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.embedded.server import PARTITIONS
 from atf.errors import ConfigError, InvalidArgument
 from atf.runtime import SystemRuntime
-from atf.store.recovery import Imported, Suspect, header_of, import_tasks
+from atf.store.recovery import Contents, Imported, Suspect, contents_of, header_of, import_tasks
 from atf.store.store import Store
 from atf.store.transfer import Progress, export_tasks
 from atf.task import US
+from atf.visible import one_line
 
+from .bulk import agree, bulk_flags, must_be_asked
 from .options import as_json, read, refuse_unused, settings_flags
 from .output import print_json, when
 
@@ -83,15 +85,31 @@ def export_command(file: Path, as_json: bool, **flags: Any) -> None:
 @click.option(
     "--all-stopped", is_flag=True, help="No executor runs any of these tasks: let them start at once, without a pause."
 )
+@bulk_flags
 @as_json
 def import_command(
-    file: Path, ran: Path | None, old_redis_url: str, all_stopped: bool, as_json: bool, **flags: Any
+    file: Path,
+    ran: Path | None,
+    old_redis_url: str,
+    all_stopped: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    **flags: Any,
 ) -> None:
     """Store every task of FILE that is not there yet, and say which may have run since the export.
 
     An import that was interrupted may simply be run again; LIST is then written anew, for every task of FILE. Afterwards no task
     starts for one heartbeat_timeout, so that executors that still run some of them have ended by then.
     """
+
+    if dry_run:
+        _print_contents(file, contents_of(file), as_json)
+        return
+    if not yes:
+        must_be_asked()
+        inside = contents_of(file)
+        agree(f"Store {inside.tasks} tasks and {inside.jobs} jobs of {one_line(str(file))}", yes=yes)
 
     async def work(opened: Store, progress: Progress) -> Imported:
         async with _old_store(old_redis_url, file) as old:
@@ -105,7 +123,10 @@ def import_command(
 
                 return await import_tasks(opened, file, progress, report=report, old=old, settle=not all_stopped)
 
-    done = _with_store(flags, True, work)
+    _print_imported(file, ran, _with_store(flags, True, work), as_json)
+
+
+def _print_imported(file: Path, ran: Path | None, done: Imported, as_json: bool) -> None:
     if as_json:
         print_json(
             {
@@ -131,6 +152,19 @@ def import_command(
         print(f"{done.may_have_run} may have run {since}, and run again{where}")
     if done.stored and done.claims_from_us:
         print(f"tasks start from {when(done.claims_from_us)} on, when no executor can hold one of them any more")
+
+
+def _print_contents(file: Path, inside: Contents, as_json: bool) -> None:
+    if as_json:
+        shown = {"file": str(file), "dry_run": True, "tasks": inside.tasks, "jobs": inside.jobs}
+        print_json({**shown, "exported_at_us": inside.begun_us})
+        return
+    of = f", exported at {when(inside.begun_us)}" if inside.begun_us else ""
+    print(
+        one_line(
+            f"{file}: {inside.tasks} tasks and {inside.jobs} jobs{of}; those that the store does not have would be stored"
+        )
+    )
 
 
 def _line(suspect: Suspect) -> bytes:

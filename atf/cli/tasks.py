@@ -1,7 +1,8 @@
-"""Commands on tasks that exist: get, ls, wait, cancel, retry, explain."""
+"""Commands on tasks that exist: get, ls, wait, cancel, explain."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,11 +20,14 @@ from atf.streams import protect_stdout
 from atf.task import MAX_BATCH, Status
 from atf.visible import one_line
 
-from .options import as_json, duration, frontend_flag
+from .bulk import agree, bulk_flags
+from .options import as_json, duration, frontend_flag, no_header
 from .output import print_json, print_table, print_task, status_name, task_json, when
 from .remote import ask
 
 _PAGE = 100
+_AT_ONCE = 32
+"""Tasks that are asked for at the same time."""
 _STATUSES = click.Choice([status.name for status in Status], case_sensitive=False)
 ids_argument = click.argument("ids", metavar="TASK...", nargs=-1, required=True)
 
@@ -47,6 +51,7 @@ def get(task_id: str, frontend: str | None, as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(1), default=_PAGE, show_default=True, help="At most this many.")
 @frontend_flag
 @as_json
+@no_header
 def ls(lambda_name: str | None, status: str | None, limit: int, frontend: str | None, as_json: bool) -> None:
     """List the tasks of LAMBDA, or of every lambda."""
     wanted = status.upper() if status else "STATUS_UNSPECIFIED"
@@ -95,6 +100,7 @@ async def _list(stub: api.Frontend, lambda_name: str | None, status: str, limit:
 @click.option("--any", "any_of", is_flag=True, help="Return when the first has finished, not when all have.")
 @frontend_flag
 @as_json
+@no_header
 def wait(ids: tuple[str, ...], timeout: float | None, any_of: bool, frontend: str | None, as_json: bool) -> int:
     """Wait until tasks have finished; the exit code is 1 if one of them failed or was cancelled."""
     return report_finished(wait_for(frontend, ids, timeout, any_of=any_of), as_json=as_json)
@@ -154,34 +160,30 @@ def report_finished(tasks: Sequence[t.Task], *, as_json: bool, alone: bool = Fal
 
 @click.command()
 @ids_argument
+@bulk_flags
 @frontend_flag
 @as_json
-def cancel(ids: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
+@no_header
+def cancel(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
     """Cancel tasks. What has not started never will; what runs is asked to stop."""
-    results = ask(frontend, lambda stub: _batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some))))
+    if dry_run:
+        found = ask(frontend, lambda stub: statuses(stub, ids))
+        would = [f.CancelResult(id=each, status=status) for each, status in found.items()]  # type: ignore[arg-type]
+        print_results(would, (), _would_cancel, as_json)
+        return
+    if len(ids) > 1:
+        agree(f"Cancel {len(ids)} tasks", yes=yes)
+    results = ask(frontend, lambda stub: batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some))))
 
     def word(result: f.CancelResult) -> str:
         if result.cancelled or result.status == t.CANCELLED:
             return "cancelled"
         return "asked to stop" if result.cancel_requested else f"already {status_name(result.status)}"
 
-    _print_results(results, ("cancelled", "cancel_requested"), word, as_json)
+    print_results(results, ("cancelled", "cancel_requested"), word, as_json)
     late = [r.id for r in results if r.status in {t.SUCCESS, t.FATAL_FAILURE} and not r.cancel_requested]
     if late:
         raise FailedPrecondition(f"already finished, not cancelled: {', '.join(late)}")
-
-
-@click.command()
-@ids_argument
-@frontend_flag
-@as_json
-def retry(ids: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
-    """Start failed or cancelled tasks afresh, now, with all their attempts."""
-    results = ask(frontend, lambda stub: _batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some))))
-    _print_results(results, ("retried",), lambda r: "retried" if r.retried else f"is {status_name(r.status)}", as_json)
-    refused = [f"{r.id} is {status_name(r.status)}" for r in results if not r.retried and r.status]
-    if refused:
-        raise FailedPrecondition(f"only failed or cancelled tasks can be retried: {', '.join(refused)}")
 
 
 @click.command()
@@ -209,14 +211,37 @@ def explain(task_id: str, frontend: str | None, as_json: bool) -> None:
     )
 
 
-async def _batched(ids: Sequence[str], call: Callable[[Sequence[str]], Awaitable[Any]]) -> list[Any]:
+def _would_cancel(result: f.CancelResult) -> str:
+    if result.status in {t.CLAIMED, t.PROCESSING}:
+        return "would be asked to stop"
+    finished = result.status in {t.SUCCESS, t.FATAL_FAILURE, t.CANCELLED}
+    return f"already {status_name(result.status)}" if finished else "would be cancelled"
+
+
+async def statuses(stub: api.Frontend, ids: Sequence[str]) -> dict[str, int]:
+    """Where each task stands, by its id; 0 where there is none."""
+
+    async def one(task_id: str) -> int:
+        try:
+            return (await stub.get_task(f.GetTaskRequest(id=task_id))).status
+        except TaskNotFound:
+            return 0
+
+    found: dict[str, int] = {}
+    for start in range(0, len(ids), _AT_ONCE):
+        some = ids[start : start + _AT_ONCE]
+        found |= dict(zip(some, await asyncio.gather(*map(one, some)), strict=True))
+    return found
+
+
+async def batched(ids: Sequence[str], call: Callable[[Sequence[str]], Awaitable[Any]]) -> list[Any]:
     """The results of all ids, from as many calls as they need."""
     replies = [await call(ids[at : at + MAX_BATCH]) for at in range(0, len(ids), MAX_BATCH)]
     return [result for reply in replies for result in reply.results]
 
 
-def _print_results(results: Sequence[Any], flags: Sequence[str], word: Callable[[Any], str], as_json: bool) -> None:
-    """Prints what became of each id.
+def print_results(results: Sequence[Any], flags: Sequence[str], word: Callable[[Any], str], as_json: bool) -> None:
+    """Prints what became of each id, or would; for programs `flags` of the results, or the word where there are none.
 
     Raises:
         TaskNotFound: some of them do not exist; the others are done and printed.
@@ -228,13 +253,13 @@ def _print_results(results: Sequence[Any], flags: Sequence[str], word: Callable[
                 {
                     "id": r.id,
                     "status": status_name(r.status) if r.status else None,
-                    **{flag: getattr(r, flag) for flag in flags},
+                    **({flag: getattr(r, flag) for flag in flags} or {"dry_run": word(r) if r.status else None}),
                 }
                 for r in results
             ]
         )
     else:
-        print_table(["task", "", "status"], [(r.id, word(r), status_name(r.status)) for r in found])
+        print_table(["task", "outcome", "status"], [(r.id, word(r), status_name(r.status)) for r in found])
     sys.stdout.flush()
     if missing := [result.id for result in results if not result.status]:
         raise TaskNotFound(f"no such task: {', '.join(missing)}")

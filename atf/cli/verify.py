@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import sys
 from typing import Any
 
 import click
@@ -20,7 +19,7 @@ from atf.verify.run import verify as run_verify
 from atf.verify.strikes import ROLES, STORE
 
 from .cluster import ClusterSettings
-from .options import as_json, read, settings_flags
+from .options import as_json, no_header, read, settings_flags
 from .output import print_facts, print_json, print_table
 from .progress import view
 
@@ -48,6 +47,7 @@ _NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmem
 @click.option("--seed", type=int, help="Of the load and the strikes.  [default: by chance; it is said]")
 @click.option("--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes.")
 @as_json
+@no_header
 def verify(
     rate: float,
     seconds: float,
@@ -113,7 +113,7 @@ def _print(report: Report) -> None:
     if rows := kinds(outcome.recoveries):
         columns = ["strike", "times", "resumed p50", "resumed max", "rescued max", "worst"]
         shown = [_row(each) for each in rows]
-        print_table(columns, shown if sys.stdout.isatty() else [columns, *shown])
+        print_table(columns, shown)
         print(
             "\nseconds until a task asked for after the strike started (resumed), until what it had cut off ran again (rescued),"
             "\nuntil everything that waited or was cut off had started (worst)\n"

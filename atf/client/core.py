@@ -383,7 +383,7 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
         Args:
             lambda_name: "namespace/name".
             settings: by the names of `@app.task`, and values as it takes them, such as {"rate": 100, "shares": {"low": 0.1}}, or as
-                `atf lambdas set` does; None, or "none", lifts a bound that the code has.
+                `atf lambda set` does; None, or "none", lifts a bound that the code has.
             unset: names of settings that shall be as the code says again; "all": every one.
 
         Raises:

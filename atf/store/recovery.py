@@ -152,6 +152,37 @@ async def import_tasks(
     return done
 
 
+class Contents(NamedTuple):
+    """What an export holds."""
+
+    tasks: int
+    jobs: int
+    begun_us: int  # when the export began; 0: the file does not say
+
+
+def contents_of(path: Path) -> Contents:
+    """Reads an export to its end, and stores nothing.
+
+    Raises:
+        InvalidArgument: the file is no export, is incomplete, or a line of it is damaged.
+    """
+    tasks = jobs = begun_us = 0
+    complete = False
+    for line in _read(path):
+        match line:
+            case Header():
+                begun_us = line.begun_us
+            case TaskLine():
+                tasks += 1
+            case JobLine():
+                jobs += 1
+            case EndLine():
+                complete = True
+    if not complete:
+        raise InvalidArgument(f"{path}: the export was interrupted after {tasks} tasks. Finish it first")
+    return Contents(tasks, jobs, begun_us)
+
+
 def header_of(path: Path) -> Header:
     """The first line of an export.
 
@@ -171,7 +202,7 @@ def _read(path: Path) -> Iterator[Line]:
                 line = decode(raw)
             except InvalidArgument as error:
                 raise InvalidArgument(
-                    f"{path} line {number}: {error}. Export again; what was imported stays"
+                    f"{path} line {number}: {error}. Export again; what was imported before stays"
                 ) from error
             if (number == 1) != isinstance(line, Header):
                 raise InvalidArgument(f"{path} line {number}: this is no export of a task store")

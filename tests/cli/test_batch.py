@@ -274,7 +274,7 @@ def made(atf: Atf, batches: Frontend) -> Frontend:
 
 
 def test_batches_are_listed_shown_and_watched(atf: Atf, made: Frontend) -> None:
-    assert atf("batch", "ls").out.startswith("x\ta/b\tdone_with_failures\t3\t2\t1\t0\t")
+    assert atf("batch", "--no-header").out.startswith("x\ta/b\tdone_with_failures\t3\t2\t1\t0\t")
     assert [each["id"] for each in atf("batch", "ls", "--json").json] == ["x"]
     shown = atf("batch", "status", "x").out
     assert "done_with_failures" in shown
@@ -287,7 +287,7 @@ def test_batches_are_listed_shown_and_watched(atf: Atf, made: Frontend) -> None:
 
 
 def test_items_are_listed_by_status(atf: Atf, made: Frontend) -> None:
-    (line,) = atf("batch", "items", "x", "--status", "failed").out.splitlines()
+    (line,) = atf("batch", "items", "x", "--status", "failed", "--no-header").out.splitlines()
     assert line.startswith("1\tpermanently_failed\t")
     assert line.endswith('"bad"\tValueError: it is bad')
     found = atf("batch", "items", "x", "--json", "--limit", "2").json
@@ -362,8 +362,9 @@ def test_a_file_that_can_not_be_written(atf: Atf, made: Frontend) -> None:
 
 def test_commands_to_a_batch(atf: Atf, made: Frontend) -> None:
     assert "created  1" in atf("batch", "retry", "x").out
+    assert [each["id"] for each in atf("batch", "cancel", "x", "x", "--yes", "--json").json] == ["x", "x"]
     assert atf("batch", "cancel", "x", "--json").json["cancelled"] == 1
-    assert atf("batch", "delete", "x", "y").out == "x: is being deleted\ny: there is none\n"
+    assert atf("batch", "delete", "x", "y", "--yes").out == "x: is being deleted\ny: there is none\n"
     assert atf("batch", "delete", "x", "--json").json == [{"id": "x", "existed": False}]
 
 

@@ -44,7 +44,7 @@ def capacity() -> f.Capacity:
 
 def test_show_says_who_has_the_cores_and_who_is_next(atf: Atf, frontend: FakeFrontend) -> None:
     frontend.capacity = capacity()
-    lines = [line.split("\t") for line in atf("capacity", "show", "gpu").out.splitlines()]
+    lines = [line.split("\t") for line in atf("capacity", "show", "gpu", "--no-header").out.splitlines()]
     assert lines[0] == ["0", "reserved", "scheduled", "vip/one", "", "", "", "0 (2 executors)"]
     assert lines[1][1:6] == ["multiplexed", "occupied", "shop/mail", "in 0.5 s", "shop/bill"]
     assert lines[2:5] == [["group 0: e1, e2"], ["group 1: e3"], ["group 2: nobody"]]
@@ -87,17 +87,17 @@ def test_what_makes_no_sense_is_refused_with_a_sentence(atf: Atf, frontend: Fake
 
 
 def test_ls_names_the_pools_that_have_cores(atf: Atf, frontend: FakeFrontend) -> None:
-    assert atf("capacity", "ls").out == "default\ngpu\n"
+    assert atf("capacity", "ls").out == atf("capacity").out == "pool\ndefault\ngpu\n"
     assert atf("capacity", "ls", "--json").json == ["default", "gpu"]
 
 
 def test_hosts_say_what_they_set_aside(atf: Atf, frontend: FakeFrontend) -> None:
-    lines = [line.split("\t") for line in atf("hosts").out.splitlines()]
+    lines = [line.split("\t") for line in atf("host", "--no-header").out.splitlines()]
     assert lines == [
         ["one:7403", "default", "shop/mail (for 2.5 s)"],
         ["two:7403", "gpu", "everything (a task is tried)"],
     ]
-    assert json.loads(atf("hosts", "--json").out)[0] == {
+    assert json.loads(atf("host", "--json").out)[0] == {
         "name": "one:7403",
         "pool": "default",
         "aside": {"shop/mail": 12_500_000},
@@ -113,5 +113,5 @@ def test_hosts_name_the_signatures_that_differ(
         return f.ListHostsReply(hosts=[f.WorkerHost(name="one:7403", pool="default", signatures=[here])])
 
     monkeypatch.setattr(FakeFrontend, "list_hosts", list_hosts)
-    assert atf("hosts").out == "one:7403\tdefault\t\tshop/mail aaa bbb\n"
-    assert json.loads(atf("hosts", "--json").out)[0]["signatures"] == {"shop/mail": ["aaa", "bbb"]}
+    assert atf("host", "ls", "--no-header").out == "one:7403\tdefault\t\tshop/mail aaa bbb\n"
+    assert json.loads(atf("host", "--json").out)[0]["signatures"] == {"shop/mail": ["aaa", "bbb"]}

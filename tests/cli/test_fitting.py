@@ -1,4 +1,4 @@
-"""What `atf lambdas check --against` says of a cluster's payloads."""
+"""What `atf lambda check --against` says of a cluster's payloads."""
 
 from __future__ import annotations
 

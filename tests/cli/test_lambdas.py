@@ -21,19 +21,19 @@ def info(name: str, **counts: int) -> f.LambdaInfo:
 def test_lambdas_with_their_counts_by_name(atf: Atf, frontend: FakeFrontend) -> None:
     frontend.lambdas = [info("shop/mail", NEW=1, CLAIMED=2, PROCESSING=3), info("shop/bill")]
 
-    lines = [line.split("\t") for line in atf("lambdas").out.splitlines()]
+    lines = [line.split("\t") for line in atf("lambda", "--no-header").out.splitlines()]
 
     assert [line[0] for line in lines] == ["shop/bill", "shop/mail"]
     assert lines[1][2:5] == ["1", "0", "5"]
-    assert atf("lambdas", "ls").out == atf("lambdas").out
-    assert atf("lambdas", "ls", "--json").json[1]["counts"] == {"CLAIMED": 2, "NEW": 1, "PROCESSING": 3}
+    assert atf("lambda", "ls").out == atf("lambda").out
+    assert atf("lambda", "ls", "--json").json[1]["counts"] == {"CLAIMED": 2, "NEW": 1, "PROCESSING": 3}
 
 
 def test_queues(atf: Atf, frontend: FakeFrontend) -> None:
     frontend.lambdas = [info("shop/mail")]
 
-    assert atf("queues").out == "{0}shop/mail:1\tshop/mail\t1\t7\t10000\n"
-    assert atf("queues", "shop/mail", "--json").json[0]["depth"] == 7
+    assert atf("queue", "--no-header").out == "{0}shop/mail:1\tshop/mail\t1\t7\t10000\n"
+    assert atf("queue", "shop/mail", "--json").json[0]["depth"] == 7
     assert getattr(frontend.asked[-1], "lambda") == "shop/mail"
 
 
@@ -43,7 +43,7 @@ def test_settings_are_set_unset_and_shown(atf: Atf, frontend: FakeFrontend) -> N
     set_by_hand = {"rate": "7.5", "max_running": "3"}
     frontend.lambdas = [f.LambdaInfo(spec=spec, in_force=holds, overrides=set_by_hand)]
 
-    lines = [line.split(None, 1) for line in atf("lambdas", "show", "shop/mail").out.splitlines()]
+    lines = [line.split(None, 1) for line in atf("lambda", "show", "shop/mail").out.splitlines()]
 
     assert lines == [
         ["name", "shop/mail"],
@@ -52,13 +52,13 @@ def test_settings_are_set_unset_and_shown(atf: Atf, frontend: FakeFrontend) -> N
         ["shares", "{'2': 0.1}"],
         ["placement", "sticky"],
     ]
-    shown = atf("lambdas", "set", "shop/mail", "rate=7.5", "owner=a=b", "--json").json
+    shown = atf("lambda", "set", "shop/mail", "rate=7.5", "owner=a=b", "--json").json
     assert (shown["set"], shown["settings"]["rate"], shown["code"]["rate"]) == (set_by_hand, 7.5, 5)
     assert frontend.asked[-1] == asked("shop/mail", set={"rate": "7.5", "owner": "a=b"})
-    atf("lambdas", "unset", "shop/mail", "rate", "all")
+    atf("lambda", "unset", "shop/mail", "rate", "all")
     assert frontend.asked[-1] == asked("shop/mail", unset=["rate", "all"])
-    assert atf("lambdas", "set", "shop/mail", "rate").code == 2
-    assert atf("lambdas", "set", "shop/mail").code == 2
+    assert atf("lambda", "set", "shop/mail", "rate").code == 2
+    assert atf("lambda", "set", "shop/mail").code == 2
 
 
 def test_pause_and_resume(atf: Atf, frontend: FakeFrontend) -> None:

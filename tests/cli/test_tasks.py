@@ -56,7 +56,7 @@ def test_ls_reads_page_after_page_up_to_the_limit(atf: Atf, frontend: FakeFronte
         frontend.add(f"0-{number}", t.NEW)
 
     every = atf("ls", "shop/mail", "--json").json
-    some = atf("ls", "shop/mail", "--limit", "3").out.splitlines()
+    some = atf("ls", "shop/mail", "--limit", "3", "--no-header").out.splitlines()
 
     assert [task["id"] for task in every] == [f"0-{number}" for number in range(5)]
     assert [line.split("\t")[0] for line in some] == ["0-0", "0-1", "0-2"]
@@ -130,7 +130,8 @@ def test_cancel_says_what_became_of_each(atf: Atf, frontend: FakeFrontend) -> No
     frontend.add("0-a", t.NEW)
     frontend.add("0-b", t.PROCESSING)
 
-    assert atf("cancel", "0-a", "0-b").out == "0-a\tcancelled\tCANCELLED\n0-b\tasked to stop\tPROCESSING\n"
+    lines = atf("cancel", "0-a", "0-b", "--yes").out.splitlines()
+    assert lines == ["task\toutcome\tstatus", "0-a\tcancelled\tCANCELLED", "0-b\tasked to stop\tPROCESSING"]
 
 
 def test_cancel_of_what_has_finished_is_refused(atf: Atf, frontend: FakeFrontend) -> None:
@@ -146,7 +147,7 @@ def test_cancel_of_what_has_finished_is_refused(atf: Atf, frontend: FakeFrontend
 def test_those_that_exist_are_done_and_the_others_named(command: str, atf: Atf, frontend: FakeFrontend) -> None:
     frontend.add("0-a", t.NEW if command == "cancel" else t.FATAL_FAILURE)
 
-    ran = atf(command, "0-a", "0-none", "--json")
+    ran = atf(command, "0-a", "0-none", "--yes", "--json")
 
     assert ran.code == 3
     assert ran.err == "atf: no such task: 0-none\n"
@@ -167,7 +168,7 @@ def test_many_ids_go_in_batches(atf: Atf, frontend: FakeFrontend) -> None:
     for each in ids:
         frontend.add(each, t.NEW)
 
-    assert len(atf("cancel", *ids, "--json").json) == 300
+    assert len(atf("cancel", *ids, "--yes", "--json").json) == 300
     assert [len(request.ids) for request in frontend.asked] == [256, 44]
 
 

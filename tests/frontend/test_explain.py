@@ -100,7 +100,7 @@ async def test_the_store_has_lost_what_it_knew_of_its_lambda(bench: Bench) -> No
     await bench.enqueue()
     answer = await explain(bench, task_id)
     assert answer.reason == "not_registered"
-    assert "atf lambdas register" in answer.sentence
+    assert "atf lambda register" in answer.sentence
 
 
 async def test_its_lambda_runs_as_many_as_may(bench: Bench) -> None:
@@ -134,7 +134,7 @@ async def test_its_burst_is_below_its_rate(bench: Bench) -> None:
         await bench.enqueue()
     waiting = [answer for answer in [await explain(bench, each) for each in ids] if answer.reason == "rate"]
     assert "no second sees more than 1 task of photos/thumbnail" in waiting[0].sentence
-    assert "atf lambdas set photos/thumbnail burst=…" in waiting[0].sentence
+    assert "atf lambda set photos/thumbnail burst=…" in waiting[0].sentence
 
 
 async def test_it_was_lost_and_its_lambda_has_used_up_its_rate(bench: Bench) -> None:

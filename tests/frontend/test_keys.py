@@ -77,7 +77,7 @@ async def test_it_goes_on_without_the_task_that_stopped_it(bench: Bench) -> None
 async def test_what_can_t_be_mended_is_refused(bench: Bench, call: str) -> None:
     kind = {"resume_key": f.ResumeKeyRequest, "skip_key": f.SkipKeyRequest}[call]
     mend = getattr(bench.frontend, call)
-    with pytest.raises(FailedPrecondition, match=f"key 'anna' of {NAME} has not stopped; atf keys ls {NAME} lists"):
+    with pytest.raises(FailedPrecondition, match=f"key 'anna' of {NAME} has not stopped; atf key ls {NAME} lists"):
         await mend(of(kind, key="anna"))
     ids = await stopped(bench)
     with pytest.raises(FailedPrecondition, match=f"has stopped at task {ids[0]}, not at {ids[1]}"):
@@ -92,9 +92,9 @@ async def test_it_is_explained(bench: Bench) -> None:
     ids = await stopped(bench)
     behind = await bench.frontend.explain_task(f.ExplainTaskRequest(id=ids[2]))
     assert (behind.reason, behind.behind, behind.position) == ("key_stopped", "", 2)
-    assert f"task {ids[0]} failed for good. atf keys resume {NAME} anna runs that task again" in behind.sentence
+    assert f"task {ids[0]} failed for good. atf key resume {NAME} anna runs that task again" in behind.sentence
     failed = await bench.frontend.explain_task(f.ExplainTaskRequest(id=ids[0]))
-    assert f"Its ordering key anna has stopped at it: atf keys skip {NAME} anna" in failed.sentence
+    assert f"Its ordering key anna has stopped at it: atf key skip {NAME} anna" in failed.sentence
 
 
 async def test_concurrency_keys_for_which_tasks_wait_are_listed(bench: Bench) -> None:

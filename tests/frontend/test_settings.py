@@ -94,7 +94,7 @@ def test_a_bound_that_the_code_has_can_be_lifted() -> None:
         ({"rate": "nan"}, "rate 'nan'"),
         ({"rate": "1e3"}, "rate '1e3'"),
         ({"rate": "-1"}, "rate '-1'"),
-        ({"burst": "5"}, "burst 5: of no use without a rate; leave the burst out, too (atf lambdas set: burst=none)"),
+        ({"burst": "5"}, "burst 5: of no use without a rate; leave the burst out, too (atf lambda set: burst=none)"),
         (
             {"rate": "5.5", "burst": "5"},
             "burst 5: less than the rate, 5.5, so that 5 a second would go out at most; give 6",

@@ -150,7 +150,7 @@ async def test_an_unknown_lambda_is_refused_with_the_nearest_names(bench: Bench)
     ) as caught:
         await bench.schedule(name="photos/thumbnial")
     assert "mail/send" not in str(caught.value)
-    with pytest.raises(UnknownLambda, match="atf lambdas lists"):
+    with pytest.raises(UnknownLambda, match="atf lambda lists"):
         await bench.schedule(name="zzz/qqq")
     assert await bench.counts() == {}
 

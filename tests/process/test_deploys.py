@@ -32,8 +32,8 @@ EACH = 60
 
 
 def check(env: dict[str, str], address: str) -> tuple[int, Any]:
-    """What `atf lambdas check` says of a release, and its exit code."""
-    command = [sys.executable, "-P", "-m", "atf.cli", "lambdas", "check", "shop:app", "--against", address, "--json"]
+    """What `atf lambda check` says of a release, and its exit code."""
+    command = [sys.executable, "-P", "-m", "atf.cli", "lambda", "check", "shop:app", "--against", address, "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=False)
     return ran.returncode, json.loads(ran.stdout)
 
@@ -62,5 +62,5 @@ async def test_both_releases_run_what_fits_them_and_nothing_fails(tmp_path: Path
                 handles = [await client.schedule("shop/paint", {each: "red"}) for each in asked]
             ran = await results(address, [early, *(each.id for each in handles)], 90)
             assert ran == ["colour", *asked]
-            hosts = await said(cluster, ["hosts"], lambda found: all(each["signatures"] for each in found))
+            hosts = await said(cluster, ["host"], lambda found: all(each["signatures"] for each in found))
             assert [len(each["signatures"]["shop/paint"]) for each in hosts] == [1, 1]

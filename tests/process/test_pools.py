@@ -108,7 +108,7 @@ async def test_a_lambda_runs_in_its_pool_alone_and_only_what_kills_its_executors
             assert await run("shop/mail", 8) == {"plain"}
 
             crashing = await schedule(address, "shop/crash", {})
-            hosts = await said(cluster, ["hosts"], lambda found: any(each["aside"] for each in found))
+            hosts = await said(cluster, ["host"], lambda found: any(each["aside"] for each in found))
             assert {each["pool"]: list(each["aside"]) for each in hosts} == {"default": [], "gpu": ["shop/crash"]}
             await said(cluster, ["explain", crashing], lambda found: found["reason"] == "set_aside")
             assert await run("shop/render", 8) == {"gpu"}

@@ -106,7 +106,15 @@ async def test_every_due_task_runs_and_what_may_have_run_is_listed(
         deleted_ns = time.monotonic_ns()
         earlier = {(name, fence) for name, fence, _ in notes(runs)}
         said = await atf(
-            "import", str(tmp_path / "backup"), "--redis-url", url, "--partitions", "1", "--ran", str(tmp_path / "ran")
+            "import",
+            str(tmp_path / "backup"),
+            "--yes",
+            "--redis-url",
+            url,
+            "--partitions",
+            "1",
+            "--ran",
+            str(tmp_path / "ran"),
         )
 
         assert (said["stored"], said["present"], said["may_have_run"]) == (11, 0, 6)

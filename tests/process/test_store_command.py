@@ -63,10 +63,10 @@ def test_tasks_move_from_one_directory_to_another(tmp_path: Path, capsys: pytest
 
     assert main(["store", "export", "tasks.atf", "--data-dir", "old", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tasks"] == 300
-    assert main(["store", "import", "tasks.atf", "--data-dir", "new", "--json"]) == 0
+    assert main(["store", "import", "tasks.atf", "--yes", "--data-dir", "new", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert [said[name] for name in ("stored", "present", "ended", "may_have_run")] == [300, 0, 0, 0]
-    assert main(["store", "import", "tasks.atf", "--data-dir", "new"]) == 0
+    assert main(["store", "import", "tasks.atf", "--yes", "--data-dir", "new"]) == 0
     assert capsys.readouterr().out == "0 tasks stored, 300 were there before\n"
 
 
@@ -76,7 +76,7 @@ def test_the_list_is_whole_after_each_import(tmp_path: Path, capsys: pytest.Capt
     assert main(["store", "export", "tasks.atf", "--data-dir", "old", "--json"]) == 0
     found = []
     for _ in range(2):
-        assert main(["store", "import", "tasks.atf", "--data-dir", "new", "--ran", "ran.jsonl"]) == 0
+        assert main(["store", "import", "tasks.atf", "--yes", "--data-dir", "new", "--ran", "ran.jsonl"]) == 0
         assert "300 may have run" in capsys.readouterr().out
         lines = (tmp_path / "ran.jsonl").read_text(encoding="utf-8").splitlines()
         found.append(sorted(json.loads(line)["id"] for line in lines))
@@ -99,7 +99,7 @@ def test_what_was_reported_is_in_the_list_if_the_import_is_killed(
         return await import_tasks(*arguments, report=reported, **more)
 
     monkeypatch.setattr(store_command, "import_tasks", watched)
-    assert main(["store", "import", "tasks.atf", "--data-dir", "new", "--ran", "ran.jsonl", "--json"]) == 0
+    assert main(["store", "import", "tasks.atf", "--yes", "--data-dir", "new", "--ran", "ran.jsonl", "--json"]) == 0
     assert [json.loads(line)["id"] for line in seen] == ["0-t0"]
 
 
@@ -124,13 +124,13 @@ def test_the_old_store_is_asked_while_the_number_of_partitions_changes(
         assert main(export) == 0
         asyncio.run(cancel(url))
         capsys.readouterr()
-        command = ["store", "import", "tasks.atf", "--data-dir", "new", "--partitions", "4", "--json"]
+        command = ["store", "import", "tasks.atf", "--yes", "--data-dir", "new", "--partitions", "4", "--json"]
         assert main([*command, "--old-redis-url", url]) == 0
         said = json.loads(capsys.readouterr().out)
         assert [said[name] for name in ("stored", "ended", "may_have_run")] == [18, 2, 0]
 
         (tmp_path / "empty.atf").touch()
-        assert main(["store", "import", "empty.atf", *command[3:], "--old-redis-url", url]) == 2
+        assert main(["store", "import", "empty.atf", "--yes", *command[4:], "--old-redis-url", url]) == 2
         assert "empty.atf: this is no export of a task store" in capsys.readouterr().err
 
 
@@ -145,7 +145,7 @@ def test_a_directory_without_a_store_is_refused_and_not_made(
 def test_a_file_that_is_no_export_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tasks.atf").write_text("hello\n", encoding="utf-8")
 
-    assert main(["store", "import", "tasks.atf", "--data-dir", "new"]) == 2
+    assert main(["store", "import", "tasks.atf", "--yes", "--data-dir", "new"]) == 2
     assert "tasks.atf line 1" in capsys.readouterr().err
 
 

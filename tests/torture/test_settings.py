@@ -210,7 +210,7 @@ def test_a_file_without_an_end_is_not_read_to_it() -> None:
         build_request("shop/mail", raw="/dev/zero")
 
 
-WORDS = ["get", "ls", "wait", "cancel", "retry", "explain", "pause", "resume", "queues", "schedule"]
+WORDS = ["get", "ls", "wait", "cancel", "retry", "explain", "pause", "resume", "queue", "schedule"]
 FLAGS = [
     "--json",
     "--limit",
