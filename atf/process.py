@@ -10,13 +10,14 @@ import asyncio
 import gc
 import json
 import os
+import platform
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import uvloop
 
-from . import log, streams
+from . import __version__, log, streams
 from .config import LogSettings, StoreSettings, Timing
 from .descriptors import in_words, none_left, watch
 from .errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
@@ -27,6 +28,7 @@ from .runtime import SystemRuntime, happens
 from .stops import Asked, stop_signals
 
 if TYPE_CHECKING:
+    from .store.findings import Changes, Finding
     from .store.store import Store
 
 T = TypeVar("T")
@@ -34,6 +36,8 @@ T = TypeVar("T")
 _RETRY_FIRST_S: Final = 0.1
 _RETRY_MOST_S: Final = 2.0
 _SAY_AGAIN_S: Final = 30.0
+_ANNOUNCE_S: Final = 10.0
+"""Seconds between two times that a process tells the cluster that it lives; three times as long it counts as alive."""
 _LOOK_AGAIN_S: Final = 60.0
 """Seconds between two looks at the task store's settings; each is about fifty small commands."""
 _AT_ONCE_S: Final = 3.0
@@ -62,6 +66,7 @@ class Process:
         self.at_once: Callable[[], bool] | None = None
         self._asked = Asked()
         self._insisted = 0
+        self._said: set[str] = set()  # findings of the task store, by name
         self.runtime = SystemRuntime()
         self.log = log.get_logger()
         # Taken out of the environment: a process that this one starts is not the one whose readiness is awaited.
@@ -129,24 +134,25 @@ class Process:
         Raises:
             FailedPrecondition: it is there and does not fit (too old, other partitions); waiting would not help.
         """
-        from .store.findings import State
+        from .store.findings import Changes
         from .store.store import Store
 
         store = await self.persist(lambda: Store.open(settings, timing, self.runtime), "the task store")
-        for each in store.findings:
-            if each.state is not State.OK:
-                self.log.warning("task store", warning=each.sentence)
-        self.runtime.spawn(self._look_again(store), name="task store settings")
+        changes = Changes()
+        await self._say(store, changes, store.findings)
+        self.runtime.spawn(self._look_again(store, changes), name="task store settings")
         return store
 
-    async def _look_again(self, store: Store) -> None:
-        """Says what becomes wrong with the task store's settings later, and what is mended."""
-        from .store.findings import Changes
-
-        changes, said = Changes(store.findings), ""
-        while not await happens(self.stopping, _LOOK_AGAIN_S):
+    async def _look_again(self, store: Store, changes: Changes) -> None:
+        """Says now and then that this process lives, and what becomes wrong with the task store's settings or is mended."""
+        said, looked_at = "", self.runtime.monotonic()
+        while not await happens(self.stopping, _ANNOUNCE_S):
+            if self.runtime.monotonic() - looked_at < _LOOK_AGAIN_S:
+                await self._announce(store, changes.known)
+                continue
+            looked_at = self.runtime.monotonic()
             try:
-                came, went = changes.news(await store.examine())
+                findings = await store.examine()
             except AtfError:
                 continue  # whoever needs it says so
             except Exception as error:  # an answer that nobody thought of must not end all later looks
@@ -154,10 +160,31 @@ class Process:
                     said = repr(error)
                     self.log.exception("can't judge the task store's settings", error=said)
                 continue
-            for each in came:
+            await self._say(store, changes, findings)
+
+    async def _say(self, store: Store, changes: Changes, findings: Sequence[Finding]) -> None:
+        """Says what has become wrong, unless another process of the cluster has, and what is mended of that."""
+        came, went = changes.news(findings)
+        new = await self._announce(store, changes.known)
+        for each in came:
+            if new.get(each.name, True):
+                self._said.add(each.name)
                 self.log.warning("task store", warning=each.sentence)
-            for each in went:
+        for each in went:
+            if each.name in self._said:
+                self._said.remove(each.name)
                 self.log.info("task store is mended", check=each.check, store=each.where)
+
+    async def _announce(self, store: Store, wrong: Sequence[Finding]) -> dict[str, bool]:
+        """Tells the cluster that this process lives; returns of each finding, by its name, whether nobody has said it yet."""
+        from .store.roles import RoleProcess
+
+        me = RoleProcess(self.role, __version__, f"{platform.node()[:64]}:{os.getpid()}")
+        names = [each.name for each in wrong]
+        try:
+            return dict(zip(names, await store.announce(me, 3 * _ANNOUNCE_S, names), strict=True))
+        except AtfError:  # a warning too many is better than none
+            return {}
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name

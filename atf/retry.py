@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from atf.errors import AtfError
+from atf.errors import AtfError, DeadlineExceeded
 
 if TYPE_CHECKING:  # the client waits by this module too, and has no library for the roles' log
     from atf.log import Logger
@@ -57,6 +57,10 @@ class Trouble:
 
     def failed(self, key: object, error: Exception) -> None:
         """Call inside the `except` block. `key` tells apart what fails and recovers on its own, such as partitions."""
+        if isinstance(
+            error, TimeoutError
+        ):  # of asyncio.timeout, such as after this process stood still: it has no text
+            error = DeadlineExceeded("no answer in time")
         if not isinstance(error, AtfError):
             self._log.exception("duty failed", on=self._what, key=str(key))
         elif not self._failing:

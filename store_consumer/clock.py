@@ -45,6 +45,7 @@ class StoreClock:
         self._ahead: _Reading | None = None  # a TIME that is not believed yet
         self._ahead_since = 0.0
         self._jumped = False
+        self._apart = False  # from the wall clock of a consumer that has just started, however slow its answers are
         self._told = ""  # the last step back that the store has told of
         self._told_at = 0.0
         self.step_back = ""
@@ -54,6 +55,11 @@ class StoreClock:
     def settled(self) -> bool:
         """Whether leases end by the last TIME seen."""
         return self._steady and self.step_back == self._told
+
+    @property
+    def doubted(self) -> bool:
+        """Whether TIME jumped, went back or is not this host's: not settled for another reason than that answers are slow."""
+        return not self.settled and (self._jumped or self._apart or self._told not in {"", "0"})
 
     @property
     def _steady(self) -> bool:
@@ -97,6 +103,7 @@ class StoreClock:
             self._jumped = self._ahead is not None or self._believed is not None
             self._ahead, self._ahead_since = seen, answered  # another jump starts the wait anew
         if self._ahead is not None:
+            self._apart = _disagree(time_us, wall_us, answered - asked)
             stood = answered - self._ahead_since >= self._hold
             if stood or (not self._jumped and _agree(time_us, wall_us, answered - asked)):
                 self._believed, self._ahead = self._ahead, None
@@ -122,3 +129,9 @@ def _agree(time_us: int, wall_us: int, took: float) -> bool:
     """Whether TIME, read some time in the last `took` seconds, is that of a wall clock: at all of these instants."""
     least = (time_us - wall_us) / US
     return least >= -CLOCKS_AGREE_S and least + took <= CLOCKS_AGREE_S
+
+
+def _disagree(time_us: int, wall_us: int, took: float) -> bool:
+    """Whether TIME was that of a wall clock at none of these instants."""
+    least = (time_us - wall_us) / US
+    return least > CLOCKS_AGREE_S or least + took < -CLOCKS_AGREE_S

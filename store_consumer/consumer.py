@@ -124,7 +124,7 @@ class StoreConsumer:
             step_back=made.step_back,
             stepped_over=made.stepped_over,
         )
-        self._say_clock(partition, settled=clock.settled)
+        self._say_clock(partition, clock)
         self._batches.take(each for each in made.outbox if each.kind in KINDS)
         self._outbox.take(each for each in made.outbox if each.kind not in KINDS)
         self._gates.take(made.failing)
@@ -192,13 +192,18 @@ class StoreConsumer:
         for partition in {where(each)[0] for each in messages} or self._partitions:
             self._bells[partition].set()
 
-    def _say_clock(self, partition: int, *, settled: bool) -> None:
-        if not settled and partition not in self._distrusted:
+    def _say_clock(self, partition: int, clock: StoreClock) -> None:
+        """Says once, for all partitions, that clocks do not agree; that an answer was slow is no news."""
+        if clock.doubted and partition not in self._distrusted:
+            if not self._distrusted:
+                _log.warning(
+                    "store clock not believed: no lease expires for one heartbeat_timeout", partition=partition
+                )
             self._distrusted.add(partition)
-            _log.warning("store clock not believed: no lease expires for one heartbeat_timeout", partition=partition)
-        elif settled and partition in self._distrusted:
+        elif clock.settled and partition in self._distrusted:
             self._distrusted.remove(partition)
-            _log.info("store clock believed", partition=partition)
+            if not self._distrusted:
+                _log.info("store clock believed")
 
 
 def worked(made: EnqueuePass) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,8 @@ import pytest
 import atf.process
 from atf.errors import Unavailable
 from atf.process import Process
-from atf.store.findings import Finding, warn
+from atf.store.findings import Changes, Finding, warn
+from atf.store.roles import RoleProcess
 
 
 class Store:
@@ -20,6 +21,12 @@ class Store:
     def __init__(self, *answers: Any) -> None:
         self.findings: list[Finding] = []
         self.answers: Iterator[Any] = iter(answers)
+        self.cluster: set[str] = set()
+
+    async def announce(self, process: RoleProcess, seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
+        new = [each not in self.cluster for each in warnings]
+        self.cluster.update(warnings)
+        return new
 
     async def examine(self) -> list[Finding]:
         answer = next(self.answers)
@@ -54,11 +61,12 @@ def test_an_odd_answer_is_said_once_and_does_not_end_the_looks(monkeypatch: pyte
         return next(looks)
 
     monkeypatch.setattr(atf.process, "happens", happens)
+    monkeypatch.setattr(atf.process, "_LOOK_AGAIN_S", 0.0)
 
     async def run() -> list[tuple[str, str]]:
         process: Any = Process("tester")
         process.log = Said()
-        await process._look_again(store)
+        await process._look_again(store, Changes())
         return list(process.log.events)
 
     unjudged = ("can't judge the task store's settings", repr(odd))
@@ -67,3 +75,35 @@ def test_an_odd_answer_is_said_once_and_does_not_end_the_looks(monkeypatch: pyte
         ("task store", "it is small"),
         ("task store is mended", "maxmemory"),
     ]
+
+
+def test_a_warning_is_said_by_one_process_of_the_cluster_and_so_is_its_end() -> None:
+    cluster: set[str] = set()
+    found = warn("maxmemory", "small", "it is small")
+
+    async def run(store: Store) -> list[tuple[str, str]]:
+        process: Any = Process("tester")
+        process.log = Said()
+        store.cluster = cluster
+        changes = Changes()
+        for findings in ([found], [found], []):
+            await process._say(store, changes, findings)
+        return list(process.log.events)
+
+    said = [asyncio.run(run(Store())) for _ in range(3)]
+    assert said == [[("task store", "it is small"), ("task store is mended", "maxmemory")], [], []]
+
+
+def test_where_the_cluster_can_not_be_asked_a_warning_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: Any) -> list[bool]:
+        raise Unavailable("away")
+
+    async def run() -> list[tuple[str, str]]:
+        process: Any = Process("tester")
+        process.log = Said()
+        store = Store()
+        monkeypatch.setattr(store, "announce", away)
+        await process._say(store, Changes(), [warn("maxmemory", "small", "it is small")])
+        return list(process.log.events)
+
+    assert asyncio.run(run()) == [("task store", "it is small")]

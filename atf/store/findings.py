@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,6 +33,12 @@ class Finding:
     """What to do about it, with the exact command where there is one."""
     where: str = ""
     """The server, for people; empty: the whole store, or this host."""
+
+    @property
+    def name(self) -> str:
+        """By which processes know that they have found the same. Clocks differ from host to host."""
+        here = platform.node() if self.check == "clock" else ""
+        return f"{self.check} {self.state} {self.where} {here}"
 
     @property
     def sentence(self) -> str:
@@ -65,16 +72,17 @@ class Changes:
     """Which findings are news, for somebody who looks again and again."""
 
     def __init__(self, known: Sequence[Finding] = ()) -> None:
-        self._known = {_key(each): each for each in known if each.state is not State.OK}
+        self._known = {each.name: each for each in known if each.state is not State.OK}
+
+    @property
+    def known(self) -> list[Finding]:
+        """What is wrong now."""
+        return list(self._known.values())
 
     def news(self, findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
         """(what is wrong now and was not before, what was wrong and is not any more)."""
-        bad = {_key(each): each for each in findings if each.state is not State.OK}
+        bad = {each.name: each for each in findings if each.state is not State.OK}
         came = [each for key, each in bad.items() if key not in self._known]
         went = [each for key, each in self._known.items() if key not in bad]
         self._known = bad
         return came, went
-
-
-def _key(finding: Finding) -> tuple[str, str, State]:
-    return finding.check, finding.where, finding.state

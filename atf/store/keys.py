@@ -157,6 +157,12 @@ KEYS: Final = (
         "names of the sets that follow, <queue> and behind a space the digests of the signatures that all in it do not fit",
     ),
     KeySpec("atf:{p}:m:<queue> <digests>", "zset", "task for executors of another signature -> since when"),
+    KeySpec(
+        "atf:{p}:roles",
+        "zset",
+        "process of a role, <role> <version> <host:pid> -> until when it counts as alive; at home",
+    ),
+    KeySpec("atf:{p}:said", "zset", "warning that a role has said for all -> until when that counts; at home"),
     KeySpec("atf:{p}:hosts", "zset", "worker host, by its controller's name -> until when it counts as alive"),
     KeySpec(
         "atf:{p}:hosts:say",

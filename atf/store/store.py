@@ -34,6 +34,7 @@ from .modes import open_link
 from .ordering import Ordering
 from .reading import Reading
 from .registry import Registry
+from .roles import Roles
 from .roster import Listed
 from .types import (
     CancelResult,
@@ -50,7 +51,7 @@ _MISFITS_PART: Final = 4
 """Of what a pop asks for, a fourth at least may be misfits: else those would never be reached beside a long queue."""
 
 
-class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Ordering, Reading, Registry, Windows):
+class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Ordering, Reading, Registry, Roles, Windows):
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:

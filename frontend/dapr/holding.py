@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from atf.config import Timing
-from atf.errors import DeadlineExceeded, Unavailable
+from atf.errors import Unavailable
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
 from atf.runtime import Runtime, end
@@ -108,8 +108,7 @@ class Holding:
                 beats = [Beat(each.held, started=False) for each in held]
                 verdicts = await self._store.heartbeat(self.owner, beats)
         except Exception as error:  # noqa: BLE001  whatever it is, the leases were not renewed
-            late = DeadlineExceeded(f"no answer within {self._timing.rpc_deadline:g} s")
-            self._trouble.failed("beat", late if isinstance(error, TimeoutError) else error)
+            self._trouble.failed("beat", error)
             return
         self._trouble.ended("beat")
         for trigger, verdict in zip(held, verdicts, strict=True):

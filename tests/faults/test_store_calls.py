@@ -16,6 +16,7 @@ from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.store import keys, library
 from atf.store.connection import Link
+from atf.store.roles import RoleProcess
 from atf.store.store import Store
 from atf.store.types import ItemTerms, NewItem, RestoredTask
 from atf.store.windows import Window
@@ -188,6 +189,9 @@ async def _restore(world: World) -> None:
     await world.sure(lambda: _listed(store, window))
     assert await world.sure(lambda: store.list_slots("f/step", 9, "")) == ([], "")
     assert await world.sure(store.live_pools) == [""]
+    me = RoleProcess("hsc", "1.0", "one:7")
+    await world.sure(lambda: store.announce(me, 30, ["maxmemory warn"]))
+    assert await world.sure(store.live_roles) == [me]
     (record,) = await world.finished([f"{store.partition_for('old')}-old"])
     assert (record.runs, record.attempts, record.losses) == (3, 2, 1)
     assert len(of(record.id)) == 1

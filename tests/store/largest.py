@@ -10,6 +10,7 @@ from typing import Final
 
 from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys, library
+from atf.store.roles import RoleProcess
 from atf.store.types import (
     AuditEntry,
     FirstTime,
@@ -296,6 +297,9 @@ async def full_reads(world: World, times: int) -> None:
         assert set(names) <= set(await store.lambdas())
         assert len((await store.hosts())[1]) == len(hosts) == len(await store.live_pools())
         assert len(await store.pools()) == len(hosts)
+        for each in hosts[:MAX_BATCH]:
+            await store.announce(RoleProcess("controller", "1.0", each), 3600, [f"finding {n}" for n in range(32)])
+        assert len(await store.live_roles()) == len(hosts[:MAX_BATCH])
         assert len(await store.audit(None, MAX_BATCH)) == MAX_BATCH
         assert len(await store.list_batches(None, MAX_BATCH)) == MAX_BATCH
 

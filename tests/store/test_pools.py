@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from atf.store.capacity import HostRecord
+from atf.store.roles import RoleProcess
 from atf.store.types import LambdaRecord
 from atf.task import US
 
@@ -154,3 +155,18 @@ async def test_what_workers_run_is_forgotten_when_they_are_gone(world: World) ->
     for _ in range(2):  # some at each call
         await world.store.serve("", 30, "two", lambdas=["shop/a"])
     assert await world.store._link.command("ZCARD", "atf:{0}:served", key="atf:{0}") == 2
+
+
+async def test_a_warning_is_said_once_while_anybody_lives_who_has_said_it(world: World) -> None:
+    one, two = RoleProcess("hsc", "1.0", "one:7"), RoleProcess("frontend", "1.0", "two:8")
+    assert await world.store.announce(one, 30, ["a", "b"]) == [True, True]
+    assert await world.store.announce(two, 30, ["a", "c"]) == [False, True]
+    assert await world.store.live_roles() == [two, one]
+    world.clock.advance(20)
+    assert await world.store.announce(two, 30, ["a"]) == [False]
+    world.clock.advance(20)
+    assert await world.store.live_roles() == [two]
+    assert await world.store.announce(one, 30, ["a", "b"]) == [False, True]
+    world.clock.advance(30)
+    assert await world.store.live_roles() == []
+    assert await world.store.announce(one, 30, ["a"]) == [True]

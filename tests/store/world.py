@@ -14,6 +14,7 @@ from typing import Any
 from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys
 from atf.store.library import FULL_REVISIT_US
+from atf.store.roles import RoleProcess
 from atf.store.store import Store
 from atf.store.types import (
     AuditEntry,
@@ -454,6 +455,8 @@ class World:
         await self.store.serve("gpu", 60, "host-1", {LAMBDA: 5})
         await self.store.hosts()
         await self.store.live_pools()
+        await self.store.announce(RoleProcess("hsc", "1.0", "one:7"), 30, ["maxmemory warn"])
+        await self.store.live_roles()
 
     async def misfits(self, look: Callable[[], Awaitable[None]]) -> None:
         """A task that does not fit the executor that takes it, while another one may have a signature that fits."""

@@ -54,6 +54,9 @@ class Host:
     def settled(self) -> bool:
         return self.clock.settled
 
+    def doubted(self) -> bool:
+        return self.clock.doubted
+
     @property
     def ahead_us(self) -> int:
         """How far what is believed lies beyond TIME."""
@@ -278,3 +281,32 @@ def test_no_lease_ends_early_by_the_margin_that_two_clocks_may_stand_apart() -> 
     clock.saw(1_000_000_000, asked=0.0, answered=0.0, wall_us=1_000_000_000)
     clock.saw(2_000_000_000, asked=1.0, answered=1.0, wall_us=1_001_000_000)
     assert 1_010_000_000 <= clock.believed_us(10.0) <= 1_010_000_000 + round(Timing().drift * 1e6)
+
+
+def test_a_slow_answer_alone_is_no_doubt() -> None:
+    """A fresh consumer on a busy machine can't tell yet whether clocks agree: that is nothing to tell people."""
+    host = Host()
+    host.looks(latency=1.0)
+    assert (host.settled(), host.doubted()) == (False, False)
+    host.looks()
+    assert (host.settled(), host.doubted()) == (True, False)
+
+
+@pytest.mark.parametrize("off_us", [HOUR_US, -HOUR_US, 2 * US])
+def test_a_wall_clock_that_differs_is_doubt(off_us: int) -> None:
+    host = Host(wall_off_us=off_us)
+    host.looks(latency=0.5)
+    assert host.doubted()
+    host.goes_on(HOLD_S + 1)
+    assert not host.doubted()
+
+
+def test_a_jump_is_doubt_until_it_is_believed() -> None:
+    host = Host()
+    host.looks()
+    assert not host.doubted()
+    host.time_us += HOUR_US
+    host.looks()
+    assert host.doubted()
+    host.goes_on(HOLD_S + 1)
+    assert not host.doubted()
