@@ -249,6 +249,7 @@ class Lambda(Schedulable[P, R]):
             options=self.defaults.to_proto(),
             signature=str(self._codec.signature),
             digest=self.digest,
+            schedule=self.job.schedule if self.job is not None else "",
         )
         spec.MergeFrom(self._isolation)
         return spec

@@ -16,7 +16,6 @@ from typing import Final
 
 from atf.config import Timing
 from atf.errors import AtfError, FailedPrecondition
-from atf.log import get_logger
 from atf.retry import Pauses, Trouble
 from atf.rpc import controller_pb2 as c
 from atf.rpc.api import Controller
@@ -49,6 +48,7 @@ class Fetch:
         drain: called when the controller is ending.
         timing: how long it takes a lease to last.
         runtime: clocks and chance.
+        trouble: says that calls fail; that of all lanes, so that they say it once.
         pool: the worker cluster that the executor belongs to; "": its controller's.
 
     Attributes:
@@ -68,6 +68,7 @@ class Fetch:
         drain: Callable[[], None],
         timing: Timing,
         runtime: Runtime,
+        trouble: Trouble,
         pool: str = "",
     ) -> None:
         self._pool = pool
@@ -84,7 +85,7 @@ class Fetch:
         self._runtime = runtime
         self._boot_id = runtime.boot_id()
         self._pauses = Pauses(runtime.random, first=_RETRY_FIRST_S, most=_RETRY_MOST_S)
-        self._trouble = Trouble(get_logger(duty="fetch"), "controller")
+        self._trouble = trouble
         self._changed = asyncio.Event()
         self._ack = 0
         self._call = 0
@@ -133,11 +134,11 @@ class Fetch:
             raise
         except (AtfError, TimeoutError) as error:
             # What is held goes on meanwhile. Whether to end is not decided here: the guard knows if the controller is gone.
-            self._trouble.failed("call", error)
+            self._trouble.failed(self._lane, error)
             self.asked = 0
             await asyncio.sleep(self._pauses.next())
             return True
-        self._trouble.ended("call")
+        self._trouble.ended(self._lane)
         self.asked = 0
         if reply.number > self._ack:  # else: none, or a copy of an answer that was taken
             self._ack = reply.number

@@ -24,6 +24,7 @@ from typing import Final
 from atf.config import ExecutorSettings, Timing
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
 from atf.log import get_logger
+from atf.retry import Trouble
 from atf.rpc import controller_pb2 as c
 from atf.rpc.api import HSC, Controller
 from atf.runtime import Runtime, end, happens
@@ -127,6 +128,7 @@ class Executor:
         self._watch = Watch(self.ledger, self, stop_grace=settings.stop_grace, runtime=runtime)
         self._came: dict[str, float] = {}
         self._fetches: list[Fetch] = []
+        trouble = Trouble(get_logger(duty="fetch"), "controller")
         signatures = {name: each.digest for name, each in lambdas.items()}
         for lane, is_async in (("def", False), ("async", True)):
             names = sorted(name for name, each in lambdas.items() if each.is_async is is_async)
@@ -149,6 +151,7 @@ class Executor:
                         drain=self.drain,
                         timing=timing,
                         runtime=runtime,
+                        trouble=trouble,
                         pool=settings.pool,
                     )
                 )

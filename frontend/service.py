@@ -36,6 +36,7 @@ from .pools import Pools
 from .redrive import Redrive
 from .scheduling import Scheduling
 from .settings import ALL, door_settings, in_force, overridden, said
+from .status import ClusterStatus
 from .validate import MAX_REGISTERED_AT_ONCE, check_ids, check_lambda_spec, check_stored_id, shown
 from .waiting import Waiting
 
@@ -63,6 +64,7 @@ class FrontendService:
         self._capacity = Capacity(store, self._lambdas, self._pools, runtime)
         self._gates = Gates(store, self._lambdas)
         self._redrive = Redrive(store, self._lambdas)
+        self._status = ClusterStatus(store, self._lambdas, self._jobs)
         self._waiting = Waiting(store, runtime)
         self._batches = Batches(
             store,
@@ -396,6 +398,10 @@ class FrontendService:
         """The worker hosts that are alive."""
         now_us, hosts = await self._store.hosts()
         return f.ListHostsReply(hosts=[view.host(each) for each in hosts], now_us=now_us)
+
+    async def get_status(self, request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
+        """How the whole cluster stands."""
+        return await self._status.get(request)
 
     # --- gates --------------------------------------------------------------------------------------------------------
 

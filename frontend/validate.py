@@ -20,6 +20,7 @@ from atf.rpc import task_pb2 as t
 DEFAULT_BACKOFF: Final = t.Backoff(base_us=rules.US, factor=2, max_us=600 * rules.US, jitter=0.1)
 MAX_LABEL_CHARS: Final = 64
 MAX_SIGNATURE_CHARS: Final = 2_000
+MAX_SCHEDULE_CHARS: Final = 1_000
 MAX_REGISTERED_AT_ONCE: Final = 1_000
 _SHOWN_CHARS: Final = 80
 _DIGEST: Final = re.compile(r"[a-z0-9_-]{1,32}")
@@ -146,6 +147,8 @@ def check_lambda_spec(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> 
         check_options(spec.options)
         if len(spec.signature) > MAX_SIGNATURE_CHARS:
             raise InvalidArgument(f"signature: {len(spec.signature)} characters, at most {MAX_SIGNATURE_CHARS}")
+        if len(spec.schedule) > MAX_SCHEDULE_CHARS:
+            raise InvalidArgument(f"schedule: {len(spec.schedule)} characters, at most {MAX_SCHEDULE_CHARS}")
         if spec.digest and not _DIGEST.fullmatch(spec.digest):
             raise InvalidArgument(f"digest {shown(spec.digest)!r}: use at most 32 of the characters a-z 0-9 _ -")
         check_isolation(spec, held)

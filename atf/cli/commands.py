@@ -27,6 +27,11 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "verify": _Entry("verify", "verify", "Kill and freeze roles under load on your store, and judge."),
         "bench": _Entry("bench", "bench", "Measure throughput, lateness and cost on your store."),
     },
+    "See how it goes": {
+        "status": _Entry(
+            "status", "status", "The whole cluster on one screen; the exit code says whether all is well."
+        ),
+    },
     "Tasks": {
         "schedule": _Entry("schedule", "schedule", "Schedule a task."),
         "batch": _Entry("batch", "batch", "Submit a file of work items as a batch; watch it, fetch its results."),
@@ -42,8 +47,8 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
     "Lambdas and queues": {
         "lambda": _Entry("lambdas", "lambda_", "The registered lambdas, how many tasks they have, what holds of them."),
         "queue": _Entry("lambdas", "queue", "The queues and how long they are."),
-        "pause": _Entry("lambdas", "pause", "Start no more tasks of a lambda."),
-        "resume": _Entry("lambdas", "resume", "Start tasks of a paused lambda again."),
+        "pause": _Entry("pause", "pause", "Start no more tasks of a lambda, or of all."),
+        "resume": _Entry("pause", "resume", "Start tasks of paused lambdas again."),
         "key": _Entry("keys", "key", "Ordering keys that have stopped, and how they go on."),
         "capacity": _Entry("capacity", "capacity", "The cores of worker pools: reserved, and multiplexed."),
         "host": _Entry("hosts", "host", "The worker hosts that are alive, and what they set aside."),

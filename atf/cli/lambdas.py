@@ -1,4 +1,4 @@
-"""Commands on lambdas and their queues: lambda (ls, show, set, unset, register, check), queue, pause, resume."""
+"""Commands on lambdas and their queues: lambda (ls, show, set, unset, register, check), queue."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from atf.config import ExecutorSettings
 from atf.exits import EXIT_FAILED
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
-from atf.whoami import whoami
 
 from . import fitting
 from .nouns import Noun
-from .options import as_json, frontend_flag, no_header, why_flag
+from .options import as_json, frontend_flag, no_header
 from .output import lambda_json, print_facts, print_json, print_table, queue_json, settings_json
 from .remote import ask
 
@@ -203,34 +202,3 @@ def queue_ls(lambda_name: str | None, frontend: str | None, as_json: bool) -> No
     else:
         rows = [(queue.name, name, queue.priority, queue.depth, queue.limit) for name, queue in found]
         print_table(["queue", "lambda", "priority", "waiting", "limit"], rows)
-
-
-@click.command()
-@click.argument("lambda_name", metavar="LAMBDA")
-@why_flag
-@frontend_flag
-@as_json
-def pause(lambda_name: str, why: str, frontend: str | None, as_json: bool) -> None:
-    """Start no more tasks of LAMBDA. It goes on accepting tasks, and what runs goes on."""
-    request = f.PauseLambdaRequest(**{"lambda": lambda_name}, who=whoami(), why=why)
-    ask(frontend, lambda stub: stub.pause_lambda(request))
-    _print_paused(lambda_name, True, as_json)
-
-
-@click.command()
-@click.argument("lambda_name", metavar="LAMBDA")
-@why_flag
-@frontend_flag
-@as_json
-def resume(lambda_name: str, why: str, frontend: str | None, as_json: bool) -> None:
-    """Start tasks of a paused LAMBDA again."""
-    request = f.ResumeLambdaRequest(**{"lambda": lambda_name}, who=whoami(), why=why)
-    ask(frontend, lambda stub: stub.resume_lambda(request))
-    _print_paused(lambda_name, False, as_json)
-
-
-def _print_paused(lambda_name: str, paused: bool, as_json: bool) -> None:
-    if as_json:
-        print_json({"lambda": lambda_name, "paused": paused})
-    else:
-        print(one_line(f"{lambda_name} is paused" if paused else f"{lambda_name} runs"))

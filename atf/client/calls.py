@@ -201,6 +201,9 @@ class Calls:
     async def list_hosts(self, request: f.ListHostsRequest) -> f.ListHostsReply:
         return await self._repeat(lambda timeout: self._connected().list_hosts(request, timeout=timeout))
 
+    async def get_status(self, request: f.GetStatusRequest) -> f.GetStatusReply:
+        return await self._repeat(lambda timeout: self._connected().get_status(request, timeout=timeout))
+
     async def set_gate(self, request: f.SetGateRequest) -> f.Gate:
         return await self._repeat(lambda timeout: self._connected().set_gate(request, timeout=timeout))
 

@@ -441,6 +441,9 @@ class FrontendStub(Stub):
     async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
         return await self._call("ListHosts", request, f.ListHostsReply, timeout)
 
+    async def get_status(self, request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
+        return await self._call("GetStatus", request, f.GetStatusReply, timeout)
+
     async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
         return await self._call("ScheduleJob", request, j.Job, timeout)
 

@@ -294,7 +294,7 @@ class RetryResult(_message.Message):
     def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., retried: bool = ...) -> None: ...
 
 class LambdaSpec(_message.Message):
-    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal", "digest")
+    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal", "schedule", "digest")
     class SharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -319,6 +319,7 @@ class LambdaSpec(_message.Message):
     STOP_ON_FATAL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     GATE_AT_FATAL_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     name: str
     options: _task_pb2.TaskOptions
@@ -337,8 +338,9 @@ class LambdaSpec(_message.Message):
     stop_on_fatal: bool
     version: int
     gate_at_fatal: float
+    schedule: str
     digest: str
-    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ..., digest: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ..., schedule: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class RegisterLambdasRequest(_message.Message):
     __slots__ = ("lambdas",)
@@ -846,6 +848,104 @@ class ListCapacityReply(_message.Message):
     POOLS_FIELD_NUMBER: _ClassVar[int]
     pools: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, pools: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GetStatusRequest(_message.Message):
+    __slots__ = ("recent_us",)
+    RECENT_US_FIELD_NUMBER: _ClassVar[int]
+    recent_us: int
+    def __init__(self, recent_us: _Optional[int] = ...) -> None: ...
+
+class GetStatusReply(_message.Message):
+    __slots__ = ("now_us", "findings", "memory", "claims_in_us", "partitions", "partitions_away", "roles", "hosts", "lambdas", "lambdas_known", "jobs", "more_jobs")
+    NOW_US_FIELD_NUMBER: _ClassVar[int]
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_IN_US_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_AWAY_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    LAMBDAS_FIELD_NUMBER: _ClassVar[int]
+    LAMBDAS_KNOWN_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    MORE_JOBS_FIELD_NUMBER: _ClassVar[int]
+    now_us: int
+    findings: _containers.RepeatedCompositeFieldContainer[StoreFinding]
+    memory: _containers.RepeatedCompositeFieldContainer[StoreMemory]
+    claims_in_us: int
+    partitions: int
+    partitions_away: int
+    roles: _containers.RepeatedCompositeFieldContainer[RoleCount]
+    hosts: _containers.RepeatedCompositeFieldContainer[WorkerHost]
+    lambdas: _containers.RepeatedCompositeFieldContainer[LambdaStatus]
+    lambdas_known: int
+    jobs: _containers.RepeatedCompositeFieldContainer[JobWithoutCode]
+    more_jobs: bool
+    def __init__(self, now_us: _Optional[int] = ..., findings: _Optional[_Iterable[_Union[StoreFinding, _Mapping]]] = ..., memory: _Optional[_Iterable[_Union[StoreMemory, _Mapping]]] = ..., claims_in_us: _Optional[int] = ..., partitions: _Optional[int] = ..., partitions_away: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., lambdas: _Optional[_Iterable[_Union[LambdaStatus, _Mapping]]] = ..., lambdas_known: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobWithoutCode, _Mapping]]] = ..., more_jobs: bool = ...) -> None: ...
+
+class StoreFinding(_message.Message):
+    __slots__ = ("check", "state", "sentence")
+    CHECK_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    check: str
+    state: str
+    sentence: str
+    def __init__(self, check: _Optional[str] = ..., state: _Optional[str] = ..., sentence: _Optional[str] = ...) -> None: ...
+
+class StoreMemory(_message.Message):
+    __slots__ = ("where", "used_bytes", "max_bytes")
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    where: str
+    used_bytes: int
+    max_bytes: int
+    def __init__(self, where: _Optional[str] = ..., used_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class RoleCount(_message.Message):
+    __slots__ = ("role", "version", "processes")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    version: str
+    processes: int
+    def __init__(self, role: _Optional[str] = ..., version: _Optional[str] = ..., processes: _Optional[int] = ...) -> None: ...
+
+class LambdaStatus(_message.Message):
+    __slots__ = ("paused", "gated", "served", "waiting", "later", "running", "due_since_us", "dead", "failed_recently", "failed_id")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    GATED_FIELD_NUMBER: _ClassVar[int]
+    SERVED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    LATER_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    DUE_SINCE_US_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
+    FAILED_RECENTLY_FIELD_NUMBER: _ClassVar[int]
+    FAILED_ID_FIELD_NUMBER: _ClassVar[int]
+    paused: bool
+    gated: bool
+    served: bool
+    waiting: int
+    later: int
+    running: int
+    due_since_us: int
+    dead: int
+    failed_recently: int
+    failed_id: str
+    def __init__(self, paused: bool = ..., gated: bool = ..., served: bool = ..., waiting: _Optional[int] = ..., later: _Optional[int] = ..., running: _Optional[int] = ..., due_since_us: _Optional[int] = ..., dead: _Optional[int] = ..., failed_recently: _Optional[int] = ..., failed_id: _Optional[str] = ..., **kwargs) -> None: ...
+
+class JobWithoutCode(_message.Message):
+    __slots__ = ("name", "why")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    why: str
+    def __init__(self, name: _Optional[str] = ..., why: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ListHostsRequest(_message.Message):
     __slots__ = ()

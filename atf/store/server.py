@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import redis.exceptions as rx
 
@@ -83,6 +83,29 @@ async def _examine(link: Link, runtime: Runtime) -> list[Finding]:
         )
     clock = await _clock(link, runtime)
     return [*found, *([clock] if clock else []), allowed]
+
+
+class Memory(NamedTuple):
+    """What a server uses of its memory, bytes."""
+
+    where: str
+    used: int
+    most: int  # maxmemory; 0: there is no bound
+
+
+async def memory(link: Link) -> list[Memory]:
+    """Of each server that takes writes and says so.
+
+    Raises:
+        Unavailable: one of them can't be reached.
+    """
+    found = []
+    for each in await link.masters():
+        lines = text(await told(each, "INFO", "memory") or b"").splitlines()
+        said = dict(line.split(":", 1) for line in lines if ":" in line)
+        if "used_memory" in said:
+            found.append(Memory(each.where, int(said["used_memory"]), int(said.get("maxmemory", 0))))
+    return found
 
 
 async def used_bytes(link: Link) -> int | None:

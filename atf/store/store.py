@@ -32,6 +32,7 @@ from .jobs import Jobs, due_jobs
 from .lanes import Lanes
 from .modes import open_link
 from .ordering import Ordering
+from .overview import Overview
 from .reading import Reading
 from .registry import Registry
 from .roles import Roles
@@ -51,7 +52,9 @@ _MISFITS_PART: Final = 4
 """Of what a pop asks for, a fourth at least may be misfits: else those would never be reached beside a long queue."""
 
 
-class Store(Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Ordering, Reading, Registry, Roles, Windows):
+class Store(
+    Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Ordering, Overview, Reading, Registry, Roles, Windows
+):
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:

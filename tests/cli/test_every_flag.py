@@ -21,16 +21,16 @@ from .conftest import Atf
 
 APART = {
     *("up", "frontend", "store-consumer", "hsc", "controller", "executor", "verify", "bench", "demo", "doctor"),
-    *("store export", "store import", "store timing", "lambda check"),
+    *("store export", "store import", "store timing", "lambda check", "status", "pause", "resume"),
 }
-"""They ask no frontend: see test_roles.py, test_verify.py, and below."""
+"""They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_pause.py, and below."""
 COMMANDS: dict[str, list[str]] = {
     "schedule": ["a/b"], "get": ["0-a"], "ls": ["a/b"], "wait": ["0-a", "0-b"], "cancel": ["0-a", "0-b"], "retry": ["0-a", "0-b"], "explain": ["0-a"],
     "batch submit": ["photos/thumbnail", "rows.jsonl"], "batch ls": [], "batch status": ["b"], "batch watch": ["b"], "batch items": ["b"],
     "batch results": ["b"], "batch retry": ["b", "c"], "batch cancel": ["b", "c"], "batch delete": ["b", "c"],
     "job schedule": ["a/j", "a/b", "0 * * * * *"], "job get": ["a/j"], "job ls": [], "job rm": ["a/j", "a/k"], "job pause": ["a/j"],
     "job resume": ["a/j"], "job run": ["a/j"], "lambda ls": [], "lambda show": ["a/b"], "lambda set": ["a/b", "rate=3"],
-    "lambda unset": ["a/b", "rate"], "lambda register": ["flagged:app"], "queue ls": [], "pause": ["a/b"], "resume": ["a/b"],
+    "lambda unset": ["a/b", "rate"], "lambda register": ["flagged:app"], "queue ls": [],
     "gate pause": ["a/b"], "gate drop": ["a/b"], "gate delay": ["a/b", "--by", "9"], "gate admit": ["a/b", "5"], "gate lift": ["a/b"],
     "gate ls": [], "gate log": [], "key ls": ["a/b"], "key resume": ["a/b", "anna", "anna"], "key skip": ["a/b", "anna", "anna"],
     "capacity set": ["gpu"], "capacity show": [], "capacity ls": [], "host ls": [], "cron next": ["0 0 9 * * *"],

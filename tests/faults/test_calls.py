@@ -255,6 +255,11 @@ async def list_hosts(world: World) -> None:
     assert {(each.name, each.pool) for each in found} <= {("host-0", "default"), ("host-1", "default")}
 
 
+async def get_status(world: World) -> None:
+    while not (await world.sure(lambda: world.frontend.get_status(f.GetStatusRequest()))).hosts:
+        await asyncio.sleep(1)
+
+
 async def schedule_batch(world: World) -> None:
     assert (await make_batch(world, messages_of(6))).items == 6
     assert (await batch_ended(world, b.BATCH_DONE)).done == 6
@@ -402,7 +407,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda),
         *(set_gate, lift_gate, list_gates, list_audit, redrive, explain_task),
         *(list_keys, resume_key, skip_key, list_concurrency_keys),
-        *(set_capacity, get_capacity, list_capacity, list_hosts),
+        *(set_capacity, get_capacity, list_capacity, list_hosts, get_status),
         *(schedule_batch, get_batch, list_batches, list_batch_items, watch_batch),
         *(cancel_batch, retry_batch, delete_batch),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),

@@ -192,6 +192,8 @@ async def _restore(world: World) -> None:
     me = RoleProcess("hsc", "1.0", "one:7")
     await world.sure(lambda: store.announce(me, 30, ["maxmemory warn"]))
     assert await world.sure(store.live_roles) == [me]
+    assert ("", "f/step") in await world.sure(store.served)
+    assert "f/step" in (await world.sure(lambda: store.overview(["f/step"], US))).lambdas
     (record,) = await world.finished([f"{store.partition_for('old')}-old"])
     assert (record.runs, record.attempts, record.losses) == (3, 2, 1)
     assert len(of(record.id)) == 1

@@ -48,7 +48,6 @@ BELLS: Final = ("again", "done", "due", "ready")
 """Kinds of bells; "again": a connection is there anew, and whoever listens looks for himself."""
 EXCEPTED: Final = {
     "store announce": "of the frame of a role's process (atf/process.py), in whose place the simulation stands",
-    "store live_roles": "of `atf status`, which reads what that frame has said",
     "store barrier": "sent by the connection itself behind a write that must reach a disk or a replica; SimLink stands in its place",
     "store restore": "of `atf store import`, which no role calls",
     "store restore_windows": "of `atf store import`, which no role calls",

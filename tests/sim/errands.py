@@ -84,6 +84,7 @@ async def _look(world: World, client: AsyncClient) -> None:
         world,
         ("lambdas", client.lambdas),
         ("hosts", client.hosts),
+        ("status", lambda: client._calls.get_status(f.GetStatusRequest())),
         ("pools", client.pools_with_cores),
         ("capacity", client.capacity),
         ("gates", lambda: client.gates(name)),

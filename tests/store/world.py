@@ -457,6 +457,8 @@ class World:
         await self.store.live_pools()
         await self.store.announce(RoleProcess("hsc", "1.0", "one:7"), 30, ["maxmemory warn"])
         await self.store.live_roles()
+        await self.store.served()
+        await self.store.overview([LAMBDA], US)
 
     async def misfits(self, look: Callable[[], Awaitable[None]]) -> None:
         """A task that does not fit the executor that takes it, while another one may have a signature that fits."""

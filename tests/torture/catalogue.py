@@ -180,6 +180,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("lambdas", "name"): _NEW_LAMBDA,
         ("lambdas", "signature"): Rule(_at_most(2_000), "signature"),
         ("lambdas", "digest"): Rule(_must("[a-z0-9_-]{0,32}"), "digest"),
+        ("lambdas", "schedule"): Rule(_at_most(1_000), "schedule"),
         ("lambdas", "owner"): Rule(_at_most(200), "owner"),
         ("lambdas", "runbook"): Rule(_at_most(2_000), "runbook"),
         ("lambdas", "pool"): Rule(_must(r"|" + _NAME), "pool"),
@@ -191,6 +192,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     },
     "Frontend.ListCapacity": {},
     "Frontend.ListHosts": {},
+    "Frontend.GetStatus": {},
     "Frontend.GetCapacity": {("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool")},
     "Frontend.SetLambda": {
         ("lambda",): _LAMBDA,

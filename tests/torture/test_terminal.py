@@ -150,6 +150,8 @@ WORD = POISON.replace("\0", "")
 """No command line can hold a NUL."""
 
 COMMANDS = [
+    ["status"],
+    ["status", "--json"],
     ["get", WORD],
     ["ls", WORD],
     ["ls", WORD, "--status", "new"],
@@ -192,6 +194,9 @@ COMMANDS = [
     ["batch", "submit", "shop/mail", "a", "--id", WORD],
     ["batch", "submit", "atf/command", "-", "--target", WORD],
     ["pause", WORD],
+    ["pause", "--all", "--yes", "--why", WORD],
+    ["resume", "--all", "--yes"],
+    ["resume", "--all", "--dry-run"],
     ["resume", WORD],
     ["capacity", "ls"],
     ["capacity", "show", WORD],

@@ -394,6 +394,10 @@ class _Valid:
         return b.DeleteBatchRequest(id="none")
 
     @staticmethod
+    def Frontend_GetStatus(w: World) -> Message:  # noqa: N802
+        return f.GetStatusRequest()
+
+    @staticmethod
     def Frontend_ListHosts(w: World) -> Message:  # noqa: N802
         return f.ListHostsRequest()
 

@@ -1,0 +1,96 @@
+"""How a cluster stands, for people: what waits, runs and failed by lambda, who runs what, and how full the servers are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from atf.errors import Unavailable
+from atf.task import MAX_BATCH
+
+from . import server
+from .base import Caller
+from .server import Memory
+
+_HOME: Final = 0
+_SERVED: Final = 65_536
+_FIELDS: Final = 8
+"""Of a lambda in the answer of `overview`."""
+
+
+class LambdaStanding(NamedTuple):
+    """How a lambda stands, in one partition or in all."""
+
+    waiting: int  # tasks that are due
+    later: int  # due in the future
+    running: int
+    since_us: int  # since when the first of those that wait is due; 0: none waits
+    dead: int  # dead letters
+    recent: int  # of those, failed recently
+    failed_id: str  # the newest of them; "": there is none
+
+    def __add__(self, other: LambdaStanding) -> LambdaStanding:  # type: ignore[override]
+        """Two partitions together."""
+        return LambdaStanding(
+            self.waiting + other.waiting,
+            self.later + other.later,
+            self.running + other.running,
+            min(self.since_us or other.since_us, other.since_us or self.since_us),
+            self.dead + other.dead,
+            self.recent + other.recent,
+            (other if other.recent > self.recent or not self.failed_id else self).failed_id,
+        )
+
+
+class Standing(NamedTuple):
+    """How the store stands."""
+
+    now_us: int
+    claims_in_us: int  # how long no claims are given in some partition, at the least; 0: they are
+    lambdas: dict[str, LambdaStanding]  # those with unfinished tasks or dead letters
+    away: int  # partitions that can't be reached
+
+
+class Overview(Caller):
+    """The verbs of Store for `atf status`."""
+
+    async def overview(self, names: Sequence[str], recent_us: int) -> Standing:
+        """How some lambdas stand: two commands per lambda and partition, and some tens for each that has tasks.
+
+        Args:
+            names: of the lambdas.
+            recent_us: how long ago a failure counts as recent.
+        """
+        now_us = claims_in_us = away = 0
+        found: dict[str, LambdaStanding] = {}
+
+        async def look(partition: int) -> None:
+            nonlocal now_us, claims_in_us
+            for start in range(0, max(len(names), 1), MAX_BATCH):
+                some = names[start : start + MAX_BATCH]
+                now, left, reply = await self._call("overview", partition, [recent_us, *some])
+                now_us, claims_in_us = max(now_us, int(now)), max(claims_in_us, int(left))
+                for at in range(0, len(reply), _FIELDS):
+                    number, waiting, later, running, since, dead, recent, newest = reply[at : at + _FIELDS]
+                    here = LambdaStanding(waiting, later, running, int(since), dead, recent, newest.decode())
+                    name = some[number]
+                    found[name] = found[name] + here if name in found else here
+
+        for error in await asyncio.gather(*map(look, range(self.partitions)), return_exceptions=True):
+            if isinstance(error, Unavailable):
+                away += 1
+            elif error is not None:
+                raise error
+        if away == self.partitions:
+            raise Unavailable("no partition of the task store can be reached")
+        return Standing(now_us, claims_in_us, found, away)
+
+    async def served(self) -> set[tuple[str, str]]:
+        """(pool, lambda) of what live workers run; the lambda is "*" where some of a pool did not say."""
+        found = (each.decode().split(" ") for each in await self._call("served", _HOME, [_SERVED]))
+        return {(pool, name) for pool, name, *_ in found if name != "="}
+
+    async def memory(self) -> list[Memory]:
+        """What each server that takes writes uses; none of a fake in this process, nor where one may not be asked."""
+        return [] if self._link.in_process else await server.memory(self._link)

@@ -1,0 +1,123 @@
+"""How the whole cluster stands, as `atf status` shows it: one answer from what the store knows.
+
+What is wrong is for the reader to judge: this only counts. The cost is bounded: two commands per lambda and partition, some tens for each
+that has tasks, and the first jobs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Final
+
+from atf.errors import AtfError, InvalidArgument
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
+from atf.store.findings import State
+from atf.store.overview import LambdaStanding
+from atf.store.store import Store
+from atf.task import MAX_AHEAD_US, MAX_BATCH, US
+
+from . import view
+from .jobs import Jobs
+from .lambdas import Known, Lambdas
+
+RECENT_US: Final = 3_600 * US
+_JOBS: Final = 1_000
+_NOTHING: Final = LambdaStanding(0, 0, 0, 0, 0, 0, "")
+_Served = Collection[tuple[str, str]]
+
+
+class ClusterStatus:
+    """The call GetStatus."""
+
+    def __init__(self, store: Store, lambdas: Lambdas, jobs: Jobs) -> None:
+        self._store = store
+        self._lambdas = lambdas
+        self._jobs = jobs
+
+    async def get(self, request: f.GetStatusRequest) -> f.GetStatusReply:
+        """Counts everything once."""
+        if not 0 <= request.recent_us <= MAX_AHEAD_US:
+            raise InvalidArgument(f"recent_us {request.recent_us}: at least 0, at most ten years")
+        await self._lambdas.refresh()
+        known = self._lambdas.all()
+        standing = await self._store.overview([each.record.name for each in known], request.recent_us or RECENT_US)
+        served = await self._store.served()
+        now_us, hosts = await self._store.hosts()
+        reply = f.GetStatusReply(
+            now_us=max(now_us, standing.now_us),
+            claims_in_us=standing.claims_in_us,
+            partitions=self._store.partitions,
+            partitions_away=standing.away,
+            hosts=[view.host(each) for each in hosts],
+            lambdas_known=len(known),
+        )
+        counted = Counter((each.role, each.version) for each in await self._store.live_roles())
+        for (role, version), processes in sorted(counted.items()):
+            reply.roles.add(role=role, version=version, processes=processes)
+        for each in known:
+            found = standing.lambdas.get(each.record.name)
+            if found is not None or each.record.paused or each.record.gated:
+                reply.lambdas.append(_lambda(each, found or _NOTHING, served))
+        await self._add_servers(reply)
+        await self._add_jobs(reply, {each.record.name: each for each in known}, served)
+        return reply
+
+    async def _add_servers(self, reply: f.GetStatusReply) -> None:
+        try:
+            for finding in await self._store.examine():
+                if finding.state is not State.OK:
+                    reply.findings.add(check=finding.check, state=finding.state.value, sentence=finding.sentence)
+            for each in await self._store.memory():
+                reply.memory.add(where=each.where, used_bytes=each.used, max_bytes=each.most)
+        except AtfError as error:  # the rest of the answer is worth having
+            reply.findings.add(check="server", state=State.REFUSE.value, sentence=str(error))
+
+    async def _add_jobs(self, reply: f.GetStatusReply, known: dict[str, Known], served: _Served) -> None:
+        request, seen = f.ListJobsRequest(page_size=MAX_BATCH), 0
+        while seen < _JOBS:
+            page = await self._jobs.list(request)
+            for job in page.jobs:
+                if why := _without_code(job, known, served):
+                    name = getattr(job.spec.task, "lambda")
+                    reply.jobs.add(name=job.spec.name, why=why, **{"lambda": name})
+            seen += len(page.jobs)
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                return
+        reply.more_jobs = True
+
+
+def is_served(known: Known, served: _Served) -> bool:
+    """Whether live workers of a lambda's pool run it, or some there did not say what they run."""
+    pool = known.in_force.pool
+    return (pool, known.record.name) in served or (pool, "*") in served
+
+
+def _lambda(known: Known, found: LambdaStanding, served: _Served) -> f.LambdaStatus:
+    return f.LambdaStatus(
+        **{"lambda": known.record.name},
+        paused=known.record.paused,
+        gated=known.record.gated,
+        served=is_served(known, served),
+        waiting=found.waiting,
+        later=found.later,
+        running=found.running,
+        due_since_us=found.since_us,
+        dead=found.dead,
+        failed_recently=found.recent,
+        failed_id=found.failed_id,
+    )
+
+
+def _without_code(job: j.Job, known: dict[str, Known], served: _Served) -> str:
+    """Why nobody will run what a job makes, or stands for it any more; empty where all is well."""
+    if job.paused:
+        return ""
+    of = known.get(getattr(job.spec.task, "lambda"))
+    if of is None:
+        return "its lambda is not registered"
+    if job.spec.code and not of.spec.schedule:
+        return "its code declares no schedule any more"
+    return "" if is_served(of, served) else "no live worker runs its lambda"

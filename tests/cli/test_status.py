@@ -1,0 +1,114 @@
+"""`atf status`: what counts as wrong, and the exit code that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from atf.errors import Unavailable
+from atf.rpc import frontend_pb2 as f
+from atf.task import US
+
+from .conftest import Atf, FakeFrontend
+
+NOW_US = 1_800_000_000 * US
+ROLES = ("frontend", "store-consumer", "hsc", "controller")
+
+
+def healthy() -> f.GetStatusReply:
+    return f.GetStatusReply(
+        now_us=NOW_US,
+        memory=[f.StoreMemory(where="store:6379", used_bytes=100 << 20, max_bytes=1 << 30)],
+        findings=[f.StoreFinding(check="save", state="warn", sentence="it is small")],
+        partitions=1,
+        roles=[f.RoleCount(role=each, version="1.0", processes=2) for each in ROLES],
+        hosts=[f.WorkerHost(name="one:7403", pool="default")],
+        lambdas=[of(waiting=3, later=2, running=1, dead=4, due_since_us=NOW_US - US, served=True)],
+        lambdas_known=7,
+    )
+
+
+def of(name: str = "shop/mail", **fields: Any) -> f.LambdaStatus:
+    return f.LambdaStatus(**{"lambda": name, **fields})
+
+
+@pytest.fixture
+def reply(frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> f.GetStatusReply:
+    made = healthy()
+
+    async def get_status(_self: object, _request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
+        if frontend.fails:
+            raise frontend.fails
+        return made
+
+    monkeypatch.setattr(FakeFrontend, "get_status", get_status, raising=False)
+    return made
+
+
+def test_all_is_well(atf: Atf, reply: f.GetStatusReply) -> None:
+    ran = atf("status")
+    assert ran.code == 0
+    assert "store:6379: 100 MiB of 1,024 MiB (10%)" in ran.out
+    assert "hsc: 2 of 1.0" in ran.out
+    assert "7 registered; 3 due, 2 later, 1 running, 4 dead letters" in ran.out
+    assert ran.out.endswith("\nall is well\n")
+    assert not [line for line in ran.out.splitlines() if line.startswith("!")]
+    assert atf("status", "--json").json["well"] is True
+
+
+BROKEN: dict[str, Callable[[f.GetStatusReply], object]] = {
+    "(95%)": lambda r: setattr(r.memory[0], "used_bytes", int(0.95 * (1 << 30))),
+    "maxmemory-policy": lambda r: setattr(
+        r.findings.add(check="maxmemory-policy", state="refuse"), "sentence", "maxmemory-policy evicts"
+    ),
+    "1 of 1 partitions can't be reached": lambda r: setattr(r, "partitions_away", 1),
+    "no task starts for 3 s": lambda r: setattr(r, "claims_in_us", 2 * US),
+    "store-consumer: none is alive": lambda r: r.roles.pop(1),
+    "none is alive: no task runs": lambda r: r.ClearField("hosts"),
+    "sets everything aside": lambda r: setattr(r.hosts[0].aside.add(), "lambda", "*"),
+    "the first for 6 min": lambda r: setattr(r.lambdas[0], "due_since_us", NOW_US - 360 * US),
+    "no live worker runs it": lambda r: setattr(r.lambdas[0], "served", False),
+    "2 failed within 1 h: atf get 0-a": lambda r: r.lambdas[0].MergeFrom(
+        f.LambdaStatus(failed_recently=2, failed_id="0-a")
+    ),
+    "job shop/nightly  its lambda is not registered: atf job rm shop/nightly ends it": lambda r: r.jobs.append(
+        f.JobWithoutCode(name="shop/nightly", why="its lambda is not registered")
+    ),
+}
+
+
+@pytest.mark.parametrize("says", BROKEN)
+def test_what_is_wrong_is_marked_and_sets_the_exit_code(says: str, atf: Atf, reply: f.GetStatusReply) -> None:
+    BROKEN[says](reply)
+    ran = atf("status")
+    assert ran.code == 1
+    (line,) = (line for line in ran.out.splitlines() if line.startswith("!"))
+    assert says in line
+    assert ran.out.endswith("\n1 wrong\n")
+    assert len(atf("status", "--json").json["wrong"]) == 1
+
+
+def test_what_is_kept_on_purpose_is_not_wrong(atf: Atf, reply: f.GetStatusReply) -> None:
+    reply.lambdas[0].MergeFrom(of(paused=True))
+    reply.lambdas[0].due_since_us, reply.lambdas[0].served = NOW_US - 3_600 * US, False
+    assert atf("status").code == 0
+
+
+def test_how_late_and_how_recent_is_the_caller_s_to_say(atf: Atf, reply: f.GetStatusReply) -> None:
+    reply.lambdas[0].due_since_us = NOW_US - 20 * US
+    assert atf("status").code == 0
+    assert atf("status", "--late", "10s").code == 1
+
+
+def test_a_screen_is_one_screen(atf: Atf, reply: f.GetStatusReply) -> None:
+    reply.lambdas.extend(of(f"shop/l{number}", waiting=1, served=number % 2 == 0) for number in range(200))
+    ran = atf("status")
+    assert len(ran.out.splitlines()) < 40
+    assert "and 181 more, 80 of them wrong" in ran.out
+
+
+def test_without_a_frontend_the_code_is_another(atf: Atf, frontend: FakeFrontend, reply: f.GetStatusReply) -> None:
+    frontend.fails = Unavailable("the task store is loading")
+    assert atf("status").code == 4

@@ -1,0 +1,96 @@
+"""GetStatus: what it counts, and of which jobs it says that nobody runs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from atf.errors import InvalidArgument
+from atf.job import job_spec
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.store.roles import RoleProcess
+from atf.store.types import Outcome
+from atf.task import US
+
+from .conftest import START_US, Bench
+
+NAME = "photos/thumbnail"
+
+
+async def of(bench: Bench, name: str = NAME) -> f.LambdaStatus:
+    reply = await bench.frontend.get_status(f.GetStatusRequest())
+    (found,) = (each for each in reply.lambdas if getattr(each, "lambda") == name)
+    return found
+
+
+async def test_tasks_are_counted_by_what_becomes_of_them(bench: Bench) -> None:
+    for number in range(4):
+        await bench.schedule(f"due-{number}")
+    await bench.schedule("later", delay_us=60 * US)
+    bench.clock.advance(5)
+    await bench.enqueue()
+    await bench.schedule("new")
+    bench.clock.advance(5)
+    found = await of(bench)
+    assert (found.waiting, found.later, found.running, found.dead) == (5, 1, 0, 0)
+    assert found.due_since_us == START_US + 5 * US, "a queued one counts from when it was pushed"
+    assert not found.served
+
+
+async def test_failures_are_recent_for_a_while(bench: Bench) -> None:
+    for number in range(3):
+        task = await bench.schedule(f"old-{number}")
+        await bench.finish(task, Outcome.FAILED_FATAL, error="it rained")
+    bench.clock.advance(7_000)
+    last = await bench.schedule("new")
+    await bench.finish(last, Outcome.FAILED_FATAL, error="it rained")
+    found = await of(bench)
+    assert (found.dead, found.failed_recently, found.failed_id) == (4, 1, last)
+    reply = await bench.frontend.get_status(f.GetStatusRequest(recent_us=8_000 * US))
+    assert reply.lambdas[0].failed_recently == 4
+    with pytest.raises(InvalidArgument, match="recent_us -1"):
+        await bench.frontend.get_status(f.GetStatusRequest(recent_us=-1))
+
+
+async def test_who_lives_and_who_runs_what(bench: Bench) -> None:
+    await bench.schedule("a")
+    await bench.store.announce(RoleProcess("hsc", "1.0", "one:1"), 30)
+    await bench.store.announce(RoleProcess("hsc", "1.1", "two:1"), 30)
+    await bench.store.announce(RoleProcess("hsc", "1.1", "two:2"), 30)
+    await bench.store.serve("", 30, "host-1", {}, [f"{NAME} abc"])
+    reply = await bench.frontend.get_status(f.GetStatusRequest())
+    assert [(each.role, each.version, each.processes) for each in reply.roles] == [("hsc", "1.0", 1), ("hsc", "1.1", 2)]
+    assert [each.name for each in reply.hosts] == ["host-1"]
+    assert (reply.partitions, reply.partitions_away, reply.lambdas_known) == (2, 0, 1)
+    assert (await of(bench)).served
+    bench.clock.advance(31)
+    assert not (await of(bench)).served
+
+
+async def test_a_pause_stands_there_though_nothing_waits(bench: Bench) -> None:
+    await bench.register("photos/quiet")
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/quiet"}, who="ada"))
+    assert (await of(bench, "photos/quiet")).paused
+    reply = await bench.frontend.get_status(f.GetStatusRequest())
+    assert len(reply.lambdas) == 1, "what has nothing to say is left out"
+
+
+async def test_jobs_without_code(bench: Bench) -> None:
+    await bench.store.serve("", 3600, "host-1", {}, [NAME, "photos/nightly"])
+    await bench.register("photos/nightly", schedule="@daily")
+    await bench.register("photos/gone")
+    for job, name, code in (
+        ("photos/nightly", "photos/nightly", "abc"),
+        ("photos/hand", NAME, ""),
+        ("photos/idle", "photos/gone", ""),
+    ):
+        task = t.TaskSpec()
+        setattr(task, "lambda", name)
+        spec = job_spec(job, task, "@daily", {})
+        spec.code = code
+        await bench.frontend.schedule_job(f.ScheduleJobRequest(job=spec))
+    reply = await bench.frontend.get_status(f.GetStatusRequest())
+    assert [(each.name, each.why) for each in reply.jobs] == [("photos/idle", "no live worker runs its lambda")]
+    await bench.register("photos/nightly")  # the code has lost its schedule
+    reply = await bench.frontend.get_status(f.GetStatusRequest())
+    assert {each.name: each.why for each in reply.jobs}["photos/nightly"] == "its code declares no schedule any more"
