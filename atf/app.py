@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 from .batch import BatchOptions
 from .context import Context
 from .errors import InvalidArgument
+from .handlers import check_handler, is_async, is_nested
 from .lambdas import AsyncLambda, DefLambda, Lambda, Schedulable
 from .option_names import check_names
 from .options import LambdaOptions
@@ -86,9 +86,10 @@ class App:
     def task(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[LambdaOptions]) -> Any:  # type: ignore[misc]  # it does: mypy compares the unpacked names with the positional one
         """Makes a lambda of a handler: `@app.task`, or `@app.task(max_attempts=5)`.
 
-        The handler is a `def` or an `async def`. If its first parameter is annotated `atf.Context`, it gets the run's
-        context there; callers never give it. Its other parameters travel as JSON by name, in the types of their
-        annotations. It fails for good by raising `atf.Fatal`, and may be tried again after any other exception.
+        The handler is a `def` or an `async def`, or another callable that can be given its arguments by name; see docs/handlers.md.
+        If its first parameter is annotated `atf.Context`, it gets the run's context there; callers never give it. Its other
+        parameters travel as JSON by name, in the types of their annotations. It fails for good by raising `atf.Fatal`, and may
+        be tried again after any other exception.
 
         Args:
             fn: the handler, where the decorator stands without brackets.
@@ -119,12 +120,10 @@ class App:
             gate_at_fatal: it is paused by itself once this share of a minute's runs failed for good; default never.
 
         Raises:
-            TypeError: the signature can't travel (*args, **kwargs, positional-only), or there is no such option.
+            TypeError: it can't be a handler (*args, positional-only, a generator, a class …), or there is no such option; says why.
             InvalidArgument: an option breaks its rule, the name is taken, or an alias stands for no parameter.
         """
         check_names("@app.task", options, LambdaOptions.__annotations__)
-        if fn is not None and not callable(fn):
-            raise TypeError(f"@app.task takes its options by name, such as @app.task(max_attempts=5); got {fn!r}")
 
         def decorate(handler: Callable[..., Any], /) -> Lambda[..., Any]:
             return self._add(handler, options)
@@ -162,12 +161,14 @@ class App:
         name = of if "/" in of else f"{self.namespace}/{of}"
         return self._lambdas.get(name, name)
 
-    def _add(self, handler: Callable[..., Any], options: LambdaOptions) -> Lambda[..., Any]:
-        kind = AsyncLambda if inspect.iscoroutinefunction(handler) else DefLambda
-        if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
-            raise TypeError(f"{handler.__qualname__} is a generator; a handler returns its result")
+    def _add(self, handler: Any, options: LambdaOptions) -> Lambda[..., Any]:
+        if isinstance(handler, Lambda):  # another app's, or under another name: the same handler
+            handler = handler.fn
+        check_handler(handler)
+        kind = AsyncLambda if is_async(handler) else DefLambda
         added: Lambda[..., Any] = kind(handler, self.namespace, options)
         if added.name in self._lambdas:
-            raise InvalidArgument(f"lambda {added.name} is defined twice; give one of the two another name=")
+            wraps = ", or the wrapper of their decorator @functools.wraps" if is_nested(handler) else ""
+            raise InvalidArgument(f"lambda {added.name} is defined twice; give one of the two another name={wraps}")
         self._lambdas[added.name] = added
         return added

@@ -17,6 +17,7 @@ from .chains import Chain, Step
 from .context import local_context
 from .durability import durability_of
 from .errors import InvalidArgument
+from .handlers import inner_function, name_of
 from .isolation import isolation_spec
 from .items import OfLambda, Target
 from .job import JobOptions, job_spec
@@ -189,8 +190,8 @@ class Lambda(Schedulable[P, R]):
 
     Attributes:
         name: "namespace/name".
-        fn: the handler as it was written.
-        is_async: whether it is an `async def`.
+        fn: the handler as it was given.
+        is_async: whether its calls are known to give coroutines, as those of an `async def`.
         takes_context: whether its first parameter is the Context.
         defaults: how its tasks are run, unless a call says otherwise.
         job: the job that its code declares; None: none.
@@ -200,7 +201,7 @@ class Lambda(Schedulable[P, R]):
     is_async: bool
 
     def __init__(self, fn: Callable[..., Any], namespace: str, options: LambdaOptions) -> None:
-        name = f"{namespace}/{check_name(options.get('name') or fn.__name__, 'lambda')}"
+        name = f"{namespace}/{check_name(options.get('name') or name_of(fn), 'lambda')}"
         super().__init__(name, Codec(fn, name, options.get("aliases")), {})
         self.fn = fn
         self.takes_context: bool = self._codec.takes_context
@@ -210,10 +211,11 @@ class Lambda(Schedulable[P, R]):
         self.job = self._job(options)
         self.__signature__ = self._codec.signature
         self.__wrapped__ = fn
-        self.__doc__ = fn.__doc__
-        self.__module__ = fn.__module__
-        self.__name__ = fn.__name__
-        self.__qualname__ = fn.__qualname__
+        written = inner_function(fn)
+        self.__doc__ = written.__doc__
+        self.__module__ = written.__module__
+        self.__name__ = written.__name__
+        self.__qualname__ = written.__qualname__
 
     def __repr__(self) -> str:
         return f"<lambda {self.name}{self._codec.signature}>"
@@ -325,7 +327,7 @@ class Lambda(Schedulable[P, R]):
 
 
 class DefLambda(Lambda[P, R]):
-    """A lambda whose handler is a `def`."""
+    """A lambda whose handler is called in a thread, such as a `def`."""
 
     is_async = False
 
@@ -336,7 +338,7 @@ class DefLambda(Lambda[P, R]):
 
 
 class AsyncLambda(Lambda[P, R]):
-    """A lambda whose handler is an `async def`."""
+    """A lambda whose handler gives a coroutine, such as an `async def`."""
 
     is_async = True
 

@@ -5,6 +5,7 @@ JSON has no NaN and no infinity, and a reader would get null in their place: the
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any, Final
@@ -98,6 +99,10 @@ def _json_result(name: str, value: Any) -> bytes:
         result = msgspec.json.encode(value)
         found = _not_finite(msgspec.to_builtins(value)) if _may_hide(result) else ""
     except FAILS as error:
+        if inspect.isgenerator(value) or inspect.isasyncgen(value):
+            raise InvalidArgument(
+                f"{name} returned a generator, and nothing of it has run: return a list of what it yields"
+            ) from None
         raise InvalidArgument(f"{name} returned what JSON can't hold: {reason(error)}") from None
     if found:
         raise InvalidArgument(f"{name} returned what JSON can't hold: {found}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import msgspec
 
 from .context import Context
 from .errors import InvalidArgument, Misfit
+from .handlers import check_parameters, hints_of, signature_of
 from .payload import FAILS, check_size, decode_result, encode_arguments, reason, short
 from .rpc import task_pb2 as t
 from .signature_digest import digest_of
@@ -27,11 +27,6 @@ _CONTEXT_BY_NAME: Final = re.compile(r"(\w+\.)*Context")
 _PLACE: Final = re.compile(r"(?P<why>.*) - at `\$\.(?P<name>\w+)(?P<rest>.*)`")
 _MISSING: Final = object()
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_REFUSED: Final[dict[Any, str]] = {
-    inspect.Parameter.VAR_POSITIONAL: "*args",
-    inspect.Parameter.VAR_KEYWORD: "**kwargs",
-    inspect.Parameter.POSITIONAL_ONLY: "positional-only",
-}
 
 
 class Codec:
@@ -54,16 +49,18 @@ class Codec:
     def __init__(self, fn: Callable[..., Any], name: str, aliases: Mapping[str, str] | None = None) -> None:
         self._fn = fn
         self._name = name
-        signature = inspect.signature(fn)
+        signature = signature_of(fn, name)
         parameters = list(signature.parameters.values())
+        hints: dict[str, Any] | None
         try:
-            hints = typing.get_type_hints(fn, include_extras=True)
+            hints = hints_of(fn, name)
         except NameError:
             hints = None  # a class that is defined further down: looked up again at the first use
         self.takes_context = bool(parameters) and _is_context(parameters[0], hints)
         if self.takes_context:
             parameters = parameters[1:]
-        _check_parameters(name, parameters, hints or {})
+        check_parameters(fn, name, parameters, context=self.takes_context)
+        _check_context(name, parameters, hints or {})
         self.signature = signature.replace(parameters=parameters)
         self._positional = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
         self._names = [each.name for each in parameters]
@@ -104,7 +101,7 @@ class Codec:
         if self._arguments is not None:
             return self._arguments
         try:
-            return self._prepare(typing.get_type_hints(self._fn, include_extras=True))
+            return self._prepare(hints_of(self._fn, self._name))
         except NameError as error:
             raise TypeError(
                 f"lambda {self._name}: {error} (in an annotation). Types of arguments are needed at run time: import"
@@ -120,7 +117,7 @@ class Codec:
         """
         if not self._digest:
             self._decoder()
-            hints = typing.get_type_hints(self._fn, include_extras=True)
+            hints = hints_of(self._fn, self._name)
             parameters = [(each, each in self._required, hints.get(each, Any)) for each in self._names]
             self._digest = digest_of(parameters, self._aliases, raw=self._raw is not None)
         return self._digest
@@ -252,7 +249,7 @@ class Codec:
             raise Misfit(
                 f"{self._name}: it would be given the argument {parameter!r}, and there is no such parameter. This code takes {self.signature}"
             )
-        form = self._form(typing.get_type_hints(self._fn, include_extras=True), without=now)
+        form = self._form(hints_of(self._fn, self._name), without=now)
         try:
             form.decode(payload)
         except FAILS as error:
@@ -306,14 +303,8 @@ def _is_context(first: inspect.Parameter, hints: Mapping[str, Any] | None) -> bo
     return isinstance(first.annotation, str) and _CONTEXT_BY_NAME.fullmatch(first.annotation) is not None
 
 
-def _check_parameters(name: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any]) -> None:
+def _check_context(name: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any]) -> None:
     for each in parameters:
-        if each.kind in _REFUSED:
-            kind = _REFUSED[each.kind]
-            raise TypeError(
-                f"lambda {name}: parameter {each.name!r} is {kind}; arguments travel by name, so each needs a parameter"
-                " of its own. Take a list or a dict instead"
-            )
         if hints.get(each.name) is Context:
             raise TypeError(f"lambda {name}: the context must be the first parameter; {each.name!r} is not")
 

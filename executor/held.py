@@ -35,6 +35,7 @@ class HeldTask:
         "aio",
         "alone",
         "attempt",
+        "awaiting",
         "cancelled",
         "counter",
         "cut",
@@ -91,8 +92,7 @@ class HeldTask:
         """Seconds of the monotonic clock, like the other `_at`."""
         self.started = False
         """Whether its lambda may have begun."""
-        self.started_at = 0.0
-        self.ended_at = 0.0
+        self.started_at = self.ended_at = 0.0
         self.outcome: Outcome | None = None
         """How the run ended; None: it has not."""
         self.cancelled = False
@@ -110,6 +110,8 @@ class HeldTask:
         """What the lambda said of its progress and no heartbeat has carried yet."""
         self.aio: asyncio.Task[None] | None = None
         """The body, if it is a coroutine."""
+        self.awaiting = False
+        """Whether a `def` has returned something that is awaited now."""
         self.isolated: IsolatedRun | None = None
         """The process of the run, once it has one of its own."""
 

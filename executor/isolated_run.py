@@ -6,6 +6,7 @@ claims or reports.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -27,7 +28,7 @@ from atf.streams import settle
 from .group import children_of, read_briefly
 from .held import HeldTask
 from .packets import pack, pack_outcome, receive, unpack
-from .perform import Lambda, Performer
+from .perform import Lambda, Performer, Unawaited
 
 LITTLE_BYTES: Final = 16 << 20
 """The kernel frees so much in about a ms."""
@@ -186,7 +187,10 @@ def run(lambdas: Mapping[str, Lambda], connection: socket.socket, memory: int) -
         claim = t.Claim.FromString(file.read())
     before, runtime, talk = holds(), SystemRuntime(), Talk(connection)
     task = _Task(claim, talk, runtime.monotonic())
-    outcome = Performer(lambdas, runtime, _FirstTimes(talk), _Draining(talk)).run(task)
+    performer = Performer(lambdas, runtime, _FirstTimes(talk), _Draining(talk))
+    outcome = performer.run(task)
+    if isinstance(outcome, Unawaited):
+        outcome = asyncio.run(performer.finish(task, outcome))
     if os.getpid() != pid:
         os._exit(EXIT_FORKED)  # a child that the lambda forked must not speak for it
     talk.tell(pack_outcome(outcome))

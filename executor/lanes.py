@@ -23,7 +23,8 @@ from .ends import Ends
 from .first_time import LoopPortal, Portal
 from .held import HeldTask
 from .loop_lane import LoopLane
-from .perform import Performer
+from .outcome import Failed, Outcome
+from .perform import Performer, Unawaited
 from .thread_lane import ThreadLane
 
 _log = get_logger(duty="lanes")
@@ -50,7 +51,7 @@ class Lanes(Protocol):
         ...
 
     def cancel(self, task: HeldTask, *, cut: bool = False) -> None:
-        """Cancels the body of a started task if it is a coroutine; `cut`, and marks it as cut if that reaches it."""
+        """Cancels the body of a started task if it is a coroutine, or has returned one; `cut`, and marks it as cut if that reaches it."""
         ...
 
     def load(self, is_async: bool) -> tuple[int, int, int]:
@@ -79,7 +80,7 @@ class ThreadLanes:
         self._is_async = performer.is_async
         self.portal.loop = asyncio.get_running_loop()
         ends = Ends(self.portal.loop, ended)
-        self._threads.open(performer, begin, ends)
+        self._threads.open(performer, begin, ends, self._finish)
         self._coroutines.open(self._loop, performer, begin, ends)
         os.register_at_fork(after_in_child=self._in_child)
         threading.Thread(target=self._turn, name="lane-async", daemon=True).start()
@@ -90,6 +91,13 @@ class ThreadLanes:
             self._coroutines.put(coroutines)
         if len(coroutines) < len(tasks):
             self._threads.put([task for task in tasks if not self._is_async(task)] if coroutines else tasks)
+
+    def _finish(self, task: HeldTask, left: Unawaited) -> Outcome:
+        """Has the loop of the coroutines await what a `def` returned: what else runs there may share connections with it."""
+        try:
+            return asyncio.run_coroutine_threadsafe(self._coroutines.finish(task, left), self._loop).result()
+        except BaseException as error:  # noqa: BLE001  a lambda beside it has cancelled whatever it found on the loop
+            return Failed(f"what the lambda returned could not be awaited: {type(error).__name__}")
 
     def withdraw(self) -> list[HeldTask]:
         return self._threads.withdraw() + self._coroutines.withdraw()
@@ -164,11 +172,21 @@ class InlineLanes:
             return
         task = self._waiting.popleft()
         if self._begin(task):
-            task.outcome = contextvars.Context().run(self._performer.run, task)
+            context = contextvars.Context()
+            outcome = context.run(self._performer.run, task)
             if os.getpid() != self._pid:
                 os._exit(EXIT_FORKED)  # a child that the lambda forked must not go on as the test
+            if isinstance(outcome, Unawaited):
+                self._loop.create_task(self._finish(task, outcome), context=context)
+                self.put(())
+                return
+            task.outcome = outcome
         self._ends.add(task)
         self.put(())
+
+    async def _finish(self, task: HeldTask, left: Unawaited) -> None:
+        task.outcome = await self._coroutines.finish(task, left)
+        self._ends.add(task)
 
     def withdraw(self) -> list[HeldTask]:
         tasks = [*self._waiting, *self._coroutines.withdraw()]

@@ -23,7 +23,8 @@ from atf.exits import EXIT_FORKED
 from .begin import Begin
 from .ends import Ends
 from .held import HeldTask
-from .perform import Performer
+from .outcome import Outcome
+from .perform import Performer, Unawaited
 from .turns import line_up
 
 SLICE_S: Final = 0.005
@@ -159,6 +160,17 @@ class LoopLane:
         self._ends.add(task)
         if self._waiting and not self._called:
             self._again()
+
+    async def finish(self, task: HeldTask, left: Unawaited) -> Outcome:
+        """Awaits, on the loop, what a `def` has returned in another lane."""
+        self._running.add(task)
+        outcome = await self._performer.finish(task, left)
+        if os.getpid() != self._pid:
+            os._exit(EXIT_FORKED)
+        self._running.discard(task)
+        if self._waiting and not self._called:
+            self._again()
+        return outcome
 
 
 @types.coroutine

@@ -7,8 +7,9 @@ thread or on whatever loop a lane calls it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import inspect
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from atf.context import Context, FirstTime, Flag, InBatch
 from atf.errors import InvalidArgument
@@ -70,6 +71,12 @@ CUT: Final = HandedBack("cut: the executor was ending, and the run did not end w
 """The outcome of a coroutine that a drain has cancelled."""
 
 
+class Unawaited(NamedTuple):
+    """What a `def` has returned which must be awaited, such as the coroutine of an `async def` that a decorator wraps."""
+
+    value: Awaitable[Any]
+
+
 class _NotCalledError(Exception):
     """The lambda is not called; with the outcome."""
 
@@ -105,12 +112,15 @@ class Performer:
         self.monotonic = runtime.monotonic
 
     def is_async(self, task: HeldTask) -> bool:
-        """Whether the task's lambda is an `async def`."""
+        """Whether the task's lambda is an `async def`, or its `def` has returned what is awaited now."""
+        if task.awaiting:
+            return True
         known = self._lambdas.get(task.lambda_name)
         return known is not None and known.is_async
 
-    def run(self, task: HeldTask) -> Outcome:
-        """Runs a `def` to its end, and notes when that was."""
+    def run(self, task: HeldTask) -> Outcome | Unawaited:
+        """Runs a `def` to its end, and notes when that was. What it returns unawaited `finish` awaits, on an event loop."""
+        outcome: Outcome | Unawaited
         try:
             if self._isolated is not None and self._is_isolated(task):
                 raise _NotCalledError(self._isolated.run(task, self._first_time(task)))  # not called here
@@ -130,6 +140,7 @@ class Performer:
 
     async def run_async(self, task: HeldTask) -> Outcome:
         """Runs an `async def` likewise. A cancellation that was asked for is an outcome too, and goes no further."""
+        outcome: Outcome | Unawaited
         try:
             known, context, values = self._prepare(task)
             try:
@@ -138,11 +149,38 @@ class Performer:
                 outcome = self._raised(task, error)
             else:
                 outcome = self._returned(task, known, value)
+            if isinstance(outcome, Unawaited):
+                outcome = await self._awaited(task, known, outcome)
         except _NotCalledError as error:
             outcome = error.outcome
         except BaseException as error:  # noqa: BLE001  see run
             outcome = Failed(f"the run could not be judged: {type(error).__name__}")
         task.ended_at = self.monotonic()
+        return outcome
+
+    async def finish(self, task: HeldTask, left: Unawaited) -> Outcome:
+        """Awaits what a `def` has returned. From here on the run can be cancelled, as an `async def` can."""
+        task.aio = asyncio.current_task()
+        task.awaiting = True  # whoever sets `cancelled` looks at it afterwards, and we the other way round
+        try:
+            if task.cancelled:
+                _close(left.value)
+                outcome = self._raised(task, asyncio.CancelledError())
+            else:
+                outcome = await self._awaited(task, self._lambdas[task.lambda_name], left)
+        except BaseException as error:  # noqa: BLE001  see run
+            outcome = Failed(f"the run could not be judged: {type(error).__name__}")
+        task.ended_at = self.monotonic()
+        return outcome
+
+    async def _awaited(self, task: HeldTask, known: Lambda, left: Unawaited) -> Outcome:
+        outcome: Outcome | Unawaited = left
+        while isinstance(outcome, Unawaited):  # it may give the next one
+            try:
+                value = await outcome.value
+            except BaseException as error:  # noqa: BLE001  see run
+                return self._raised(task, error)
+            outcome = self._returned(task, known, value)
         return outcome
 
     def _prepare(self, task: HeldTask) -> tuple[Lambda, tuple[Context, ...], dict[str, Any]]:
@@ -205,16 +243,20 @@ class Performer:
             return CUT
         return of_exception(error, draining=self._draining is not None and self._draining.is_set())
 
-    def _returned(self, task: HeldTask, known: Lambda, value: Any) -> Outcome:
+    def _returned(self, task: HeldTask, known: Lambda, value: Any) -> Outcome | Unawaited:
+        if task.timed_out or task.cut:
+            _close(value)
         if task.timed_out:
             return timed_out(task)
         if task.cut:
             return CUT  # it did not get to where it was going, whatever it says
         try:
             return Returned(*known.encode_result(value))
-        except InvalidArgument as error:
-            return GaveUp(str(error))
         except Exception as error:  # noqa: BLE001  a return value that can't be encoded never can
+            if inspect.isawaitable(value):  # looked at only here, so that ordinary results pay nothing for it
+                return Unawaited(value)
+            if isinstance(error, InvalidArgument):
+                return GaveUp(str(error))
             return GaveUp(f"what {task.lambda_name} returned can't be encoded: {reason(error)}")
 
 
@@ -223,6 +265,12 @@ def _batch_of(task: HeldTask, known: Lambda) -> InBatch:
     if item is None:
         return InBatch(made.id, None, "", task.task_id)
     return InBatch(item.batch_id, made.number, item.work_item_id, task.task_id, known)
+
+
+def _close(value: object) -> None:
+    """Ends a coroutine that nobody awaits, so that Python does not warn of it."""
+    if inspect.iscoroutine(value):
+        value.close()
 
 
 def timed_out(task: HeldTask) -> TimedOut:

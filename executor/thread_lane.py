@@ -11,15 +11,19 @@ import contextvars
 import os
 import threading  # noqa: TID251  what a lane is
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from atf.exits import EXIT_FORKED
 
 from .begin import Begin
 from .ends import Ends
 from .held import HeldTask
-from .perform import Performer
+from .outcome import Outcome
+from .perform import Performer, Unawaited
 from .turns import line_up
+
+Finish = Callable[[HeldTask, Unawaited], Outcome]
+"""Has awaited what a `def` has returned, and blocks until then. Called in the `def`'s own contextvars."""
 
 
 class ThreadLane:
@@ -33,8 +37,8 @@ class ThreadLane:
         self._closed = False
         self._pid = os.getpid()
 
-    def open(self, performer: Performer, begin: Begin, ends: Ends) -> None:
-        self._performer, self._begin, self._ends = performer, begin, ends
+    def open(self, performer: Performer, begin: Begin, ends: Ends, finish: Finish) -> None:
+        self._performer, self._begin, self._ends, self._finish = performer, begin, ends, finish
         for number in range(self.capacity):
             # Daemons: a body that never ends must not keep the process from ending.
             threading.Thread(target=self._work, args=(number,), name=f"lane-{number}", daemon=True).start()
@@ -86,8 +90,9 @@ class ThreadLane:
             if waiting and idle:
                 self._wake()
             if self._begin(task):
-                outcome = contextvars.Context().run(self._performer.run, task)
+                context = contextvars.Context()
+                outcome = context.run(self._performer.run, task)
                 if os.getpid() != self._pid:
                     os._exit(EXIT_FORKED)  # a child that the lambda forked must not go on as an executor
-                task.outcome = outcome
+                task.outcome = context.run(self._finish, task, outcome) if isinstance(outcome, Unawaited) else outcome
             self._ends.add(task)

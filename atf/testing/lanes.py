@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from atf.executor.begin import Begin
 from atf.executor.held import HeldTask
 from atf.executor.outcome import Stopped
-from atf.executor.perform import CUT, Performer, timed_out
+from atf.executor.perform import CUT, Performer, Unawaited, timed_out
 
 from .turns import Turn
 
@@ -92,7 +92,8 @@ class TurnLanes:
         if self._performer.is_async(task):
             task.outcome = await self._performer.run_async(task)
         else:
-            task.outcome = await Turn(lambda: self._performer.run(task)).take()
+            outcome = await Turn(lambda: self._performer.run(task)).take()
+            task.outcome = await self._performer.finish(task, outcome) if isinstance(outcome, Unawaited) else outcome
 
     def _end(self, task: HeldTask, _done: asyncio.Task[None]) -> None:
         if task.outcome is None:  # cancelled before its first step

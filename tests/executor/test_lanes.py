@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
+import inspect
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -15,9 +17,9 @@ from atf.config import Timing
 from atf.executor.begin import LastLook
 from atf.executor.held import HeldTask, Ledger
 from atf.executor.lanes import ThreadLanes
-from atf.executor.outcome import Returned, Stopped
+from atf.executor.outcome import HandedBack, Returned, Stopped
 from atf.executor.pace import Pace
-from atf.executor.perform import Performer
+from atf.executor.perform import Performer, Unawaited
 from atf.executor.table import Table
 from atf.runtime import SystemRuntime
 from tests.executor.world import claim
@@ -72,6 +74,31 @@ async def open_something() -> None:
 
     kept.append(something())
     await anext(kept[-1])
+
+
+def forwarding(fn: Callable[..., Any]) -> Any:
+    """A plain def around an `async def`, whose coroutine it returns."""
+
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        mark.set("set by the wrapper")
+        return fn(*args, **kwargs)
+
+    return wrapper
+
+
+@app.task
+@forwarding
+async def wrapped_where() -> list[str]:
+    await asyncio.sleep(0)
+    return [threading.current_thread().name, mark.get()]
+
+
+@app.task
+@forwarding
+async def wrapped_linger() -> None:
+    arrived.release()
+    await asyncio.Event().wait()
 
 
 @app.task
@@ -245,6 +272,32 @@ async def test_coroutines_run_on_a_loop_of_their_own_thread_and_no_more_than_all
     [named] = bench.put("where")
     await bench.until(lambda: named.outcome)
     assert named.outcome == Returned(b'"lane-async"', 0)
+
+
+async def test_what_a_def_returns_is_awaited_where_coroutines_run_in_the_contextvars_of_the_def(bench: Bench) -> None:
+    bench.put("wrapped_where", 5)
+    await bench.until(lambda: len(bench.out) == 5)
+    assert {task.outcome for task in bench.out.values()} == {Returned(b'["lane-async","set by the wrapper"]', 0)}
+
+
+@pytest.mark.parametrize("cut", [False, True])
+async def test_what_a_def_returns_can_be_cancelled_and_keeps_its_thread_until_then(bench: Bench, cut: bool) -> None:
+    [task] = bench.put("wrapped_linger")
+    await reach(1)
+    assert (bench.lanes.load(False), bench.lanes.load(True)) == ((2, 1, 0), (2, 1, 0))
+    task.cancelled = not cut
+    bench.lanes.cancel(task, cut=cut)
+    await bench.until(lambda: bench.out)
+    assert isinstance(task.outcome, HandedBack if cut else Stopped)
+    assert bench.lanes.load(True)[1] == 0
+
+
+async def test_what_a_def_returns_is_not_awaited_once_the_run_is_cancelled(bench: Bench) -> None:
+    performer, [task] = Performer(app.lambdas, bench.runtime), bench.put("block")
+    task.cancelled = True
+    never = linger.fn()
+    assert isinstance(await performer.finish(task, Unawaited(never)), Stopped)
+    assert inspect.getcoroutinestate(never) == inspect.CORO_CLOSED
 
 
 @pytest.mark.parametrize("name", ["soil", "soil_async"])

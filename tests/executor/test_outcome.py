@@ -29,7 +29,7 @@ from atf.executor.outcome import (
     of_exception,
     to_result,
 )
-from atf.executor.perform import Performer
+from atf.executor.perform import Performer, Unawaited
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.task import MAX_AHEAD_US, MAX_ERROR_BYTES
@@ -121,7 +121,9 @@ def held(name: str, payload: bytes = b"{}") -> HeldTask:
 
 
 def run(name: str, payload: bytes = b"{}") -> Outcome:
-    return PERFORMER.run(held(name, payload))
+    outcome = PERFORMER.run(held(name, payload))
+    assert not isinstance(outcome, Unawaited)
+    return outcome
 
 
 @pytest.mark.parametrize(

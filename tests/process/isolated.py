@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import functools
 import multiprocessing
 import os
 import signal
@@ -11,7 +12,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import atf
 
@@ -75,6 +78,22 @@ def context(ctx: atf.Context) -> list[object]:
 async def three() -> int:
     await asyncio.sleep(0)
     return 3
+
+
+def forwarding(fn: Callable[..., Any]) -> Any:
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return wrapper
+
+
+@app.task(isolate=True)
+@forwarding
+async def wrapped(ctx: atf.Context) -> list[object]:
+    """A plain def that returns the coroutine."""
+    await asyncio.sleep(0)
+    return [os.getpid(), await ctx.first_time_async("wrapped")]
 
 
 def square(number: int) -> int:

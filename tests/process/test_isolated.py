@@ -64,6 +64,7 @@ async def test_each_run_has_a_process_of_its_own_and_ends_alone(
             call("0-context", "context", timeout=60),
             call("0-schedules", "schedules"),
             call("0-more", "starts_more"),
+            call("0-wrapped", "wrapped", timeout=60),
         )
         pids = [value(found[f"0-{n}"]) for n in range(3)]
         assert len({each[0] for each in pids}) == 3
@@ -72,6 +73,8 @@ async def test_each_run_has_a_process_of_its_own_and_ends_alone(
         assert value(found["0-context"]) == ["0-context", "g/context", 1, 1, 1, True, {}, True, False, False]
         assert value(found["0-schedules"]) == "0-made"
         assert value(found["0-more"]) == [14, -signal.SIGTERM, 3]
+        assert value(found["0-wrapped"])[1] is True, "what it returned was awaited, with its context"
+        assert value(found["0-wrapped"])[0] not in {worker, os.getpid()}, "in its own process"
         assert [getattr(each.spec, "lambda") for each in scheduled] == ["g/nothing_here"]
         inherited = await ended(world, call("0-inherits", "inherits"))
         assert value(inherited["0-inherits"]) == [[], 0, True], "nothing of the run before, or for its programs"

@@ -28,7 +28,7 @@ from atf.errors import Internal as InternalError
 from atf.executor.guard import Ended, death
 from atf.executor.held import HeldTask
 from atf.executor.outcome import of_exception, to_result
-from atf.executor.perform import Performer
+from atf.executor.perform import Performer, Unawaited
 from atf.executor.table import HEADER_BYTES, SLOT_BYTES, SlotState, Table
 from atf.lambdas import named, request_template
 from atf.options import Backoff, duration_us, instant_us, priority_number
@@ -190,6 +190,7 @@ def test_any_claim_comes_to_an_outcome(spec: bytes, at: int, timeout: int, count
     claim = t.Claim(task_id="0-a", token=t.Token(counter=counter), spec=spec, scheduled_at_us=at, attempt=1)
     held = HeldTask(claim, 0, 0.0)
     outcome = Performer({"shop/free": free}, SystemRuntime()).run(held)
+    assert not isinstance(outcome, Unawaited)
     held.timeout = timeout / 1e6
     code, result, _, error, wait = to_result(outcome, held.spec.options, 1, random.Random(1))
     assert code in t.Outcome.values()
