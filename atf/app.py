@@ -95,6 +95,8 @@ class App:
             fn: the handler, where the decorator stands without brackets.
             name: the lambda's name within the namespace; default the function's.
             aliases: names that parameters had before, such as {"color": "colour"}: payloads that were made under them still decode.
+            redact: parameters whose values nobody is to see, such as ["password"]: "[redacted]" stands for them in errors, logs and listings; see
+                docs/operations.md, *What nobody is to see*.
             max_attempts: runs that may fail before the task is a dead letter; default 10.
             max_losses: runs that may end with their executor; default 3.
             timeout: seconds or a timedelta that one run may take; default no bound.
@@ -121,7 +123,7 @@ class App:
 
         Raises:
             TypeError: it can't be a handler (*args, positional-only, a generator, a class …), or there is no such option; says why.
-            InvalidArgument: an option breaks its rule, the name is taken, or an alias stands for no parameter.
+            InvalidArgument: an option breaks its rule, the name is taken, or an alias or `redact` stands for no parameter.
         """
         check_names("@app.task", options, LambdaOptions.__annotations__)
 

@@ -34,6 +34,7 @@ from .options import (
     run_options,
 )
 from .payload import decode_result, encode_named, encode_result, short
+from .redaction import Redactor
 from .rpc import frontend_pb2 as f
 from .rpc import job_pb2 as j
 from .rpc import task_pb2 as t
@@ -202,7 +203,7 @@ class Lambda(Schedulable[P, R]):
 
     def __init__(self, fn: Callable[..., Any], namespace: str, options: LambdaOptions) -> None:
         name = f"{namespace}/{check_name(options.get('name') or name_of(fn), 'lambda')}"
-        super().__init__(name, Codec(fn, name, options.get("aliases")), {})
+        super().__init__(name, Codec(fn, name, options.get("aliases"), options.get("redact")), {})
         self.fn = fn
         self.takes_context: bool = self._codec.takes_context
         self.defaults: TaskOptionsValues = run_options(options)
@@ -218,7 +219,7 @@ class Lambda(Schedulable[P, R]):
         self.__qualname__ = written.__qualname__
 
     def __repr__(self) -> str:
-        return f"<lambda {self.name}{self._codec.signature}>"
+        return f"<lambda {self.name}{self._codec.shown}>"
 
     def options(self, **options: Unpack[CallOptions]) -> Schedulable[P, R]:
         """The same lambda under other options: `thumbnail.options(delay=30, priority="high").schedule("cat.jpg")`.
@@ -249,9 +250,10 @@ class Lambda(Schedulable[P, R]):
         spec = f.LambdaSpec(
             name=self.name,
             options=self.defaults.to_proto(),
-            signature=str(self._codec.signature),
+            signature=str(self._codec.shown),
             digest=self.digest,
             schedule=self.job.schedule if self.job is not None else "",
+            redact=sorted(self._codec.redacted),
         )
         spec.MergeFrom(self._isolation)
         return spec
@@ -303,6 +305,10 @@ class Lambda(Schedulable[P, R]):
             ValueError: code of the handler's types refused a value.
         """
         return self._codec.decode(payload, encoding)
+
+    def redactor(self, payload: bytes, encoding: int) -> Redactor:
+        """Takes the values of redacted arguments out of texts about a run with this payload."""
+        return self._codec.redactor(payload, encoding)
 
     def decode_without(self, parameter: str, payload: bytes) -> None:
         """Checks arguments as JSON of which one comes later, as a batch's callback has them.

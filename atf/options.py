@@ -6,7 +6,7 @@ Durations are given in seconds or as a timedelta, and kept in whole microseconds
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -164,6 +164,7 @@ class LambdaOptions(RunOptions, total=False):
 
     name: str  # default: the function's
     aliases: Mapping[str, str]  # old name of a parameter -> present one: payloads of before it was renamed
+    redact: Collection[str]  # parameters whose values nobody is to see
     schedule: str  # the lambda is a job, too, of its own name: when it ticks
     tz: str  # by whose clocks its schedule is read; default UTC
     job: Mapping[str, Any]  # what else a job may say; see atf.job.JobOptions

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +17,7 @@ from .context import Context
 from .errors import InvalidArgument, Misfit
 from .handlers import check_parameters, hints_of, signature_of
 from .payload import FAILS, check_size, decode_result, encode_arguments, reason, short
+from .redaction import MASK, NOTHING, Redactor, checked_redact
 from .rpc import task_pb2 as t
 from .signature_digest import digest_of
 
@@ -29,6 +30,16 @@ _MISSING: Final = object()
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
+class _Hidden:
+    """Stands for a default in a signature."""
+
+    def __repr__(self) -> str:
+        return MASK
+
+
+_HIDDEN: Final = _Hidden()
+
+
 class Codec:
     """The arguments and the result of one handler.
 
@@ -36,17 +47,25 @@ class Codec:
         fn: the handler.
         name: of the lambda, for messages.
         aliases: old name of a parameter -> present one; a payload that was made under the old name decodes.
+        redact: parameters whose values stand in no message.
 
     Attributes:
         takes_context: whether the handler's first parameter is the Context.
         signature: what a caller gives: the handler's parameters without the context.
+        redacted: the names under which a payload may hold what is redacted.
 
     Raises:
         TypeError: the signature has *args, **kwargs, positional-only parameters, or an annotation JSON has no form for.
-        InvalidArgument: an alias is a parameter's name, or stands for no parameter.
+        InvalidArgument: an alias is a parameter's name, or stands for no parameter; or there is none that is to be redacted.
     """
 
-    def __init__(self, fn: Callable[..., Any], name: str, aliases: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        name: str,
+        aliases: Mapping[str, str] | None = None,
+        redact: Collection[str] | None = None,
+    ) -> None:
         self._fn = fn
         self._name = name
         signature = signature_of(fn, name)
@@ -69,6 +88,7 @@ class Codec:
         by_name = self._required - set(self._positional)
         self._needed = len(self._names) + 1 if by_name else len(self._required)
         self._aliases = _checked_aliases(name, aliases, self._names)
+        self.redacted = checked_redact(name, redact, self._names, self._aliases)
         self._digest = ""
         self._raw: str | None = None
         self._result: Any = Any
@@ -88,6 +108,26 @@ class Codec:
         self._result = hints.get("return", Any)
         self._arguments = self._form(hints)
         return self._arguments
+
+    @property
+    def shown(self) -> inspect.Signature:
+        """The signature for people: without the defaults of what is redacted."""
+        if not self.redacted:
+            return self.signature
+        return self.signature.replace(
+            parameters=[
+                each.replace(default=_HIDDEN) if each.name in self.redacted and each.default is not each.empty else each
+                for each in self.signature.parameters.values()
+            ]
+        )
+
+    def redactor(self, payload: bytes, encoding: int) -> Redactor:
+        """Takes the values of redacted arguments out of texts about a payload."""
+        if not self.redacted:
+            return NOTHING
+        parameters = self.signature.parameters.values()
+        defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+        return Redactor(self.redacted, payload, encoding, defaults)
 
     def _form(self, hints: Mapping[str, Any], without: str = "") -> msgspec.json.Decoder[Any]:
         """What decodes all arguments; that of the parameter `without` may be missing."""
@@ -159,7 +199,7 @@ class Codec:
         if len(args) > count:  # inspect would not say which
             takes = f"takes {count} positional arguments ({', '.join(self._positional)})".replace(" ()", "")
             raise TypeError(
-                f"{self._name}() {takes}, {len(args)} were given; number {count + 1} is {short(args[count])}"
+                f"{self._name}() {takes}, {len(args)} were given; number {count + 1} is {self._short(args[count])}"
             )
         # The common cases; inspect takes ten times as long.
         if not kwargs and len(args) >= self._needed:
@@ -204,14 +244,19 @@ class Codec:
         assert self._raw is not None
         value = given.get(self._raw, self.signature.parameters[self._raw].default)
         if not isinstance(value, bytes | bytearray | memoryview):
-            raise TypeError(f"{self._name}(): argument {self._raw!r} must be bytes, got {short(value)}")
+            raise TypeError(f"{self._name}(): argument {self._raw!r} must be bytes, got {self._short(value)}")
         return bytes(value)
+
+    def _short(self, value: object) -> str:
+        """A value in a message: of a lambda that redacts, it may be one that was given at the wrong place."""
+        return f"a {type(value).__name__}" if self.redacted else short(value)
 
     def _check_types(self, decoder: msgspec.json.Decoder[Any], payload: bytes) -> None:
         try:
             decoder.decode(payload)
         except msgspec.ValidationError as error:
-            raise TypeError(f"{self._name}(): {_place(str(error))}") from None
+            said = self.redactor(payload, t.JSON)(_place(str(error)))
+            raise TypeError(f"{self._name}(): {said}") from None
         except RecursionError as error:
             raise InvalidArgument(f"{self._name}(): {reason(error)}") from None
 
@@ -247,7 +292,7 @@ class Codec:
         now = self._aliases.get(parameter, parameter)
         if now not in self._known:
             raise Misfit(
-                f"{self._name}: it would be given the argument {parameter!r}, and there is no such parameter. This code takes {self.signature}"
+                f"{self._name}: it would be given the argument {parameter!r}, and there is no such parameter. This code takes {self.shown}"
             )
         form = self._form(hints_of(self._fn, self._name), without=now)
         try:
@@ -260,10 +305,10 @@ class Codec:
         try:
             given = _OBJECT.decode(payload)
         except FAILS as error:  # the whole of it is read: what is no JSON is told from what does not fit
-            raise self._unfit(error) from None
+            raise self._unfit(error, payload) from None
         old = [name for name in given if name in self._aliases]
         if not old:
-            raise self._unfit(failed) from None
+            raise self._unfit(failed, payload) from None
         for name in old:
             now = self._aliases[name]
             if now in given:
@@ -274,17 +319,16 @@ class Codec:
         try:
             return decoder.decode(msgspec.json.encode(given))
         except FAILS as error:
-            raise self._unfit(error) from None
+            raise self._unfit(error, payload) from None
 
-    def _unfit(self, error: Exception) -> Exception:
+    def _unfit(self, error: Exception, payload: bytes) -> Exception:
         """What an error of msgspec's stands for."""
+        said = self.redactor(payload, t.JSON)(reason(error))
         if not isinstance(error, msgspec.ValidationError):
-            return InvalidArgument(f"{self._name}: the payload can't be read: {reason(error)}")
+            return InvalidArgument(f"{self._name}: the payload can't be read: {said}")
         if error.__cause__ is not None:  # of __post_init__, or of a type's own code
-            return ValueError(f"{self._name}: the payload was refused: {_place(reason(error))}")
-        return Misfit(
-            f"{self._name}: the payload does not fit: {_place(reason(error))}. This code takes {self.signature}"
-        )
+            return ValueError(f"{self._name}: the payload was refused: {_place(said)}")
+        return Misfit(f"{self._name}: the payload does not fit: {_place(said)}. This code takes {self.shown}")
 
     def decode_result(self, result: bytes, encoding: int) -> Any:
         """A recorded result, in the type of the handler's return annotation.

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
+from atf.redaction import NOTHING
 from atf.rpc import task_pb2 as t
-from atf.task import DEFAULT_MAX_LOSSES, US
+from atf.task import DEFAULT_MAX_LOSSES, MAX_PROGRESS_BYTES, US, clip
 
 from .outcome import Outcome
 from .table import SlotState, Stage, Table
@@ -50,6 +51,7 @@ class HeldTask:
         "overrun",
         "progress",
         "queued",
+        "redact",
         "run",
         "scheduled_at_us",
         "slot",
@@ -68,9 +70,7 @@ class HeldTask:
         self.task_id = claim.task_id
         self.counter = token.counter
         self.nonce = token.nonce
-        self.attempt = claim.attempt
-        self.run = claim.run
-        self.losses = claim.losses
+        self.attempt, self.run, self.losses = claim.attempt, claim.run, claim.losses
         self.scheduled_at_us = claim.scheduled_at_us
         try:
             self.spec = t.TaskSpec.FromString(claim.spec)
@@ -108,6 +108,8 @@ class HeldTask:
         """Whether the body did not end although it was told to."""
         self.progress = ""
         """What the lambda said of its progress and no heartbeat has carried yet."""
+        self.redact = NOTHING
+        """Takes redacted arguments out of what is said of the run: errors, progress, what it logs and prints."""
         self.aio: asyncio.Task[None] | None = None
         """The body, if it is a coroutine."""
         self.awaiting = False
@@ -121,7 +123,7 @@ class HeldTask:
 
     def say(self, progress: str) -> None:
         """Takes the lambda's word on its progress."""
-        self.progress = progress
+        self.progress = clip(self.redact(progress), MAX_PROGRESS_BYTES)
 
     def ref(self) -> t.ClaimRef:
         """The claim as other roles know it."""

@@ -24,6 +24,7 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.stops import stop_signals
 from atf.streams import settle
+from atf.task import MAX_PROGRESS_BYTES, clip
 
 from .group import children_of, read_briefly
 from .held import HeldTask
@@ -121,7 +122,7 @@ class _Task(HeldTask):
         return self.cancelled
 
     def say(self, progress: str) -> None:
-        self._talk.tell(pack("progress", progress))
+        self._talk.tell(pack("progress", clip(self.redact(progress), MAX_PROGRESS_BYTES)))
 
 
 class _Draining:

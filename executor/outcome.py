@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 import random
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, assert_never
 
 import atf.builtin
 from atf.errors import AtfError, Fatal, HandBack, Retry
+from atf.redaction import NOTHING, Redactor
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_AHEAD_US, MAX_ERROR_BYTES, US, clip
 
@@ -77,29 +79,31 @@ class Misfit(NamedTuple):
     """The digest of what it does not fit."""
 
 
+Redact = Callable[[str], str]
 Outcome = Returned | Failed | GaveUp | TimedOut | Stopped | HandedBack | Misfit
 
 
-def of_exception(error: BaseException, *, draining: bool = False) -> Outcome:
+def of_exception(error: BaseException, *, draining: bool = False, redact: Redact = NOTHING) -> Outcome:
     """What an exception of the lambda's stands for. None of them ends the executor, SystemExit included.
 
     Args:
         error: what the lambda raised.
         draining: whether the executor takes no more.
+        redact: takes what nobody is to see out of a text, before it is cut.
     """
     match error:
         case HandBack(after_s=after_s):
             wait = None if after_s is None else _asked_us(after_s)
             least, otherwise = (0.0, 0.0) if draining else (LEAST_HAND_BACK_S, HAND_BACK_S)
             after = otherwise if wait is None else max(wait / US, least)
-            return HandedBack(clip(str(error)) or "the lambda gave it back", after)
+            return HandedBack(clip(redact(_message(error))) or "the lambda gave it back", after)
         case Fatal():
-            return GaveUp(describe(error))
+            return GaveUp(describe(error, redact))
         case Retry(after_s=after_s):
-            return Failed(clip(str(error)) or "the lambda asked to be run again", after_s)
+            return Failed(clip(redact(_message(error))) or "the lambda asked to be run again", after_s)
         case SystemExit() | KeyboardInterrupt() | GeneratorExit():
-            return Failed(f"the lambda raised {describe(error)}")
-    return Failed(describe(error))
+            return Failed(f"the lambda raised {describe(error, redact)}")
+    return Failed(describe(error, redact))
 
 
 Told = tuple[t.Outcome, bytes, int, str, int]
@@ -154,21 +158,37 @@ def _asked_us(seconds: float) -> int | None:
         return None
 
 
-def describe(error: BaseException) -> str:
+def describe(error: BaseException, redact: Redact = NOTHING) -> str:
     """An exception's type and message, then the end of its traceback without our own frames; at most 4 KiB."""
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001  a __str__ of the user's
-        message = "(its message can't be shown)"
+    message = redact(_message(error))
     first = clip(f"{type(error).__name__}: {message}" if message else type(error).__name__, _FIRST_LINE_BYTES)
     frames = traceback.extract_tb(error.__traceback__, limit=-_FRAMES_KEPT)
-    trace = "".join(traceback.format_list([each for each in frames if not each.filename.startswith(_OURS)])).rstrip()
+    ours = [each for each in frames if not each.filename.startswith(_OURS)]
+    trace = redact("".join(traceback.format_list(ours)).rstrip())
     if not trace:
         return first
     rest = trace.encode("utf-8", "replace")[-(MAX_ERROR_BYTES - len(first.encode()) - 1) :].decode("utf-8", "ignore")
     return f"{first}\n{rest}"
 
 
-def reason(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  a __str__ of the user's
+        return "(its message can't be shown)"
+
+
+def redacted(outcome: Outcome, redact: Redactor) -> Outcome:
+    """An outcome whose text holds no redacted value."""
+    match outcome:
+        case Returned():
+            return outcome
+        case HandedBack(why):
+            return outcome._replace(why=clip(redact(why)))
+        case _:
+            return outcome._replace(error=clip(redact(outcome.error)))
+
+
+def reason(error: BaseException, redact: Redact = NOTHING) -> str:
     """An error as a sentence: ours speak for themselves, others need their type and place."""
-    return clip(str(error)) if isinstance(error, AtfError) else describe(error)
+    return clip(redact(str(error))) if isinstance(error, AtfError) else describe(error, redact)

@@ -15,6 +15,7 @@ from atf.context import Context, FirstTime, Flag, InBatch
 from atf.errors import InvalidArgument
 from atf.errors import Misfit as DoesNotFit
 from atf.options import from_us
+from atf.redaction import Redactor
 from atf.runtime import Runtime
 from atf.task import US
 from atf.work_items import parse
@@ -32,6 +33,7 @@ from .outcome import (
     describe,
     of_exception,
     reason,
+    redacted,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class Lambda(Protocol):
     @property
     def digest(self) -> str: ...
     def decode(self, payload: bytes, encoding: int) -> dict[str, Any]: ...
+    def redactor(self, payload: bytes, encoding: int) -> Redactor: ...
     def encode_result(self, value: Any) -> tuple[bytes, int]: ...
 
 
@@ -135,8 +138,7 @@ class Performer:
             outcome = error.outcome
         except BaseException as error:  # noqa: BLE001  a lane must go on, even if an exception can't be described
             outcome = Failed(f"the run could not be judged: {type(error).__name__}")
-        task.ended_at = self.monotonic()
-        return outcome
+        return outcome if isinstance(outcome, Unawaited) else self._ended(task, outcome)
 
     async def run_async(self, task: HeldTask) -> Outcome:
         """Runs an `async def` likewise. A cancellation that was asked for is an outcome too, and goes no further."""
@@ -155,8 +157,7 @@ class Performer:
             outcome = error.outcome
         except BaseException as error:  # noqa: BLE001  see run
             outcome = Failed(f"the run could not be judged: {type(error).__name__}")
-        task.ended_at = self.monotonic()
-        return outcome
+        return self._ended(task, outcome)
 
     async def finish(self, task: HeldTask, left: Unawaited) -> Outcome:
         """Awaits what a `def` has returned. From here on the run can be cancelled, as an `async def` can."""
@@ -170,8 +171,11 @@ class Performer:
                 outcome = await self._awaited(task, self._lambdas[task.lambda_name], left)
         except BaseException as error:  # noqa: BLE001  see run
             outcome = Failed(f"the run could not be judged: {type(error).__name__}")
+        return self._ended(task, outcome)
+
+    def _ended(self, task: HeldTask, outcome: Outcome) -> Outcome:
         task.ended_at = self.monotonic()
-        return outcome
+        return redacted(outcome, task.redact) if task.redact else outcome
 
     async def _awaited(self, task: HeldTask, known: Lambda, left: Unawaited) -> Outcome:
         outcome: Outcome | Unawaited = left
@@ -192,6 +196,7 @@ class Performer:
             # It was not asked for, so this is a bug; another executor has it, or will.
             raise _NotCalledError(HandedBack(f"this executor has no lambda {task.lambda_name}", NO_LAMBDA_S))
         spec = task.spec
+        task.redact = known.redactor(spec.payload, spec.encoding)
         try:
             values = known.decode(spec.payload, spec.encoding)
         except DoesNotFit as error:
@@ -199,7 +204,8 @@ class Performer:
         except InvalidArgument as error:
             raise _NotCalledError(GaveUp(str(error))) from None
         except Exception as error:  # noqa: BLE001  code of the user's types, which another release may have mended
-            raise _NotCalledError(Failed(f"{task.lambda_name} can't be called: {reason(error)}")) from None
+            raise _NotCalledError(Failed(f"{task.lambda_name} can't be called: {reason(error, task.redact)}")) from None
+        task.redact.add(values)
         return known, (self._context(task, known),) if known.takes_context else (), values
 
     def _context(self, task: HeldTask, known: Lambda) -> Context:
@@ -237,11 +243,14 @@ class Performer:
             return timed_out(task)
         if task.cancelled:
             return Stopped(
-                "cancelled" if isinstance(error, asyncio.CancelledError) else f"cancelled; {describe(error)}"
+                "cancelled"
+                if isinstance(error, asyncio.CancelledError)
+                else f"cancelled; {describe(error, task.redact)}"
             )
         if task.cut:
             return CUT
-        return of_exception(error, draining=self._draining is not None and self._draining.is_set())
+        draining = self._draining is not None and self._draining.is_set()
+        return of_exception(error, draining=draining, redact=task.redact)
 
     def _returned(self, task: HeldTask, known: Lambda, value: Any) -> Outcome | Unawaited:
         if task.timed_out or task.cut:
@@ -257,7 +266,7 @@ class Performer:
                 return Unawaited(value)
             if isinstance(error, InvalidArgument):
                 return GaveUp(str(error))
-            return GaveUp(f"what {task.lambda_name} returned can't be encoded: {reason(error)}")
+            return GaveUp(f"what {task.lambda_name} returned can't be encoded: {reason(error, task.redact)}")
 
 
 def _batch_of(task: HeldTask, known: Lambda) -> InBatch:

@@ -15,7 +15,7 @@ from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime, happens
 from atf.store.store import Store
-from atf.store.types import BatchPlace, BatchRecord, Commanded, Found, NewItem, OpenedBatch
+from atf.store.types import BatchPlace, BatchRecord, Commanded, Found, ItemRecord, NewItem, OpenedBatch
 from atf.task import US, Status
 from atf.work_items import MAX_ITEMS, check_batch_id, check_work_item_id, stored_id
 
@@ -24,6 +24,7 @@ from .feeding import Feeding
 from .lambdas import Lambdas
 from .new_batch import Template, completed, digest, home_only, lambdas_of, spec_of
 from .pending import Pending
+from .redaction import Redaction
 from .validate import asked_durability, shown
 from .waiting import Waiting
 
@@ -92,6 +93,7 @@ class Batches:
         self,
         store: Store,
         lambdas: Lambdas,
+        redaction: Redaction,
         pending: Pending,
         waiting: Waiting,
         runtime: Runtime,
@@ -101,6 +103,7 @@ class Batches:
     ) -> None:
         self._store = store
         self._lambdas = lambdas
+        self._redaction = redaction
         self._pending = pending
         self._waiting = waiting
         self._runtime = runtime
@@ -244,7 +247,10 @@ class Batches:
 
     async def get(self, request: b.GetBatchRequest) -> b.Batch:
         """A batch as it stands."""
-        return view.batch(await self._record(request.id), with_spec=request.with_spec)
+        record = await self._record(request.id)
+        if request.with_spec and not request.unredacted:
+            record = await self._redaction.batch(record)
+        return view.batch(record, with_spec=request.with_spec)
 
     async def list(self, request: b.ListBatchesRequest) -> b.ListBatchesReply:
         """A page of batches, newest first. Where few are of the lambda, it may be short, or empty with a token."""
@@ -292,7 +298,7 @@ class Batches:
         while following is not None and len(reply.items) < size and looks < _LOOKED_AT and taken < _ANSWER_BYTES:
             found = await self._store.list_items(request.id, following, some, statuses=statuses)
             following, looks = found.next, looks + 1
-            for each in found.items:
+            for each in await self._shown(found.items, request):
                 if taken >= _ANSWER_BYTES:
                     following = each.number
                     break
@@ -312,7 +318,14 @@ class Batches:
         if found is None:
             await self._record(request.id)
             return b.ListBatchItemsReply()
-        return b.ListBatchItemsReply(items=[view.item(found, with_arguments=request.with_arguments)])
+        (item,) = await self._shown([found], request)
+        return b.ListBatchItemsReply(items=[view.item(item, with_arguments=request.with_arguments)])
+
+    async def _shown(self, items: Sequence[ItemRecord], request: b.ListBatchItemsRequest) -> Sequence[ItemRecord]:
+        """Items without redacted values."""
+        unredacted = request.unredacted or not request.with_arguments
+        tasks = await self._redaction.with_spec([each.task for each in items], unredacted=unredacted)
+        return [each._replace(task=task) for each, task in zip(items, tasks, strict=True)]
 
     async def watch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
         """How a batch goes on, until it has ended. Its counters are read now and then, and when the bell rings at its end."""

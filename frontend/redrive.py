@@ -24,6 +24,7 @@ from atf.times import instant
 
 from .gates import check_who
 from .lambdas import Known, Lambdas
+from .redaction import Redaction
 from .validate import check_labels, shown
 
 MAX_ERROR_CHARS: Final = 500
@@ -53,9 +54,10 @@ class _At(NamedTuple):
 class Redrive:
     """The call Redrive."""
 
-    def __init__(self, store: Store, lambdas: Lambdas) -> None:
+    def __init__(self, store: Store, lambdas: Lambdas, redaction: Redaction) -> None:
         self._store = store
         self._lambdas = lambdas
+        self._redaction = redaction
 
     async def page(self, request: f.RedriveRequest) -> f.RedriveReply:
         """Redrives, or only counts, what matches in a page of the dead-letter set."""
@@ -67,7 +69,9 @@ class Redrive:
         at = at if at.begun_us else at._replace(begun_us=await self._store.latest_time_us())
         first = not request.page_token
         records, token = await self._store.list_tasks(name, Status.FATAL_FAILURE, _READ_AT_ONCE, at.page)
-        matching = [each for each in records if _matches(each, request, known, at.begun_us)]
+        matching = [
+            each for each in map(self._redaction.record, records) if _matches(each, request, known, at.begun_us)
+        ]
         if first and not request.dry_run:
             await self._note(request, "begun: " + _filter(request))
         after = [_after_us(at, number, request.rate) for number in range(len(matching))]

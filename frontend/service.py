@@ -21,7 +21,7 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
-from atf.store.types import LambdaRecord, QueueDepth
+from atf.store.types import LambdaRecord, QueueDepth, TaskRecord
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, US, Status, check_lambda, pool_called
 
 from . import view
@@ -33,6 +33,7 @@ from .jobs import Jobs
 from .keys import Keys
 from .lambdas import Known, Lambdas, spec_of
 from .pools import Pools
+from .redaction import Redaction
 from .redrive import Redrive
 from .scheduling import Scheduling
 from .settings import ALL, door_settings, in_force, overridden, said
@@ -63,12 +64,14 @@ class FrontendService:
         self._pools = Pools(store, self._lambdas)
         self._capacity = Capacity(store, self._lambdas, self._pools, runtime)
         self._gates = Gates(store, self._lambdas)
-        self._redrive = Redrive(store, self._lambdas)
+        self._redaction = Redaction(self._lambdas)
+        self._redrive = Redrive(store, self._lambdas, self._redaction)
         self._status = ClusterStatus(store, self._lambdas, self._jobs)
         self._waiting = Waiting(store, runtime)
         self._batches = Batches(
             store,
             self._lambdas,
+            self._redaction,
             self._scheduling.pending,
             self._waiting,
             runtime,
@@ -101,6 +104,7 @@ class FrontendService:
         (record,) = await self._store.get([check_stored_id(request.id, self._store.partitions)])
         if record is None:
             raise view.no_task(request.id)
+        (record,) = await self._shown([record], request)
         return view.task(record, with_spec=request.with_spec)
 
     async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
@@ -114,13 +118,21 @@ class FrontendService:
         while left > 0 and size < _ANSWER_BYTES:
             some = min(left, _READ_WITH_SPEC if request.with_spec else _READ_TOGETHER)
             records, token = await self._store.list_tasks(getattr(request, "lambda"), status, some, token)
-            reply.tasks.extend(view.task(record, with_spec=request.with_spec) for record in records)
+            shown = await self._shown(records, request)
+            reply.tasks.extend(view.task(record, with_spec=request.with_spec) for record in shown)
             left -= some
             size = reply.ByteSize()
             if not token:
                 break
         reply.next_page_token = token
         return reply
+
+    async def _shown(
+        self, records: Sequence[TaskRecord], request: f.GetTaskRequest | f.ListTasksRequest
+    ) -> list[TaskRecord]:
+        if request.with_spec:
+            return await self._redaction.with_spec(records, unredacted=request.unredacted)
+        return [self._redaction.record(each) for each in records]
 
     async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
         """Answers when tasks have finished. At most 4 MiB of them: a caller asks again for those that are missing."""
@@ -137,7 +149,8 @@ class FrontendService:
         reply = f.WaitTasksReply()
         for start in range(0, len(ids), _READ_TOGETHER):
             records = await self._store.get(ids[start : start + _READ_TOGETHER])
-            reply.tasks.extend(view.task(each) for each in records if each is not None and each.status.finished)
+            done = (self._redaction.record(each) for each in records if each is not None and each.status.finished)
+            reply.tasks.extend(map(view.task, done))
             if reply.ByteSize() > _ANSWER_BYTES:
                 break
         return reply
@@ -168,6 +181,7 @@ class FrontendService:
         found = await self._store.explain(check_stored_id(request.id, self._store.partitions))
         if found is None:
             raise view.no_task(request.id)
+        found = found._replace(record=self._redaction.record(found.record))
         if found.waits_for.startswith("rate="):
             held = (await self._known(found.record.lambda_name)).in_force
             found = found._replace(waits_for=f"burst={held.burst}") if chokes(held) else found
@@ -239,19 +253,25 @@ class FrontendService:
 
     async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
         """Makes a job, or replaces one."""
-        return await self._jobs.schedule(request)
+        return await self._redaction.job(await self._jobs.schedule(request))
 
     async def schedule_jobs(self, request: f.ScheduleJobsRequest, *, timeout: float = 10) -> f.ScheduleJobsReply:
         """Makes or replaces many jobs, at most 1000."""
-        return await self._jobs.schedule_many(request.requests)
+        reply = await self._jobs.schedule_many(request.requests)
+        await self._redaction.jobs(result.job for result in reply.results if result.HasField("job"))
+        return reply
 
     async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
         """A job's record."""
-        return await self._jobs.get(request.name)
+        job = await self._jobs.get(request.name)
+        return job if request.unredacted else await self._redaction.job(job)
 
     async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
         """A page of the jobs that have not ended."""
-        return await self._jobs.list(request)
+        reply = await self._jobs.list(request)
+        if not request.unredacted:
+            await self._redaction.jobs(reply.jobs)
+        return reply
 
     async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
         """Deletes a job; it need not exist."""
@@ -265,11 +285,11 @@ class FrontendService:
 
     async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
         """Stops a job's ticks."""
-        return await self._jobs.pause(request.name, paused=True)
+        return await self._redaction.job(await self._jobs.pause(request.name, paused=True))
 
     async def resume_job(self, request: f.ResumeJobRequest, *, timeout: float = 10) -> j.Job:
         """Lets a job tick again."""
-        return await self._jobs.pause(request.name, paused=False)
+        return await self._redaction.job(await self._jobs.pause(request.name, paused=False))
 
     async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
         """Makes a task of a job beside its ticks."""

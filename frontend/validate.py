@@ -19,6 +19,9 @@ from atf.rpc import task_pb2 as t
 
 DEFAULT_BACKOFF: Final = t.Backoff(base_us=rules.US, factor=2, max_us=600 * rules.US, jitter=0.1)
 MAX_LABEL_CHARS: Final = 64
+MAX_REDACTED: Final = 256
+"""Names of a lambda's redacted arguments, aliases among them."""
+MAX_PARAMETER_CHARS: Final = 255
 MAX_SIGNATURE_CHARS: Final = 2_000
 MAX_SCHEDULE_CHARS: Final = 1_000
 MAX_REGISTERED_AT_ONCE: Final = 1_000
@@ -151,6 +154,10 @@ def check_lambda_spec(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> 
             raise InvalidArgument(f"schedule: {len(spec.schedule)} characters, at most {MAX_SCHEDULE_CHARS}")
         if spec.digest and not _DIGEST.fullmatch(spec.digest):
             raise InvalidArgument(f"digest {shown(spec.digest)!r}: use at most 32 of the characters a-z 0-9 _ -")
+        if len(spec.redact) > MAX_REDACTED or any(not 1 <= len(each) <= MAX_PARAMETER_CHARS for each in spec.redact):
+            raise InvalidArgument(
+                f"redact: {len(spec.redact)} names; at most {MAX_REDACTED}, of 1 to {MAX_PARAMETER_CHARS} characters"
+            )
         check_isolation(spec, held)
     except InvalidArgument as error:
         raise InvalidArgument(f"lambda {spec.name}: {error}") from None

@@ -141,7 +141,7 @@ async def _tasks(stub: api.Frontend, info: f.LambdaInfo) -> AsyncIterator[t.Task
     for status in sorted(LIVE):
         token = ""
         while True:
-            page = f.ListTasksRequest(page_size=MAX_BATCH, page_token=token, with_spec=True)
+            page = f.ListTasksRequest(page_size=MAX_BATCH, page_token=token, with_spec=True, unredacted=True)
             setattr(page, "lambda", info.spec.name)
             page.status = int(status)  # type: ignore[assignment]
             reply = await stub.list_tasks(page)
@@ -157,7 +157,7 @@ async def _tasks(stub: api.Frontend, info: f.LambdaInfo) -> AsyncIterator[t.Task
 async def _jobs(stub: api.Frontend) -> AsyncIterator[Any]:
     token = ""
     while True:
-        reply = await stub.list_jobs(f.ListJobsRequest(page_size=MAX_BATCH, page_token=token))
+        reply = await stub.list_jobs(f.ListJobsRequest(page_size=MAX_BATCH, page_token=token, unredacted=True))
         for job in reply.jobs:
             yield job
         token = reply.next_page_token
@@ -172,7 +172,7 @@ async def _batches(stub: api.Frontend) -> AsyncIterator[b.Batch]:
         reply = await stub.list_batches(b.ListBatchesRequest(page_size=MAX_BATCH, page_token=token))
         for batch in reply.batches:
             if batch.status not in _ENDED:
-                yield await stub.get_batch(b.GetBatchRequest(id=batch.id, with_spec=True))
+                yield await stub.get_batch(b.GetBatchRequest(id=batch.id, with_spec=True, unredacted=True))
         token = reply.next_page_token
         if not token:
             return

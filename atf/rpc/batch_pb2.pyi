@@ -163,12 +163,14 @@ class ScheduleBatchReply(_message.Message):
     def __init__(self, id: _Optional[str] = ..., stored: _Optional[int] = ..., items: _Optional[int] = ...) -> None: ...
 
 class GetBatchRequest(_message.Message):
-    __slots__ = ("id", "with_spec")
+    __slots__ = ("id", "with_spec", "unredacted")
     ID_FIELD_NUMBER: _ClassVar[int]
     WITH_SPEC_FIELD_NUMBER: _ClassVar[int]
+    UNREDACTED_FIELD_NUMBER: _ClassVar[int]
     id: str
     with_spec: bool
-    def __init__(self, id: _Optional[str] = ..., with_spec: bool = ...) -> None: ...
+    unredacted: bool
+    def __init__(self, id: _Optional[str] = ..., with_spec: bool = ..., unredacted: bool = ...) -> None: ...
 
 class Batch(_message.Message):
     __slots__ = ("id", "status", "items", "created", "in_progress", "done", "failed", "permanently_failed", "cancelled", "sealed", "prefix", "created_at_us", "ended_at_us", "round", "spec", "cancel_requested", "now_us", "error")
@@ -229,7 +231,7 @@ class ListBatchesReply(_message.Message):
     def __init__(self, batches: _Optional[_Iterable[_Union[Batch, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListBatchItemsRequest(_message.Message):
-    __slots__ = ("id", "statuses", "page_size", "page_token", "first", "work_item_id", "with_arguments")
+    __slots__ = ("id", "statuses", "page_size", "page_token", "first", "work_item_id", "with_arguments", "unredacted")
     ID_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -237,6 +239,7 @@ class ListBatchItemsRequest(_message.Message):
     FIRST_FIELD_NUMBER: _ClassVar[int]
     WORK_ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     WITH_ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    UNREDACTED_FIELD_NUMBER: _ClassVar[int]
     id: str
     statuses: _containers.RepeatedScalarFieldContainer[ItemStatus]
     page_size: int
@@ -244,7 +247,8 @@ class ListBatchItemsRequest(_message.Message):
     first: int
     work_item_id: str
     with_arguments: bool
-    def __init__(self, id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[ItemStatus, str]]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., first: _Optional[int] = ..., work_item_id: _Optional[str] = ..., with_arguments: bool = ...) -> None: ...
+    unredacted: bool
+    def __init__(self, id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[ItemStatus, str]]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., first: _Optional[int] = ..., work_item_id: _Optional[str] = ..., with_arguments: bool = ..., unredacted: bool = ...) -> None: ...
 
 class ListBatchItemsReply(_message.Message):
     __slots__ = ("items", "next_page_token")

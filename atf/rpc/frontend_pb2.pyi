@@ -61,20 +61,24 @@ class ScheduleJobResult(_message.Message):
     def __init__(self, job: _Optional[_Union[_job_pb2.Job, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
 
 class GetJobRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "unredacted")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    UNREDACTED_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    unredacted: bool
+    def __init__(self, name: _Optional[str] = ..., unredacted: bool = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
-    __slots__ = ("prefix", "page_size", "page_token")
+    __slots__ = ("prefix", "page_size", "page_token", "unredacted")
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    UNREDACTED_FIELD_NUMBER: _ClassVar[int]
     prefix: str
     page_size: int
     page_token: str
-    def __init__(self, prefix: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    unredacted: bool
+    def __init__(self, prefix: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., unredacted: bool = ...) -> None: ...
 
 class ListJobsReply(_message.Message):
     __slots__ = ("jobs", "next_page_token")
@@ -203,25 +207,29 @@ class Error(_message.Message):
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., reason: _Optional[str] = ..., retry_after_us: _Optional[int] = ...) -> None: ...
 
 class GetTaskRequest(_message.Message):
-    __slots__ = ("id", "with_spec")
+    __slots__ = ("id", "with_spec", "unredacted")
     ID_FIELD_NUMBER: _ClassVar[int]
     WITH_SPEC_FIELD_NUMBER: _ClassVar[int]
+    UNREDACTED_FIELD_NUMBER: _ClassVar[int]
     id: str
     with_spec: bool
-    def __init__(self, id: _Optional[str] = ..., with_spec: bool = ...) -> None: ...
+    unredacted: bool
+    def __init__(self, id: _Optional[str] = ..., with_spec: bool = ..., unredacted: bool = ...) -> None: ...
 
 class ListTasksRequest(_message.Message):
-    __slots__ = ("status", "page_size", "page_token", "with_spec")
+    __slots__ = ("status", "page_size", "page_token", "with_spec", "unredacted")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     WITH_SPEC_FIELD_NUMBER: _ClassVar[int]
+    UNREDACTED_FIELD_NUMBER: _ClassVar[int]
     status: _task_pb2.Status
     page_size: int
     page_token: str
     with_spec: bool
-    def __init__(self, status: _Optional[_Union[_task_pb2.Status, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_spec: bool = ..., **kwargs) -> None: ...
+    unredacted: bool
+    def __init__(self, status: _Optional[_Union[_task_pb2.Status, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_spec: bool = ..., unredacted: bool = ..., **kwargs) -> None: ...
 
 class ListTasksReply(_message.Message):
     __slots__ = ("tasks", "next_page_token")
@@ -294,7 +302,7 @@ class RetryResult(_message.Message):
     def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., retried: bool = ...) -> None: ...
 
 class LambdaSpec(_message.Message):
-    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal", "schedule", "digest")
+    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal", "schedule", "digest", "redact")
     class SharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -321,6 +329,7 @@ class LambdaSpec(_message.Message):
     GATE_AT_FATAL_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    REDACT_FIELD_NUMBER: _ClassVar[int]
     name: str
     options: _task_pb2.TaskOptions
     queue_limit: int
@@ -340,7 +349,8 @@ class LambdaSpec(_message.Message):
     gate_at_fatal: float
     schedule: str
     digest: str
-    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ..., schedule: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+    redact: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ..., schedule: _Optional[str] = ..., digest: _Optional[str] = ..., redact: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RegisterLambdasRequest(_message.Message):
     __slots__ = ("lambdas",)

@@ -72,7 +72,9 @@ class DaprRuntime:
     async def get_job(self, request: d.GetJobRequest, metadata: Metadata) -> d.GetJobResponse:
         """A job that has not ended."""
         with _said_as(GET):
-            found = await self._frontend.get_job(f.GetJobRequest(name=self._job(request.name, metadata)))
+            found = await self._frontend.get_job(
+                f.GetJobRequest(name=self._job(request.name, metadata), unredacted=True)
+            )
             if not found.next_tick_at_us:
                 raise NotFound(f"the job {request.name!r} has ended")
             return d.GetJobResponse(job=_job(found.spec))
@@ -83,7 +85,7 @@ class DaprRuntime:
             prefix, reply, token = namespace_of(self._caller(metadata)), d.ListJobsResponse(), ""
             while True:
                 page = await self._frontend.list_jobs(
-                    f.ListJobsRequest(prefix=prefix, page_size=MAX_BATCH, page_token=token)
+                    f.ListJobsRequest(prefix=prefix, page_size=MAX_BATCH, page_token=token, unredacted=True)
                 )
                 reply.jobs.extend(_job(each.spec) for each in page.jobs)
                 if reply.ByteSize() > MAX_BATCH_BYTES:

@@ -86,14 +86,15 @@ class SchedulerService:
 
     async def get_job(self, request: d.GetJobRequest) -> d.GetJobResponse:
         """A job that has not ended."""
-        job = await self._frontend.get_job(f.GetJobRequest(name=names.job_name(request.name, request.metadata)))
+        name = names.job_name(request.name, request.metadata)
+        job = await self._frontend.get_job(f.GetJobRequest(name=name, unredacted=True))
         if not job.next_tick_at_us:
             raise NotFound(f"there is no job {request.name!r}, or it has ended")
         return d.GetJobResponse(job=_named(job).job)
 
     async def list_jobs(self, request: d.ListJobsRequest) -> d.ListJobsResponse:
         """The jobs of an app, an actor, or an actor's type that have not ended."""
-        asked = f.ListJobsRequest(prefix=names.prefix(request.metadata))
+        asked = f.ListJobsRequest(prefix=names.prefix(request.metadata), unredacted=True)
         found = d.ListJobsResponse()
         while True:
             page = await self._frontend.list_jobs(asked)

@@ -12,7 +12,7 @@ from atf.cores import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TI
 from atf.frontend import batch_view
 from atf.frontend.batches import MAX_PAGE
 from atf.frontend.scheduling import MAX_REQUESTS
-from atf.frontend.validate import MAX_REGISTERED_AT_ONCE, MAX_SCHEDULE_CHARS, MAX_SIGNATURE_CHARS
+from atf.frontend.validate import MAX_REDACTED, MAX_REGISTERED_AT_ONCE, MAX_SCHEDULE_CHARS, MAX_SIGNATURE_CHARS
 from atf.isolation import (
     MAX_AT_ONCE,
     MAX_BURST,
@@ -190,6 +190,13 @@ BOUNDS = {
     ),
     "a schedule": Bound("RegisterLambdas", lambda w, n: spec_with(schedule="ä" * n), 0, MAX_SCHEDULE_CHARS, "schedule"),
     "a recent failure": Bound("GetStatus", lambda w, n: f.GetStatusRequest(recent_us=n), 0, MAX_AHEAD_US, "recent_us"),
+    "redacted arguments": Bound(
+        "RegisterLambdas",
+        lambda w, n: f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="a/b", redact=["p"] * n)]),
+        0,
+        MAX_REDACTED,
+        "redact",
+    ),
     "a queue": Bound("RegisterLambdas", lambda w, n: spec_with(queue_limit=n), 0, MAX_QUEUE_LIMIT, "queue_limit"),
     "an affinity key": Bound("Schedule", lambda w, n: schedule("a", affinity_key="x" * n), 0, 64, "affinity_key"),
     "an owner": Bound("RegisterLambdas", lambda w, n: spec_with(owner="ä" * n), 0, MAX_OWNER_CHARS, "owner"),

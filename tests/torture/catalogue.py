@@ -181,6 +181,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("lambdas", "signature"): Rule(_at_most(2_000), "signature"),
         ("lambdas", "digest"): Rule(_must("[a-z0-9_-]{0,32}"), "digest"),
         ("lambdas", "schedule"): Rule(_at_most(1_000), "schedule"),
+        ("lambdas", "redact"): Rule(_at_most(255, 1), "redact"),
         ("lambdas", "owner"): Rule(_at_most(200), "owner"),
         ("lambdas", "runbook"): Rule(_at_most(2_000), "runbook"),
         ("lambdas", "pool"): Rule(_must(r"|" + _NAME), "pool"),

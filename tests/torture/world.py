@@ -237,6 +237,7 @@ def lambda_spec() -> f.LambdaSpec:
         queue_limit=5,
         enqueue_timeout_us=1_000_000,
         signature="(path: str)",
+        redact=["path"],
         owner="web team",
         runbook="https://wiki/thumbnails",
         rate=100.5,

@@ -1,0 +1,114 @@
+"""What people are not to see of what the store keeps: the values of arguments that a lambda's code redacts, by its registration.
+
+Executors take them out of what they record; here they go from payloads, and from what was recorded before the code said so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable
+
+from google.protobuf.message import DecodeError
+
+from atf.errors import Unavailable
+from atf.redaction import Redactor, redacted_payload
+from atf.rpc import batch_pb2 as b
+from atf.rpc import job_pb2 as j
+from atf.rpc import task_pb2 as t
+from atf.store.types import BatchRecord, TaskRecord
+
+from .lambdas import Lambdas
+from .validate import spec_lambda
+
+
+class Redaction:
+    """Masks records and messages before they are answered.
+
+    Args:
+        lambdas: the registered ones, which say what is redacted.
+    """
+
+    def __init__(self, lambdas: Lambdas) -> None:
+        self._lambdas = lambdas
+
+    async def load(self, names: Iterable[str]) -> None:
+        """Gets to know some lambdas; of those that can't be read now every argument counts as redacted."""
+        with contextlib.suppress(Unavailable):
+            await self._lambdas.load(set(names))
+
+    def record(self, record: TaskRecord) -> TaskRecord:
+        """A task whose texts hold no redacted value. Its spec stays as it is."""
+        names = self._names(record.lambda_name)
+        if not names or not (record.error or record.progress or record.ended_runs):
+            return record
+        try:
+            spec = t.TaskSpec.FromString(record.spec)
+        except DecodeError:  # somebody has damaged it
+            return record
+        redact = Redactor(names, spec.payload, spec.encoding)
+        return record._replace(
+            error=redact(record.error),
+            progress=redact(record.progress),
+            ended_runs=[run._replace(why=redact(run.why)) for run in record.ended_runs],
+        )
+
+    async def with_spec(self, records: Iterable[TaskRecord], *, unredacted: bool) -> list[TaskRecord]:
+        """Tasks whose specs are shown: without redacted values, unless a program has asked for them."""
+        found = [self.record(each) for each in records]
+        if unredacted:
+            return found
+        await self.load(each.lambda_name for each in found)
+        return [each._replace(spec=self._spec(each)) for each in found]
+
+    async def batch(self, record: BatchRecord) -> BatchRecord:
+        """A batch whose callbacks hold no redacted value."""
+        try:
+            spec = b.BatchSpec.FromString(record.spec)
+        except DecodeError:
+            return record
+        tasks = list(_tasks(spec.callbacks))
+        await self.load(spec_lambda(each) for each in tasks)
+        for each in tasks:
+            self._mask(each)
+        return record._replace(spec=spec.SerializeToString(deterministic=True)) if tasks else record
+
+    async def jobs(self, jobs: Iterable[j.Job]) -> None:
+        """Masks the tasks of some jobs, in place."""
+        jobs = list(jobs)
+        await self.load(spec_lambda(each.spec.task) for each in jobs)
+        for each in jobs:
+            self._mask(each.spec.task)
+
+    async def job(self, job: j.Job) -> j.Job:
+        """A job whose task is masked, in place."""
+        await self.jobs([job])
+        return job
+
+    def _names(self, lambda_name: str) -> Collection[str] | None:
+        """What a lambda redacts; None: it is not known here, so nobody can say."""
+        for spec in self._lambdas.said_of(lambda_name):
+            return spec.redact
+        return None
+
+    def _mask(self, spec: t.TaskSpec) -> None:
+        spec.payload = redacted_payload(spec.payload, spec.encoding, self._names(spec_lambda(spec)))
+
+    def _spec(self, record: TaskRecord) -> bytes:
+        names = self._names(record.lambda_name)
+        if names is not None and not names:
+            return record.spec
+        try:
+            spec = t.TaskSpec.FromString(record.spec)
+        except DecodeError:
+            return record.spec
+        self._mask(spec)
+        return spec.SerializeToString()
+
+
+def _tasks(callbacks: Iterable[b.Callback]) -> Iterable[t.TaskSpec]:
+    """Those of callbacks, and of the batches that they become."""
+    left = list(callbacks)
+    while left:
+        each = left.pop()
+        yield each.task
+        left += each.then
