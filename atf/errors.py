@@ -31,6 +31,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import ClassVar, Self
 
+from .failure import failure_of
+
 
 class AtfError(Exception):
     """Base of all errors; `code` is the name of the gRPC status it travels as."""
@@ -133,7 +135,25 @@ class TaskError(AtfError):
 
 
 class TaskFailed(TaskError):
-    """The task failed for good; the message is its last error."""
+    """The task failed for good. The message is its last error; the traceback that its executor recorded is a note of it.
+
+    Attributes:
+        error_type: the name of the exception's class; empty where none was raised.
+        error_message: what the exception said, or else what happened.
+    """
+
+    error_type: str = ""
+    error_message: str = ""
+
+    @classmethod
+    def of(cls, error: str, what: str = "") -> Self:
+        """The error of a recorded text; `what` says in front what has failed."""
+        failure = failure_of(error)
+        failed = cls(what + failure.headline)
+        failed.error_type, failed.error_message = failure.type, failure.message
+        if failure.traceback:
+            failed.add_note(failure.traceback)
+        return failed
 
 
 class TaskCancelled(TaskError):

@@ -1,31 +1,25 @@
 """How a run ended, as a value; and what that means on the wire.
 
-Owns the words a handler has for failing (atf.Retry, atf.Fatal, any other exception) and for giving back (atf.HandBack), the text that is kept of an exception,
-and the wait before the next attempt. It runs no user code, except the __str__ of its exceptions.
+Owns the words a handler has for failing (atf.Retry, atf.Fatal, any other exception) and for giving back (atf.HandBack), and the wait before the next attempt. It runs no user code, except the __str__ of its exceptions.
 """
 
 from __future__ import annotations
 
 import math
 import random
-import traceback
-from collections.abc import Callable
-from pathlib import Path
 from typing import Final, NamedTuple, assert_never
 
-import atf.builtin
 from atf.errors import AtfError, Fatal, HandBack, Retry
 from atf.redaction import NOTHING, Redactor
 from atf.rpc import task_pb2 as t
-from atf.task import MAX_AHEAD_US, MAX_ERROR_BYTES, US, clip
+from atf.task import MAX_AHEAD_US, US, clip
+
+from .exception_text import Redact, message_of, text_of
 
 HAND_BACK_S: Final = 1.0
 """Seconds that a task waits which its lambda gives back while its executor goes on, and names no wait."""
 LEAST_HAND_BACK_S: Final = 0.1
 """The same where it names one: nothing bounds how often it does so."""
-_FIRST_LINE_BYTES: Final = 1 << 10
-_FRAMES_KEPT: Final = 12
-_OURS: Final = (str(Path(__file__).parent), str(Path(atf.builtin.__file__).parent))
 
 
 class Returned(NamedTuple):
@@ -79,7 +73,6 @@ class Misfit(NamedTuple):
     """The digest of what it does not fit."""
 
 
-Redact = Callable[[str], str]
 Outcome = Returned | Failed | GaveUp | TimedOut | Stopped | HandedBack | Misfit
 
 
@@ -96,14 +89,12 @@ def of_exception(error: BaseException, *, draining: bool = False, redact: Redact
             wait = None if after_s is None else _asked_us(after_s)
             least, otherwise = (0.0, 0.0) if draining else (LEAST_HAND_BACK_S, HAND_BACK_S)
             after = otherwise if wait is None else max(wait / US, least)
-            return HandedBack(clip(redact(_message(error))) or "the lambda gave it back", after)
+            return HandedBack(clip(redact(message_of(error))) or "the lambda gave it back", after)
         case Fatal():
-            return GaveUp(describe(error, redact))
+            return GaveUp(text_of(error, redact))
         case Retry(after_s=after_s):
-            return Failed(clip(redact(_message(error))) or "the lambda asked to be run again", after_s)
-        case SystemExit() | KeyboardInterrupt() | GeneratorExit():
-            return Failed(f"the lambda raised {describe(error, redact)}")
-    return Failed(describe(error, redact))
+            return Failed(clip(redact(message_of(error))) or "the lambda asked to be run again", after_s)
+    return Failed(text_of(error, redact))
 
 
 Told = tuple[t.Outcome, bytes, int, str, int]
@@ -158,26 +149,6 @@ def _asked_us(seconds: float) -> int | None:
         return None
 
 
-def describe(error: BaseException, redact: Redact = NOTHING) -> str:
-    """An exception's type and message, then the end of its traceback without our own frames; at most 4 KiB."""
-    message = redact(_message(error))
-    first = clip(f"{type(error).__name__}: {message}" if message else type(error).__name__, _FIRST_LINE_BYTES)
-    frames = traceback.extract_tb(error.__traceback__, limit=-_FRAMES_KEPT)
-    ours = [each for each in frames if not each.filename.startswith(_OURS)]
-    trace = redact("".join(traceback.format_list(ours)).rstrip())
-    if not trace:
-        return first
-    rest = trace.encode("utf-8", "replace")[-(MAX_ERROR_BYTES - len(first.encode()) - 1) :].decode("utf-8", "ignore")
-    return f"{first}\n{rest}"
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  a __str__ of the user's
-        return "(its message can't be shown)"
-
-
 def redacted(outcome: Outcome, redact: Redactor) -> Outcome:
     """An outcome whose text holds no redacted value."""
     match outcome:
@@ -191,4 +162,4 @@ def redacted(outcome: Outcome, redact: Redactor) -> Outcome:
 
 def reason(error: BaseException, redact: Redact = NOTHING) -> str:
     """An error as a sentence: ours speak for themselves, others need their type and place."""
-    return clip(redact(str(error))) if isinstance(error, AtfError) else describe(error, redact)
+    return clip(redact(str(error))) if isinstance(error, AtfError) else text_of(error, redact)

@@ -20,6 +20,7 @@ from atf.runtime import Runtime
 from atf.task import US
 from atf.work_items import parse
 
+from .exception_text import text_of
 from .held import HeldTask
 from .outcome import (
     Failed,
@@ -30,7 +31,6 @@ from .outcome import (
     Returned,
     Stopped,
     TimedOut,
-    describe,
     of_exception,
     reason,
     redacted,
@@ -245,7 +245,7 @@ class Performer:
             return Stopped(
                 "cancelled"
                 if isinstance(error, asyncio.CancelledError)
-                else f"cancelled; {describe(error, task.redact)}"
+                else f"cancelled; {text_of(error, task.redact)}"
             )
         if task.cut:
             return CUT

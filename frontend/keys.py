@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from atf.errors import FailedPrecondition, InvalidArgument
+from atf.failure import failure_of
 from atf.rpc import frontend_pb2 as f
 from atf.store.store import Store
 from atf.store.types import KeyRecord, Mended, Mending, SlotsRecord
@@ -93,6 +94,6 @@ def _info(record: KeyRecord) -> f.KeyInfo:
         stopped=record.stopped_at_us > 0,
         stopped_at_us=record.stopped_at_us,
         task_id=record.task_id,
-        error=record.error[:MAX_ERROR_CHARS],
+        error=failure_of(record.error).headline[:MAX_ERROR_CHARS],
         unfinished=record.unfinished,
     )

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from atf.errors import InvalidArgument
+from atf.failure import summary_of
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -87,7 +88,7 @@ class Redrive:
             matched=len(matching),
             redriven=sum(done),
             looked_at=len(records),
-            errors=dict(Counter(_last_line(each.error) for each in matching).most_common(_ERRORS)),
+            errors=dict(Counter(summary_of(each.error, _ERROR_SHOWN_CHARS) for each in matching).most_common(_ERRORS)),
             ids=[each.id for each in matching[:_IDS]],
             next_page_token=f"{at.begun_us}/{redriven}/{token}" if token else "",
             last_due_at_us=at.begun_us + max(after) if after and not request.dry_run else 0,
@@ -152,10 +153,6 @@ def _has_labels(record: TaskRecord, request: f.RedriveRequest) -> bool:
 
 def _after_us(at: _At, number: int, rate: float) -> int:
     return round((at.redriven + number) * US / rate) if rate else 0
-
-
-def _last_line(error: str) -> str:
-    return error.strip().rpartition("\n")[2][:_ERROR_SHOWN_CHARS]
 
 
 def _filter(request: f.RedriveRequest) -> str:

@@ -7,6 +7,7 @@ from typing import Final, cast
 from google.protobuf.message import DecodeError
 
 from atf.errors import AtfError, TaskNotFound, TooManyPending
+from atf.failure import failure_of
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.capacity import HostRecord
@@ -18,7 +19,7 @@ _MAX_SENTENCE_CHARS: Final = 500
 
 def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
     """A task as GetTask, ListTasks and WaitTasks show it; its spec, with the payload, only where asked for."""
-    moved = record.moved_at_us
+    moved, failed = record.moved_at_us, failure_of(record.error)
     return t.Task(
         id=record.id,
         **{"lambda": record.lambda_name},
@@ -40,6 +41,8 @@ def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
         result=record.result,
         result_encoding=cast("t.Encoding", record.result_encoding),
         error=record.error,
+        error_type=failed.type,
+        error_message=failed.message,
         ended_runs=[_ended(run) for run in record.ended_runs],
         spec=_spec(record) if with_spec else None,
         progress=record.progress,

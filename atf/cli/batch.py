@@ -15,6 +15,7 @@ from atf.batch import MAX_WORKERS, MESSAGE_ITEMS, BatchOptions, ItemStatus
 from atf.client import AsyncClient
 from atf.client.batch import statuses_of
 from atf.errors import InvalidArgument
+from atf.failure import summary_of
 from atf.options import Backoff
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
@@ -264,7 +265,7 @@ def items(batch_id: str, statuses: tuple[str, ...], limit: int, frontend: str | 
             item_word(each.status),
             each.work_item_id,
             " ".join(each.arguments),
-            each.error.partition("\n")[0],
+            summary_of(each.error),
         )
         for each in found
     ]

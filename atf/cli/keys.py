@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from atf.errors import InvalidArgument, NotFound
+from atf.failure import summary_of
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.task import MAX_BATCH
@@ -59,7 +60,7 @@ def ls(lambda_name: str, key: str | None, concurrency: bool, frontend: str | Non
             f"stopped {when(each.stopped_at_us)}" if each.stopped else "goes on",
             each.task_id,
             each.unfinished,
-            each.error.partition("\n")[0],
+            summary_of(each.error),
         )
         for of, each in found
     ]

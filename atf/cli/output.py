@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from atf.client.settings import settings_of
+from atf.failure import failure_of
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.visible import json_text, one_line, visible
@@ -124,6 +125,8 @@ def task_json(task: t.Task) -> dict[str, Any]:
         "cancel_requested": task.cancel_requested,
         "progress": task.progress,
         "error": task.error,
+        "error_type": task.error_type,
+        "error_message": task.error_message,
         "ended_runs": [
             {
                 "owner": run.owner,
@@ -146,7 +149,7 @@ def task_json(task: t.Task) -> dict[str, Any]:
 
 def print_task(task: t.Task) -> None:
     """A task for people."""
-    shown = task_json(task)
+    shown, failed = task_json(task), failure_of(task.error)
     print_facts(
         [
             ("id", task.id),
@@ -166,7 +169,8 @@ def print_task(task: t.Task) -> None:
             ("ordering key", shown.get("ordering_key", "")),
             ("concurrency", shown.get("concurrency_key", "")),
             ("result", _text(shown, "result")),
-            ("error", task.error),
+            ("error", failed.headline),
+            ("traceback", failed.traceback.partition("\n")[2]),
         ]
     )
     for run in task.ended_runs:

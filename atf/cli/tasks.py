@@ -13,6 +13,7 @@ import click
 from atf.client import AsyncClient
 from atf.client.calls import LATE, TRY_TIMEOUT
 from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound, Unavailable
+from atf.failure import summary_of
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -66,7 +67,7 @@ def ls(lambda_name: str | None, status: str | None, limit: int, frontend: str | 
             status_name(task.status),
             task.attempts,
             when(task.scheduled_at_us),
-            task.error.partition("\n")[0],
+            summary_of(task.error),
         )
         for task in tasks
     ]
@@ -151,7 +152,12 @@ def report_finished(tasks: Sequence[t.Task], *, as_json: bool, alone: bool = Fal
         print_table(
             ["task", "status", "finished", "error"],
             [
-                (task.id, status_name(task.status), when(task.finished_at_us), task.error.partition("\n")[0])
+                (
+                    task.id,
+                    status_name(task.status),
+                    when(task.finished_at_us),
+                    summary_of(task.error),
+                )
                 for task in tasks
             ],
         )

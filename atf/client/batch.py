@@ -446,7 +446,7 @@ def error_of(batch_id: str, item: b.Item) -> TaskError:
     which = f"item {item.number} of batch {batch_id}"
     if item.status == b.ITEM_CANCELLED:
         return TaskCancelled(f"{which} was cancelled")
-    return TaskFailed(f"{which}: {item.error or 'failed'}")
+    return TaskFailed.of(item.error or "failed", f"{which}: ")
 
 
 def statuses_of(given: ItemStatus | str | Iterable[ItemStatus | str] | None) -> list[ItemStatus]:

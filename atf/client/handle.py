@@ -97,7 +97,7 @@ class Handle(Generic[R]):
             case Status.CANCELLED:
                 raise TaskCancelled(f"task {self.id} was cancelled")
             case _:
-                raise TaskFailed(task.error or f"task {self.id} failed")
+                raise TaskFailed.of(task.error or f"task {self.id} failed")
 
     def _block(self, method: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
         return self._portal.run(method(self, *args, **kwargs))

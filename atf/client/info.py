@@ -59,7 +59,11 @@ class TaskInfo:
     result: Any
     """Of a SUCCESS: what the handler returned, as JSON has it, or bytes."""
     error: str
-    """Of the last failure."""
+    """Of the last failure: type and message, then the traceback."""
+    error_type: str
+    """Of the last failure: the name of the exception's class; empty where none was raised."""
+    error_message: str
+    """Of the last failure: what the exception said, or what happened."""
     progress: str
     ended_runs: tuple[EndedRun, ...]
     """The last ten."""
@@ -87,6 +91,8 @@ class TaskInfo:
             cancel_requested=task.cancel_requested,
             result=decode_result(task.id, task.result, task.result_encoding),
             error=task.error,
+            error_type=task.error_type,
+            error_message=task.error_message,
             progress=task.progress,
             ended_runs=tuple(
                 EndedRun(each.owner, from_us(each.started_at_us), from_us(each.ended_at_us), each.why, each.attempt)

@@ -228,7 +228,7 @@ class EndedRun(_message.Message):
     def __init__(self, owner: _Optional[str] = ..., started_at_us: _Optional[int] = ..., ended_at_us: _Optional[int] = ..., why: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("id", "priority", "status", "attempts", "losses", "runs", "scheduled_at_us", "next_at_us", "created_at_us", "enqueued_at_us", "claimed_at_us", "started_at_us", "finished_at_us", "owner", "cancel_requested", "result", "result_encoding", "error", "ended_runs", "spec", "progress", "fence", "failed_at_us")
+    __slots__ = ("id", "priority", "status", "attempts", "losses", "runs", "scheduled_at_us", "next_at_us", "created_at_us", "enqueued_at_us", "claimed_at_us", "started_at_us", "finished_at_us", "owner", "cancel_requested", "result", "result_encoding", "error", "ended_runs", "spec", "progress", "fence", "failed_at_us", "error_type", "error_message")
     ID_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
@@ -253,6 +253,8 @@ class Task(_message.Message):
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
     FAILED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     id: str
     priority: int
     status: Status
@@ -276,4 +278,6 @@ class Task(_message.Message):
     progress: str
     fence: int
     failed_at_us: int
-    def __init__(self, id: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[Status, str]] = ..., attempts: _Optional[int] = ..., losses: _Optional[int] = ..., runs: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ..., next_at_us: _Optional[int] = ..., created_at_us: _Optional[int] = ..., enqueued_at_us: _Optional[int] = ..., claimed_at_us: _Optional[int] = ..., started_at_us: _Optional[int] = ..., finished_at_us: _Optional[int] = ..., owner: _Optional[str] = ..., cancel_requested: bool = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[Encoding, str]] = ..., error: _Optional[str] = ..., ended_runs: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., spec: _Optional[_Union[TaskSpec, _Mapping]] = ..., progress: _Optional[str] = ..., fence: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., **kwargs) -> None: ...
+    error_type: str
+    error_message: str
+    def __init__(self, id: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[Status, str]] = ..., attempts: _Optional[int] = ..., losses: _Optional[int] = ..., runs: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ..., next_at_us: _Optional[int] = ..., created_at_us: _Optional[int] = ..., enqueued_at_us: _Optional[int] = ..., claimed_at_us: _Optional[int] = ..., started_at_us: _Optional[int] = ..., finished_at_us: _Optional[int] = ..., owner: _Optional[str] = ..., cancel_requested: bool = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[Encoding, str]] = ..., error: _Optional[str] = ..., ended_runs: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., spec: _Optional[_Union[TaskSpec, _Mapping]] = ..., progress: _Optional[str] = ..., fence: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., error_type: _Optional[str] = ..., error_message: _Optional[str] = ..., **kwargs) -> None: ...

@@ -313,7 +313,12 @@ async def test_claimed_then_running_then_asked_to_stop(bench: Bench) -> None:
 
 async def test_backing_off_says_why_and_until_when(bench: Bench) -> None:
     task_id = await bench.schedule("a")
-    await bench.finish(task_id, Outcome.FAILED, error="Traceback\nValueError: no such size", retry_in_us=8 * US)
+    await bench.finish(
+        task_id,
+        Outcome.FAILED,
+        error="ValueError: no such size\nTraceback (most recent call last):\n  x",
+        retry_in_us=8 * US,
+    )
     answer = await explain(bench, task_id)
     assert (answer.reason, answer.until_us) == ("backing_off", START_US + 8 * US)
     assert answer.sentence == "Attempt 1 failed (ValueError: no such size). The next one is due in 8.0 s."
