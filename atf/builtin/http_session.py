@@ -1,4 +1,4 @@
-"""One HTTP session per event loop, and one exchange over it: the only module here that speaks HTTP. No cookie, no proxy of the
+"""One HTTP session per event loop, and one exchange over it: the only module here that speaks HTTP, with aiohttp, and more leniently than aiohttp does (http_reader.py). No cookie, no proxy of the
 environment and no redirect has a part in it.
 
 The session ends with its loop: it lives in an asynchronous generator, which whoever ends the loop closes (shutdown_asyncgens).
@@ -7,12 +7,19 @@ The session ends with its loop: it lives in an asynchronous generator, which who
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Final
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from typing import Any, Final
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import BadHttpMessage
+
+from atf.task import clip
+from atf.visible import one_line
 
 from .http_answer import MAX_BODY_BYTES, Answer
+from .http_reader import AnswerReader, NotHttp
 from .http_request import Address, Request
 
 CONNECT_S: Final = 10.0
@@ -64,9 +71,50 @@ async def send(request: Request, address: Address, headers: dict[str, str], time
     except TimeoutError:
         raise Unanswered(f"{address.origin}: no answer within {timeout_s:g} s") from None
     except aiohttp.ClientResponseError as error:
-        raise Unanswered(f"{address.origin}: the answer is no HTTP: {type(error).__name__}") from None
+        raise Unanswered(f"{address.origin}: the answer is no HTTP: {one_line(error.message)}") from None
+    except aiohttp.ServerDisconnectedError:
+        raise Unanswered(f"{address.origin}: the connection was closed before an answer came") from None
+    except aiohttp.ClientPayloadError as error:
+        why = getattr(error.__cause__, "message", None) or str(error)
+        raise Unanswered(f"{address.origin}: the answer broke off: {one_line(clip(why, 256))}") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise Unanswered(f"{address.origin}: the connection was lost: {type(error).__name__}") from None
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise Unanswered(f"{address.origin}: the connection was lost: {one_line(clip(why, 256))}") from None
+
+
+class _Connection(ResponseHandler):
+    """One connection, whose answers aiohttp's parser gets as AnswerReader writes them again."""
+
+    _reader: AnswerReader | None = None
+
+    def set_response_params(self, *, skip_payload: bool = False, **params: Any) -> None:
+        """A request goes out; its answer comes next."""
+        self._reader = AnswerReader(body=not skip_payload)
+        super().set_response_params(skip_payload=skip_payload, **params)
+
+    def data_received(self, data: bytes) -> None:
+        if self._reader is None or not data:
+            super().data_received(data)
+            return
+        self._pass_on(self._reader, lambda reader: reader.feed(data))
+        if self._reader.surplus:
+            self.force_close()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._reader is not None:
+            self._pass_on(self._reader, AnswerReader.end)
+        super().connection_lost(exc)
+
+    def _pass_on(self, reader: AnswerReader, read: Callable[[AnswerReader], bytes]) -> None:
+        try:
+            if plain := read(reader):
+                super().data_received(plain)
+        except NotHttp as error:
+            if self._payload is not None:  # the body of an answer whose head was passed on
+                self._payload.set_exception(aiohttp.ClientPayloadError(str(error)))
+            self.set_exception(BadHttpMessage(str(error)))
+            if self.transport is not None:
+                self.transport.close()
 
 
 async def _session() -> aiohttp.ClientSession:
@@ -78,9 +126,11 @@ async def _session() -> aiohttp.ClientSession:
 
 
 async def _open(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.ClientSession]:
+    # How many run at once is bounded by the executor; a slow host must not keep connections from the others.
+    connector = aiohttp.TCPConnector(limit=0)
+    connector._factory = partial(_Connection, loop=loop)  # type: ignore[assignment]  # there is no public place for it
     session = aiohttp.ClientSession(
-        # How many run at once is bounded by the executor; a slow host must not keep connections from the others.
-        connector=aiohttp.TCPConnector(limit=0),
+        connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": "ATF", "Accept-Encoding": "identity"},
         auto_decompress=False,
