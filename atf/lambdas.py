@@ -250,7 +250,7 @@ class Lambda(Schedulable[P, R]):
         spec = f.LambdaSpec(
             name=self.name,
             options=self.defaults.to_proto(),
-            signature=str(self._codec.shown),
+            signature=self._codec.text,
             digest=self.digest,
             schedule=self.job.schedule if self.job is not None else "",
             redact=sorted(self._codec.redacted),

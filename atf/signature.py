@@ -20,6 +20,7 @@ from .payload import FAILS, check_size, decode_result, encode_arguments, reason,
 from .redaction import MASK, NOTHING, Redactor, checked_redact
 from .rpc import task_pb2 as t
 from .signature_digest import digest_of
+from .signature_text import signature_text
 
 CHECKED_BYTES: Final = 64 << 10
 """Payloads up to this size are decoded again before they are sent; larger ones are checked where they run."""
@@ -161,6 +162,16 @@ class Codec:
             parameters = [(each, each in self._required, hints.get(each, Any)) for each in self._names]
             self._digest = digest_of(parameters, self._aliases, raw=self._raw is not None)
         return self._digest
+
+    @property
+    def text(self) -> str:
+        """The signature as it is registered; see signature_text.py.
+
+        Raises:
+            TypeError: an annotation names what is not there.
+        """
+        self._decoder()
+        return signature_text(self.shown, hints_of(self._fn, self._name), self._aliases)
 
     @property
     def takes_raw(self) -> bool:

@@ -146,7 +146,7 @@ def submit(
     """Submit the rows of FILE as items of LAMBDA, and print the batch's id. - reads stdin.
 
     A line of jsonl is an object of arguments by name, an array of them by position, or the first one alone. A csv file names the arguments
-    in its first row; a cell is JSON, or else the text itself. Of atf/command a row is a command line: an array of texts, or columns.
+    in its first row; a cell is text, or JSON where the argument takes no text. Of atf/command a row is a command line: an array of texts, or columns.
 
     The whole file is read first, and refused with the number of the line if one does not fit: then nothing is submitted. What comes
     from stdin is submitted as it comes; a line that does not fit ends it, and the batch stays open. Where the command is

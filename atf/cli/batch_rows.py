@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import csv
-import json
-import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from atf.errors import InvalidArgument
 from atf.items import Elements
 from atf.rpc import batch_pb2 as b
 from atf.work_items import COMMAND
 
+from .arguments import Parameters, json_value, untyped
+
 MAX_LINE_CHARS: Final = 4 << 20
-
-
-class Parameters(NamedTuple):
-    """What a lambda takes, by its registered signature."""
-
-    names: tuple[str, ...]
-    positional: tuple[str, ...]
-    """Those that may be given by position."""
-    required: frozenset[str]
-    texts: frozenset[str]
-    """Those annotated `str`."""
-
-
-def parameters_of(signature: str) -> Parameters | None:
-    """The parameters in the text of a signature, such as "(path: str, *, size: int = 256) -> dict"; None: it can't be read."""
-    brackets = signature.rpartition(")")[0] + ")"
-    try:
-        function = ast.parse(f"def _{brackets}: ...").body[0]
-    except (SyntaxError, ValueError):
-        return None
-    assert isinstance(function, ast.FunctionDef)
-    given = function.args
-    positional = [*given.posonlyargs, *given.args]
-    plain = positional[: len(positional) - len(given.defaults)]
-    by_name = [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
-    every = [*positional, *given.kwonlyargs]
-    texts = {
-        each.arg for each in every if each.annotation is not None and ast.unparse(each.annotation) in {"str", "'str'"}
-    }
-    return Parameters(
-        tuple(each.arg for each in every),
-        tuple(each.arg for each in positional),
-        frozenset(each.arg for each in (*plain, *by_name)),
-        frozenset(texts),
-    )
 
 
 def rows(lines: Iterable[str], form: str, lambda_name: str, parameters: Parameters | None) -> Iterator[tuple[int, Any]]:
@@ -95,8 +59,8 @@ def _json_rows(lines: Iterable[str], lambda_name: str, parameters: Parameters | 
         if not line.strip():
             continue
         try:
-            row = json.loads(line, parse_constant=_finite, parse_float=_finite)
-        except (ValueError, RecursionError) as error:
+            row = json_value(line)
+        except (ValueError, InvalidArgument) as error:
             raise InvalidArgument(f"line {number} is no JSON: {error}") from None
         if lambda_name != COMMAND and parameters is not None:
             row = _named(row, parameters, number)
@@ -118,12 +82,10 @@ def _named(row: Any, parameters: Parameters, line: int) -> dict[str, Any]:
 
 
 def _check_names(row: dict[str, Any], parameters: Parameters, line: int) -> None:
-    if unknown := sorted(row.keys() - set(parameters.names)):
-        raise InvalidArgument(
-            f"line {line}: the lambda has no argument {unknown[0][:80]!r}; it takes {', '.join(parameters.names) or 'none'}"
-        )
-    if missing := sorted(parameters.required - row.keys()):
-        raise InvalidArgument(f"line {line}: argument {missing[0]!r} is missing")
+    try:
+        parameters.check(row)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"line {line}: {error}") from None
 
 
 def _words(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
@@ -147,7 +109,7 @@ def _table(lines: Iterable[str], parameters: Parameters | None) -> Iterator[tupl
         if len(row) != len(names):
             raise InvalidArgument(f"line {reader.line_num}: {len(row)} columns, but the first row names {len(names)}")
         given = {
-            name: _cell(name, text, parameters)
+            name: _cell(name, text, parameters, reader.line_num)
             for name, text in zip(names, row, strict=True)
             if _is_given(name, text, parameters)
         }
@@ -172,18 +134,8 @@ def _is_given(name: str, text: str, parameters: Parameters | None) -> bool:
     return bool(text) or parameters is None or name in parameters.required or name not in parameters.names
 
 
-def _cell(name: str, text: str, parameters: Parameters | None) -> Any:
-    """A cell is JSON, or else the text itself; of an argument that is a text, always the text."""
-    if parameters is not None and name in parameters.texts:
-        return text
+def _cell(name: str, text: str, parameters: Parameters | None, line: int) -> Any:
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"JSON has no {text}")
-    return number
+        return parameters.read(name, text) if parameters is not None else untyped(text)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"line {line}: {error}") from None

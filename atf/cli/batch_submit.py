@@ -17,11 +17,11 @@ from atf.errors import AtfError, InvalidArgument
 from atf.exits import EXIT_OK
 from atf.items import Elements, OfName
 from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
 from atf.work_items import COMMAND
 
-from .batch_rows import Parameters, checked, parameters_of, rows
+from .arguments import Parameters, registered
+from .batch_rows import checked, rows
 from .batch_view import Submitting, batch_json, follow
 from .output import print_json
 from .progress import View
@@ -112,7 +112,7 @@ async def _plan(
         if target is not None:
             options["target"] = _word(str(target))
         return client.batch_plan(lambda_name, options), None
-    parameters = await _parameters(stub, lambda_name)
+    parameters = await registered(stub, lambda_name)
     plan = client.batch_plan(lambda_name, options)
     names = parameters.names if parameters is not None else None
     return replace(plan, elements=OfName(lambda_name, target, names)), parameters
@@ -124,11 +124,6 @@ def _word(number: str) -> Callable[[list[str]], str]:
             f"--target {number!r}: a command line has no names; give the number of a word, 0 for the program"
         )
     return lambda words: words[int(number)] if int(number) < len(words) else ""
-
-
-async def _parameters(stub: api.Frontend, lambda_name: str) -> Parameters | None:
-    known = (await stub.list_lambdas(f.ListLambdasRequest())).lambdas
-    return next((parameters_of(each.spec.signature) for each in known if each.spec.name == lambda_name), None)
 
 
 class _Sending:

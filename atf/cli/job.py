@@ -26,7 +26,7 @@ from .nouns import Noun
 from .options import as_json, duration, frontend_flag, no_header
 from .output import print_json, print_table, status_name, when
 from .remote import ask
-from .schedule import build_request
+from .schedule import build_request, fit
 
 _PAGE = 100
 name_argument = click.argument("name", metavar="JOB")
@@ -43,7 +43,7 @@ def job() -> None:
 @click.argument("schedule", metavar="[SCHEDULE]", required=False)
 @click.option(
     "-a", "--json-args", "arguments", multiple=True, metavar="NAME=VALUE",
-    help="An argument of the lambda; the value is JSON, or else the text itself. May be given again.",
+    help="An argument of the lambda: its text, or JSON where it takes no text. May be given again.",
 )  # fmt: skip
 @click.option("--payload", metavar="JSON", help="All arguments by name, as one JSON object; - reads it from stdin.")
 @click.option("--due-time", metavar="T", help="The first tick: an instant, or a duration from now.")
@@ -92,8 +92,13 @@ def schedule_(
         overwrite=overwrite,
         request_id=new_id(SystemRuntime().random),
     )
+
+    async def work(stub: api.Frontend) -> j.Job:
+        await fit(stub, request.job.task, arguments)
+        return await stub.schedule_job(request)
+
     try:
-        made = ask(frontend, lambda stub: stub.schedule_job(request))
+        made = ask(frontend, work)
     except InvalidArgument as error:  # its second and third line show the place
         print(f"atf: {visible(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,6 +14,7 @@ import click
 from atf.durability import Durability, durability_of
 from atf.errors import InvalidArgument
 from atf.options import Concurrency, Unique
+from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
@@ -30,6 +30,7 @@ from atf.task import (
 )
 from atf.visible import one_line
 
+from .arguments import json_value, registered, untyped
 from .options import as_json, duration, frontend_flag
 from .output import print_json
 from .remote import ask
@@ -40,7 +41,7 @@ from .tasks import report_finished, wait_for
 @click.argument("lambda_name", metavar="LAMBDA")
 @click.option(
     "-a", "--json-args", "arguments", multiple=True, metavar="NAME=VALUE",
-    help="An argument of the lambda; the value is JSON, or else the text itself. May be given again.",
+    help="An argument of the lambda: its text, or JSON where it takes no text. May be given again.",
 )  # fmt: skip
 @click.option("--payload", metavar="JSON", help="All arguments by name, as one JSON object; - reads it from stdin.")
 @click.option("--raw", metavar="FILE", help="Send the bytes of a file as they are; - reads stdin.")
@@ -101,7 +102,12 @@ def schedule(
     if wait_timeout is not None and not wait:
         raise InvalidArgument("--wait-timeout: of no use without --wait; give both, or neither")
     request = build_request(lambda_name, **given)
-    reply = ask(frontend, lambda stub: stub.schedule(request))
+
+    async def work(stub: api.Frontend) -> f.ScheduleReply:
+        await fit(stub, request.spec, given["arguments"])
+        return await stub.schedule(request)
+
+    reply = ask(frontend, work)
     if not wait:
         if as_json:
             met = Durability(reply.durability).word if reply.durability else ""
@@ -143,7 +149,7 @@ def build_request(
     timeout: float | None = None,
     durability: str | None = None,
 ) -> f.ScheduleRequest:
-    """The request that the flags describe.
+    """The request that the flags describe. `arguments` stay texts until `fit` has asked what the lambda takes.
 
     Raises:
         InvalidArgument: a flag breaks a rule, or two do not go together.
@@ -200,14 +206,37 @@ def _payload(arguments: Sequence[str], payload: str | None, raw: str | None) -> 
         except (OSError, ValueError) as error:
             raise InvalidArgument(f"--raw {raw}: {getattr(error, 'strerror', None) or error}") from None
     if payload is None:
-        return _encoded({name: _value(text) for name, text in pairs(arguments, "-a").items()}), t.JSON
+        return _encoded(pairs(arguments, "-a")), t.JSON
     try:
-        values = _json(_checked(_read("-")).decode() if payload == "-" else payload)
+        values = json_value(_checked(_read("-")).decode() if payload == "-" else payload)
     except ValueError as error:
         raise InvalidArgument(f"--payload is no JSON: {error}") from None
     if not isinstance(values, dict):
         raise InvalidArgument('--payload: give a JSON object of the arguments by name, such as {"path": "cat.jpg"}')
     return _encoded(values), t.JSON
+
+
+async def fit(stub: api.Frontend, spec: t.TaskSpec, words: Sequence[str]) -> None:
+    """Makes the arguments of a task what its lambda takes by its registered signature.
+
+    Args:
+        stub: the frontend that knows the lambda.
+        spec: of `build_request`.
+        words: NAME=VALUE, as they were given.
+
+    Raises:
+        InvalidArgument: an argument has no such name, is missing, or is no value that the lambda takes.
+        UnknownLambda: the lambda is not registered; the message names the nearest.
+    """
+    if spec.encoding == t.RAW:
+        return
+    parameters = await registered(stub, getattr(spec, "lambda"))
+    given = pairs(words, "-a")
+    values = {name: parameters.read(name, text) if parameters else untyped(text) for name, text in given.items()}
+    if given:
+        spec.payload = _encoded(values)
+    if parameters is not None:
+        parameters.check(json.loads(spec.payload))
 
 
 def _read(name: str) -> bytes:
@@ -244,27 +273,6 @@ def pairs(words: Sequence[str], flag: str) -> dict[str, str]:
             raise InvalidArgument(f"{flag} {name}: given twice")
         found[name] = value
     return found
-
-
-def _value(text: str) -> Any:
-    try:
-        return _json(text)
-    except ValueError:
-        return text
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
-    except RecursionError:
-        raise InvalidArgument("the JSON is nested too deeply") from None
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):  # JSON has no such number, and a lambda that takes one would get a text in its place
-        raise InvalidArgument(f'{text} is no JSON number; if the text is meant, put it in double quotes: "{text}"')
-    return number
 
 
 def _priority(text: str) -> int:

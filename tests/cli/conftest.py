@@ -42,6 +42,7 @@ class FakeFrontend:
         self.warnings: list[str] = []
         self.capacity = f.Capacity()
         self.asked: list[Any] = []
+        self.looked_up: list[str] = []
         self.addresses: list[str] = []
         self.fails: AtfError | None = None
 
@@ -98,7 +99,10 @@ class FakeFrontend:
         return f.RetryTasksReply(results=results)
 
     async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
-        self._note(request)
+        if name := getattr(request, "lambda"):  # so commands ask that read arguments by its signature
+            self.looked_up.append(name)
+        else:
+            self._note(request)
         return f.ListLambdasReply(lambdas=self.lambdas)
 
     async def register_lambdas(

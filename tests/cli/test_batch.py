@@ -15,7 +15,7 @@ import pytest
 
 from atf.batch import BatchOptions, ItemStatus
 from atf.cli import remote
-from atf.cli.batch_rows import parameters_of
+from atf.cli.arguments import parameters_of
 from atf.cli.batch_submit import Source, submit_rows
 from atf.cli.batch_view import Going, Submitting
 from atf.cli.progress import Lines
@@ -109,7 +109,7 @@ def test_command_lines_come_as_arrays_or_columns(atf: Atf, batches: Frontend) ->
     ("name", "text", "says"),
     [
         ("i.jsonl", '{"path": "p"}\n{"path": \n', "i.jsonl, line 2 is no JSON"),
-        ("i.jsonl", '{"path": "p"}\n{"size": NaN}\n', "i.jsonl, line 2 is no JSON: JSON has no NaN"),
+        ("i.jsonl", '{"path": "p"}\n{"size": NaN}\n', "i.jsonl, line 2 is no JSON: NaN is no JSON number"),
         ("i.jsonl", '{"size": 3}\n', "i.jsonl, line 1: argument 'path' is missing"),
         (
             "i.jsonl",

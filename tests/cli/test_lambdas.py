@@ -34,7 +34,7 @@ def test_queues(atf: Atf, frontend: FakeFrontend) -> None:
 
     assert atf("queue", "--no-header").out == "{0}shop/mail:1\tshop/mail\t1\t7\t10000\n"
     assert atf("queue", "shop/mail", "--json").json[0]["depth"] == 7
-    assert getattr(frontend.asked[-1], "lambda") == "shop/mail"
+    assert frontend.looked_up[-1] == "shop/mail"
 
 
 def test_settings_are_set_unset_and_shown(atf: Atf, frontend: FakeFrontend) -> None:

@@ -34,7 +34,7 @@ def test_it_is_registered_with_what_it_declares() -> None:
     assert thumbnail.spec() == f.LambdaSpec(
         name="photos/thumbnail",
         options={},
-        signature="(path: 'str') -> 'None'",
+        signature="(path: str) -> None",
         owner="web team",
         runbook="https://wiki/thumbnails",
         rate=12.5,

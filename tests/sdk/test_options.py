@@ -35,7 +35,7 @@ def bare() -> None: ...
 def test_a_lambda_is_registered_with_every_option_it_declares() -> None:
     spec = thumbnail.spec()
     assert spec.name == "photos/small"
-    assert spec.signature == "(path: 'str', *, size: 'int' = 256) -> 'dict[str, int]'"
+    assert spec.signature == "(path: str, *, size: int = 256) -> dict[str, int]"
     assert (spec.queue_limit, spec.enqueue_timeout_us) == (7, 2_500_000)
     assert spec.options == t.TaskOptions(
         priority=0,

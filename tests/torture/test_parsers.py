@@ -21,7 +21,7 @@ from hypothesis import given
 from atf import work_items
 from atf.builtin import command_result, http_answer
 from atf.builtin.http_request import _address
-from atf.cli import batch_rows
+from atf.cli import arguments, batch_rows
 from atf.cores import CoreSettings, Pool
 from atf.errors import ConfigError, InvalidArgument
 from atf.errors import Internal as InternalError
@@ -83,7 +83,7 @@ OTHERS: Final = {
     "frontend/jobs.py::Jobs._after": _TOKENS,
     "frontend/batches.py::Batches._after": _TOKENS,
     "atf/cli/batch_rows.py::rows": _HERE + "test_any_file_of_items_is_read_or_refused_by_its_line",
-    "atf/cli/batch_rows.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
+    "atf/cli/arguments.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
     "atf/cli/options.py::duration": "torture/test_settings.py::test_a_duration_is_seconds_or_refused",
     "atf/rpc/server.py::split_address": "torture/test_settings.py::test_an_address_is_host_and_port_or_refused",
     "atf/hosts.py::split_authority": _URLS,
@@ -158,7 +158,7 @@ ROWS = st.one_of(
 @fuzz
 @given(signature=SIGNATURES)
 def test_any_signature_is_read_or_not(signature: str) -> None:
-    found = batch_rows.parameters_of(signature)
+    found = arguments.parameters_of(signature)
     assert found is None or found.required | found.texts <= set(found.names)
 
 
@@ -173,7 +173,7 @@ def test_any_file_of_items_is_read_or_refused_by_its_line(
     lines: list[str], form: str, name: str, signature: str
 ) -> None:
     given_lines = "\n".join(lines).splitlines(keepends=True)
-    parameters = batch_rows.parameters_of(signature) if signature else None
+    parameters = arguments.parameters_of(signature) if signature else None
     try:
         for number, row in batch_rows.rows(given_lines, form, name, parameters):
             assert number >= 1
