@@ -41,7 +41,7 @@ def batch(record: BatchRecord, *, with_spec: bool = False) -> b.Batch:
         failed=record.failed,
         permanently_failed=record.permanently_failed,
         cancelled=record.cancelled,
-        sealed=record.total >= 0 or record.cancel_requested,
+        sealed=record.total >= 0 or record.cancel_requested or record.unmade,
         prefix=record.prefix,
         created_at_us=record.created_at_us,
         ended_at_us=record.ended_at_us if record.ended else 0,
@@ -60,7 +60,7 @@ def _status(record: BatchRecord) -> b.BatchStatus:
         return b.BATCH_IN_PROGRESS if record.begun else b.BATCH_CREATED
     if record.cancel_requested:
         return b.BATCH_CANCELLED
-    return b.BATCH_DONE if record.done == record.items else b.BATCH_DONE_WITH_FAILURES
+    return b.BATCH_DONE if record.done == record.items and not record.unmade else b.BATCH_DONE_WITH_FAILURES
 
 
 def same(one: b.Batch, other: b.Batch) -> bool:

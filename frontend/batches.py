@@ -362,11 +362,17 @@ class Batches:
 
     async def retry(self, request: b.RetryBatchRequest) -> b.Batch:
         """Starts the items afresh that failed for good."""
-        if await self._command(request.id, "retry") is Commanded.CANCELLED:
+        done = await self._command(request.id, "retry")
+        record = await self._record(request.id)
+        if record.unmade:
+            raise FailedPrecondition(
+                f"batch {request.id} is a step of a chain that could not be made ({record.error}): submit the rest of the chain anew"
+            )
+        if done is Commanded.CANCELLED:
             raise FailedPrecondition(
                 f"batch {request.id} was cancelled: make another one of the items that are still wanted"
             )
-        return view.batch(await self._record(request.id))
+        return view.batch(record)
 
     async def delete(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
         """Deletes a batch that has ended; it need not exist."""

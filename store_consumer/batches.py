@@ -128,7 +128,7 @@ class Batches:
         except Exception as error:  # noqa: BLE001  of whatever it is made of
             await self._refused(ended, f"callback {place}, {getattr(callback.task, 'lambda')}: ", error)
             if in_chain:
-                await self._break(ended, place, callback, error)
+                await self._fail(link_of(ended, place, callback), error)
             return False
         return True
 
@@ -151,12 +151,11 @@ class Batches:
         _log.error("callback can't be made", batch=ended.batch.id, round=ended.round, error=why)
         await self._store.note_error(ended.batch.id, why)
 
-    async def _break(self, ended: Ended, place: int, callback: b.Callback, error: Exception) -> None:
-        """Whoever waits for a link of a chain finds it, cancelled, and why."""
-        link = link_of(ended, place, callback)
+    async def _fail(self, link: Link, error: Exception) -> None:
+        """Whoever waits for a link of a chain that can't be made finds it: ended, without items, and why."""
         await self._open(link)
-        await self._store.command_batch(link.id, "cancel")
-        await self._store.note_error(link.id, clip(str(error), MAX_WHY))
+        await self._store.note_error(link.id, clip(f"{link.lambda_name}: {error}", MAX_WHY), unmade=True)
+        await self._store.command_batch(link.id, "cancel")  # it ends here, and nothing follows it
 
     async def _open(self, link: Link) -> OpenedBatch:
         """Makes a link, whose only item lies at its home, or finds it."""

@@ -50,7 +50,7 @@ class Ended(NamedTuple):
         """done, done_with_failures, cancelled"""
         if self.batch.cancel_requested:
             return "cancelled"
-        return "done_with_failures" if self.failed or self.cancelled else "done"
+        return "done_with_failures" if self.failed or self.cancelled or self.batch.unmade else "done"
 
     def calls(self, callback: b.Callback) -> bool:
         """Whether a callback is for this end."""

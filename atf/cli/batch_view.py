@@ -145,7 +145,7 @@ def show_batch(batch: b.Batch, as_json: bool) -> None:
             ("made", when(batch.created_at_us)),
             ("ended", when(batch.ended_at_us)),
             ("rate", f"{_rate(now.rate)} items/s" if now.rate and not now.ended else ""),
-            ("a callback was not made", batch.error),
+            ("a callback was not made" if batch.items else "it could not be made", batch.error),
             ("to go", length(round(togo) * US) if togo is not None and not now.ended else ""),
         ]
     )

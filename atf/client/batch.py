@@ -61,7 +61,7 @@ class BatchProgress:
     """1, and 1 more with each extension or retry after an end."""
     cancel_requested: bool
     error: str = ""
-    """Why a callback of its newest end was not made."""
+    """Why a callback of its newest end was not made; of a step of a chain that ended without items: why it could not be made."""
     rate: float = 0.0
     """Items a second that ended of late."""
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _ENDED: Final = frozenset(int(each) for each in ItemStatus if each.finished)
 _FAILED: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)
+_OF_LINK: Final = "callback 0, "
+"""What a batch's error begins with that is about the next link of its chain; with another number it is about another callback."""
 _PAUSE: Final = 0.25
 """Seconds until a batch that lacks an item is looked at again: nobody tells when its maker sends it."""
 
@@ -434,8 +436,9 @@ class BatchCalls:
             try:
                 await self.get_batch(batch_id, until)
             except NotFound:
-                if why := (await self.get_batch(before.id, until)).error:
-                    raise TaskFailed(f"what follows batch {before.id} can't be made: {why}") from None
+                why = (await self.get_batch(before.id, until)).error
+                if why.startswith(_OF_LINK) or (why and not why.startswith("callback ")):
+                    raise _not_made(why.removeprefix(_OF_LINK)) from None
                 if self._runtime.monotonic() >= end:
                     raise TimeoutError(f"batch {batch_id}, the next of the chain, was not there in time") from None
                 await asyncio.sleep(pauses.next())
@@ -456,7 +459,9 @@ class BatchCalls:
             async for page in pages:
                 if page:
                     raise error_of(batch.id, page[0])
-        raise TaskCancelled(f"batch {batch.id} was cancelled")
+        if batch.status == b.BATCH_CANCELLED:
+            raise TaskCancelled(f"batch {batch.id} was cancelled")
+        raise _not_made(batch.error or f"batch {batch.id} has no item left that says why it failed")
 
     async def cancel_chain(self, batch_id: str, links: int) -> b.Batch:
         """Cancels the link that has not ended."""
@@ -489,6 +494,10 @@ def _first_ended(items: Iterable[b.Item], number: int) -> builtins.list[b.Item]:
             break
         ended.append(item)
     return ended
+
+
+def _not_made(why: str) -> TaskFailed:
+    return TaskFailed(f"the chain can't go on: its next step can't be made: {why}")
 
 
 def add_note(error: BaseException, plan: Plan, cutter: Cutter | None) -> None:

@@ -146,9 +146,16 @@ class Batches(Caller):
         """Notes that all items with smaller numbers are stored; False: there is no such batch."""
         return bool(await self._call("note_prefix", self.batch_home(batch_id), [batch_id, prefix]) == 1)
 
-    async def note_error(self, batch_id: str, why: str) -> bool:
-        """Notes why a callback of a batch was not made, until it goes on; False: there is no such batch."""
-        return bool(await self._call("note_error", self.batch_home(batch_id), [batch_id, why]) == 1)
+    async def note_error(self, batch_id: str, why: str, *, unmade: bool = False) -> bool:
+        """Notes why a callback of a batch was not made, until it goes on; False: there is no such batch.
+
+        Args:
+            batch_id: the batch.
+            why: for people.
+            unmade: the batch is a link of a chain, and it is the link itself that could not be made.
+        """
+        args: list[Arg] = [batch_id, why, int(unmade)]
+        return bool(await self._call("note_error", self.batch_home(batch_id), args) == 1)
 
     async def close_batch(self, batch_id: str, total: int, *, keep_open: bool = False) -> None:
         """Says of how many items a batch is made, extensions aside; with `keep_open` more may come. What was said first holds."""
@@ -292,7 +299,7 @@ def _record(batch_id: str, now_us: int, found: dict[str, bytes], counts: Sequenc
         total=int(found["main"]) + int(found.get("extra", 0)) if "main" in found else -1,
         prefix=int(found.get("prefix", 0)),
         home_only=found["alone"] == b"1",
-        cancel_requested="cancelled" in found,
+        cancel_requested="cancelled" in found and "unmade" not in found,
         deleting="deleting" in found,
         now_us=now_us,
         items=items,
@@ -304,4 +311,5 @@ def _record(batch_id: str, now_us: int, found: dict[str, bytes], counts: Sequenc
         cancelled=cancelled,
         begun=begun > 0,
         error=found.get("err", b"").decode("utf-8", "replace"),
+        unmade="unmade" in found,
     )

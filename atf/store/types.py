@@ -601,7 +601,8 @@ class BatchRecord(NamedTuple):
     permanently_failed: int
     cancelled: int
     begun: bool  # some item has been started; or the batch has ended
-    error: str = ""  # why a callback of its newest end was not made
+    error: str = ""  # why a callback of its newest end was not made, or the batch itself
+    unmade: bool = False  # it is a link of a chain, and could not be made
 
     @property
     def ended(self) -> bool:

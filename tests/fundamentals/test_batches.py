@@ -258,6 +258,47 @@ def test_the_results_of_a_batch_that_was_kept_open_end_when_it_is_cancelled(h: H
     assert batch.close().status is atf.BatchStatus.CANCELLED
 
 
+@app.task
+def pixels(number: int, pad: str = "") -> bytes:
+    return b"\xff" * number
+
+
+@app.task
+def text(number: int) -> str:
+    return "x" * 60_000
+
+
+@pytest.mark.parametrize(
+    ("chain", "why"),
+    [
+        (pixels.s(1) | square.s(), "batches/square: the result of item 0 is raw bytes, which JSON can't hold"),
+        (pixels.s(1) | square.s() | square.s(), "batches/square: the result of item 0 is raw bytes"),
+        (square.s(1) | pixels.s() | square.s(), "batches/square: the result of item 0 is raw bytes"),
+        (text.map_s(range(18)) | total.s(), "batches/total: the results take more than 1048576 bytes"),
+        (text.map_s(range(6)) | pixels.s(pad="y" * 900_000), "batches/pixels: its arguments take 1[0-9]* bytes"),
+    ],
+    ids=["bytes", "bytes before two", "bytes in the middle", "large results", "large arguments"],
+)
+def test_a_chain_that_can_not_hand_on_fails_and_says_why(h: Harness, chain: atf.Chain[Any], why: str) -> None:
+    """Nobody has cancelled it."""
+    handle = chain.submit()
+    with pytest.raises(atf.TaskFailed, match=f"can't go on: its next step can't be made: {why}"):
+        handle.result(timeout=60)
+    end = handle.wait(timeout=1)
+    assert (end.status, end.items, end.cancel_requested) == (atf.BatchStatus.DONE_WITH_FAILURES, 0, False)
+    with pytest.raises(atf.FailedPrecondition, match=f"could not be made .{why}"):
+        atf.default_client().batch_handle(end.id).retry()
+
+
+def test_a_chain_that_somebody_cancels_is_cancelled(h: Harness) -> None:
+    atf.default_client().pause("batches/half")
+    handle = (square.s(2) | half.s() | square.s()).submit()
+    h.advance(1)
+    handle.cancel()
+    with pytest.raises(atf.TaskCancelled):
+        handle.result(timeout=60)
+
+
 def test_a_chain_hands_results_on(h: Harness) -> None:
     assert (square.s(2) | half.s() | square.s()).submit().result() == 4
     assert (half.map_s([2, 4, 6]) | total.s(more=10) | square.s()).submit().result() == 256

@@ -791,9 +791,12 @@ async def test_a_chains_handle_waits_for_the_last_link(w: World) -> None:
 async def test_a_link_that_can_not_be_made_ends_the_chain(w: World) -> None:
     w.frontend.run = doubled
     handle = await w.client.chain(thumbnail.s("a") | album.s(title="Cats"), batch_id="c")
-    w.frontend.batches["c"].error = "the results take more than 1 MiB"
-    with pytest.raises(atf.TaskFailed, match="what follows batch c can't be made: the results take more"):
+    w.frontend.batches["c"].error = "callback 0, photos/album: the results take more than 1 MiB"
+    with pytest.raises(atf.TaskFailed, match="next step can't be made: photos/album: the results take more"):
         await handle.result_async()
+    w.frontend.batches["c"].error = "callback 1, ops/page: it has another reason, and holds up no chain"
+    with pytest.raises(TimeoutError, match="the next of the chain"):
+        await handle.result_async(timeout=5)
 
 
 @virtual(batch_world)

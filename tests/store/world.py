@@ -648,6 +648,9 @@ class World:
             assert await self.items(name, 1, 2) == [True] * 2
         await store.note_prefix("goes-on", 2)
         await store.note_error("goes-on", "no such lambda")
+        await store.open_batch("unmade", b"d", b"spec", "shop/items", US, home_only=True)
+        await store.note_error("unmade", "shop/items: its payload is no JSON object", unmade=True)
+        await store.command_batch("unmade", "cancel")
         for name, total in (("cancelled", 4), ("deleted", 3), ("half-deleted", 3)):
             await store.close_batch(name, total)
         await self.deliver()

@@ -204,13 +204,34 @@ async def test_a_chain_is_made_of_batches_of_one_item(w: World) -> None:
 
 
 @virtual(world(partitions=2))
-async def test_a_link_that_can_not_be_made_is_found_cancelled(w: World) -> None:
+async def test_a_link_that_can_not_be_made_is_found_failed_and_why(w: World) -> None:
     w.start()
     await make(w, 1, callback(payload=b"[]", as_batch=True))
     assert await work(w) == 1
     broken = await record(w, link_id(NAME, 0, 1))
-    assert (broken.cancel_requested, broken.ended, broken.items) == (True, True, 0)
-    assert "no JSON object" in broken.error
+    assert (broken.unmade, broken.cancel_requested, broken.ended, broken.items) == (True, False, True, 0)
+    assert broken.error.startswith("shop/done: its payload is no JSON object")
+
+
+@virtual(world(partitions=2))
+async def test_nobody_sees_an_unmade_link_end_before_it_says_why(w: World) -> None:
+    """A client polls meanwhile: an end without a reason would look like somebody's cancel."""
+    w.start()
+    plain, seen = w.store._call, []
+
+    async def look(verb: str, *args: Any, **more: Any) -> Any:
+        answer = await plain(verb, *args, **more)
+        if verb in {"open_batch", "note_error", "command_batch"} and (
+            found := await w.store.get_batch(link_id(NAME, 0, 1))
+        ):
+            seen.append((found.ended, found.cancel_requested, bool(found.error)))
+        return answer
+
+    w.store._call = look  # type: ignore[method-assign]
+    await make(w, 1, callback(payload=b"[]", as_batch=True))
+    assert await work(w) == 1
+    assert (True, False, True) in seen
+    assert not [each for each in seen if (each[0] and not each[2]) or each[1]], seen
 
 
 @virtual(world(partitions=2))

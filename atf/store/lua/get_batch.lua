@@ -3,7 +3,8 @@
 -- ARGV     now, batch
 -- RETURNS  now, what count_items returns, field, value, ...; {} where there is none, or it was deleted
 register('get_batch', {'no-writes'}, function(keys, args)
-  local names = {'at', 'l', 'spec', 'd', 'ret', 'round', 'main', 'extra', 'prefix', 'ended', 'cancelled', 'deleting', 'alone', 'sums', 'err'}
+  local names = {'at', 'l', 'spec', 'd', 'ret', 'round', 'main', 'extra', 'prefix', 'ended', 'cancelled', 'deleting', 'alone', 'sums', 'err',
+    'unmade'}
   local home = redis.call('HMGET', batch_key(keys[1], args[2]), unpack(names))
   if not home[1] then return {} end
   local answer = {fmt(instant(args[1])), BATCH.counted(keys[1], args[2])}
