@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from hashlib import md5
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .errors import InvalidArgument
+from .named_numbers import NamedNumber
 from .option_names import check_names
 from .options import Duration, RunOptions, checked_labels, duration_us, run_options
 from .payload import short
@@ -35,7 +35,7 @@ OF_SINGLE_TASKS: Final = {
 CallbackLike: TypeAlias = "str | Schedulable[..., Any] | Step[Any] | Sequence[str | Schedulable[..., Any] | Step[Any]]"
 
 
-class BatchStatus(IntEnum):
+class BatchStatus(NamedNumber):
     """Where a batch stands."""
 
     CREATED = b.BATCH_CREATED
@@ -51,7 +51,7 @@ class BatchStatus(IntEnum):
     """It is being deleted."""
 
 
-class ItemStatus(IntEnum):
+class ItemStatus(NamedNumber):
     """Where an item stands; it follows from its task's own state."""
 
     CREATED = b.ITEM_CREATED

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Final
 
 from .errors import InvalidArgument
+from .named_numbers import NamedNumber
 
 
-class Durability(enum.IntEnum):
+class Durability(NamedNumber):
     """What outlives what; the numbers are those of the wire, and a larger one counts as the stronger."""
 
     RELAXED = 1

@@ -6,16 +6,16 @@ and the tests walk it.
 
 from __future__ import annotations
 
-import enum
 import functools
 import re
 from dataclasses import dataclass
 from typing import Final
 
 from .errors import InvalidArgument
+from .named_numbers import NamedNumber
 
 
-class Status(enum.IntEnum):
+class Status(NamedNumber):
     """The states of a task; the numbers are those of the wire, the names those of the store."""
 
     NEW = 1
