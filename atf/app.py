@@ -99,15 +99,15 @@ class App:
                 docs/operations.md, *What nobody is to see*.
             max_attempts: runs that may fail before the task is a dead letter; default 10.
             max_losses: runs that may end with their executor; default 3.
-            timeout: seconds or a timedelta that one run may take; default no bound.
+            timeout: seconds, a timedelta or text such as "5m" that one run may take; default no bound.
             backoff: the waits between attempts; default Backoff(1, factor=2, max=600, jitter=0.1).
-            retention: seconds or a timedelta that the record of a finished task is kept; default a day.
+            retention: seconds, a timedelta or text such as "5m" that the record of a finished task is kept; default a day.
             priority: "high", "normal", "low", or 0 (high) to 9; default normal.
             schedule: the lambda is a job, too, of its own name, which executors register: cron, macro, `@every` or a period.
             tz: by whose clocks the schedule is read; default UTC.
             job: what else a job may say, such as {"misfire": "all"}; see atf.job.JobOptions.
             queue_limit: entries that one queue of the lambda holds; the rest waits in the task store. Default 10,000.
-            enqueue_timeout: seconds or a timedelta after which a queued id is looked at again; default 10.
+            enqueue_timeout: seconds, a timedelta or text such as "5m" after which a queued id is looked at again; default 10.
             owner, runbook: who answers for it, and where it says what to do when it fails; for people.
             rate: tasks a second that are started, over the cluster; default no bound.
             burst: the most of them that any one second sees; default what the rate needs.

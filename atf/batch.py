@@ -13,7 +13,7 @@ from .options import Duration, RunOptions, checked_labels, duration_us, run_opti
 from .payload import short
 from .rpc import batch_pb2 as b
 from .rpc import task_pb2 as t
-from .task import check_name
+from .task import check_key
 
 if TYPE_CHECKING:
     from .chains import Step
@@ -121,7 +121,7 @@ def batch_spec(name: str, options: BatchOptions, template: t.TaskSpec | None = N
     if options.get("target") is not None and not spec.pause_us:
         raise InvalidArgument("target: it is what pause= is kept between; give a pause, or leave target out")
     if "affinity_key" in options:
-        spec.affinity_key = check_name(options["affinity_key"], "affinity_key")
+        spec.affinity_key = check_key(options["affinity_key"], "affinity_key")
     _add_callbacks(spec, options)
     return spec
 

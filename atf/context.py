@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from hashlib import md5
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from .errors import InvalidArgument
-from .options import duration_us
+from .options import Duration, duration_us
 from .task import DEFAULT_FIRST_TIME_US, MAX_PROGRESS_BYTES, US, check_first_time
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Context:
         if self._progress is not None:
             self._progress(text)
 
-    def first_time(self, key: str, *, ttl: float | timedelta = DEFAULT_FIRST_TIME_US / US) -> bool:
+    def first_time(self, key: str, *, ttl: Duration = DEFAULT_FIRST_TIME_US / US) -> bool:
         """Whether this task is the first of its namespace that asks for a key: `if not ctx.first_time("charge-42"): return`.
 
         The key belongs to the task that asked first, for `ttl`. Every run of that task gets True, so that one that was cut off
@@ -206,7 +206,7 @@ class Context:
 
         Args:
             key: 1 to 255 characters that can be seen.
-            ttl: seconds or a timedelta that the key is kept from its first time on; default a day, at most 366 days.
+            ttl: seconds, a timedelta or text such as "5m" that the key is kept from its first time on; default a day, at most 366 days.
 
         Raises:
             InvalidArgument: the key or the ttl breaks its rule.
@@ -217,13 +217,13 @@ class Context:
         ttl_us = _checked(key, ttl)
         return self._first_time is None or self._first_time.ask(key, ttl_us)
 
-    async def first_time_async(self, key: str, *, ttl: float | timedelta = DEFAULT_FIRST_TIME_US / US) -> bool:
+    async def first_time_async(self, key: str, *, ttl: Duration = DEFAULT_FIRST_TIME_US / US) -> bool:
         """Like `first_time`, in an `async def`."""
         ttl_us = _checked(key, ttl)
         return self._first_time is None or await self._first_time.ask_async(key, ttl_us)
 
 
-def _checked(key: str, ttl: float | timedelta) -> int:
+def _checked(key: str, ttl: Duration) -> int:
     ttl_us = duration_us(ttl, "ttl of first_time")
     check_first_time(key, ttl_us)
     return ttl_us

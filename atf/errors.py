@@ -31,6 +31,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import ClassVar, Self
 
+from .durations import in_seconds
 from .failure import failure_of
 
 
@@ -165,12 +166,15 @@ class Retry(Exception):
 
     Args:
         message: the error to record.
-        after: the wait before the next attempt, in seconds or as a timedelta; None: the task's backoff.
+        after: the wait before the next attempt: seconds, a timedelta, or text such as "5m"; None: the task's backoff.
+
+    Raises:
+        ValueError: `after` is a text that is no length of time.
     """
 
-    def __init__(self, message: str = "", *, after: float | timedelta | None = None) -> None:
+    def __init__(self, message: str = "", *, after: float | timedelta | str | None = None) -> None:
         super().__init__(message)
-        self.after_s: float | None = after.total_seconds() if isinstance(after, timedelta) else after
+        self.after_s = in_seconds(after)
 
 
 class Fatal(Exception):
@@ -185,12 +189,15 @@ class HandBack(Exception):
 
     Args:
         message: why; it stands among the task's ended runs.
-        after: the wait, in seconds or as a timedelta; None: as above. Where the executor is not ending it is 0.1 s at least.
+        after: the wait: seconds, a timedelta, or text such as "5m"; None: as above. Where the executor is not ending it is 0.1 s at least.
+
+    Raises:
+        ValueError: `after` is a text that is no length of time.
     """
 
-    def __init__(self, message: str = "", *, after: float | timedelta | None = None) -> None:
+    def __init__(self, message: str = "", *, after: float | timedelta | str | None = None) -> None:
         super().__init__(message)
-        self.after_s: float | None = after.total_seconds() if isinstance(after, timedelta) else after
+        self.after_s = in_seconds(after)
 
 
 def _tree(root: type[AtfError]) -> dict[str, type[AtfError]]:

@@ -119,7 +119,7 @@ def _enqueue_timeout_us(given: Any) -> int:
     us = duration_us(given, "enqueue_timeout")
     if not MIN_ENQUEUE_TIMEOUT_US <= us <= MAX_ENQUEUE_TIMEOUT_US:
         raise InvalidArgument(
-            f"enqueue_timeout {short(given)}: give seconds or a timedelta, from {MIN_ENQUEUE_TIMEOUT_US / US} s to a day, or leave it out"
+            f"enqueue_timeout {short(given)}: give seconds, a timedelta or text such as 30s, from {MIN_ENQUEUE_TIMEOUT_US / US} s to a day, or leave it out"
             f" for the default, {DEFAULT_ENQUEUE_TIMEOUT_US // US} s"
         )
     return us

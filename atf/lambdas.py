@@ -39,7 +39,7 @@ from .rpc import frontend_pb2 as f
 from .rpc import job_pb2 as j
 from .rpc import task_pb2 as t
 from .signature import Codec
-from .task import check_id, check_lambda, check_name
+from .task import check_key, check_lambda, check_name, id_of_key
 
 if TYPE_CHECKING:
     from .client.batch import Batch
@@ -225,7 +225,7 @@ class Lambda(Schedulable[P, R]):
         """The same lambda under other options: `thumbnail.options(delay=30, priority="high").schedule("cat.jpg")`.
 
         Args:
-            delay: seconds or a timedelta from now.
+            delay: seconds, a timedelta or text such as "5m" from now.
             at: an instant with a time zone, instead of `delay`; in the past means now.
             priority: "high", "normal", "low", or 0 (high) to 9.
             key: idempotency key. The same call again finds the task that it made; another call with it fails.
@@ -237,7 +237,7 @@ class Lambda(Schedulable[P, R]):
             labels: at most 16 names with values, for people.
             durability: "relaxed", "disk" (the store's disk has it) or "replicated" (a replica has it): how safe the task must
                 be before the call returns; default what the frontend is set to. See docs/stores.md.
-            timeout: seconds or a timedelta that one run may take; None: no bound.
+            timeout: seconds, a timedelta or text such as "5m" that one run may take; None: no bound.
             max_attempts, max_losses, backoff, retention: as for `@app.task`.
 
         Raises:
@@ -379,7 +379,7 @@ def request_template(name: str, options: CallOptions) -> f.ScheduleRequest:
     spec = t.TaskSpec(options=run_options(options).to_proto(), labels=labels)
     setattr(spec, "lambda", name)  # a keyword of the language
     _set_keys(spec, options)
-    request = f.ScheduleRequest(id=check_id(options["key"]) if "key" in options else "", spec=spec)
+    request = f.ScheduleRequest(id=id_of_key(options["key"]) if "key" in options else "", spec=spec)
     if "durability" in options:
         request.durability = cast("t.Durability", int(durability_of(options["durability"])))
     if "delay" in options:
@@ -413,7 +413,7 @@ def of_single_tasks(request: f.ScheduleRequest, *, keyed: bool = True) -> Iterat
 
 def _set_keys(spec: t.TaskSpec, options: CallOptions) -> None:
     if "ordering_key" in options:
-        spec.ordering_key = check_name(options["ordering_key"], "ordering_key")
+        spec.ordering_key = check_key(options["ordering_key"], "ordering_key")
     if "concurrency_key" in options:
         asked = options["concurrency_key"]
         key = asked if isinstance(asked, Concurrency) else Concurrency(asked)
@@ -423,4 +423,4 @@ def _set_keys(spec: t.TaskSpec, options: CallOptions) -> None:
             raise InvalidArgument(f"unique {short(options['unique'])}: give an atf.Unique")
         spec.unique.CopyFrom(options["unique"].to_proto())
     if "affinity_key" in options:
-        spec.affinity_key = check_name(options["affinity_key"], "affinity_key")
+        spec.affinity_key = check_key(options["affinity_key"], "affinity_key")

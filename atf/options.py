@@ -1,6 +1,6 @@
 """How a task is run: what a lambda declares once, and what one call of it may change. Values and their checks, no I/O.
 
-Durations are given in seconds or as a timedelta, and kept in whole microseconds, rounded up.
+Durations are given in seconds, as a timedelta or as text such as "5m", and kept in whole microseconds, rounded up.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypedDict
 
+from .durations import FORMS, seconds_of
 from .errors import InvalidArgument
 from .payload import short
 from .rpc import task_pb2 as t
-from .task import MAX_AHEAD_US, MAX_CONCURRENCY, MIN_WINDOW_US, PRIORITIES, US, check_name, check_priority
+from .task import MAX_AHEAD_US, MAX_CONCURRENCY, MIN_WINDOW_US, PRIORITIES, US, check_key, check_priority
 
-Duration = float | timedelta
-"""Seconds, or a timedelta."""
+Duration = float | timedelta | str
+"""Seconds, a timedelta, or text: 500ms, 30s, 5m, 2h, 1d, 1h30m."""
 
 MAX_FACTOR: Final = 1000
 """Of a backoff."""
@@ -35,11 +36,11 @@ class Backoff:
     """
 
     base: Duration = 1.0
-    """The first wait: seconds or a timedelta, more than 0."""
+    """The first wait, more than 0."""
     factor: float = 2.0
     """By which each wait is longer than the one before; at least 1."""
     max: Duration = 600.0
-    """The longest wait: seconds or a timedelta, at least `base`."""
+    """The longest wait, at least `base`."""
     jitter: float = 0.1
     """0 to 1."""
 
@@ -108,7 +109,7 @@ class Concurrency:
     def __post_init__(self) -> None:
         if not isinstance(self.key, str):
             raise InvalidArgument(f"concurrency_key {short(self.key)}: give a text, or an atf.Concurrency")
-        check_name(self.key, "concurrency_key")
+        check_key(self.key, "concurrency_key")
         if isinstance(self.limit, bool) or not isinstance(self.limit, int) or not 1 <= self.limit <= MAX_CONCURRENCY:
             raise InvalidArgument(
                 f"concurrency limit {short(self.limit)}: give a whole number from 1 to {MAX_CONCURRENCY}"
@@ -129,7 +130,7 @@ class Unique:
 
     key: str
     window: Duration
-    """Seconds or a timedelta."""
+    """Its length, at least a millisecond."""
     policy: str = "throttle"
     """"throttle": the first call of a window makes the task, later ones find it. "debounce": each call puts the task off until a
     window has passed without one, and the last one's arguments count."""
@@ -137,7 +138,7 @@ class Unique:
     def __post_init__(self) -> None:
         if not isinstance(self.key, str):
             raise InvalidArgument(f"unique key {short(self.key)}: give a text")
-        check_name(self.key, "unique key")
+        check_key(self.key, "unique key")
         if duration_us(self.window, "unique window") < MIN_WINDOW_US:
             raise InvalidArgument(f"unique window {short(self.window)}: at least a millisecond")
         if self.policy not in _UNIQUE_POLICIES:
@@ -190,7 +191,7 @@ class CallOptions(RunOptions, total=False):
 
     delay: Duration  # from now
     at: datetime  # an instant, with a time zone; in the past means now
-    key: str  # idempotency key: the task's id
+    key: str  # idempotency key: the task's id, or what its id is made from
     ordering_key: str  # tasks of one key run one after another, in the order they were accepted
     concurrency_key: str | Concurrency  # of tasks of one key of a lambda, so many run at once; of a text alone, one
     unique: Unique  # one task of a key of a lambda within a window
@@ -260,11 +261,19 @@ def duration_us(duration: Duration, what: str) -> int:
     """Whole microseconds, rounded up.
 
     Raises:
-        InvalidArgument: it is negative, not finite, or over ten years.
+        InvalidArgument: it is negative, not finite, over ten years, or a text that is no duration.
     """
-    seconds = duration.total_seconds() if isinstance(duration, timedelta) else _number(duration)
+    if isinstance(duration, timedelta):
+        seconds = duration.total_seconds()
+    elif isinstance(duration, str):
+        read = seconds_of(duration)
+        seconds = math.nan if read is None else read
+    else:
+        seconds = _number(duration)
     if not (math.isfinite(seconds) and 0 <= seconds * US <= MAX_AHEAD_US):
-        raise InvalidArgument(f"{what} {short(duration)}: give seconds or a timedelta, from 0 to ten years")
+        raise InvalidArgument(
+            f"{what} {short(duration)}: give seconds, a timedelta, or text such as {FORMS}; from 0 to ten years"
+        )
     if isinstance(duration, timedelta):
         return duration // _MICROSECOND
     # 0.1 * 1e6 may come out a hair above the number meant: that hair is not a microsecond more.

@@ -7,6 +7,7 @@ and the tests walk it.
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -129,8 +130,8 @@ MAX_CONCURRENCY: Final = 10_000
 """Tasks of one concurrency key that run at once: the most that a limit may be."""
 MAX_JOB_CHARS: Final = 255
 """Of a job\'s name, behind the slash."""
-MAX_FIRST_TIME_CHARS: Final = 255
-"""Of a key of first_time."""
+MAX_KEY_CHARS: Final = 255
+"""Of a key that a user gives: an order number, an address, a URL."""
 MAX_FIRST_TIME_US: Final = 366 * 86_400 * US
 """How long such a key is kept at most: a year."""
 DEFAULT_FIRST_TIME_US: Final = 86_400 * US
@@ -154,12 +155,15 @@ DEFAULT_POOL: Final = "default"
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NO_ID = re.compile(r"[^A-Za-z0-9_-]")
+_ID_START: Final = 39
+"""Characters of an idempotency key that stay readable in the id made from it."""
 _STORED_ID = re.compile(r"(\d{1,5})-(?:[A-Za-z0-9_-]{1,64}|[A-Za-z0-9_-]{1,20}\.[0-9a-f]{32}(?:-\d{1,12})?)")
 """A task's; the second form is that of an item of a batch (work_items.py)."""
 
 
 def check_name(name: str, what: str) -> str:
-    """A namespace, the name of a lambda within it, or an ordering key.
+    """A namespace, or the name of a lambda within it.
 
     Raises:
         InvalidArgument: it is not 1 to 64 of the characters A-Z a-z 0-9 . _ -
@@ -233,16 +237,36 @@ def check_job(name: str) -> str:
     return name
 
 
+def check_key(key: str, what: str) -> str:
+    """A key as a user gives it: an ordering, concurrency, unique, affinity or idempotency key.
+
+    Raises:
+        InvalidArgument: it is empty, too long, or has a character that nobody can see.
+    """
+    if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY_CHARS or not key.isprintable():
+        raise InvalidArgument(f"{what} {clip(repr(key), 300)}: use 1 to {MAX_KEY_CHARS} characters that can be seen")
+    return key
+
+
+def id_of_key(key: str, what: str = "key") -> str:
+    """The id of the task of an idempotency key: the key itself, or what it can be read by and a digest of it.
+
+    Raises:
+        InvalidArgument: as check_key.
+    """
+    if isinstance(key, str) and _ID.fullmatch(key):
+        return key
+    start = _NO_ID.sub("_", check_key(key, what))[:_ID_START]
+    return f"{start}-{hashlib.blake2b(key.encode(), digest_size=12).hexdigest()}"
+
+
 def check_first_time(key: str, ttl_us: int) -> None:
     """A key of first_time, and how long it is kept.
 
     Raises:
         InvalidArgument: the key is empty, too long, or has a character that nobody can see; or the time is none.
     """
-    if not isinstance(key, str) or not 1 <= len(key) <= MAX_FIRST_TIME_CHARS or not key.isprintable():
-        raise InvalidArgument(
-            f"key of first_time {clip(repr(key), 300)}: use 1 to {MAX_FIRST_TIME_CHARS} characters that can be seen"
-        )
+    check_key(key, "key of first_time")
     if not 0 < ttl_us <= MAX_FIRST_TIME_US:
         raise InvalidArgument(f"ttl of first_time, {ttl_us / US:g} s: use more than 0 and at most 366 days")
 

@@ -9,9 +9,9 @@ from atf.failure import failure_of
 from atf.rpc import frontend_pb2 as f
 from atf.store.store import Store
 from atf.store.types import KeyRecord, Mended, Mending, SlotsRecord
-from atf.task import MAX_BATCH, check_name
+from atf.task import MAX_BATCH, check_key
 
-from .validate import check_stored_id, shown
+from .validate import check_stored_id
 
 DEFAULT_PAGE: Final = 100
 MAX_ERROR_CHARS: Final = 1_000
@@ -28,7 +28,7 @@ class Keys:
         """A page of those that have stopped, or the one asked for."""
         name, size = getattr(request, "lambda"), _page_size(request)
         if request.key:
-            found = await self._store.get_key(name, check_name(shown(request.key), "key"))
+            found = await self._store.get_key(name, check_key(request.key, "key"))
             return f.ListKeysReply(keys=[_info(found)] if found else [])
         records, token = await self._store.list_keys(name, size, request.page_token)
         return f.ListKeysReply(keys=[_info(each) for each in records], next_page_token=token)
@@ -37,7 +37,7 @@ class Keys:
         """Those for which tasks wait among a page of keys, or the one asked for."""
         name, size = getattr(request, "lambda"), _page_size(request)
         if request.key:
-            found = await self._store.get_slots(name, check_name(shown(request.key), "key"))
+            found = await self._store.get_slots(name, check_key(request.key, "key"))
             return f.ListConcurrencyKeysReply(keys=[_slots(found)] if found else [])
         records, token = await self._store.list_slots(name, size, request.page_token)
         return f.ListConcurrencyKeysReply(keys=[_slots(each) for each in records], next_page_token=token)
@@ -57,7 +57,7 @@ class Keys:
         return f.SkipKeyReply(task_id=done.task_id)
 
     def _check(self, request: f.ResumeKeyRequest | f.SkipKeyRequest) -> None:
-        check_name(shown(request.key), "key")
+        check_key(request.key, "key")
         if request.task_id:
             check_stored_id(request.task_id, self._store.partitions)
 

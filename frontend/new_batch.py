@@ -80,7 +80,7 @@ def completed(asked: b.BatchSpec, lambdas: Lambdas, max_attempts: int, max_attem
     if asked.labels:
         check_labels(asked.labels)
     if asked.affinity_key:
-        rules.check_name(shown(asked.affinity_key), "affinity_key")
+        rules.check_key(asked.affinity_key, "affinity_key")
     within("max_in_flight", asked.max_in_flight, 0, rules.MAX_CONCURRENCY, f"{rules.MAX_CONCURRENCY}; 0: no bound")
     within("pause_us", asked.pause_us, 0, MAX_PAUSE_US, "a day; 0: none")
     within("workers", asked.workers, 0, MAX_WORKERS, f"{MAX_WORKERS}; 0: chunks form as executors ask")

@@ -66,7 +66,10 @@ def _positive(text: str) -> float:
 
 
 def _seconds(text: str) -> int:
-    return duration_us(_positive(text), "enqueue_timeout")
+    us = duration_us(text, "enqueue_timeout")
+    if not us:
+        raise InvalidArgument("use more than 0, such as 10 or 30s")
+    return us
 
 
 def _shares(text: str) -> dict[int, float]:

@@ -69,9 +69,9 @@ def check_spec(spec: t.TaskSpec) -> None:
     if spec.labels:
         check_labels(spec.labels)
     if spec.ordering_key:
-        rules.check_name(shown(spec.ordering_key), "ordering_key")
+        rules.check_key(spec.ordering_key, "ordering_key")
     if spec.affinity_key:
-        rules.check_name(shown(spec.affinity_key), "affinity_key")
+        rules.check_key(spec.affinity_key, "affinity_key")
     if spec.HasField("concurrency"):
         _check_concurrency(spec.concurrency)
     if spec.HasField("unique"):
@@ -83,14 +83,14 @@ def check_spec(spec: t.TaskSpec) -> None:
 
 
 def _check_concurrency(asked: t.Concurrency) -> None:
-    rules.check_name(shown(asked.key), "concurrency.key")
+    rules.check_key(asked.key, "concurrency.key")
     within("concurrency.limit", asked.limit, 0, rules.MAX_CONCURRENCY, f"{rules.MAX_CONCURRENCY}; 0 means 1")
     if asked.policy not in _POLICIES:
         raise InvalidArgument(f"concurrency.policy {asked.policy}: use QUEUE (0), SKIP (1) or CANCEL_RUNNING (2)")
 
 
 def _check_unique(asked: t.Unique) -> None:
-    rules.check_name(shown(asked.key), "unique.key")
+    rules.check_key(asked.key, "unique.key")
     within("unique.window_us", asked.window_us, rules.MIN_WINDOW_US, rules.MAX_AHEAD_US, "ten years")
     if asked.policy not in _UNIQUE_POLICIES:
         raise InvalidArgument(f"unique.policy {asked.policy}: use THROTTLE (0) or DEBOUNCE (1)")

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from atf.config import load
+from atf.durations import FORMS, seconds_of
 from atf.errors import InvalidArgument
 from atf.task import MAX_AHEAD_US, US
 
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S")
-
-_UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*(ms|s|m|h|d|)")
 
 
 def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -> Callable[[F], F]:
@@ -80,11 +77,10 @@ def _metavar(default: object) -> str:
 
 
 def duration(text: str) -> float:
-    """Seconds from the text of a flag: a number alone, or one with a unit."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise click.BadParameter(f"{text[:80]!r} is no duration: write seconds, or 500ms, 30s, 5m, 2h, 1d")
-    seconds = float(match[1]) * _UNITS[match[2]]
+    """Seconds from the text of a flag, as options of the SDK take it."""
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise click.BadParameter(f"{text[:80]!r} is no duration: write seconds, or {FORMS}")
     if seconds * US > MAX_AHEAD_US:
         raise click.BadParameter(f"{text!r}: at most ten years")
     return seconds

@@ -23,10 +23,10 @@ from atf.task import (
     MAX_PAYLOAD_BYTES,
     PRIORITIES,
     US,
-    check_id,
+    check_key,
     check_lambda,
-    check_name,
     check_priority,
+    id_of_key,
 )
 from atf.visible import one_line
 
@@ -48,7 +48,7 @@ from .tasks import report_finished, wait_for
 @click.option("--delay", type=duration, help="Run after this long: seconds, or 500ms, 30s, 5m, 2h, 1d.")
 @click.option("--at", metavar="TIME", help="Run at this instant, such as 2030-01-31T08:00 (local time) or ...08:00Z.")
 @click.option("--priority", metavar="P", help="high, normal, low, or 0 (first) to 9.  [default: the lambda's]")
-@click.option("--key", metavar="ID", help="The task's id: scheduling the same again with it does nothing.")
+@click.option("--key", metavar="KEY", help="Idempotency key: scheduling the same again with it does nothing.")
 @click.option(
     "--ordering-key", metavar="NAME", help="Tasks of one key run one after the other, in the order they were accepted."
 )
@@ -158,9 +158,9 @@ def build_request(
     spec = t.TaskSpec(payload=body, encoding=encoding, labels=pairs(labels, "--label"))
     setattr(spec, "lambda", check_lambda(lambda_name))
     if ordering_key is not None:
-        spec.ordering_key = check_name(ordering_key, "--ordering-key")
+        spec.ordering_key = check_key(ordering_key, "--ordering-key")
     if affinity_key is not None:
-        spec.affinity_key = check_name(affinity_key, "--affinity-key")
+        spec.affinity_key = check_key(affinity_key, "--affinity-key")
     _set_concurrency(spec, concurrency_key, concurrency_limit, concurrency_policy)
     _set_unique(spec, unique, window, debounce)
     if priority is not None:
@@ -169,7 +169,9 @@ def build_request(
         spec.options.max_attempts = max_attempts
     if timeout is not None:
         spec.options.timeout_us = round(timeout * US)
-    request = f.ScheduleRequest(id=check_id(key) if key is not None else new_id(SystemRuntime().random), spec=spec)
+    request = f.ScheduleRequest(
+        id=id_of_key(key, "--key") if key is not None else new_id(SystemRuntime().random), spec=spec
+    )
     if durability is not None:
         request.durability = cast("t.Durability", int(durability_of(durability, "--durability")))
     if at is not None and delay is not None:
@@ -183,7 +185,7 @@ def build_request(
 
 def _set_concurrency(spec: t.TaskSpec, key: str | None, limit: int | None, policy: str | None) -> None:
     if key is not None:
-        made = Concurrency(check_name(key, "--concurrency-key"), limit or 1, policy or "queue")
+        made = Concurrency(check_key(key, "--concurrency-key"), limit or 1, policy or "queue")
         spec.concurrency.CopyFrom(made.to_proto())
     elif limit or policy:
         raise InvalidArgument("--concurrency-limit and --concurrency-policy: of no use without --concurrency-key")
@@ -193,7 +195,7 @@ def _set_unique(spec: t.TaskSpec, key: str | None, window: float | None, debounc
     if (key is None) != (window is None) or (debounce and key is None):
         raise InvalidArgument("--unique NAME and --window LENGTH: give both, and --debounce where it is meant, or none")
     if key is not None and window is not None:
-        made = Unique(check_name(key, "--unique"), window, "debounce" if debounce else "throttle")
+        made = Unique(check_key(key, "--unique"), window, "debounce" if debounce else "throttle")
         spec.unique.CopyFrom(made.to_proto())
 
 

@@ -137,9 +137,9 @@ class GateCalls:
             action: "pause": its tasks wait; "drop": they are cancelled; "delay": each waits once, `by` so much; "admit": a `share` of
                 them passes, the others wait.
             labels: only tasks that have all of these; None: all.
-            by: of "delay": seconds or a timedelta.
+            by: of "delay": seconds, a timedelta or text such as "5m".
             share: of "admit": more than 0, less than 1.
-            until: an instant with a time zone, or seconds or a timedelta from now; None: until it is lifted.
+            until: an instant with a time zone, or seconds, a timedelta or text such as "5m" from now; None: until it is lifted.
             why: for the audit log.
             who: for the audit log; default: the user of this process, and its host.
 

@@ -36,7 +36,7 @@ class Concurrency(Caller):
 
     async def get_slots(self, lambda_name: str, key: str) -> SlotsRecord | None:
         """One key, whether tasks wait for it or not; None where it has none."""
-        reply = await self._call("list_slots", self.partition_for(key), [lambda_name, key, "", "", 1])
+        reply = await self._call("list_slots", self.partition_for(key), [lambda_name, keys.stored_key(key), "", "", 1])
         return next(iter(_records(reply[3])), None)
 
 

@@ -10,12 +10,13 @@ import functools
 import re
 import zlib
 from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
 
 
 class KeySpec(NamedTuple):
     """One kind of key."""
 
-    pattern: str  # {p} partition, <digests> of signatures, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <batch>, <pool>, <number> of a gate; <key> "lambda:key", or of an older release "key"
+    pattern: str  # {p} partition, <digests> of signatures, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <batch>, <pool>, <number> of a gate; <key> "lambda:key", the key as `stored_key` has it, or of an older release "key"
     type: str
     meaning: str
 
@@ -347,19 +348,27 @@ def queue(lambda_name: str, priority: int) -> str:
     return f"{lambda_name}:{priority}"
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9._-]*")
+
+
+def stored_key(key: str) -> str:
+    """A user's key as it stands in names and records of the store: with neither blanks nor `:`, `{`, `}` or line ends."""
+    return key if _PLAIN.fullmatch(key) else quote(key, safe="")
+
+
 def ordering(lambda_name: str, key: str) -> str:
     """An ordering key as the store knows it: keys of different lambdas are different keys."""
-    return f"{lambda_name}:{key}"
+    return f"{lambda_name}:{stored_key(key)}"
 
 
 def concurrency(lambda_name: str, key: str, limit: int, policy: int) -> str:
     """A task's concurrency key as the store knows it."""
-    return f"{lambda_name}:{key} {limit} {policy}"
+    return f"{lambda_name}:{stored_key(key)} {limit} {policy}"
 
 
 def unique(lambda_name: str, key: str, window_us: int, policy: int) -> str:
     """A task's unique key as the store knows it."""
-    return f"{lambda_name}:{key} {window_us} {policy}"
+    return f"{lambda_name}:{stored_key(key)} {window_us} {policy}"
 
 
 def key_of(text: str) -> str:
@@ -368,8 +377,8 @@ def key_of(text: str) -> str:
 
 
 def bare(ordering_name: str) -> str:
-    """An ordering key as its tasks give it."""
-    return ordering_name.rpartition(":")[2]
+    """A key as its tasks give it."""
+    return unquote(ordering_name.rpartition(":")[2])
 
 
 def rq_name(partition: int, queue_name: str) -> str:

@@ -18,10 +18,12 @@ from atf.errors import InvalidArgument
 from atf.task import (
     MAX_AHEAD_US,
     MAX_ERROR_BYTES,
+    MAX_KEY_CHARS,
     MAX_LABELS,
     MAX_PAYLOAD_BYTES,
     check_id,
     check_job,
+    check_key,
     check_lambda,
     check_name,
     check_priority,
@@ -43,7 +45,9 @@ MAX_JOB_BYTES: Final = 2_000
 """Of a job's name as messages show it; no rule allows so much."""
 OVERLAPS: Final = ("allow", "skip", "queue", "cancel_running")
 MAX_TEXT_BYTES: Final = 200
-"""Of names, ids and keys as messages show them; no rule allows so much."""
+"""Of names and ids as messages show them; no rule allows so much."""
+MAX_KEY_BYTES: Final = 4 * MAX_KEY_CHARS + 4
+"""Of keys, likewise."""
 
 
 class Header(msgspec.Struct, tag="header"):
@@ -157,8 +161,10 @@ class EndLine(msgspec.Struct, tag="end"):
 Line = Header | LambdaLine | CoresLine | JobLine | StopLine | WindowLine | TaskLine | PageLine | EndLine
 _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 _OLD_ID: Final = re.compile(r"[0-9]{1,5}-(?P<id>.*)", re.DOTALL)
-_UNIQUE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._-]{1,64}")
-_CONCURRENCY: Final = re.compile(r"([A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._-]{1,64} [0-9]{1,6} [0-2])?")
+_KEY: Final = r"[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._~%-]{1,3060}"
+"""A lambda and a key of it, as keys.stored_key has it."""
+_UNIQUE: Final = re.compile(_KEY)
+_CONCURRENCY: Final = re.compile(rf"({_KEY} [0-9]{{1,6}} [0-2])?")
 _LAPSES: Final = re.compile(rf"([0-{DRAINING_LAPSES}] [0-{UNSTARTED_LAPSES}])?")
 _LIMITS: Final = re.compile(r"([0-9]{1,15} [0-9]{1,15} [0-9]{1,16})?")
 
@@ -210,7 +216,7 @@ def _check_stop(line: StopLine) -> None:
 
 def _check_window(line: WindowLine) -> None:
     if not _UNIQUE.fullmatch(line.key):
-        raise InvalidArgument(f"key of a window {clip(line.key, MAX_TEXT_BYTES)!r}: not lambda:key")
+        raise InvalidArgument(f"key of a window {clip(line.key, MAX_KEY_BYTES)!r}: not lambda:key")
     _check_stored_id(line.task_id)
     _within("until_us", line.until_us, MAX_INSTANT_US)
 
@@ -278,7 +284,7 @@ def _check_task(line: TaskLine) -> None:
     if line.ordering_key:
         # of an item it is that of its batch, a dot, and one of its own
         key = line.ordering_key.removeprefix(f"{batch_id}.") if batch_id else line.ordering_key
-        check_name(clip(key, MAX_TEXT_BYTES), "ordering_key")
+        check_key(clip(key, MAX_KEY_BYTES), "ordering_key")
     if not _CONCURRENCY.fullmatch(line.concurrency):
         raise InvalidArgument(
             f"concurrency {clip(line.concurrency, MAX_TEXT_BYTES)!r}: lambda:key, a limit and 0, 1 or 2; or nothing"

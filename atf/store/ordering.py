@@ -11,7 +11,7 @@ from . import keys
 from .base import Caller
 from .types import KeyRecord, Mended, Mending
 
-_TOKEN: Final = re.compile(r"([0-9]{1,5})\.([0-9]{1,17})\.([A-Za-z0-9._/:-]{0,200})")
+_TOKEN: Final = re.compile(r"([0-9]{1,5})\.([0-9]{1,17})\.([A-Za-z0-9._/:%~-]{0,3200})")
 """The partition, and the instant and list of the key seen last."""
 
 
@@ -38,16 +38,20 @@ class Ordering(Caller):
 
     async def get_key(self, lambda_name: str, key: str) -> KeyRecord | None:
         """One key, stopped or not; None where it has no unfinished task and has not stopped."""
-        reply = await self._call("list_keys", self.partition_for(key), [lambda_name, key, "", "", 1])
+        reply = await self._call("list_keys", self.partition_for(key), [lambda_name, keys.stored_key(key), "", "", 1])
         return _record(reply[0]) if reply else None
 
     async def resume_key(self, lambda_name: str, key: str, task_id: str = "") -> Mending:
         """Has a stopped key go on with the task that stopped it, which starts afresh. Nothing happens unless it is `task_id`, where given."""
-        return _mending(await self._call("resume_key", self.partition_for(key), [lambda_name, key, task_id]))
+        return _mending(
+            await self._call("resume_key", self.partition_for(key), [lambda_name, keys.stored_key(key), task_id])
+        )
 
     async def skip_key(self, lambda_name: str, key: str, task_id: str = "") -> Mending:
         """Has a stopped key go on without the task that stopped it. Nothing happens unless it is `task_id`, where given."""
-        return _mending(await self._call("skip_key", self.partition_for(key), [lambda_name, key, task_id]))
+        return _mending(
+            await self._call("skip_key", self.partition_for(key), [lambda_name, keys.stored_key(key), task_id])
+        )
 
 
 def _mending(reply: tuple[int, bytes]) -> Mending:

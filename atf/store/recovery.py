@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from atf import work_items
 from atf.cores import Pool
 from atf.errors import AtfError, InvalidArgument
-from atf.task import DEFAULT_RETENTION_US, FINISHED, Status
+from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status
 
 from . import keys, library
 from .adding import routing_key
@@ -45,8 +45,6 @@ from .types import GateAction, JobTask, LambdaRecord, Made, NewGate, NewJob, Rep
 from .windows import Window
 
 _PAGE: Final = 256
-_KEY_CHARS: Final = 64
-"""Of an ordering key; that of an item may be longer."""
 
 
 class Why(enum.StrEnum):
@@ -359,7 +357,7 @@ def _task(line: TaskLine) -> RestoredTask:
         scheduled_at_us=line.scheduled_at_us,
         next_at_us=line.next_at_us,
         limits=_own_limits(line.limits) if of_batch else line.limits,
-        ordering_key=line.ordering_key[:_KEY_CHARS],
+        ordering_key=line.ordering_key[:MAX_KEY_CHARS],
         concurrency=line.concurrency,
         attempts=line.attempts,
         losses=line.losses,

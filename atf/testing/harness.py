@@ -102,7 +102,7 @@ class Harness:
         return instant
 
     def advance(self, by: Duration) -> None:
-        """Moves the clock by seconds or a timedelta, and runs everything that falls due until then, in order."""
+        """Moves the clock by seconds, a timedelta or text such as "5m", and runs everything that falls due until then, in order."""
         if self._closed:
             raise RuntimeError("the harness is closed")
         target_us = self._loop.now_us + duration_us(by, "advance")

@@ -119,7 +119,7 @@ def _chain(links: int) -> b.Callback:
 BAD: dict[str, tuple[Callable[[], b.BatchSpec], str]] = {
     "lambda": (lambda: b.BatchSpec(**spec_of("thumbnail")), "lambda 'thumbnail': write namespace/name"),
     "labels": (lambda: spec(labels={"": "x"}), "label '' = 'x'"),
-    "affinity": (lambda: spec(affinity_key="a b"), "affinity_key 'a b'"),
+    "affinity": (lambda: spec(affinity_key="a\nb"), "affinity_key 'a.nb'"),
     "max_in_flight": (lambda: spec(max_in_flight=-1), "max_in_flight -1: at least 0"),
     "pause": (lambda: spec(pause_us=86_400 * US + 1), "pause_us 86400000001: at most a day"),
     "workers": (lambda: spec(workers=1_001), "workers 1001: at most 1000"),

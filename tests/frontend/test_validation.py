@@ -63,9 +63,9 @@ BAD = {
     "label without a name": ({"labels": {"": "x"}}, "a name has 1 to 64 characters"),
     "label name too long": ({"labels": {"x" * 65: ""}}, "a name has 1 to 64 characters"),
     "label value too long": ({"labels": {"x": "y" * 65}}, "a value at most 64"),
-    "ordering key malformed": ({"ordering_key": "a b"}, "ordering_key 'a b': use 1 to 64"),
-    "concurrency without a key": ({"concurrency": t.Concurrency(limit=2)}, "concurrency.key '': use 1 to 64"),
-    "concurrency key malformed": ({"concurrency": t.Concurrency(key="a b")}, "concurrency.key 'a b': use 1 to 64"),
+    "ordering key malformed": ({"ordering_key": "a\nb"}, "ordering_key 'a.nb': use 1 to 255"),
+    "concurrency without a key": ({"concurrency": t.Concurrency(limit=2)}, "concurrency.key '': use 1 to 255"),
+    "concurrency key malformed": ({"concurrency": t.Concurrency(key="a\nb")}, "concurrency.key 'a.nb': use 1 to 255"),
     "concurrency limit negative": (
         {"concurrency": t.Concurrency(key="a", limit=-1)},
         "concurrency.limit -1: at least 0",
@@ -78,7 +78,7 @@ BAD = {
         {"concurrency": t.Concurrency(key="a", policy=ODD)},
         "concurrency.policy 7: use QUEUE",
     ),
-    "unique without a key": ({"unique": t.Unique(window_us=US)}, "unique.key '': use 1 to 64"),
+    "unique without a key": ({"unique": t.Unique(window_us=US)}, "unique.key '': use 1 to 255"),
     "unique without a window": ({"unique": t.Unique(key="a")}, "unique.window_us 0: at least 1000"),
     "unique window absurd": (
         {"unique": t.Unique(key="a", window_us=MAX_AHEAD_US + 1)},
@@ -92,7 +92,7 @@ BAD = {
         {"ordering_key": "customer-17", "concurrency": t.Concurrency(key="customer-18")},
         "ordering_key 'customer-17' and concurrency.key 'customer-18' belong to different partitions",
     ),
-    "ordering key too long": ({"ordering_key": "x" * 65}, "ordering_key .*: use 1 to 64"),
+    "ordering key too long": ({"ordering_key": "x" * 256}, "ordering_key .*: use 1 to 255"),
 }
 
 

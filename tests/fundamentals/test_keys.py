@@ -40,6 +40,18 @@ def test_the_same_call_under_one_key_is_one_task(h: Harness) -> None:
     assert events == ["anna 100"]
 
 
+def test_a_key_may_be_an_order_number_or_a_url(h: Harness) -> None:
+    for key in ("order:2024/17.3", "https://shop.example/a?b=c d", "anna müller {1}"):
+        first = charge.options(key=key).schedule("anna", 100)
+        assert charge.options(key=key).schedule("anna", 100).id == first.id
+        step.options(ordering_key=key, concurrency_key=key, unique=atf.Unique(key, "1m")).schedule(key, 10)
+        behind = step.options(ordering_key=key).schedule(f"second {key}", 10)
+        h.advance(5)
+        assert atf.default_client().explain(behind.id).reason == "behind"
+        h.run_until_idle()
+        assert events[-1] == f"second {key} ends"
+
+
 def test_another_call_under_a_key_in_use_is_refused(h: Harness) -> None:
     charge.options(key="invoice-7").schedule("anna", 100)
     with pytest.raises(atf.AlreadyExists):

@@ -566,11 +566,11 @@ def test_a_text_of_a_job_that_is_empty_is_refused(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "says"), [("key", "task id 5"), ("affinity_key", "affinity_key 5"), ("ordering_key", "ordering_key 5")]
+    ("option", "says"), [("key", "key 5"), ("affinity_key", "affinity_key 5"), ("ordering_key", "ordering_key 5")]
 )
 def test_a_name_that_is_no_text_is_refused_by_its_rule(option: str, says: str) -> None:
     lambda_: Any = thumbnail
-    with pytest.raises(atf.InvalidArgument, match=f"{says}: use 1 to 64 of the characters"):
+    with pytest.raises(atf.InvalidArgument, match=f"{says}: use 1 to 255 characters that can be seen"):
         lambda_.options(**{option: 5})
 
 

@@ -25,7 +25,7 @@ from atf.rpc import task_pb2 as t
         ({"ttl": timedelta(seconds=-1)}, "ttl datetime.timedelta(days=-1, seconds=86399): give"),
         ({"misfire": "none"}, "misfire 'none': use all, latest, skip"),
         ({"overlap": []}, "overlap []: use allow, skip, queue, cancel_running"),
-        ({"grace": "1h"}, "grace '1h': give seconds or a timedelta"),
+        ({"grace": "1x"}, "grace '1x': give seconds, a timedelta, or text such as"),
     ],
 )
 def test_what_a_message_can_not_hold_is_refused_with_its_name(given: Any, says: str) -> None:

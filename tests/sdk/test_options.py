@@ -8,6 +8,7 @@ import pytest
 import atf
 from atf.options import duration_us, instant_us
 from atf.rpc import task_pb2 as t
+from atf.task import check_id, id_of_key
 
 app = atf.App("photos")
 
@@ -81,7 +82,7 @@ def test_a_concurrency_key_is_a_text_or_says_more() -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"key": "a b"}, "concurrency_key 'a b'"),
+        ({"key": "a\nb"}, "concurrency_key 'a.nb': use 1 to 255 characters that can be seen"),
         ({"limit": 0}, "concurrency limit 0: give a whole number from 1 to 10000"),
         ({"limit": 1.5}, "concurrency limit 1.5"),
         ({"limit": True}, "concurrency limit True"),
@@ -102,7 +103,7 @@ def test_a_unique_key_has_a_window() -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"key": "a b"}, "unique key 'a b'"),
+        ({"key": "x" * 256}, "unique key 'x+': use 1 to 255 characters that can be seen"),
         ({"key": 7}, "unique key 7: give a text"),
         ({"window": 0}, "unique window 0: at least a millisecond"),
         ({"window": -1}, "unique window -1"),
@@ -128,6 +129,61 @@ def test_an_instant_is_exact_to_the_microsecond_in_any_zone() -> None:
 
 
 @pytest.mark.parametrize(
+    "key", ["order:2024/17.3", "https://shop.example/a?b=c&d#e", "Anna Müller <anna@example.com>", "日本 {1}"]
+)
+def test_keys_are_what_they_are_called_elsewhere(key: str) -> None:
+    """Order numbers, addresses, names: the id made from one keeps to the characters of ids, and each key has its own."""
+    unique = atf.Unique(key, window=60)
+    made = thumbnail.options(key=key, ordering_key=key, concurrency_key=key, unique=unique, affinity_key=key)
+    request = made.prepare("x").request
+    spec = request.spec
+    assert {spec.ordering_key, spec.concurrency.key, spec.unique.key, spec.affinity_key} == {key}
+    assert check_id(request.id) == id_of_key(key) != id_of_key(key + " ")
+    assert id_of_key(key * 4)
+
+
+def test_a_key_that_may_be_an_id_is_one_and_others_stay_readable() -> None:
+    assert id_of_key("order-17_b") == "order-17_b"
+    assert id_of_key("order:17/b").startswith("order_17_b-")
+    assert id_of_key("order:17/b") != id_of_key("order/17:b")
+    assert len(id_of_key("x:" * 100)) == 64
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5m", 300.0),
+        ("90", 90.0),
+        ("1.5h", 5400.0),
+        ("500ms", 0.5),
+        ("1d", 86400.0),
+        ("1h30m", 5400.0),
+        (" 2 h ", 7200.0),
+    ],
+)
+def test_a_duration_may_be_text_wherever_one_is_taken(text: str, expected: float) -> None:
+    us = int(expected * 1_000_000)
+    assert duration_us(text, "delay") == us
+    request = thumbnail.options(delay=text, timeout=text, retention=text).prepare("x").request
+    assert (request.delay_us, request.spec.options.timeout_us, request.spec.options.retention_us) == (us, us, us)
+    backoff = atf.Backoff(base=text, max="10d").to_proto()
+    assert (backoff.base_us, backoff.max_us) == (us, 864_000_000_000)
+    assert atf.Unique("a", text).to_proto().window_us == us
+    assert atf.Retry(after=text).after_s == atf.HandBack(after=text).after_s == expected
+
+
+@pytest.mark.parametrize("text", ["", "5x", "m", "-5m", "5m later", "1e3", "nan", "5mm", "\u0665m"])
+def test_a_text_that_is_no_duration_is_refused_with_the_forms(text: str) -> None:
+    with pytest.raises(
+        atf.InvalidArgument,
+        match=r"^delay .*: give seconds, a timedelta, or text such as 500ms, 30s, 5m, 2h, 1d or 1h30m",
+    ):
+        thumbnail.options(delay=text)
+    with pytest.raises(ValueError, match="no length of time: give seconds, a timedelta, or text such as"):
+        atf.Retry(after=text)
+
+
+@pytest.mark.parametrize(
     ("given", "expected"), [(0.1, 100_000), (1e-7, 1), (0, 0), (1.1, 1_100_000), (timedelta(microseconds=3), 3)]
 )
 def test_durations_are_rounded_up_to_microseconds(given: float | timedelta, expected: int) -> None:
@@ -149,10 +205,11 @@ def test_durations_are_rounded_up_to_microseconds(given: float | timedelta, expe
         ({"priority": 1.5}, "priority 1.5"),
         ({"labels": {"team": 3}}, "labels {'team': 3}: names and values are text"),
         ({"labels": ["team"]}, "names and values are text"),
-        ({"key": "a/b"}, "task id 'a/b'"),
-        ({"key": ""}, "task id ''"),
-        ({"ordering_key": "a b"}, "ordering_key 'a b'"),
-        ({"concurrency_key": "a b"}, "concurrency_key 'a b'"),
+        ({"key": "a\x1b[2J"}, "key 'a.x1b.2J': use 1 to 255 characters that can be seen"),
+        ({"key": ""}, "key ''"),
+        ({"key": 7}, "key 7"),
+        ({"ordering_key": "a\u202eb"}, "ordering_key 'a.u202eb'"),
+        ({"concurrency_key": ""}, "concurrency_key ''"),
         ({"concurrency_key": 7}, "concurrency_key"),
         ({"unique": "anna"}, "unique 'anna': give an atf.Unique"),
         ({"max_attempts": 0}, "max_attempts 0"),

@@ -350,6 +350,34 @@ async def test_stopped_keys_are_paged_over_all_partitions(world: World) -> None:
             await world.store.list_keys(LAMBDA, 2, bad)
 
 
+ODD_KEYS = ("order:2024/17.3", "anna müller {1}", "a%20b", "a b", "https://shop.example/a?b=c d#e:f", "日" * 255, "~")
+"""Such as users have; the store's own names are made of `:` and `{`, and its records of words and lines."""
+
+
+async def test_keys_of_any_characters_are_each_a_key_of_their_own(world: World) -> None:
+    await world.store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    found: list[str] = []
+    token = None
+    for number, key in enumerate(ODD_KEYS):
+        where: dict[str, Any] = {"partition": world.store.partition_for(key), "ordering_key": key}
+        claims = await world.run(f"first-{number}", **where)
+        await world.finish(Outcome.FAILED_FATAL, *claims)
+        await world.schedule(f"second-{number}", **where)
+    while token != "":
+        page, token = await world.store.list_keys(LAMBDA, 2, token or "")
+        found += [each.key for each in page]
+    assert sorted(found) == sorted(ODD_KEYS)
+    for number, key in enumerate(ODD_KEYS):
+        partition = world.store.partition_for(key)
+        told = await world.store.get_key(LAMBDA, key)
+        assert told is not None
+        assert (told.key, told.task_id, told.unfinished) == (key, f"{partition}-first-{number}", 1)
+        assert (await world.get(f"{partition}-second-{number}")).ordering_key == key
+    assert (await world.store.resume_key(LAMBDA, ODD_KEYS[0])).mended is Mended.DONE
+    assert (await world.store.skip_key(LAMBDA, ODD_KEYS[1])).mended is Mended.DONE
+    await world.check()
+
+
 async def test_one_key_is_shown_as_it_stands(world: World) -> None:
     await line_up(world, "a", "b")
     assert await world.store.get_key(LAMBDA, KEY) == (KEY, 0, "0-a", "", 2)

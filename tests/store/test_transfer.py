@@ -291,6 +291,30 @@ async def test_windows_of_unique_keys_stay_open(world: World, clock: Clock, tmp_
     await target.close()
 
 
+async def test_keys_of_any_characters_arrive_as_they_were(world: World, clock: Clock, tmp_path: Path) -> None:
+    odd = ("order:2024/17.3", "anna müller {1}", "日" * 255)
+    for number, key in enumerate(odd):
+        partition = world.store.partition_for(key)
+        await world.schedule(f"o{number}", partition=partition, ordering_key=key)
+        await world.schedule(f"c{number}", partition=partition, concurrency=keys.concurrency(LAMBDA, key, 2, 0))
+        unique = keys.unique(LAMBDA, key, 60 * US, 0)
+        await world.store.schedule([world.task(f"u{number}", partition=partition, unique=unique)])
+    file = tmp_path / "tasks.jsonl"
+    await export_tasks(world.store, file)
+    target = await another_store(clock)
+    await import_tasks(target, file, settle=False)
+    there = World(target, clock)
+    await there.check()
+    for number, key in enumerate(odd):
+        partition = target.partition_for(key)
+        assert (await there.get(f"{partition}-o{number}")).ordering_key == key
+        assert keys.key_of((await there.get(f"{partition}-c{number}")).concurrency) == key
+        unique = keys.unique(LAMBDA, key, 60 * US, 0)
+        (again,) = await target.schedule([there.task(f"again{number}", partition=partition, unique=unique)])
+        assert again.id == f"{partition}-u{number}"
+    await target.close()
+
+
 async def test_cores_of_pools_arrive_where_the_pool_has_none(world: World, clock: Clock, tmp_path: Path) -> None:
     settings = CoreSettings(4, {LAMBDA: 1}, lookahead=5, rotation_us=3 * US)
     for pool in ("gpu", ""):

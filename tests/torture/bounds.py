@@ -135,9 +135,9 @@ BOUNDS = {
     "an id": Bound("Schedule", lambda w, n: schedule("x" * n), 0, 64, "task id"),
     "a namespace": Bound("RegisterLambdas", lambda w, n: spec_with(name="x" * n + "/a"), 1, 64, "lambda"),
     "a lambda's name": Bound("RegisterLambdas", lambda w, n: spec_with(name="a/" + "x" * n), 1, 64, "lambda"),
-    "an ordering key": Bound("Schedule", lambda w, n: schedule("a", ordering_key="x" * n), 0, 64, "ordering_key"),
+    "an ordering key": Bound("Schedule", lambda w, n: schedule("a", ordering_key="ä" * n), 0, 255, "ordering_key"),
     "a concurrency key": Bound(
-        "Schedule", lambda w, n: schedule("a", concurrency=t.Concurrency(key="x" * n)), 1, 64, "concurrency.key"
+        "Schedule", lambda w, n: schedule("a", concurrency=t.Concurrency(key="ä" * n)), 1, 255, "concurrency.key"
     ),
     "a concurrency key's limit": Bound(
         "Schedule",
@@ -149,7 +149,7 @@ BOUNDS = {
     "a concurrency key's policy": Bound(
         "Schedule", lambda w, n: schedule("a", concurrency=_concurrency(policy=n)), 0, 2, "concurrency.policy"
     ),
-    "a unique key": Bound("Schedule", lambda w, n: schedule("a", unique=_unique(key="x" * n)), 1, 64, "unique.key"),
+    "a unique key": Bound("Schedule", lambda w, n: schedule("a", unique=_unique(key="ä" * n)), 1, 255, "unique.key"),
     "a unique key's window": Bound(
         "Schedule", lambda w, n: schedule("a", unique=_unique(window_us=n)), 1_000, MAX_AHEAD_US, "unique.window_us"
     ),
@@ -198,7 +198,7 @@ BOUNDS = {
         "redact",
     ),
     "a queue": Bound("RegisterLambdas", lambda w, n: spec_with(queue_limit=n), 0, MAX_QUEUE_LIMIT, "queue_limit"),
-    "an affinity key": Bound("Schedule", lambda w, n: schedule("a", affinity_key="x" * n), 0, 64, "affinity_key"),
+    "an affinity key": Bound("Schedule", lambda w, n: schedule("a", affinity_key="ä" * n), 0, 255, "affinity_key"),
     "an owner": Bound("RegisterLambdas", lambda w, n: spec_with(owner="ä" * n), 0, MAX_OWNER_CHARS, "owner"),
     "a runbook": Bound("RegisterLambdas", lambda w, n: spec_with(runbook="ä" * n), 0, MAX_RUNBOOK_CHARS, "runbook"),
     "a rate": Bound("RegisterLambdas", lambda w, n: spec_with(rate=n, burst=0), 0, MAX_RATE, "rate"),

@@ -20,7 +20,7 @@ from atf.rpc import store_consumer_pb2 as s
 from atf.rpc import task_pb2 as t
 from atf.schedule.every import MAX_REPEATS
 from atf.schedule.instants import LATEST_US
-from atf.task import MAX_AHEAD_US, MAX_BATCH, MAX_FIRST_TIME_CHARS, MAX_HELD, MAX_JOB_CHARS, MAX_LABELS, US
+from atf.task import MAX_AHEAD_US, MAX_BATCH, MAX_HELD, MAX_JOB_CHARS, MAX_KEY_CHARS, MAX_LABELS, US
 
 from .bounds import Bound, next_work
 from .world import LAMBDA, World, dapr_job, reminder, schedule
@@ -211,7 +211,7 @@ BOUNDS: Final[dict[str, Bound]] = {
             executor_id="e", keys=[h.FirstTimeKey(task_id="0-a", namespace="n", key="ä" * n, ttl_us=1)]
         ),
         1,
-        MAX_FIRST_TIME_CHARS,
+        MAX_KEY_CHARS,
         "key of first_time",
     ),
     "a lane": Bound("NextWork", lambda w, n: next_work(w, lane="x" * n), 0, 16, "lane"),

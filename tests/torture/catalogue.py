@@ -14,6 +14,8 @@ import grpc
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from atf.store.keys import partition_for
+
 from .world import INVALID, METHODS, NOT_FOUND, OK, PRECONDITION
 
 Path = tuple[str, ...]
@@ -36,6 +38,16 @@ def _at_most(characters: int, least: int = 0) -> Callable[[str], grpc.StatusCode
     return lambda text: OK if least <= len(text) <= characters else INVALID
 
 
+def _key(least: int = 1) -> Callable[[str], grpc.StatusCode]:
+    return lambda text: OK if least <= len(text) <= 255 and text.isprintable() else INVALID
+
+
+def _second_key(text: str) -> grpc.StatusCode:
+    """Of a task with an ordering key, as in the example that is filled in: both must lead to one partition."""
+    same = partition_for(text, 2) == partition_for("customer-1", 2)
+    return OK if same and _key()(text) is OK else INVALID
+
+
 _NAME = r"[A-Za-z0-9._-]{1,64}"
 _ANY: Final = Rule(lambda _: OK)
 """Free, or cut, or of a claim: one that nobody gave is answered LOST."""
@@ -54,10 +66,10 @@ _SPEC: Final[dict[Path, Rule]] = {
     ("spec", "payload"): _ANY,  # test_limits.py has its size
     ("spec", "labels", "key"): Rule(_at_most(64, 1), "label"),
     ("spec", "labels", "value"): Rule(_at_most(64), "label"),
-    ("spec", "ordering_key"): Rule(_must(r"|" + _NAME), "ordering_key"),
-    ("spec", "affinity_key"): Rule(_must(r"|" + _NAME), "affinity_key"),
+    ("spec", "ordering_key"): Rule(_key(0), "ordering_key"),
+    ("spec", "affinity_key"): Rule(_key(0), "affinity_key"),
     ("spec", "unique", "key"): Rule(lambda _: INVALID, "unique"),  # its window is missing
-    ("spec", "concurrency", "key"): Rule(_must(_NAME), "concurrency.key"),
+    ("spec", "concurrency", "key"): Rule(_second_key, "key"),
     ("spec", "tick", "job"): Rule(lambda _: INVALID, "tick"),
     ("spec", "batch", "id"): Rule(lambda _: INVALID, "batch"),
 }
@@ -65,12 +77,12 @@ _SPEC: Final[dict[Path, Rule]] = {
 
 _LISTED_KEYS: Final[dict[tuple[str, ...], Rule]] = {
     ("lambda",): _LAMBDA,
-    ("key",): Rule(_must(r"|" + _NAME), "key"),
-    ("page_token",): Rule(_must(r"|[01]\.\d{1,17}\.[A-Za-z0-9._/:-]{0,200}"), "page_token"),
+    ("key",): Rule(_key(0), "key"),
+    ("page_token",): Rule(_must(r"|[01]\.\d{1,17}\.[A-Za-z0-9._/:%~-]{0,3200}"), "page_token"),
 }
 _MENDED_KEY: Final[dict[Path, Rule]] = {
     ("lambda",): _LAMBDA,
-    ("key",): Rule(_must(_NAME), "key"),
+    ("key",): Rule(_key(), "key"),
     ("task_id",): Rule(lambda text: _NAMED.code(text) if text else PRECONDITION),
 }
 _WHY: Final = Rule(_at_most(500), "why")
@@ -373,7 +385,7 @@ _CALLBACK: Final[dict[Path, Rule]] = {
     ("task", "labels", "key"): Rule(_at_most(64, 1), "label"),
     ("task", "labels", "value"): Rule(_at_most(64), "label"),
     ("task", "ordering_key"): Rule(lambda text: OK if not text else INVALID, "callbacks[0]"),
-    ("task", "affinity_key"): Rule(_must(r"|" + _NAME), "affinity_key"),
+    ("task", "affinity_key"): Rule(_key(0), "affinity_key"),
     ("task", "concurrency", "key"): _REFUSED,
     ("task", "unique", "key"): _REFUSED,
     ("task", "tick", "job"): _REFUSED,
@@ -387,7 +399,7 @@ STREAMED: Final[dict[str, dict[Path, Rule]]] = {
         ("header", "spec", "lambda"): _LAMBDA,
         ("header", "spec", "labels", "key"): Rule(_at_most(64, 1), "label"),
         ("header", "spec", "labels", "value"): Rule(_at_most(64), "label"),
-        ("header", "spec", "affinity_key"): Rule(_must(r"|" + _NAME), "affinity_key"),
+        ("header", "spec", "affinity_key"): Rule(_key(0), "affinity_key"),
         **{("header", "spec", "callbacks", *path): rule for path, rule in _CALLBACK.items()},
         ("items", "items", "payload"): _ANY,  # its texts are given; test_batches.py has what is read
         ("items", "items", "arguments"): _ANY,
