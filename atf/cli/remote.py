@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from atf.config import FRONTEND_PORT, load, setting
 from atf.errors import Unavailable
 from atf.rpc import api
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
 R = TypeVar("R")
+M = TypeVar("M", bound="Message")
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,17 @@ async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -
 
 @asynccontextmanager
 async def connect(address: str) -> AsyncIterator[api.Frontend]:
-    """The frontend at `address`, host:port."""
+    """The frontend at `address`, host:port. A call that has no time of its own takes as long as a client's."""
+    from atf.client.calls import DEFAULT_TIMEOUT, call_timeout
     from atf.rpc.channel import FrontendStub, open_channel
 
+    class Frontend(FrontendStub):
+        async def _call(self, method: str, request: Message, reply: type[M], timeout: float) -> M:
+            return await super()._call(method, request, reply, seconds if timeout == DEFAULT_TIMEOUT else timeout)
+
+    seconds = call_timeout(None)
     channel = open_channel(address)
     try:
-        yield FrontendStub(channel)
+        yield Frontend(channel)
     finally:
         await channel.close()

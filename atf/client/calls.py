@@ -1,7 +1,7 @@
 """How a client's calls get through to the frontend: connected at the first one, repeated while the frontend is away.
 
-A call is repeated for the client's `timeout`, counted from its first failure. What belongs to a wait is repeated until the caller's own
-time is over, however long the frontend is away.
+A call is repeated until the client's `timeout` is over. What belongs to a wait is repeated until the caller's own time is over, however
+long the frontend is away.
 
 Every call may be repeated: a task that is scheduled has its id already, and the other calls say what shall be, not what to
 change. Knows the frontend by its interface; loads gRPC at the first call, and only if it has to connect.
@@ -10,11 +10,15 @@ change. Knows the frontend by its interface; loads gRPC at the first call, and o
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from atf.errors import AtfError, DeadlineExceeded, Unavailable
+from atf.errors import AtfError, DeadlineExceeded, InvalidArgument, NotFound, Unavailable
+from atf.options import Duration, duration_us
+from atf.payload import short
 from atf.retry import Pauses
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
@@ -32,8 +36,12 @@ if TYPE_CHECKING:
 
 Q = TypeVar("Q")
 
+DEFAULT_TIMEOUT: Final = 10.0
+"""Seconds that a call may take, with all its tries, where neither the program nor ATF_TIMEOUT says otherwise."""
 TRY_TIMEOUT: Final = 10.0
-"""Seconds that one try of a call may take."""
+"""Seconds that one try of a call may take at most."""
+LEAST_TRY: Final = 1.0
+"""Seconds that one try may take in any case, if the call has them."""
 FIRST_PAUSE: Final = 0.05
 """Seconds before a call that failed is repeated; doubled each time."""
 LONGEST_PAUSE: Final = 2.0
@@ -52,6 +60,29 @@ AGAIN: Final = (Unavailable, DeadlineExceeded)
 """What a repetition may mend: the call was not done, or nobody knows whether it was."""
 
 
+def call_timeout(given: Duration | None) -> float:
+    """Seconds that a call may take: as given, else as ATF_TIMEOUT says.
+
+    Raises:
+        InvalidArgument: it is no duration, or none at all.
+    """
+    what, value = ("timeout", given) if given is not None else ("ATF_TIMEOUT", os.environ.get("ATF_TIMEOUT") or None)
+    seconds = DEFAULT_TIMEOUT if value is None else duration_us(value, what) / US
+    if not seconds:
+        raise InvalidArgument(f"{what} {short(value)}: give more than 0")
+    return seconds
+
+
+def time_of_try(timeout: float, left: float) -> float:
+    """Seconds for one try of a call: half of its time, so that another one finds another connection if this one leads nowhere.
+
+    Args:
+        timeout: seconds that the call may take, with all its tries.
+        left: of which so many are left.
+    """
+    return max(_NOW, min(TRY_TIMEOUT, max(timeout / 2, LEAST_TRY), left))
+
+
 class _Gathering(NamedTuple):
     """What is scheduled on one event loop."""
 
@@ -65,7 +96,7 @@ class Calls:
 
     Args:
         address: host:port to connect to.
-        timeout: seconds from its first failure for which a call is repeated.
+        timeout: seconds that a call may take, with all its tries.
         frontend: what to call instead.
         runtime: clocks and chance.
     """
@@ -78,6 +109,7 @@ class Calls:
         self._channel: ForkSafeChannel | None = None
         self._closed = False
         self._gathering: _Gathering | None = None
+        self._heard_at = -math.inf
 
     async def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
         """Travels with the tasks that are scheduled at the same time."""
@@ -251,6 +283,7 @@ class Calls:
                 yield message
             yield b.ScheduleBatchRequest(end=b.BatchEnd(items=sum(len(message.items.items) for message in leg)))
 
+        await self._reach(leg[0].header.id)
         pauses = self._pauses()
         until, chances = 0.0, 2
         while True:
@@ -266,6 +299,12 @@ class Calls:
                 if self._closed or now + wait >= until:
                     raise
                 await asyncio.sleep(wait)
+
+    async def _reach(self, batch_id: str) -> None:
+        """Raises as any call where the frontend is down. A leg may take minutes, so by itself it would tell late."""
+        if self._runtime.monotonic() > self._heard_at + self.timeout:
+            with suppress(NotFound):
+                await self.get_batch(b.GetBatchRequest(id=batch_id))
 
     async def get_batch(self, request: b.GetBatchRequest, until: float | None = None) -> b.Batch:
         return await self._repeat(lambda timeout: self._connected().get_batch(request, timeout=timeout), until)
@@ -331,22 +370,26 @@ class Calls:
         Args:
             call: is given the seconds that one try may take.
             until: of what belongs to a wait: when the caller's time is over, on the monotonic clock; infinite: never. None: the client's
-                `timeout` counts, from the first failure on.
+                `timeout` counts.
 
         Raises:
             Unavailable, DeadlineExceeded: it was not answered within the client's `timeout`.
             TimeoutError: it was not answered by `until`; the cause is the last failure.
         """
-        end, pauses = until, None
+        end, pauses = self._runtime.monotonic() + self.timeout if until is None else until, None
         while True:
-            left = self.timeout if end is None else end - self._runtime.monotonic()
-            left = left if until is None else max(0.0, left) + LATE
+            left = end - self._runtime.monotonic()
             try:
-                return await call(max(_NOW, min(TRY_TIMEOUT, self.timeout, left)))
+                answer = await call(
+                    time_of_try(self.timeout, left)
+                    if until is None
+                    else max(_NOW, min(TRY_TIMEOUT, self.timeout, max(0.0, left) + LATE))
+                )
+                self._heard_at = self._runtime.monotonic()
+                return answer
             except AGAIN as error:
                 pauses = pauses or self._pauses()
                 wait, now = pauses.next(), self._runtime.monotonic()
-                end = now + self.timeout if end is None else end
                 if self._closed or (until is None and now + wait >= end):
                     raise
                 if end - now < _NOW:

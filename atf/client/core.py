@@ -15,7 +15,7 @@ from atf.config import FRONTEND_PORT
 from atf.errors import AtfError, InvalidArgument, TaskNotFound
 from atf.lambdas import Prepared, Schedulable, named
 from atf.option_names import check_names
-from atf.options import CallOptions
+from atf.options import CallOptions, Duration
 from atf.payload import short
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
@@ -25,7 +25,7 @@ from atf.task import MAX_BATCH, Status
 from atf.whoami import whoami
 
 from .batches import BatchCalls
-from .calls import Calls
+from .calls import Calls, call_timeout
 from .capacity import CapacityCalls
 from .gates import GateCalls
 from .handle import Handle
@@ -47,8 +47,8 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
 
     Args:
         address: host:port of the frontend; default ATF_FRONTEND, then localhost:7401.
-        timeout: seconds from its first failure for which a call is repeated, and that one try of it may take, ten at most. A call that
-            nobody answers takes twice as long at most.
+        timeout: how long a call may take, with all its tries, before it fails with Unavailable or DeadlineExceeded: seconds, a timedelta
+            or text such as "5s"; default ATF_TIMEOUT, then 10 s.
         frontend: what to call instead of a connection to `address`; for tests.
         runtime: clocks and chance; for tests.
         portal: how handles get at the loop that the client's work runs on; default: they are on it.
@@ -58,7 +58,7 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
         self,
         address: str | None = None,
         *,
-        timeout: float = 10.0,
+        timeout: Duration | None = None,
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
         portal: Portal | None = None,
@@ -66,7 +66,8 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
         self.address = address or os.environ.get("ATF_FRONTEND") or f"localhost:{FRONTEND_PORT}"
         self._runtime: Runtime = runtime or SystemRuntime()
         self._portal: Portal = portal or OwnLoop()
-        self._calls = Calls(self.address, timeout, frontend, self._runtime)
+        self.timeout = call_timeout(timeout)
+        self._calls = Calls(self.address, self.timeout, frontend, self._runtime)
 
     async def __aenter__(self) -> Self:
         return self

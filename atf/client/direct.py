@@ -18,7 +18,7 @@ from atf.retry import Pauses
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 
-from .calls import AGAIN, FIRST_PAUSE, LONGEST_PAUSE, TRY_TIMEOUT
+from .calls import AGAIN, FIRST_PAUSE, LONGEST_PAUSE, TRY_TIMEOUT, time_of_try
 from .coalesce import answer_of, take
 from .fork import GATE
 
@@ -149,7 +149,7 @@ class Direct:
 
     Args:
         address: host:port of the frontend.
-        timeout: seconds from its first failure for which a call is repeated.
+        timeout: seconds that a call may take, with all its tries.
         runtime: clocks and chance.
         sleep: waits so many seconds.
     """
@@ -166,17 +166,16 @@ class Direct:
         self._closed = threading.Event()
 
     def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
-        """Stores one task; blocks. Repeated while the frontend is away, as long as there is time from its first failure on."""
-        until: float | None = None
+        """Stores one task; blocks. Repeated while the frontend is away, as long as there is time."""
+        until = self._runtime.monotonic() + self._timeout
         pauses: Pauses | None = None
         while True:
-            left = self._timeout if until is None else until - self._runtime.monotonic()
+            left = until - self._runtime.monotonic()
             try:
-                return self._door.schedule(request, max(0.001, min(TRY_TIMEOUT, left)))
+                return self._door.schedule(request, time_of_try(self._timeout, left))
             except AGAIN:
                 pauses = pauses or Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
                 wait, now = pauses.next(), self._runtime.monotonic()
-                until = now + self._timeout if until is None else until
                 if self._closed.is_set() or now + wait >= until:
                     raise
                 self._sleep(wait)

@@ -15,7 +15,7 @@ from atf.batch import BatchOptions
 from atf.chains import Chain
 from atf.items import Target
 from atf.lambdas import Prepared, Schedulable
-from atf.options import CallOptions
+from atf.options import CallOptions, Duration
 from atf.rpc import api
 from atf.runtime import Runtime, SystemRuntime
 
@@ -49,7 +49,7 @@ class Client:
         self,
         address: str | None = None,
         *,
-        timeout: float = 10.0,
+        timeout: Duration | None = None,
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
         portal: Portal | None = None,
@@ -57,7 +57,7 @@ class Client:
         self._portal: Portal = portal or BackgroundLoop()
         self._core = AsyncClient(address, timeout=timeout, frontend=frontend, runtime=runtime, portal=self._portal)
         short = frontend is None and portal is None
-        self._direct = Direct(self._core.address, timeout, runtime or SystemRuntime()) if short else None
+        self._direct = Direct(self._core.address, self._core.timeout, runtime or SystemRuntime()) if short else None
 
     @property
     def address(self) -> str:

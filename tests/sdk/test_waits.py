@@ -26,6 +26,9 @@ def thumbnail(path: str) -> int:
     return len(path)
 
 
+def _thumbnail(path: str) -> None: ...
+
+
 class Restarting:
     """A frontend of one task and one batch of one item, which end at an instant; away at times.
 
@@ -77,6 +80,12 @@ class Restarting:
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float) -> t.Task:
         await self._hold("get", timeout, min(timeout - 0.001, 9.0))
         return t.Task(id=request.id, status=t.NEW)
+
+    async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float) -> f.ScheduleManyReply:
+        await self._hold("schedule", timeout)
+        return f.ScheduleManyReply(
+            results=[f.ScheduleResult(reply=f.ScheduleReply(id="0-a")) for _ in request.requests]
+        )
 
     def _batch(self, batch_id: str) -> b.Batch:
         made = b.Batch(id=batch_id, status=b.BATCH_IN_PROGRESS, items=1, sealed=True, round=1, prefix=1)
@@ -242,14 +251,43 @@ def test_a_wait_that_finds_nothing_says_nothing_of_the_frontend() -> None:
     assert at == 45
 
 
-def test_the_time_of_other_calls_counts_from_their_first_failure() -> None:
-    """The call is under way for nine seconds when the frontend goes: it has the ten seconds of its client from then on."""
-    came, at = play(Restarting(1e5, [(9, 15)]), lambda client: client.get("0-a"))
+@pytest.mark.parametrize("frozen", [False, True], ids=["refused", "never answered"])
+@pytest.mark.parametrize("call", ["get", "schedule", "schedule_many", "batch"])
+def test_a_frontend_that_is_down_fails_a_call_within_the_timeout(call: str, frozen: bool) -> None:
+    """Of a batch too, whose items may take minutes to send."""
+    thumbnail = atf.App("photos").task(name="thumbnail")(_thumbnail)
+
+    async def story(client: atf.AsyncClient) -> Any:
+        match call:
+            case "get":
+                return await client.get("0-a")
+            case "schedule":
+                return await client.schedule(thumbnail.prepare("a"))
+            case "schedule_many":
+                return await client.schedule_many([thumbnail.prepare("a")])
+        return await client.batch(thumbnail, ["a"])
+
+    came, at = play(Restarting(1e5, [(0, 1e5)], frozen=frozen), story)
+    assert isinstance(came, atf.Unavailable | atf.DeadlineExceeded)
+    assert 7 < at <= 10
+
+
+def test_a_call_whose_first_try_leads_nowhere_has_time_for_another_one() -> None:
+    came, at = play(Restarting(1e5, [(0, 5)], frozen=True), lambda client: client.get("0-a"))
     assert isinstance(came, atf.TaskInfo)
-    assert 15 <= at <= 19
-    came, at = play(Restarting(1e5, [(9, 40)]), lambda client: client.get("0-a"))
-    assert isinstance(came, atf.Unavailable)
-    assert 16 < at <= 19
+    assert 5 < at <= 10
+
+
+def test_the_timeout_is_an_argument_a_variable_or_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ATF_TIMEOUT", raising=False)
+    assert atf.AsyncClient().timeout == 10
+    monkeypatch.setenv("ATF_TIMEOUT", "1500ms")
+    assert atf.AsyncClient().timeout == 1.5
+    assert atf.AsyncClient(timeout="3s").timeout == 3
+    for bad in ("soon", "0", "-1"):
+        monkeypatch.setenv("ATF_TIMEOUT", bad)
+        with pytest.raises(atf.InvalidArgument, match=f"ATF_TIMEOUT '{bad}': give"):
+            atf.Client()
 
 
 def test_a_client_that_is_closed_ends_its_waits() -> None:
