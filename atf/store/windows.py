@@ -25,12 +25,13 @@ class Windows(Caller):
     """The verbs of Store about windows."""
 
     async def windows(self) -> AsyncIterator[Window]:
-        """Every window that is open; one that is put off meanwhile may come twice."""
+        """Every window that is open and has a task; one that is put off meanwhile may come twice."""
         for partition in range(self.partitions):
             until, last = "", ""
             while reply := await self._call("windows", partition, [until, last, _PAGE]):
                 for key, task_id, end in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
-                    yield Window(key.decode(), task_id.decode(), int(float(end)))
+                    if task_id:
+                        yield Window(key.decode(), task_id.decode(), int(float(end)))
                 until, last = str(int(float(reply[-1]))), reply[-3].decode()
 
     async def restore_windows(self, windows: Sequence[Window]) -> list[int]:

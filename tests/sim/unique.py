@@ -90,6 +90,8 @@ class Windows:
                 self.due_us[task_id] = int(at)
             elif other := stands_for.decode():
                 self.found += 1
+                if _never_ran(other, field):
+                    yield f"{task_id}: answered with {other}, which was cancelled and never ran"
                 if window is None or other != window.task_id:
                     yield f"{task_id}: answered with {other}, and the window of {key} is {window}"
                 elif waits:
@@ -100,6 +102,13 @@ class Windows:
 
 def _holds(window: _Window, waits: bool, now_us: int, field: Callable[[str, str], str | None]) -> bool:
     """Whether a window gives no other task: it has not ended, and where calls put the task off, that still waits for its instant."""
-    if window.until_us <= now_us:
+    if window.until_us <= now_us or _never_ran(window.task_id, field):
         return False
     return not waits or (field(window.task_id, "s") == "NEW" and int(field(window.task_id, "at") or 0) > now_us)
+
+
+def _never_ran(task_id: str, field: Callable[[str, str], str | None]) -> bool:
+    """Whether a task was cancelled before its lambda was called: its unique key is free again."""
+    runs = [line.split("\t") for line in (field(task_id, "R") or "").splitlines()]
+    ran = field(task_id, "a") or field(task_id, "t4") or any(started != "0" for _, started, *_ in runs)
+    return field(task_id, "s") == "CANCELLED" and not ran

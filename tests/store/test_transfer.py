@@ -280,7 +280,7 @@ async def test_windows_of_unique_keys_stay_open(world: World, clock: Clock, tmp_
     await World(target, clock).check()
     names = ("key0", "key1", "key299", "calm", "short")
     again = await target.schedule([once(target, f"again-{key}", key, int(key == "calm")) for key in names])
-    stands = ["first0", "first1", "first299", "calm", "again-short"]
+    stands = ["again-key0", "first1", "first299", "calm", "again-short"]
     assert [each.id for each in again] == [
         f"{target.partition_for(key)}-{name}" for key, name in zip(names, stands, strict=True)
     ]

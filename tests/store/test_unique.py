@@ -6,7 +6,7 @@ from typing import Any
 
 from atf.store import keys
 from atf.store.types import Outcome, Scheduled
-from atf.task import TOMBSTONE_US, US
+from atf.task import TOMBSTONE_US, US, Status
 
 from .world import LAMBDA, World, held
 
@@ -45,6 +45,42 @@ async def test_the_window_lasts_longer_than_its_task(world: World) -> None:
     await world.finish(Outcome.SUCCEEDED, *held(await world.claim(*await due(world))))
     assert (await ask(world, "b")).id == "0-a"
     assert await due(world) == []
+
+
+async def test_a_key_is_free_again_when_its_task_was_cancelled_before_it_ran(world: World) -> None:
+    begun = world.clock.us
+    await ask(world, "new")
+    await world.store.cancel(["0-new"])
+    assert await ask(world, "queued") == Scheduled("0-queued", False, False, begun)
+    assert await due(world) == ["0-queued"]
+    await world.store.cancel(["0-queued"])
+    assert (await ask(world, "claimed")).id == "0-claimed"
+    (claim,) = held(await world.claim(*await due(world)))
+    await world.store.cancel(["0-claimed"])
+    assert (await ask(world, "meanwhile")).id == "0-claimed", "its executor has not answered yet"
+    await world.finish(Outcome.STOPPED, claim, error="cancelled before it started", began=False)
+    assert (await ask(world, "free")).id == "0-free"
+    world.clock.advance(WINDOW_S - 1)
+    assert (await ask(world, "late")).id == "0-free", "it has a window of its own"
+
+
+async def test_a_task_that_was_stopped_or_had_failed_keeps_its_window(world: World) -> None:
+    for number, outcome in enumerate((Outcome.STOPPED, Outcome.FAILED, Outcome.HANDED_BACK)):
+        await ask(world, f"a{number}", key=f"key-{number}")
+        claims = held(await world.claim(*await due(world)))
+        if outcome is Outcome.STOPPED:
+            await world.store.cancel([f"0-a{number}"])
+        await world.finish(outcome, *claims, error="x", ran_us=US, retry_in_us=US)
+        await world.store.cancel([f"0-a{number}"])
+        assert (await world.get(f"0-a{number}")).status is Status.CANCELLED
+        assert (await ask(world, f"b{number}", key=f"key-{number}")).id == f"0-a{number}"
+
+
+async def test_a_cancelled_task_that_starts_afresh_has_its_window_again(world: World) -> None:
+    await ask(world, "a")
+    await world.store.cancel(["0-a"])
+    await world.store.retry(["0-a"])
+    assert (await ask(world, "b")).id == "0-a"
 
 
 async def test_keys_do_not_meet(world: World) -> None:

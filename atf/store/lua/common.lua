@@ -551,6 +551,13 @@ local function with_run(runs, owner, started, ended, attempt, why)
   return runs .. line
 end
 
+-- Whether a task was cancelled, by whomever, and its lambda was never called.
+local function never_ran(P, id)
+  local task = redis.call('HMGET', task_key(P, id), 's', 'a', 't4', 'R')
+  if task[1] ~= 'CANCELLED' or task[2] or task[3] then return false end
+  return not string.find('\n' .. (task[4] or ''), '\n[^\t\n]*\t[1-9]')  -- a run that ended, and had started
+end
+
 -- How often in a row the end of a lease has counted nothing (the field y): where its executor drained, and where the run had not said
 -- that it started.
 local function lapses_of(text)

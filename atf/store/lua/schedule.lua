@@ -25,12 +25,14 @@ local function records_of(P, args)
   return records, all_new
 end
 
--- The task of a unique key's window, where that has not ended; its queue, ordering key and whether it can still be put off.
+-- The task of a unique key's window, where that has not ended; its queue, ordering key and whether it can still be put off. None where
+-- the task was cancelled and never ran: the key is free again.
 local function of_window(P, key, now)
   local until_ = redis.call('ZSCORE', P .. ':uniques:expiry', key)
   if not until_ or tonumber(until_) <= now then return nil end
   local id = redis.call('HGET', P .. ':uniques', key)
   local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'at')
+  if task[1] == 'CANCELLED' and never_ran(P, id) then return nil end
   return id, task, task[1] == 'NEW' and tonumber(task[4]) > now
 end
 

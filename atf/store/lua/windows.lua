@@ -1,4 +1,4 @@
--- windows: a page of the windows of unique keys that are open, by their ends
+-- windows: a page of the windows of unique keys that are open, by their ends; its task is "" where the key is free again (see schedule)
 -- KEYS[1]  the partition's record
 -- ARGV     now, end and key of the last one seen ("", "" = from the start), windows at most
 -- RETURNS  key, its window's task, end, key, ...
@@ -9,7 +9,8 @@ register('windows', {'no-writes'}, function(keys, args)
   local found = redis.call('ZRANGE', ends, fmt(start), fmt(start + tonumber(args[4]) - 1), 'WITHSCORES')
   for i = 1, #found, 2 do
     answer[#answer + 1] = found[i]
-    answer[#answer + 1] = redis.call('HGET', P .. ':uniques', found[i]) or ''
+    local id = redis.call('HGET', P .. ':uniques', found[i]) or ''
+    answer[#answer + 1] = never_ran(P, id) and '' or id
     answer[#answer + 1] = found[i + 1]
   end
   return answer
