@@ -43,6 +43,9 @@ class Harness:
     Waiting takes no real time: neither delays and backoffs, nor `await asyncio.sleep(3600)` in a lambda. A `def` lambda takes no
     virtual time, except while it waits for another task. Chance is seeded, so every run of a test is the same.
 
+    An `async def` test makes and drives it in the same way, by `with` or `async with`, and may await: `await handle.result_async()`. The
+    test's own loop stands still while the harness works.
+
     Args:
         apps: whose lambdas to run.
         timing: the arithmetic of leases, if a test is about that.
@@ -63,7 +66,7 @@ class Harness:
         self._errors: list[BaseException] = []
         self._runtime = VirtualRuntime(self._loop, seed=seed)
         opening = Pipeline.open(apps, timing, self._runtime, partitions=partitions, executors=executors)
-        self._pipeline = self._loop.run_until_complete(opening)
+        self._pipeline: Pipeline = self._apart(lambda: self._loop.run_until_complete(opening))
         self.client = self._make_client(seed)
         self._bound = contextlib.ExitStack()
         self._bound.enter_context(use_client(self.client))
@@ -73,6 +76,14 @@ class Harness:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:

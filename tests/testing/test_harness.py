@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,7 @@ from atf.testing.loop import RealIO
 app = atf.App("harness")
 ran: list[tuple[str, float]] = []
 START = datetime(2026, 1, 1, tzinfo=UTC)
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
@@ -234,6 +238,34 @@ async def test_it_works_inside_a_running_loop(h: Harness) -> None:
     assert handle.status() is atf.Status.PROCESSING
     assert await handle.result_async() == "slept 5 s"
     assert seconds(h) == 10
+
+
+async def test_it_is_made_inside_a_running_loop() -> None:
+    with Harness(app) as made:
+        assert await (await sleeps.options(delay=5).schedule_async(5)).result_async() == "slept 5 s"
+        assert seconds(made) == 10
+    async with Harness(app) as made:
+        handle = await note.schedule_async("a")
+        assert made.run_until_idle() == 1
+        assert made.result(handle) == "a"
+
+
+@pytest.mark.parametrize("missing", ["fakeredis", "lupa", "redis"])
+def test_what_is_missing_of_its_extra_is_said(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None\nfrom atf.testing import Harness"
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    said = ended.stderr.splitlines()[-1]
+    assert (
+        said
+        == f"ModuleNotFoundError: atf.testing.Harness needs {missing}, which is not installed: pip install 'atf-tasks[testing]'"
+    )
 
 
 def test_tasks_lists_by_lambda_and_status(h: Harness) -> None:
