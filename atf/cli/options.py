@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
