@@ -155,7 +155,7 @@ def test_the_registration_names_what_is_redacted_and_hides_defaults() -> None:
 
     spec = pay.spec()
     assert list(spec.redact) == ["password", "pw"]
-    assert spec.signature == "(user: 'str', password: 'str' = [redacted]) -> 'None'"
+    assert spec.signature == "(user: str, password: str = [redacted]) -> None  # aliases: pw = password"
     assert "hunter2" not in repr(pay)
 
 

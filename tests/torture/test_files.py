@@ -93,7 +93,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "lapses that are none": ({"lapses": "many"}, "lapses"),
     "limits of two": ({"limits": "1 2"}, "limits"),
     "limits of an unreadable number": ({"limits": "1 2 " + "9" * 40}, "limits"),
-    "an ordering key that is none": ({"ordering_key": "a b"}, "ordering_key"),
+    "an ordering key that is none": ({"ordering_key": "a\nb"}, "ordering_key"),
     "a concurrency key that is none": ({"concurrency": "k 1 0"}, "concurrency"),
     "a limit that is none": ({"concurrency": "shop/mail:k -1 0"}, "concurrency"),
     "a place before the first": ({"ordering_key": "a", "place": -1}, "place"),

@@ -99,6 +99,8 @@ LEFT_OUT: Final = {
     "atf/lambdas.py::Lambda.decode_without": "calls that of its codec",
     "atf/signature.py::Codec.decode_without": "reads as decode does, with one parameter less: sdk/test_aliases.py and cli/test_fitting.py",
     "atf/signature.py::Codec._decode_old": "the part of decode for lambdas with aliases: sdk/test_aliases.py",
+    "atf/cli/nouns.py::Noun.parse_args": "puts the name of a command before words that click then parses: cli/test_nouns.py",
+    "atf/cli/commands.py::_Commands.parse_args": "prints the help where no word was given: cli/test_help.py",
     "atf/cli/fitting.py::Code.decode": "calls that of the lambda",
     "atf/cli/fitting.py::Code.decode_without": "calls that of the lambda",
     "atf/items.py::OfProgram.decode": "calls decode_result",
