@@ -358,7 +358,9 @@ class ExecutorSettings:
 class LogSettings:
     """What a process says."""
 
-    log_level: str = setting("info", "debug, info, warning or error; debug has a line per batch of tasks")
+    log_level: str = setting(
+        "info", "debug, info, warning or error; debug has lines for each batch of tasks and each run"
+    )
     log_format: str = setting("auto", "console, json, or auto: console on a terminal, else json")
 
     def __post_init__(self) -> None:

@@ -62,7 +62,7 @@ class Reports:
         """Says that these runs ended with their executor; `shared`, that none of them can be blamed for it."""
         for part in _parts(claims):
             request = h.ReportLossRequest(executor_id=executor_id, claims=part, why=why[:MAX_WHY_CHARS], shared=shared)
-            self._repeat("report_loss", self._hsc.report_loss, request, len(part))
+            self._repeat("report_loss", self._report_loss, request, len(part))
 
     def set_results(self, executor_id: str, results: Sequence[h.Result]) -> None:
         """Records how runs ended whose executor can't say it any more."""
@@ -79,6 +79,14 @@ class Reports:
     async def end(self) -> None:
         """Gives up on what has not been answered."""
         await end(self._under_way)
+
+    async def _report_loss(self, request: h.ReportLossRequest, *, timeout: float) -> None:
+        """One try; says of each run what its executor can't say any more."""
+        reply = await self._hsc.report_loss(request, timeout=timeout)
+        told = {each.task_id: each for each in reply.runs}
+        for claim, verdict in zip(request.claims, reply.verdicts, strict=False):
+            if verdict == h.OK:
+                _say_lost(request, claim.task_id, told.get(claim.task_id))
 
     async def _set_results(self, request: h.SetResultsRequest, *, timeout: float) -> None:
         """One try.
@@ -118,6 +126,24 @@ class Reports:
                 await asyncio.sleep(pause)
         finally:
             self._trouble.ended(key)
+
+
+def _say_lost(request: h.ReportLossRequest, task_id: str, run: h.LostRun | None) -> None:
+    """A run that ended with its executor; `run` is None where the task can't be read now."""
+    if run is None:
+        _log.warning("run lost", task=task_id, executor=request.executor_id, why=request.why)
+        return
+    say = _log.error if run.last else _log.warning
+    say(
+        "run lost",
+        task=task_id,
+        lambda_name=getattr(run, "lambda"),
+        attempt=run.attempt,
+        loss=f"{run.losses} of {run.max_losses}",
+        last=run.last,
+        executor=request.executor_id,
+        why=request.why,
+    )
 
 
 def _parts(items: Sequence[T]) -> list[Sequence[T]]:

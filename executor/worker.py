@@ -40,6 +40,7 @@ from .outcome import HandedBack, TimedOut, to_result
 from .pace import Pace
 from .perform import Lambda, Performer
 from .report import Report
+from .run_log import say_ended
 from .table import SlotState, Table
 from .watch import WAITED_S, Watch
 
@@ -399,6 +400,7 @@ class Executor:
             )
             _, _, _, error, retry_in_us = to_result(ended, task.spec.options, task.attempt, self._runtime.random)
             self.ledger.give_up(task, SlotState.TIMED_OUT, error, retry_in_us)
+            say_ended(task, ended)
         else:
             error = f"cancelled, and did not end within {self._settings.stop_grace:g} s"
             self.ledger.give_up(task, SlotState.STOPPED, error)

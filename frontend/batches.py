@@ -141,7 +141,7 @@ class Batches:
             await feeding.close()
         if not header.extend:
             await self._store.close_batch(header.id, numbers.end, keep_open=header.keep_open)
-        _log.info("schedule_batch", batch=header.id, items=sent, stored=feeding.stored, extend=header.extend)
+        _log.debug("schedule_batch", batch=header.id, items=sent, stored=feeding.stored, extend=header.extend)
         items = (await self._record(header.id)).items if header.extend else numbers.end
         return b.ScheduleBatchReply(id=header.id, stored=feeding.stored, items=max(items, opened.total))
 

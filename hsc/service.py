@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
 from atf.config import HscSettings, Timing
-from atf.errors import FailedPrecondition, InvalidArgument
+from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
-from atf.store.types import Beat, Claimed, FirstTime, Held, Outcome, RunResult, Verdict
+from atf.store.types import Beat, Claimed, FirstTime, Held, Outcome, RunResult, TaskRecord, Verdict
 from atf.task import (
     MAX_AHEAD_US,
     MAX_BATCH,
@@ -28,6 +28,7 @@ from atf.task import (
     MAX_RESULT_BYTES,
     MAX_WHY_CHARS,
     US,
+    Status,
     check_first_time,
     check_lambda,
     check_name,
@@ -134,8 +135,17 @@ class HscService:
             lambda some: self._store.lose(request.executor_id, some, why, shared=request.shared),
         )
         lost = verdicts.count(Verdict.OK)
-        _log.info("report_loss", executor=request.executor_id, claims=len(claims), lost=lost, why=why)
-        return h.ReportLossReply(verdicts=_encoded(verdicts))
+        _log.debug("report_loss", executor=request.executor_id, claims=len(claims), lost=lost, why=why)
+        ids = [each.task_id for each, verdict in zip(claims, verdicts, strict=True) if verdict is Verdict.OK]
+        return h.ReportLossReply(verdicts=_encoded(verdicts), runs=await self._lost(ids))
+
+    async def _lost(self, ids: Sequence[str]) -> list[h.LostRun]:
+        """What can be said of runs that have just been lost. The losses are on record: that this can't be read is no failure."""
+        try:
+            records = await self._store.get(ids) if ids else []
+        except AtfError:
+            return []
+        return [_lost_run(each) for each in records if each is not None]
 
     async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
         """Says which tasks are the first that ask for their keys."""
@@ -244,6 +254,17 @@ def _result(result: h.Result, grace_us: int) -> RunResult:
         _clamped(result.ran_us, MAX_RAN_US),
         _clamped(result.ended_ago_us, MAX_RAN_US),
         not (outcome is Outcome.STOPPED and result.never_began),
+    )
+
+
+def _lost_run(record: TaskRecord) -> h.LostRun:
+    return h.LostRun(
+        task_id=record.id,
+        **{"lambda": record.lambda_name},
+        attempt=record.attempts + 1,
+        losses=record.losses,
+        max_losses=record.most_losses,
+        last=record.status is Status.FATAL_FAILURE,
     )
 
 

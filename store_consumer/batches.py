@@ -101,7 +101,8 @@ class Batches:
         for place, callback in enumerate(callbacks):
             if ended.calls(callback):
                 made += await self._call(ended, place, callback)
-        _log.info("batch ended", batch=name, status=ended.status, items=items, round=ended.round, callbacks=made)
+        say = _log.info if failed else _log.debug  # every link of a chain is a batch, too
+        say("batch ended", batch=name, status=ended.status, items=items, round=ended.round, callbacks=made)
 
     async def _call(self, ended: Ended, place: int, callback: b.Callback) -> bool:
         """Makes one callback; what is wrong with it holds up no other, nor the batch."""

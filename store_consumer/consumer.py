@@ -31,6 +31,7 @@ from .clock import StoreClock
 from .gates import Gates
 from .jobs import Jobs
 from .outbox import Outbox
+from .run_log import RunLog
 from .sweeper import Sweeper
 
 LISTEN_S: Final = 60.0
@@ -59,6 +60,7 @@ class StoreConsumer:
         self._batches = Batches(store=store, runtime=runtime)
         self._gates = Gates(store=store, runtime=runtime)
         self._jobs = Jobs(store=store, runtime=runtime, more=lambda partition: self._bells[partition].set())
+        self._run_log = RunLog(store=store, runtime=runtime)
         self._sweeper = Sweeper(store=store, settings=settings, runtime=runtime)
         self._trouble = Trouble(_log, "store")
 
@@ -101,6 +103,7 @@ class StoreConsumer:
         await self._outbox.idle()
         await self._batches.idle()
         await self._gates.idle()
+        await self._run_log.idle()
         if away is not None:
             raise away
         return passes, last
@@ -129,8 +132,8 @@ class StoreConsumer:
         self._outbox.take(each for each in made.outbox if each.kind not in KINDS)
         self._gates.take(made.failing)
         self._jobs.take(partition, made.jobs, made.now_us)
-        say = _log.info if made.lost else _log.debug
-        say(
+        self._run_log.take(made)
+        _log.debug(
             "enqueue",
             partition=partition,
             enqueued=made.enqueued,

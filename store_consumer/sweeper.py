@@ -56,5 +56,5 @@ class Sweeper:
             now = self._runtime.monotonic()
             await asyncio.sleep((RESTS if now < behind_at else RESTS_BEHIND) * (now - began))
         if total:
-            _log.info("sweep", partition=partition, records=total)
+            _log.debug("sweep", partition=partition, records=total)
         return total

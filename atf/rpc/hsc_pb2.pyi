@@ -147,10 +147,27 @@ class ReportLossRequest(_message.Message):
     def __init__(self, executor_id: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.ClaimRef, _Mapping]]] = ..., why: _Optional[str] = ..., shared: bool = ...) -> None: ...
 
 class ReportLossReply(_message.Message):
-    __slots__ = ("verdicts",)
+    __slots__ = ("verdicts", "runs")
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
     verdicts: _containers.RepeatedScalarFieldContainer[Verdict]
-    def __init__(self, verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ...) -> None: ...
+    runs: _containers.RepeatedCompositeFieldContainer[LostRun]
+    def __init__(self, verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., runs: _Optional[_Iterable[_Union[LostRun, _Mapping]]] = ...) -> None: ...
+
+class LostRun(_message.Message):
+    __slots__ = ("task_id", "attempt", "losses", "max_losses", "last")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_FIELD_NUMBER: _ClassVar[int]
+    MAX_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    attempt: int
+    losses: int
+    max_losses: int
+    last: bool
+    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ..., losses: _Optional[int] = ..., max_losses: _Optional[int] = ..., last: bool = ..., **kwargs) -> None: ...
 
 class FirstTimeKey(_message.Message):
     __slots__ = ("task_id", "namespace", "key", "ttl_us")

@@ -259,9 +259,9 @@ class Store(
             step_back: the last step back of the server's clock since which the caller has seen a heartbeat timeout go by; "": it has
                 just started.
         """
-        now, wait, enqueued, again, lost, queues, owed, due, gated, failing, standing, stepped, over = await self._call(
-            "enqueue", partition, [believed_us, MAX_BATCH, jobs, step_back, self._lease_us]
-        )
+        answer = await self._call("enqueue", partition, [believed_us, MAX_BATCH, jobs, step_back, self._lease_us])
+        now, wait, enqueued, again, lost, queues, owed, due, gated, failing, standing, stepped, over, *ended = answer
+        expired, unfit = ([each.decode() for each in ids] for ids in ended)
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
         records = [
             OutboxRecord(partition, int(number), int(target), body)
@@ -282,6 +282,8 @@ class Store(
             standing,
             stepped.decode(),
             bool(over),
+            expired,
+            unfit,
         )
 
     async def serve(

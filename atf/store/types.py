@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from atf.durability import Durability
-from atf.task import Status
+from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, Status
 
 
 class NewTask(NamedTuple):
@@ -93,6 +93,8 @@ class EnqueuePass(NamedTuple):
     standing: int = 0  # were ENQUEUED, expired, and still in their queue: looked at again later
     step_back: str = "0"  # the last one of the store's clock; "0": there was none
     stepped_over: bool = True  # whether the caller may end leases for all that
+    expired: Sequence[str] = ()  # tasks whose leases these were
+    unfit: Sequence[str] = ()  # tasks of which an attempt has failed, since nobody's signature has fitted them for long
 
 
 class DueJob(NamedTuple):
@@ -330,6 +332,16 @@ class TaskRecord(NamedTuple):
     of_job: JobTask | None = None  # while it is live
     held: bool = False  # its job is paused, and keeps it
     last_run: bool = False  # its job was deleted while it ran: there is no further run
+
+    @property
+    def most_attempts(self) -> int:
+        """Attempts that it may have."""
+        return int(self.limits.split()[0]) if self.limits else DEFAULT_MAX_ATTEMPTS
+
+    @property
+    def most_losses(self) -> int:
+        """Losses at which it is a dead letter."""
+        return int(self.limits.split()[1]) if self.limits else DEFAULT_MAX_LOSSES
 
 
 class RestoredTask(NamedTuple):

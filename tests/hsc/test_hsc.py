@@ -289,7 +289,10 @@ async def test_ids_that_were_popped_and_never_claimed_are_taken_back(bench: Benc
 async def test_a_loss_counts_apart_from_attempts_and_says_why(bench: Bench) -> None:
     (claim,) = await bench.claimed(1)
     request = h.ReportLossRequest(executor_id="e1", claims=[ref(claim)], why="killed by signal 9\tnow\n" + "x" * 999)
-    assert list((await bench.hsc.report_loss(request)).verdicts) == [OK]
+    reply = await bench.hsc.report_loss(request)
+    assert list(reply.verdicts) == [OK]
+    (run,) = reply.runs
+    assert (run.task_id, run.losses, run.max_losses, run.last) == (request.claims[0].task_id, 1, 3, False)
     record = await bench.record(claim.task_id)
     assert (record.status, record.attempts, record.losses) == (Status.ENQUEUED, 0, 1)
     assert record.ended_runs[0].why.startswith("lost: killed by signal 9 now x")

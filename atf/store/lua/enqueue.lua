@@ -82,7 +82,7 @@ end
 -- and found standing in their queue; and the lambda's door, or nil: nothing is to be checked there.
 -- `pushed` and `length` follow the queue as it changes. Of `budget` items and the lambda's permits so many are `kept` from being pushed for
 -- the lambda's other queues; `budget_again` bounds what is not pushed for the first time.
-local function visit(P, queue, config, now, lease_now, budget_again, budget, kept)
+local function visit(P, queue, config, now, lease_now, budget_again, budget, kept, expired)
   local limit, unfit = tonumber(config[1] or DEFAULT_QUEUE_LIMIT), misfits.lately(config[6], now)
   local expires = now + tonumber(config[2] or DEFAULT_ENQUEUE_TIMEOUT)
   local unknown = not config[1]  -- or not yet: then its limits and gates are, too
@@ -104,7 +104,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       looked = looked + 1
       if redis.call('EXISTS', task_key(P, id)) == 1 then
         lose_task(P, id, now)
-        lost = lost + 1
+        lost, expired[#expired + 1] = lost + 1, id
       else
         redis.call('ZREM', live_key(P, queue, status), id)
       end
@@ -400,7 +400,8 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   local record = redis.call('HMGET', P, 'settled', 'passed', 'clock', 'stepped', 'calm', 'forgot')
   local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)
   local lease_now = not over and 0 or believed > 0 and math.min(now, believed) or now
-  local enqueued, again, lost, standing, pushed, owed, jobs = 0, 0, 0, 0, {}, NOTHING, NOTHING
+  local enqueued, again, lost, standing, pushed, owed, jobs, expired = 0, 0, 0, 0, {}, NOTHING, NOTHING, {}
+  misfits.failed = {}
   -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
   -- And each that is due has its turn in the pass: the noisy one was looked at last, and so it would always be the first.
   local index, each = beside_key(P, 'due'), budget
@@ -436,7 +437,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
       for _, gets in pairs(shares) do kept = kept + gets end
       for _, queue in ipairs(order) do
         kept = kept - (shares[queue] or 0)
-        local looked, new, old, gone, held, stood, door = visit(P, queue, config, now, lease_now, math.min(places, each), places, kept)
+        local looked, new, old, gone, held, stood, door = visit(P, queue, config, now, lease_now, math.min(places, each), places, kept, expired)
         places, budget = places - looked, budget - looked
         enqueued, again, lost, gated, standing = enqueued + new, again + old, lost + gone, gated + held, standing + stood
         rare = rare or door or gone > 0  -- there may be some now
@@ -459,5 +460,5 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     end
   end
   wait = sooner(wait, first_in(index, now))
-  return {fmt(now), fmt(wait), enqueued, again, lost, pushed, owed, jobs, gated, ask, standing, stepped, over and 1 or 0}
+  return {fmt(now), fmt(wait), enqueued, again, lost, pushed, owed, jobs, gated, ask, standing, stepped, over and 1 or 0, expired, misfits.failed}
 end)

@@ -161,6 +161,7 @@ local function fail(P, id, queue, status, m, alive, now)
     let_go(P, id, queue, task[5], now)
     visit_by(P, queue, at)
   end
+  misfits.failed[#misfits.failed + 1] = id
   count_ends(P, lambda_of(queue), 1, last and 1 or 0, now)
 end
 
