@@ -47,8 +47,18 @@ def headline(type_name: str, message: str) -> str:
 
 
 def summary_of(error: str, most_chars: int = 200) -> str:
-    """A recorded error as part of a sentence, in tables, and where equal ones are counted together: the first line that says something."""
+    """A recorded error in tables, and where equal ones are counted together: the first line that says something."""
     said = failure_of(error).headline
     first = said.partition("\n")[0].rstrip()
-    line = " ".join(said.split()) if first.endswith(":") else first  # a message that begins with an empty line
+    return _in_one_line(said if first.endswith(":") else first, most_chars)  # a message may begin with an empty line
+
+
+def sentence_of(error: str, most_chars: int = 200) -> str:
+    """A recorded error in sentences and in logs: the whole message of an exception in one line; of other errors the first line."""
+    failure = failure_of(error)
+    return _in_one_line(failure.headline, most_chars) if failure.type else summary_of(error, most_chars)
+
+
+def _in_one_line(text: str, most_chars: int) -> str:
+    line = " ".join(text.split())
     return line if len(line) <= most_chars else line[:most_chars] + "…"

@@ -1,7 +1,8 @@
 """What a role says on stderr: one line per event, for people on a terminal, else as JSON.
 
 Every line has the role and the process id. Payloads, results and tokens are never said: raw bytes are replaced by their
-number, whatever a caller passes, and a traceback has no values of variables. On a terminal, what callers sent is shown
+number, whatever a caller passes, and a traceback has no values of variables. What a lambda raises is said, without the values of its
+redacted arguments (redaction.py). On a terminal, what callers sent is shown
 with its control characters escaped. structlog formats the lines, but its global set-up is left alone: an executor runs its
 user's code, which may use structlog in its own way.
 """

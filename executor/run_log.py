@@ -5,7 +5,7 @@ A run that was cancelled or handed back has not failed. Nothing is said at `info
 
 from __future__ import annotations
 
-from atf.failure import failure_of, summary_of
+from atf.failure import failure_of, sentence_of
 from atf.log import get_logger
 from atf.task import DEFAULT_MAX_ATTEMPTS
 
@@ -40,7 +40,7 @@ def _say_failed(task: HeldTask, error: str, *, last: bool) -> None:
         attempt=f"{task.attempt} of {_most(task)}",
         last=last,
         error_type=failure_of(error).type,
-        error=summary_of(error, _SHOWN_CHARS),
+        error=sentence_of(error, _SHOWN_CHARS),
     )
 
 

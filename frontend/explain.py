@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from atf.failure import summary_of
+from atf.failure import sentence_of
 from atf.rpc import frontend_pb2 as f
 from atf.store import keys
 from atf.store.types import Explanation, Gate, GateAction, Misfit, TaskRecord
@@ -94,7 +94,7 @@ def _gated(found: Explanation, gates: Sequence[Gate] | None) -> Answer | None:
 
 def _said(gate: Gate) -> str:
     by = f", set by {gate.who}" if gate.who else ""
-    return by + (f" ({summary_of(gate.why)})" if gate.why else "")
+    return by + (f" ({sentence_of(gate.why)})" if gate.why else "")
 
 
 def _pause_of(found: Explanation, gates: Sequence[Gate] | None) -> Answer | None:
@@ -176,10 +176,10 @@ def _not_yet(record: TaskRecord, left_us: int) -> Answer:
     """Its instant has not come."""
     left = duration(left_us)
     if record.status is Status.RETRIABLE_FAILURE:
-        sentence = f"Attempt {record.attempts} failed ({summary_of(record.error)}). The next one is due in {left}."
+        sentence = f"Attempt {record.attempts} failed ({sentence_of(record.error)}). The next one is due in {left}."
         return Answer("backing_off", sentence, record.next_at_us)
     if record.ended_runs and record.next_at_us > record.scheduled_at_us:
-        sentence = f"Its last run did not end it ({summary_of(record.ended_runs[-1].why)}). It runs again in {left}."
+        sentence = f"Its last run did not end it ({sentence_of(record.ended_runs[-1].why)}). It runs again in {left}."
         return Answer("put_off", sentence, record.next_at_us)
     return Answer("not_due", f"It is not due yet: it was scheduled for {left} from now.", record.next_at_us)
 
@@ -199,7 +199,7 @@ def _unfit(found: Explanation, misfit: Misfit) -> Answer:
             f" If that stays so, this is a failed attempt {until}. Deploy code that takes this payload (aliases of @app.task give a"
             " renamed parameter its old name, too), or cancel the task."
         )
-    return Answer("misfit", f"{summary_of(misfit.error)}. {met} {now}", misfit.until_us)
+    return Answer("misfit", f"{sentence_of(misfit.error)}. {met} {now}", misfit.until_us)
 
 
 def _signatures(digests: Sequence[str]) -> str:
@@ -299,7 +299,7 @@ def _finished(found: Explanation) -> Answer:
         case _:
             sentence = (
                 f"It failed for good {ago}, after {_count(record.attempts, 'attempt')} and"
-                f" {_count(record.losses, 'lost run')}: {summary_of(record.error) or 'no error was recorded'}."
+                f" {_count(record.losses, 'lost run')}: {sentence_of(record.error) or 'no error was recorded'}."
                 f" atf retry {record.id} starts it afresh."
             )
             if found.stopped_at == record.id:

@@ -10,7 +10,7 @@ import pytest
 
 import atf
 from atf.executor.exception_text import text_of
-from atf.failure import Failure, failure_of, summary_of
+from atf.failure import TRACEBACK, Failure, failure_of, sentence_of, summary_of
 from atf.task import MAX_ERROR_BYTES
 
 
@@ -204,6 +204,8 @@ def test_summaries() -> None:
     )
     assert summary_of("ValidationError: 1 error\nname\n  missing") == "ValidationError: 1 error"
     assert summary_of("x" * 300) == "x" * 200 + "…"
+    assert sentence_of(f"ValueError: a\n  b\n{TRACEBACK}\n  File") == "ValueError: a b"
+    assert sentence_of("exit code 1: gone\n{}\nstderr") == "exit code 1: gone"
 
 
 def test_the_error_of_a_failed_task_is_its_message_and_carries_the_traceback() -> None:

@@ -68,7 +68,7 @@ def test_each_failed_attempt_is_a_line_and_the_last_one_an_error(lines: Any) -> 
     ]
     for each in found:
         assert (each["event"], each["task"], each["lambda_name"]) == ("attempt failed", handle.id, "said/pay")
-        assert (each["error_type"], each["error"]) == ("ValueError", "ValueError: no card")
+        assert (each["error_type"], each["error"]) == ("ValueError", "ValueError: no card for [redacted]")
     assert "hunter2" not in str(found)
 
 

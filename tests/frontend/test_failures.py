@@ -35,7 +35,7 @@ async def test_a_task_has_its_parts(bench: Bench) -> None:
 
 async def test_explain_says_the_message(bench: Bench) -> None:
     said = await bench.frontend.explain_task(f.ExplainTaskRequest(id=await failed(bench, max_attempts=1)))
-    assert "ValueError: no card." in said.sentence
+    assert "ValueError: no card of this number." in said.sentence
     assert "~" not in said.sentence
     assert "Caused" not in said.sentence
 
