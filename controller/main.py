@@ -69,6 +69,8 @@ def main(
             guarded=guarded,
         )
 
+        service.on_drain = pool.hold
+
         def end_at_once() -> bool:
             pool.end_at_once()
             return True  # what the executors held is reported before this process ends

@@ -333,7 +333,7 @@ class Poller:
                 for message in messages:
                     rung = where(message)[1]
                     self._heard(rung)
-                    if rung[:1] != "%":
+                    if rung[:1] not in {"%", "&"}:
                         self._busy[lambda_of(rung)] = now
                 for backlog in self._backlogs.values():
                     if not messages:  # one may have been missed

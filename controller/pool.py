@@ -113,6 +113,8 @@ class Pool:
         self._guarded = guarded if guarded is not None else set()
         self._guards: list[Guard] = []
         self._draining = asyncio.Event()
+        self._released = asyncio.Event()
+        self._released.set()
         self._at_once = False
 
     async def run(self) -> None:
@@ -130,6 +132,15 @@ class Pool:
         for guard in self._guards:
             guard.drain()
 
+    def hold(self, held: bool) -> None:
+        """Has all executors drain, and starts no more until it is called with False; while the host drains."""
+        if not held:
+            self._released.set()
+            return
+        self._released.clear()
+        for guard in self._guards:
+            guard.drain()
+
     def end_at_once(self) -> None:
         """Starts no more executors, and has those that run killed."""
         self._at_once = True
@@ -141,6 +152,7 @@ class Pool:
         pauses = Pauses(self._runtime.random, first=RESTART_FIRST_S, most=RESTART_MOST_S)
         lives: set[asyncio.Task[None]] = set()
         try:
+            await self._until_released()
             while not self._draining.is_set():
                 began, life = self._runtime.monotonic(), _Life()
                 lives.add(self._runtime.spawn(self._live(life), name="executor's life"))
@@ -150,6 +162,7 @@ class Pool:
                 for each in [each for each in lives if each.done()]:
                     lives.remove(each)
                     each.result()  # raises what was a bug
+                await self._until_released()
                 well = life.ran or self._runtime.monotonic() - began >= HEALTHY_S
                 if well:
                     pauses.reset()
@@ -158,6 +171,16 @@ class Pool:
                 await asyncio.wait(lives)
         finally:
             await end(lives)
+
+    async def _until_released(self) -> None:
+        """Waits while the host drains."""
+        if self._released.is_set():
+            return
+        waits = [self._runtime.spawn(each.wait(), name="released") for each in (self._released, self._draining)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end(waits)
 
     async def _live(self, life: _Life) -> None:
         """One executor's life."""
@@ -189,7 +212,7 @@ class Pool:
         self._guards.append(guard)
         if self._at_once:
             guard.end_at_once()
-        elif self._draining.is_set():
+        elif self._draining.is_set() or not self._released.is_set():
             guard.drain()
         try:
             code = await guard.wait()

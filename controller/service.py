@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from atf.config import ControllerSettings, Timing
@@ -48,6 +48,9 @@ BATCHES: Final = "batches"
 
 KNOWN_S: Final = 30.0
 """Seconds for which workers that said they are alive count as such."""
+
+_DRAINING_S: Final = 1.0
+"""Seconds between two times that a host which drains says how many executors are left: somebody waits for it."""
 
 ASKED_S: Final = 2 * MAX_WAIT_US / US
 """Seconds after its last call that an executor's lambdas count as served here: twice what a call may wait."""
@@ -84,7 +87,11 @@ class ControllerService:
         self._store = store
         self._pool = settings.pool
         self._host = host
+        self._guarded = guarded
         self._aside = Aside()
+        self._drains = False
+        self.on_drain: Callable[[bool], None] = lambda _: None
+        """Called when an operator has this host drain, or take tasks again."""
         self._tell = asyncio.Event()
         self._asked: dict[Lambdas, float] = {}
         """The sets of lambdas that executors here run, and when each was asked for last."""
@@ -134,9 +141,25 @@ class ControllerService:
             self._poller.rearrange()
             aside = {each.lambda_name: max(each.until - now, 0.0) for each in self._aside.listing(now)}
             with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
-                await self._store.serve(self._pool, KNOWN_S, self._host, aside, self._serves(now))
-            await happens(self._tell, KNOWN_S / 3 if change is None else min(change - now, KNOWN_S / 3))
+                drains = await self._store.serve(
+                    self._pool, KNOWN_S, self._host, aside, self._serves(now), executors=self._executors()
+                )
+                self._drain_host(self._drains if drains is None else drains)
+            rest = _DRAINING_S if self._drains and self._executors() else KNOWN_S / 3
+            await happens(self._tell, rest if change is None else min(change - now, rest))
             self._tell.clear()
+
+    def _drain_host(self, drains: bool) -> None:
+        """What an operator wants of this host holds until the store says otherwise."""
+        if drains == self._drains:
+            return
+        self._drains = drains
+        _log.info("host drains" if drains else "host takes tasks again", host=self._host)
+        self._poller.rearrange()
+        self.on_drain(drains)
+
+    def _executors(self) -> int:
+        return len({*self._guarded, *(executor_id for executor_id, _ in self._open)})
 
     def _serves(self, now: float) -> list[str]:
         self._asked = {each: asked for each, asked in self._asked.items() if asked + ASKED_S > now}
@@ -189,6 +212,8 @@ class ControllerService:
         for key in [key for key in self._open if key[0] == death.executor_id]:
             self._open.pop(key).dismiss()
         self._cores.left(death.executor_id)
+        if self._drains:
+            self._tell.set()  # whoever waits for it sees at once how many are left
         now = self._runtime.monotonic()
         undelivered = refs(self._answers.died(death.executor_id, now))
         report_death(death, undelivered, self._reports)
@@ -224,10 +249,15 @@ class ControllerService:
             _log.warning("reports not delivered; the store consumer takes over", reports=left)
 
     def _may_run(self, executor_id: str, lambdas: Lambdas) -> Lambdas:
+        if self._drains:
+            return frozenset()
         return self._aside.may_run(self._cores.may_run(executor_id, lambdas), self._runtime.monotonic())
 
     def _heard(self, rung: str) -> None:
-        if rung[:1] == "%":
+        if rung[:1] == "&":
+            if rung[1:] == self._host:
+                self._tell.set()
+        elif rung[:1] == "%":
             self._cores.changed(rung[1:])
         else:
             self._cores.rang(lambda_of(rung))

@@ -21,20 +21,30 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
-from atf.store.types import LambdaRecord, QueueDepth, TaskRecord
-from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, US, Status, check_lambda, pool_called
+from atf.store.types import AuditEntry, LambdaRecord, QueueDepth, TaskRecord
+from atf.task import (
+    DEFAULT_ENQUEUE_TIMEOUT_US,
+    DEFAULT_QUEUE_LIMIT,
+    MAX_AHEAD_US,
+    MAX_BATCH,
+    US,
+    Status,
+    check_lambda,
+    pool_called,
+)
 
 from . import view
 from .batches import Batches
 from .capacity import Capacity
 from .explain import explain, waits_for_executors
-from .gates import Gates
+from .gates import Gates, check_who
 from .jobs import Jobs
 from .keys import Keys
-from .lambdas import Known, Lambdas, spec_of
+from .lambdas import Known, Lambdas, did_you_mean, spec_of
 from .pools import Pools
 from .redaction import Redaction
 from .redrive import Redrive
+from .removal import Removal
 from .scheduling import Scheduling
 from .settings import ALL, door_settings, in_force, overridden, said
 from .status import ClusterStatus
@@ -63,6 +73,7 @@ class FrontendService:
         self._keys = Keys(store)
         self._pools = Pools(store, self._lambdas)
         self._capacity = Capacity(store, self._lambdas, self._pools, runtime)
+        self._removal = Removal(store, self._lambdas, self._jobs, self._capacity)
         self._gates = Gates(store, self._lambdas)
         self._redaction = Redaction(self._lambdas)
         self._redrive = Redrive(store, self._lambdas, self._redaction)
@@ -418,6 +429,33 @@ class FrontendService:
         """The worker hosts that are alive."""
         now_us, hosts = await self._store.hosts()
         return f.ListHostsReply(hosts=[view.host(each) for each in hosts], now_us=now_us)
+
+    async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:
+        """Has a worker host drain, or take tasks again."""
+        check_who(request.who, request.why)
+        if not 0 <= request.for_us <= MAX_AHEAD_US:
+            raise InvalidArgument(f"for_us {request.for_us}: at least 0, at most ten years")
+        if request.resume and request.for_us:
+            raise InvalidArgument("for_us: of no use with resume; leave it out")
+        _, hosts = await self._store.hosts()
+        names = {each.name for each in hosts}
+        host = shown(request.host)
+        if host not in names and not request.resume:
+            raise NotFound(
+                f"no worker host {host!r} is alive{did_you_mean(host, names) or '; atf host lists those that are'}"
+            )
+        if not await self._store.drain_host(host, drains=not request.resume, seconds=request.for_us / US):
+            raise NotFound(
+                f"the host {host!r} does not drain{did_you_mean(host, names) or '; atf host lists those that do'}"
+            )
+        verb = "resume_host" if request.resume else "drain_host"
+        await self._store.note(AuditEntry(0, 0, verb, "", {}, request.who, request.why, host))
+        _log.info(verb, host=host)
+        return f.DrainHostReply()
+
+    async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
+        """Forgets a lambda."""
+        return await self._removal.delete(request)
 
     async def get_status(self, request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
         """How the whole cluster stands."""

@@ -93,4 +93,7 @@ def host(record: HostRecord) -> f.WorkerHost:
         until_us=record.until_us,
         aside=aside,
         signatures=signatures,
+        executors=record.executors,
+        draining=record.drain_until_us is not None,
+        drain_until_us=record.drain_until_us or 0,
     )

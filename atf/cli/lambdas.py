@@ -1,4 +1,4 @@
-"""Commands on lambdas and their queues: lambda (ls, show, set, unset, register, check), queue."""
+"""Commands on lambdas and their queues: lambda (ls, show, set, unset, rm, register, check), queue."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 import click
 
 from atf.config import ExecutorSettings
+from atf.errors import FailedPrecondition
 from atf.exits import EXIT_FAILED
+from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
+from atf.whoami import whoami
 
 from . import fitting
+from .bulk import agree, bulk_flags, must_be_asked
 from .nouns import Noun
-from .options import as_json, frontend_flag, no_header
+from .options import as_json, frontend_flag, no_header, why_flag
 from .output import lambda_json, print_facts, print_json, print_table, queue_json, settings_json
 from .remote import ask
 
@@ -109,6 +113,51 @@ def _print_settings(info: f.LambdaInfo, as_json: bool) -> None:
         code = shown["code"][name] or "nothing"
         facts.append((name, f"{held} (set; the code says {code})" if name in info.overrides else held))
     print_facts(facts)
+
+
+@lambda_.command()
+@click.argument("lambda_name", metavar="LAMBDA")
+@click.option("--cancel-waiting", is_flag=True, help="Cancel its tasks that wait; asks before.")
+@why_flag
+@bulk_flags
+@frontend_flag
+@as_json
+def rm(
+    lambda_name: str, cancel_waiting: bool, why: str, dry_run: bool, yes: bool, frontend: str | None, as_json: bool
+) -> None:
+    """Forget LAMBDA, which no code has any more. Its dead letters stay until their retention is over.
+
+    Refused while live workers run it, while tasks of it wait or run, and while a job names it.
+    """
+    request = f.DeleteLambdaRequest(cancel_waiting=cancel_waiting, dry_run=True, who=whoami(), why=why)
+    setattr(request, "lambda", lambda_name)
+    if cancel_waiting and not (dry_run or yes):
+        must_be_asked()
+    waiting = ask(frontend, lambda stub: stub.delete_lambda(request)).waiting
+    cancelled = 0
+    if not dry_run:
+        if waiting:
+            agree(one_line(f"Cancel {waiting} tasks of {lambda_name}, and forget it"), yes=yes)
+        request.dry_run = False
+        cancelled = ask(frontend, lambda stub: _delete(stub, request))
+    if as_json:
+        print_json({"lambda": lambda_name, "dry_run": dry_run, "waiting": waiting, "cancelled": cancelled})
+    elif dry_run:
+        print(one_line(f"{lambda_name} would be forgotten" + (f", and {waiting} tasks cancelled" if waiting else "")))
+    else:
+        print(one_line(f"{lambda_name} is forgotten" + (f", {cancelled} tasks were cancelled" if cancelled else "")))
+
+
+async def _delete(stub: api.Frontend, request: f.DeleteLambdaRequest) -> int:
+    """Cancels what waits until the lambda is deleted; how many tasks that were."""
+    cancelled = 0
+    while True:
+        reply = await stub.delete_lambda(request)
+        cancelled += reply.cancelled
+        if reply.deleted:
+            return cancelled
+        if not reply.cancelled:
+            raise FailedPrecondition(f"{reply.waiting} tasks wait, and none could be cancelled; try again")
 
 
 @lambda_.command()

@@ -138,7 +138,8 @@ def _hosts(found: f.GetStatusReply) -> list[Line]:
     lines = []
     for each in found.hosts:
         aside = [f"{getattr(one, 'lambda')}".replace("*", "everything") for one in each.aside]
-        said = f"sets {', '.join(aside)} aside, since executors died there" if aside else "takes tasks"
+        said = f"{each.executors} executors" + (", drains" if each.draining else "")
+        said += f", sets {', '.join(aside)} aside, since executors died there" if aside else ""
         lines.append(Line("hosts", f"{each.name} (pool {each.pool}): {said}", bool(aside)))
     return lines or [Line("hosts", "none is alive: no task runs", True)]
 

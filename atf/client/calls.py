@@ -233,6 +233,12 @@ class Calls:
     async def list_hosts(self, request: f.ListHostsRequest) -> f.ListHostsReply:
         return await self._repeat(lambda timeout: self._connected().list_hosts(request, timeout=timeout))
 
+    async def drain_host(self, request: f.DrainHostRequest) -> f.DrainHostReply:
+        return await self._repeat(lambda timeout: self._connected().drain_host(request, timeout=timeout))
+
+    async def delete_lambda(self, request: f.DeleteLambdaRequest) -> f.DeleteLambdaReply:
+        return await self._repeat(lambda timeout: self._connected().delete_lambda(request, timeout=timeout))
+
     async def get_status(self, request: f.GetStatusRequest) -> f.GetStatusReply:
         return await self._repeat(lambda timeout: self._connected().get_status(request, timeout=timeout))
 

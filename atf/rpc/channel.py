@@ -441,6 +441,12 @@ class FrontendStub(Stub):
     async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
         return await self._call("ListHosts", request, f.ListHostsReply, timeout)
 
+    async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:
+        return await self._call("DrainHost", request, f.DrainHostReply, timeout)
+
+    async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
+        return await self._call("DeleteLambda", request, f.DeleteLambdaReply, timeout)
+
     async def get_status(self, request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
         return await self._call("GetStatus", request, f.GetStatusReply, timeout)
 

@@ -364,6 +364,29 @@ class RegisterLambdasReply(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class DeleteLambdaRequest(_message.Message):
+    __slots__ = ("cancel_waiting", "dry_run", "who", "why")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_WAITING_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    cancel_waiting: bool
+    dry_run: bool
+    who: str
+    why: str
+    def __init__(self, cancel_waiting: bool = ..., dry_run: bool = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., **kwargs) -> None: ...
+
+class DeleteLambdaReply(_message.Message):
+    __slots__ = ("deleted", "waiting", "cancelled")
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    deleted: bool
+    waiting: int
+    cancelled: int
+    def __init__(self, deleted: bool = ..., waiting: _Optional[int] = ..., cancelled: _Optional[int] = ...) -> None: ...
+
 class ListLambdasRequest(_message.Message):
     __slots__ = ()
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
@@ -970,18 +993,42 @@ class ListHostsReply(_message.Message):
     def __init__(self, hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., now_us: _Optional[int] = ...) -> None: ...
 
 class WorkerHost(_message.Message):
-    __slots__ = ("name", "pool", "until_us", "aside", "signatures")
+    __slots__ = ("name", "pool", "until_us", "aside", "signatures", "executors", "draining", "drain_until_us")
     NAME_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     UNTIL_US_FIELD_NUMBER: _ClassVar[int]
     ASIDE_FIELD_NUMBER: _ClassVar[int]
     SIGNATURES_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_UNTIL_US_FIELD_NUMBER: _ClassVar[int]
     name: str
     pool: str
     until_us: int
     aside: _containers.RepeatedCompositeFieldContainer[SetAside]
     signatures: _containers.RepeatedCompositeFieldContainer[HostSignature]
-    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., until_us: _Optional[int] = ..., aside: _Optional[_Iterable[_Union[SetAside, _Mapping]]] = ..., signatures: _Optional[_Iterable[_Union[HostSignature, _Mapping]]] = ...) -> None: ...
+    executors: int
+    draining: bool
+    drain_until_us: int
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., until_us: _Optional[int] = ..., aside: _Optional[_Iterable[_Union[SetAside, _Mapping]]] = ..., signatures: _Optional[_Iterable[_Union[HostSignature, _Mapping]]] = ..., executors: _Optional[int] = ..., draining: bool = ..., drain_until_us: _Optional[int] = ...) -> None: ...
+
+class DrainHostRequest(_message.Message):
+    __slots__ = ("host", "resume", "for_us", "who", "why")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    FOR_US_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    resume: bool
+    for_us: int
+    who: str
+    why: str
+    def __init__(self, host: _Optional[str] = ..., resume: bool = ..., for_us: _Optional[int] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+
+class DrainHostReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class HostSignature(_message.Message):
     __slots__ = ("digests",)

@@ -10,13 +10,15 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from atf.task import MAX_BATCH
+from atf.task import MAX_BATCH, US
 
 from .base import Caller
 from .connection import Arg
 
 _HOME: Final = 0
 MAX_HOSTS: Final = 1_024
+_DRAIN_REMEMBERED_S: Final = 30 * 86_400.0
+"""Seconds for which a host that drains and is gone is known to drain, should it come back."""
 _JSON: Final = msgspec.json.Encoder()
 
 
@@ -39,6 +41,8 @@ class HostRecord(NamedTuple):
     signatures: dict[
         str, list[str]
     ]  # of the lambdas of which live executors run several signatures, which of them run here
+    executors: int = 0  # that run there
+    drain_until_us: int | None = None  # None: it takes tasks; 0: it drains until that is ended
 
 
 class CoresRecord(NamedTuple):
@@ -144,14 +148,29 @@ class Capacity(Caller):
         """The store's time, µs, and the live worker hosts by name; MAX_HOSTS of them at most."""
         now, found = await self._call("hosts", _HOME, [MAX_HOSTS])
         hosts = []
-        for name, until, said, run in zip(found[::4], found[1::4], found[2::4], found[3::4], strict=True):
+        for name, until, said, run, drain in zip(*(found[place::5] for place in range(5)), strict=True):
             says = dict(each.split("=", 1) for each in said.decode().split())
-            pool = says.pop("pool", "")
+            pool, executors = says.pop("pool", ""), int(says.pop("executors", 0))
             aside = {each: int(us) for each, us in says.items()}
             runs = [each.split(" ") for each in run.decode().split(",") if each]
             signatures = {each: sorted(digests) for each, *digests in runs}
-            hosts.append(HostRecord(name.decode(), pool, int(until), aside, signatures))
+            drains = int(drain) if drain else None
+            hosts.append(HostRecord(name.decode(), pool, int(until), aside, signatures, executors, drains))
         return int(now), sorted(hosts)
+
+    async def drain_host(self, host: str, *, drains: bool, seconds: float = 0) -> bool:
+        """Has a worker host drain, or take tasks again.
+
+        Args:
+            host: its controller's name.
+            drains: whether it is to drain.
+            seconds: for how long; 0: until that is ended.
+
+        Returns:
+            False where it was to take tasks again and did not drain.
+        """
+        args: list[Arg] = [host, int(drains), round(seconds * US), round(_DRAIN_REMEMBERED_S * US)]
+        return int(await self._call("drain_host", _HOME, args)) == 1
 
     async def waiting(self, partition: int, pool: str, lambdas: Sequence[str]) -> list[int]:
         """What a partition has for executors of a pool, of each of at most 256 lambdas: see Waiting."""

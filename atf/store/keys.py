@@ -168,7 +168,12 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:hosts:say",
         "hash",
-        "worker host -> its pool, and the lambdas that it sets aside: pool=<pool> <lambda>=<until> ...",
+        "worker host -> its pool, and the lambdas that it sets aside: pool=<pool> executors=<number> <lambda>=<until> ...",
+    ),
+    KeySpec(
+        "atf:{p}:hosts:drain",
+        "hash",
+        "worker host that drains -> until when, 0 until that is ended, and since when; at home",
     ),
     KeySpec(
         "atf:{p}:hosts:run", "hash", "worker host -> the lambdas that it serves, with a space before and behind each"

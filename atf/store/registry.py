@@ -75,6 +75,19 @@ class Registry(Caller):
             for each in records
         )
 
+    async def delete_lambda(self, name: str) -> bool:
+        """Forgets a lambda; its finished tasks stay until their retention is over. False where there is none of this name.
+
+        Raises:
+            Unavailable: changes of it are on their way to a partition that is away.
+        """
+        for _ in range(2):
+            done = int(await self._call("delete_lambda", HOME, [HOME, self.partitions, name]))
+            await self._deliver_owed()
+            if done in {0, 1}:
+                return done == 1
+        raise Unavailable(f"changes of {name} are still on their way to another partition; try again")
+
     async def override(self, name: str, change: Callable[[LambdaRecord], str]) -> bool:
         """Sets, for an operator, what goes before what a lambda's code says. False where there is none of this name.
 

@@ -34,7 +34,7 @@ from .modes import open_link
 from .ordering import Ordering
 from .overview import Overview
 from .reading import Reading
-from .registry import Registry
+from .registry import HOME, Registry
 from .roles import Roles
 from .roster import Listed
 from .types import (
@@ -293,7 +293,9 @@ class Store(
         host: str = "",
         aside: Mapping[str, float] | None = None,
         lambdas: Sequence[str] = (),
-    ) -> None:
+        *,
+        executors: int | None = None,
+    ) -> bool | None:
         """Notes that workers of a pool ("": of no name) are alive, and count as such for so long.
 
         Args:
@@ -303,16 +305,24 @@ class Store(
             aside: the lambdas that it sets aside ("*": all), each with the seconds for which it does (0: it is on trial).
             lambdas: that it serves, each perhaps with the digest of its signature behind a space, and then once for each that runs
                 there; it has its part of those that are spread. None: what its workers run is not known.
+            executors: how many run there; None: it does not say.
+
+        Returns:
+            whether the host is to drain; None where that is not known, since the home partition is away.
         """
         said = list((aside or {}).items())[:MAX_BATCH]
         args: list[Arg] = [len(said)]
         for name, left in said:
             args += (name, round(left * US))
+        drains: bool | None = None
         for partition in range(self.partitions):
             for start in range(0, max(len(lambdas), 1), MAX_BATCH):
-                of = (pool, round(seconds * US), host, int(start > 0), *args)
+                count = "" if executors is None else str(executors)
+                of = (pool, round(seconds * US), host, count, int(start > 0), *args)
                 with contextlib.suppress(Unavailable):  # it is said again
-                    await self._call("serve", partition, [*of, *lambdas[start : start + MAX_BATCH]])
+                    told = await self._call("serve", partition, [*of, *lambdas[start : start + MAX_BATCH]])
+                    drains = told == 2 if partition == HOME else drains
+        return drains
 
     async def pop(
         self,

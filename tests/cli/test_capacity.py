@@ -94,12 +94,15 @@ def test_ls_names_the_pools_that_have_cores(atf: Atf, frontend: FakeFrontend) ->
 def test_hosts_say_what_they_set_aside(atf: Atf, frontend: FakeFrontend) -> None:
     lines = [line.split("\t") for line in atf("host", "--no-header").out.splitlines()]
     assert lines == [
-        ["one:7403", "default", "shop/mail (for 2.5 s)"],
-        ["two:7403", "gpu", "everything (a task is tried)"],
+        ["one:7403", "default", "0", "takes tasks", "shop/mail (for 2.5 s)"],
+        ["two:7403", "gpu", "0", "takes tasks", "everything (a task is tried)"],
     ]
     assert json.loads(atf("host", "--json").out)[0] == {
         "name": "one:7403",
         "pool": "default",
+        "executors": 0,
+        "draining": False,
+        "drain_until_us": None,
         "aside": {"shop/mail": 12_500_000},
         "signatures": {},
     }
@@ -113,5 +116,5 @@ def test_hosts_name_the_signatures_that_differ(
         return f.ListHostsReply(hosts=[f.WorkerHost(name="one:7403", pool="default", signatures=[here])])
 
     monkeypatch.setattr(FakeFrontend, "list_hosts", list_hosts)
-    assert atf("host", "ls", "--no-header").out == "one:7403\tdefault\t\tshop/mail aaa bbb\n"
+    assert atf("host", "ls", "--no-header").out == "one:7403\tdefault\t0\ttakes tasks\t\tshop/mail aaa bbb\n"
     assert json.loads(atf("host", "--json").out)[0]["signatures"] == {"shop/mail": ["aaa", "bbb"]}

@@ -277,3 +277,18 @@ async def test_it_tells_at_once_what_it_sets_aside_also_to_those_who_look_later(
     assert found is not None
     assert found.aside["host-1"] > found.now_us
     await end([asking])
+
+
+@virtual(world())
+async def test_a_controller_takes_nothing_while_an_operator_has_its_host_drain(w: World) -> None:
+    told: list[bool] = []
+    w.controller.on_drain = told.append
+    ids = await w.enqueue(2)
+    await w.store.drain_host("host-1", drains=True)
+    await asyncio.sleep(11)
+    waiting = w.asking("e1", wait=40)
+    await asyncio.sleep(11)
+    assert (waiting.done(), told) == (False, [True])
+    await w.store.drain_host("host-1", drains=False)
+    assert sorted(ids_of(await waiting)) == sorted(ids)
+    assert told == [True, False]

@@ -260,3 +260,26 @@ async def test_a_pool_of_many_drains_them_all(w: World) -> None:
     await asyncio.sleep(0.1)
     assert w.running.done()
     assert [each.drained for each in w.guards] == [True] * 3
+
+
+@virtual(pool)
+async def test_while_its_host_drains_its_executors_end_and_none_is_started(w: World) -> None:
+    await asyncio.sleep(1)
+    w.pool.hold(True)
+    await asyncio.sleep(1)
+    assert (w.guards[0].drained, w.guarded, len(w.started)) == (True, set(), 1)
+    await asyncio.sleep(3_600)
+    assert len(w.started) == 1
+    w.pool.hold(False)
+    await asyncio.sleep(2)
+    assert (len(w.started), w.guarded) == (2, {"e1"})
+
+
+@virtual(pool)
+async def test_a_pool_whose_host_drains_ends_in_order(w: World) -> None:
+    await asyncio.sleep(1)
+    w.pool.hold(True)
+    await asyncio.sleep(1)
+    w.pool.drain()
+    await asyncio.sleep(1)
+    assert w.running.done()

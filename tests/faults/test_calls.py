@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
 from atf.client import Handle
-from atf.errors import NotFound
+from atf.errors import FailedPrecondition, NotFound, UnknownLambda
 from atf.rpc import batch_pb2 as b
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
@@ -255,6 +257,33 @@ async def list_hosts(world: World) -> None:
     assert {(each.name, each.pool) for each in found} <= {("host-0", "default"), ("host-1", "default")}
 
 
+async def drain_host(world: World) -> None:
+    while not (found := await world.client.hosts()):
+        await asyncio.sleep(1)
+    host = found[0].name
+    for resume in (False, True):
+        request = f.DrainHostRequest(host=host, resume=resume, who="ada")
+        with suppress(NotFound):  # it was done, and its answer lost
+            await world.sure(partial(world.frontend.drain_host, request))
+    for handle in await world.schedule(2, 0.1):
+        await _runs_once(world, handle.id)
+
+
+async def delete_lambda(world: World) -> None:
+    spec = f.LambdaSpec(name="f/gone")
+    await world.sure(lambda: world.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[spec])))
+    request = f.DeleteLambdaRequest(who="ada")
+    setattr(request, "lambda", "f/gone")
+    with suppress(UnknownLambda):  # it was done, and its answer lost
+        while True:
+            try:
+                await world.sure(lambda: world.frontend.delete_lambda(request))
+                break
+            except FailedPrecondition:  # workers that have just come have not said yet what they run
+                await asyncio.sleep(1)
+    assert "f/gone" not in {each.name for each in await world.client.lambdas()}
+
+
 async def get_status(world: World) -> None:
     while not (await world.sure(lambda: world.frontend.get_status(f.GetStatusRequest()))).hosts:
         await asyncio.sleep(1)
@@ -407,7 +436,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda),
         *(set_gate, lift_gate, list_gates, list_audit, redrive, explain_task),
         *(list_keys, resume_key, skip_key, list_concurrency_keys),
-        *(set_capacity, get_capacity, list_capacity, list_hosts, get_status),
+        *(set_capacity, get_capacity, list_capacity, list_hosts, drain_host, delete_lambda, get_status),
         *(schedule_batch, get_batch, list_batches, list_batch_items, watch_batch),
         *(cancel_batch, retry_batch, delete_batch),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),

@@ -18,7 +18,7 @@ from atf.store import keys, library
 from atf.store.connection import Link
 from atf.store.roles import RoleProcess
 from atf.store.store import Store
-from atf.store.types import ItemTerms, NewItem, RestoredTask
+from atf.store.types import ItemTerms, LambdaRecord, NewItem, RestoredTask
 from atf.store.windows import Window
 from atf.task import US, Status
 
@@ -193,6 +193,10 @@ async def _restore(world: World) -> None:
     await world.sure(lambda: store.announce(me, 30, ["maxmemory warn"]))
     assert await world.sure(store.live_roles) == [me]
     assert ("", "f/step") in await world.sure(store.served)
+    await world.sure(lambda: store.drain_host("nobody", drains=True))
+    await world.sure(lambda: store.drain_host("nobody", drains=False))
+    await world.sure(lambda: store.register([LambdaRecord("f/gone", b"", 6, US, paused=False)]))
+    await world.sure(lambda: store.delete_lambda("f/gone"))
     assert "f/step" in (await world.sure(lambda: store.overview(["f/step"], US))).lambdas
     (record,) = await world.finished([f"{store.partition_for('old')}-old"])
     assert (record.runs, record.attempts, record.losses) == (3, 2, 1)

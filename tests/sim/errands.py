@@ -15,6 +15,7 @@ from atf.client import AsyncClient
 from atf.errors import AlreadyExists, AtfError, NotFound
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import store_consumer_pb2 as s
+from atf.task import US
 
 from .caller import attempt, schedule, stored_id, until_done
 from .lambdas import app, chewed, hopeless, raw, steps_of, ticked
@@ -68,7 +69,9 @@ async def poll(world: World) -> None:
 async def some(world: World, client: AsyncClient) -> None:
     """A few errands, one after the other."""
     chance = world.chance
-    for errand in chance.sample((_look, _look_at_keys, _set, _set_gate_at_fatal, _keep_jobs, _foreign), ERRANDS):
+    for errand in chance.sample(
+        (_look, _look_at_keys, _operate, _set, _set_gate_at_fatal, _keep_jobs, _foreign), ERRANDS
+    ):
         await asyncio.sleep(chance.uniform(0, 30))
         await errand(world, client)
 
@@ -115,6 +118,20 @@ async def _look_at_keys(world: World, client: AsyncClient) -> None:
     ticks = told["preview"]
     if ticks is not None and [(later - earlier).total_seconds() for earlier, later in pairwise(ticks)] != [7, 7]:
         world.chronicle.odd.append(f"a job of every 7 s would tick at {ticks}")
+
+
+async def _operate(world: World, client: AsyncClient) -> None:
+    """Has a host drain for a while, and forgets a lambda that nobody runs."""
+    host = world.chance.choice(world.hosts).name
+    drain = f.DrainHostRequest(host=host, for_us=round(world.chance.uniform(1, 20) * US), who="s")
+    await attempt(world, "drain host", client._calls.drain_host(drain))
+    request = f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="sim/passing")])
+    await attempt(world, "register in passing", client._calls._connected().register_lambdas(request))
+    gone = f.DeleteLambdaRequest(cancel_waiting=True, who="s")
+    setattr(gone, "lambda", "sim/passing")
+    await attempt(world, "delete lambda", client._calls.delete_lambda(gone))
+    await asyncio.sleep(world.chance.uniform(0, 10))
+    await attempt(world, "resume host", client._calls.drain_host(f.DrainHostRequest(host=host, resume=True, who="s")))
 
 
 async def _set(world: World, client: AsyncClient) -> None:

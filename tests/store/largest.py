@@ -299,8 +299,10 @@ async def full_reads(world: World, times: int) -> None:
         assert len(await store.pools()) == len(hosts)
         for each in hosts[:MAX_BATCH]:
             await store.announce(RoleProcess("controller", "1.0", each), 3600, [f"finding {n}" for n in range(32)])
-        assert (await store.overview(names[:MAX_BATCH], US)).lambdas[names[0]].waiting == MAX_BATCH
+        assert (await store.overview(names[:MAX_BATCH], US)).lambdas[names[0]].waiting >= 1
         assert len(await store.served()) >= MAX_BATCH
+        await store.drain_host(hosts[0], drains=True)
+        assert not await store.delete_lambda("shop/nobody")
         assert len(await store.live_roles()) == len(hosts[:MAX_BATCH])
         assert len(await store.audit(None, MAX_BATCH)) == MAX_BATCH
         assert len(await store.list_batches(None, MAX_BATCH)) == MAX_BATCH

@@ -76,7 +76,7 @@ async def test_hosts_are_listed_while_they_are_alive_with_what_they_set_aside(wo
     await world.store.serve("", 20, "one")
     now = world.clock.us
     two: HostRecord = HostRecord("two", "gpu", now + 30 * US, {LAMBDA: now + 5 * US, "shop/other": now}, {})
-    assert await world.store.hosts() == (now, [("one", "", now + 20 * US, {}, {}), two])
+    assert await world.store.hosts() == (now, [("one", "", now + 20 * US, {}, {}, 0, None), two])
     world.clock.advance(20)
     assert (await world.store.hosts())[1] == [two]
     await world.store.serve("", 30)

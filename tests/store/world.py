@@ -458,6 +458,11 @@ class World:
         await self.store.announce(RoleProcess("hsc", "1.0", "one:7"), 30, ["maxmemory warn"])
         await self.store.live_roles()
         await self.store.served()
+        await self.store.drain_host("host-1", drains=True, seconds=5)
+        await self.store.drain_host("host-1", drains=False)
+        await self.store.drain_host("host-1", drains=True)
+        await self.store.register([LambdaRecord("shop/gone", b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
+        await self.store.delete_lambda("shop/gone")
         await self.store.overview([LAMBDA], US)
 
     async def misfits(self, look: Callable[[], Awaitable[None]]) -> None:

@@ -206,6 +206,12 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.ListCapacity": {},
     "Frontend.ListHosts": {},
     "Frontend.GetStatus": {},
+    "Frontend.DrainHost": {
+        ("host",): Rule(lambda text: OK if text == "host-1" else NOT_FOUND, "host"),
+        ("who",): Rule(_at_most(100, 1), "who"),
+        ("why",): _WHY,
+    },
+    "Frontend.DeleteLambda": {("lambda",): _LAMBDA, ("who",): Rule(_at_most(100, 1), "who"), ("why",): _WHY},
     "Frontend.GetCapacity": {("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool")},
     "Frontend.SetLambda": {
         ("lambda",): _LAMBDA,

@@ -52,6 +52,8 @@ METHODS: dict[str, MethodDescriptor] = {
     and not (method.server_streaming or method.client_streaming)  # test_watch.py and test_batches.py have the streams
 }
 LAMBDA = "photos/thumbnail"
+UNUSED = "photos/unused"
+"""A lambda that nothing names."""
 JOB = "photos/nightly"
 BATCH = "nightly"
 EXECUTOR = "executor-1"
@@ -132,7 +134,10 @@ class World:
 
     async def settle(self) -> None:
         """Tasks to speak of: one that is new, one that is held."""
-        await self.answer("Frontend.RegisterLambdas", f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=LAMBDA)]))
+        await self.answer(
+            "Frontend.RegisterLambdas",
+            f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=LAMBDA), f.LambdaSpec(name=UNUSED)]),
+        )
         self.new = (await self.answer("Frontend.Schedule", schedule("new", delay_us=3_600_000_000))).id
         await self.answer("Frontend.ScheduleJob", f.ScheduleJobRequest(job=full_job(JOB)))
         await self.answer("Dapr.ScheduleJob", d.ScheduleJobRequest(job=dapr_job("nightly")))
@@ -393,6 +398,14 @@ class _Valid:
     @staticmethod
     def Frontend_DeleteBatch(w: World) -> Message:  # noqa: N802
         return b.DeleteBatchRequest(id="none")
+
+    @staticmethod
+    def Frontend_DrainHost(w: World) -> Message:  # noqa: N802
+        return f.DrainHostRequest(host="host-1", who="ada", why="it rains")
+
+    @staticmethod
+    def Frontend_DeleteLambda(w: World) -> Message:  # noqa: N802
+        return f.DeleteLambdaRequest(**{"lambda": UNUSED}, who="ada", why="it rains", cancel_waiting=True, dry_run=True)
 
     @staticmethod
     def Frontend_GetStatus(w: World) -> Message:  # noqa: N802

@@ -1,7 +1,7 @@
--- apply: carries out, in the partition that was owed it, what `register` or `set_gate` wrote at home. Idempotent: an older
+-- apply: carries out, in the partition that was owed it, what `register`, `set_gate` or `delete_lambda` wrote at home. Idempotent: an older
 -- version than the one on record changes nothing. What is newer here may be of before home forgot: so home is asked (retell.lua).
 -- KEYS[1]  the partition's record
--- ARGV     now, version, "register", "gate" or "pause" (of an older role), name, then spec, queue limit, enqueue timeout, other settings and
+-- ARGV     now, version, "register", "gate", "forget" or "pause" (of an older role), name, then spec, queue limit, enqueue timeout, other settings and
 --          perhaps the gates; or 1 paused, 0, and the gates
 -- RETURNS  1 applied, 0 was applied before
 -- One question at a time.
@@ -15,6 +15,11 @@ end
 register('apply', {'allow-oom'}, function(keys, args)
   local P, now, version, name = keys[1], instant(args[1]), args[2], args[4]
   local said, settings, gates, pause = tonumber(version), versions_of(P, name)
+  if args[3] == 'forget' then
+    if math.max(settings, gates, pause) >= said then return 0 end  -- it was registered again since
+    forget_lambda(P, name)
+    return 1
+  end
   local of_settings, of_gates = args[3] == 'register', args[3] ~= 'register' or args[9]
   if of_settings and settings > said or of_gates and math.max(gates, pause) > said then
     ask_again(P, name, settings, math.max(gates, pause), now)

@@ -696,6 +696,14 @@ local function write_settings(P, name, spec64, code, set, gates, home, partition
   end
 end
 
+-- Forgets a lambda within one partition. Dead letters and records stay until their retention is over.
+local function forget_lambda(P, name)
+  if settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil).fatal ~= nil then redis.call('HINCRBY', P, 'watched', -1) end
+  redis.call('SREM', P .. ':lambdas', name)
+  redis.call('ZREM', P .. ':gates', name)
+  redis.call('DEL', lambda_key(P, name), P .. ':g:' .. name, P .. ':e:' .. name, P .. ':p:' .. name, P .. ':h:' .. name, P .. ':spread:' .. name)
+end
+
 -- Pauses or resumes a lambda within one partition, and has what waits for it looked at.
 local function set_paused(P, name, paused, version, now)
   local before = redis.call('HGET', lambda_key(P, name), 'paused')

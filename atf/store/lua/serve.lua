@@ -1,9 +1,9 @@
 -- serve: notes that workers of a pool are alive, what they run, and which lambdas their host sets aside, for `explain` and for people
 -- KEYS[1]  the partition's record
--- ARGV     now, pool ("" = of no name), how long it counts without being said again, the host ("" = of no name),
+-- ARGV     now, pool ("" = of no name), how long it counts without being said again, the host ("" = of no name), how many executors it has ("" = it does not say),
 --          1 = what follows goes on a list of lambdas that another call began, how many lambdas it sets aside ("*" = all) and per such: name, for how long from now (0 = it is on trial),
 --          then lambdas that it serves, each with the digest of the signature behind a space where it was said, and once per such digest
--- RETURNS  1
+-- RETURNS  1, or 2 where the host is to drain: said in the home partition alone
 --
 -- What workers run stands as "<pool> <lambda>", or "<pool> <lambda> <digest>", until when; which digests there are, in a hash beside it. Two more say whether that is all: "<pool> =", the instant written beside it
 -- among the workers, and "<pool> *", until when somebody did not say what it runs. A role of an older release writes the former alone.
@@ -24,10 +24,15 @@ local function note_signature(P, said, add)
   end
 end
 
+local function drains(P, host, now)
+  local ends = string.match(redis.call('HGET', P .. ':hosts:drain', host) or '', '^%d+')
+  return ends and (ends == '0' or tonumber(ends) > now)
+end
+
 register('serve', {'allow-oom'}, function(keys, args)
   local P, now, pool, host = keys[1], instant(args[1]), args[2], args[4] or ''
   local workers, served = P .. ':workers', P .. ':served'
-  local till, last = fmt(now + tonumber(args[3])), 6 + 2 * tonumber(args[6] or 0)
+  local till, last = fmt(now + tonumber(args[3])), 7 + 2 * tonumber(args[7] or 0)
   for _, set in ipairs({workers, served}) do
     for _, gone in ipairs(redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
       redis.call('ZREM', set, gone)
@@ -36,7 +41,7 @@ register('serve', {'allow-oom'}, function(keys, args)
   end
   local before = redis.call('ZSCORE', workers, pool)
   local silent = before and before ~= redis.call('ZSCORE', served, pool .. ' =')
-  if silent or #args <= last then redis.call('ZADD', served, till, pool .. ' *') end
+  if silent or #args <= last and args[5] ~= '0' then redis.call('ZADD', served, till, pool .. ' *') end
   for i = last + 1, #args do
     local said = pool .. ' ' .. args[i]
     if redis.call('ZADD', served, till, said) == 1 then note_signature(P, said, true) end
@@ -49,12 +54,12 @@ register('serve', {'allow-oom'}, function(keys, args)
     redis.call('HDEL', P .. ':hosts:say', gone)
     redis.call('HDEL', P .. ':hosts:run', gone)
   end
-  local say = {'pool=' .. pool}
-  for i = 7, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
+  local say = {'pool=' .. pool, 'executors=' .. (args[5] ~= '' and args[5] or '0')}
+  for i = 8, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
   redis.call('ZADD', P .. ':hosts', till, host)
   redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
-  local begun = args[5] == '1' and redis.call('HGET', P .. ':hosts:run', host) or ' '
+  local begun = args[6] == '1' and redis.call('HGET', P .. ':hosts:run', host) or ' '
   redis.call('HSET', P .. ':hosts:run', host, begun .. table.concat(args, ' ', last + 1) .. ' ')
   for i = last + 1, #args do placement.join_spread(P, string.match(args[i], '^%S+'), host, now) end
-  return 1
+  return drains(P, host, now) and 2 or 1
 end)

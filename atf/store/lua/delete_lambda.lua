@@ -1,0 +1,18 @@
+-- delete_lambda: forgets a lambda in the home partition, and owes that to the others
+-- KEYS[1]  the home partition's record
+-- ARGV     now, number of this partition, number of partitions, name
+-- RETURNS  1 forgotten, 0 no such lambda, 2 something is owed to another partition still: a change of the lambda could come there after its end
+register('delete_lambda', {'allow-oom'}, function(keys, args)
+  local P, now, home, name = keys[1], instant(args[1]), tonumber(args[2]), args[4]
+  if redis.call('EXISTS', lambda_key(P, name)) == 0 then return 0 end
+  local owed = redis.call('HGETALL', P .. ':outbox')
+  for i = 2, #owed, 2 do
+    if string.find(owed[i], '","' .. name .. '"', 1, true) then return 2 end
+  end
+  local body = grown(P, 'lambda_version', now) .. '\n["forget","' .. name .. '"]'
+  forget_lambda(P, name)
+  for target = 0, tonumber(args[3]) - 1 do
+    if target ~= home then owe(P, target, body, now) end
+  end
+  return 1
+end)
