@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound
+from atf.left_jobs import left_jobs
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
@@ -41,9 +42,11 @@ async def _bring_up_to_date(frontend: Frontend, jobs: Mapping[str, j.JobSpec], n
     for job in jobs.values():
         await _register(frontend, job)
     try:
-        for name in await _others(frontend, {*namespaces}):  # a job of the code has its lambda's name
-            if name not in jobs and (await _known(frontend, name)).spec.code:
-                _log.warning("job is not in the code any more, and goes on: atf job rm deletes it", job=name)
+        for name in await left_jobs(frontend, jobs, namespaces):
+            _log.warning(
+                "job is not in the code any more, and goes on: atf job rm deletes it, or atf lambda register --prune",
+                job=name,
+            )
     except AtfError as error:  # this is for people only: no executor stays away for it
         _log.info("can't say which jobs have left the code", error=str(error))
 
@@ -68,10 +71,3 @@ async def _known(frontend: Frontend, name: str) -> j.Job:
         return await frontend.get_job(f.GetJobRequest(name=name))
     except NotFound:
         return j.Job()
-
-
-async def _others(frontend: Frontend, namespaces: set[str]) -> list[str]:
-    """Every lambda that was ever registered in some namespaces."""
-    reply = await frontend.list_lambdas(f.ListLambdasRequest())
-    names = [each.spec.name for each in reply.lambdas]
-    return sorted(name for name in names if name.partition("/")[0] in namespaces)

@@ -47,7 +47,7 @@ from .redrive import Redrive
 from .removal import Removal
 from .scheduling import Scheduling
 from .settings import ALL, door_settings, in_force, overridden, said
-from .status import ClusterStatus
+from .status import ClusterStatus, is_served
 from .validate import MAX_REGISTERED_AT_ONCE, check_ids, check_lambda_spec, check_stored_id, shown
 from .waiting import Waiting
 
@@ -374,7 +374,11 @@ class FrontendService:
         queues: dict[str, list[QueueDepth]] = defaultdict(list)
         for depth in await self._store.queues():
             queues[depth.lambda_name].append(depth)
-        infos = [_info(known, count, queues[known.record.name]) for known, count in zip(chosen, counts, strict=True)]
+        served = await self._store.served()
+        infos = [
+            _info(known, count, queues[known.record.name], is_served(known, served))
+            for known, count in zip(chosen, counts, strict=True)
+        ]
         return f.ListLambdasReply(lambdas=infos)
 
     async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
@@ -510,13 +514,14 @@ def _record(spec: f.LambdaSpec) -> LambdaRecord:
     )
 
 
-def _info(known: Known, counts: dict[Status, int], queues: Sequence[QueueDepth]) -> f.LambdaInfo:
+def _info(known: Known, counts: dict[Status, int], queues: Sequence[QueueDepth], served: bool) -> f.LambdaInfo:
     limit = known.record.queue_limit
     return f.LambdaInfo(
         spec=known.spec,
         overrides=said(known.record.overrides),
         in_force=known.in_force,
         paused=known.record.paused,
+        served=served,
         counts={status.name: count for status, count in counts.items()},
         queues=[
             f.QueueInfo(name=each.name, partition=each.partition, priority=each.priority, depth=each.depth, limit=limit)

@@ -109,6 +109,9 @@ ANSWERS: dict[str, Callable[[Any, int], Message]] = {
     "LiftGate": lambda _request, _: f.LiftGateReply(lifted=1),
     "ListKeys": lambda _request, _: f.ListKeysReply(keys=[f.KeyInfo(key="anna", stopped=True, task_id="0-a")]),
     "ExplainTask": lambda request, _: f.ExplainTaskReply(task=_task(request.id), sentence="It is due."),
+    "ListJobs": lambda request, _: f.ListJobsReply(
+        jobs=[j.Job(spec=j.JobSpec(name="flagged/left", code="abc"))] if request.prefix == "flagged/" else []
+    ),
     "DeleteLambda": lambda _request, _: f.DeleteLambdaReply(deleted=True, waiting=2),
     "SetCapacity": lambda _request, _: f.Capacity(cores=[f.Core()], groups=[f.CoreGroup()]),
     "GetCapacity": lambda _request, _: f.Capacity(cores=[f.Core()], groups=[f.CoreGroup()]),

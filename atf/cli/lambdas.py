@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -10,6 +11,8 @@ import click
 from atf.config import ExecutorSettings
 from atf.errors import FailedPrecondition
 from atf.exits import EXIT_FAILED
+from atf.lambdas import Lambda
+from atf.left_jobs import left_jobs
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
@@ -18,7 +21,7 @@ from atf.whoami import whoami
 from . import fitting
 from .bulk import agree, bulk_flags, must_be_asked
 from .nouns import Noun
-from .options import as_json, frontend_flag, no_header, why_flag
+from .options import as_json, frontend_flag, no_header, refuse_unused, why_flag
 from .output import lambda_json, print_facts, print_json, print_table, queue_json, settings_json
 from .remote import ask
 
@@ -162,19 +165,56 @@ async def _delete(stub: api.Frontend, request: f.DeleteLambdaRequest) -> int:
 
 @lambda_.command()
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
+@click.option("--prune", is_flag=True, help="Delete the jobs that code in these namespaces has made and has no more.")
+@bulk_flags
 @frontend_flag
 @as_json
 @no_header
-def register(apps: tuple[str, ...], frontend: str | None, as_json: bool) -> None:
-    """Make the lambdas of an app known, and ATF's own, so that tasks can be scheduled before an executor runs."""
+def register(apps: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
+    """Make the lambdas of an app known, and ATF's own, so that tasks can be scheduled before an executor runs.
+
+    Jobs that an earlier code of the namespaces declared, and this one does not, are named. They go on; --prune deletes them, but for those
+    whose lambda live workers still run: they may be another app's.
+    """
     from atf.apps import load_lambdas
     from atf.builtin import with_builtins
 
-    specs = [each.spec() for each in with_builtins(load_lambdas(apps), ExecutorSettings()).values()]
-    reply = ask(frontend, lambda stub: stub.register_lambdas(f.RegisterLambdasRequest(lambdas=specs)))
-    for warning in reply.warnings:
-        print(f"atf: warning: {one_line(warning)}", file=sys.stderr)
+    refuse_unused({"yes": yes}, ("yes",) if not prune else (), "without --prune")
+    loaded = load_lambdas(apps)
+    specs = [each.spec() for each in with_builtins(loaded, ExecutorSettings()).values()]
+    if not dry_run:
+        reply = ask(frontend, lambda stub: stub.register_lambdas(f.RegisterLambdasRequest(lambdas=specs)))
+        for warning in reply.warnings:
+            print(f"atf: warning: {one_line(warning)}", file=sys.stderr)
+    _say_left(loaded, prune, dry_run, yes, frontend)
     _print_specs(specs, as_json)
+
+
+def _say_left(
+    loaded: Mapping[str, Lambda[..., Any]], prune: bool, dry_run: bool, yes: bool, frontend: str | None
+) -> None:
+    """Names the jobs that have left the code, and deletes them where that was asked for."""
+    declared = {each.job.name for each in loaded.values() if each.job is not None}
+    namespaces = {name.partition("/")[0] for name in loaded}
+    left = ask(frontend, lambda stub: left_jobs(stub, declared, namespaces))
+    kept = set(left) & ask(frontend, _served) - loaded.keys() if left else set()
+    gone = [each for each in left if each not in kept]
+    for name in left:
+        then = "live workers still run its lambda" if name in kept else "--prune deletes it"
+        then = "it would be deleted" if prune and dry_run and name in gone else then
+        said = f"the job {name} is not in the code any more, and goes on: {then}"
+        if name in kept or not prune or dry_run:
+            print(f"atf: warning: {one_line(said)}", file=sys.stderr)
+    if prune and gone and not dry_run:
+        agree(one_line(f"Delete {len(gone)} jobs that are not in the code any more ({', '.join(gone)})"), yes=yes)
+        for name in gone:
+            ask(frontend, lambda stub, name=name: stub.delete_job(f.DeleteJobRequest(name=name)))  # type: ignore[misc]
+            print(f"atf: deleted the job {one_line(name)}", file=sys.stderr)
+
+
+async def _served(stub: api.Frontend) -> set[str]:
+    """The lambdas that live workers run."""
+    return {info.spec.name for info in (await stub.list_lambdas(f.ListLambdasRequest())).lambdas if info.served}
 
 
 @lambda_.command()

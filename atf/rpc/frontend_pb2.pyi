@@ -399,7 +399,7 @@ class ListLambdasReply(_message.Message):
     def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaInfo, _Mapping]]] = ...) -> None: ...
 
 class LambdaInfo(_message.Message):
-    __slots__ = ("spec", "paused", "counts", "queues", "overrides", "in_force")
+    __slots__ = ("spec", "paused", "counts", "queues", "overrides", "in_force", "served")
     class CountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -420,13 +420,15 @@ class LambdaInfo(_message.Message):
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     OVERRIDES_FIELD_NUMBER: _ClassVar[int]
     IN_FORCE_FIELD_NUMBER: _ClassVar[int]
+    SERVED_FIELD_NUMBER: _ClassVar[int]
     spec: LambdaSpec
     paused: bool
     counts: _containers.ScalarMap[str, int]
     queues: _containers.RepeatedCompositeFieldContainer[QueueInfo]
     overrides: _containers.ScalarMap[str, str]
     in_force: LambdaSpec
-    def __init__(self, spec: _Optional[_Union[LambdaSpec, _Mapping]] = ..., paused: bool = ..., counts: _Optional[_Mapping[str, int]] = ..., queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ..., overrides: _Optional[_Mapping[str, str]] = ..., in_force: _Optional[_Union[LambdaSpec, _Mapping]] = ...) -> None: ...
+    served: bool
+    def __init__(self, spec: _Optional[_Union[LambdaSpec, _Mapping]] = ..., paused: bool = ..., counts: _Optional[_Mapping[str, int]] = ..., queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ..., overrides: _Optional[_Mapping[str, str]] = ..., in_force: _Optional[_Union[LambdaSpec, _Mapping]] = ..., served: bool = ...) -> None: ...
 
 class SetLambdaRequest(_message.Message):
     __slots__ = ("set", "unset")

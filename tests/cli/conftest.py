@@ -13,6 +13,7 @@ import pytest
 from atf.cli import main, remote
 from atf.errors import AtfError, TaskNotFound
 from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 
 
@@ -40,6 +41,7 @@ class FakeFrontend:
         self.lambdas: list[f.LambdaInfo] = []
         self.keys: list[f.KeyInfo] = []
         self.warnings: list[str] = []
+        self.jobs: list[j.Job] = []
         self.capacity = f.Capacity()
         self.asked: list[Any] = []
         self.looked_up: list[str] = []
@@ -110,6 +112,14 @@ class FakeFrontend:
     ) -> f.RegisterLambdasReply:
         self._note(request)
         return f.RegisterLambdasReply(warnings=self.warnings)
+
+    async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
+        self._note(request)
+        return f.ListJobsReply(jobs=[each for each in self.jobs if each.spec.name.startswith(request.prefix)])
+
+    async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
+        self._note(request)
+        return f.DeleteJobReply(existed=True)
 
     async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
         self._note(request)

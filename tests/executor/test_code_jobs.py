@@ -176,3 +176,18 @@ async def test_an_older_frontend_ends_no_executor(capsys: pytest.CaptureFixture[
     await register_jobs(cast("Frontend", Older()), declared, {"shop"})
     assert "jobs of the code are not made" in capsys.readouterr().err
     await register_jobs(cast("Frontend", Older()), [], {"shop"})
+
+
+async def test_a_job_whose_lambda_left_the_code_is_said_too_and_one_made_by_hand_is_not(
+    frontend: FrontendService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await start(frontend, app(schedule="@daily"))
+    by_hand = app(schedule="@daily").lambdas["shop/nightly"].job
+    assert by_hand is not None
+    by_hand.name, by_hand.code = "shop/hand", ""
+    await frontend.schedule_job(f.ScheduleJobRequest(job=by_hand))
+    capsys.readouterr()
+    await register_jobs(frontend, [], {"shop"})
+    said = capsys.readouterr().err
+    assert said.count("not in the code any more") == 1
+    assert "shop/nightly" in said
