@@ -15,7 +15,9 @@ import msgspec
 from .errors import InvalidArgument
 from .rpc import task_pb2 as t
 from .task import MAX_PAYLOAD_BYTES, MAX_RESULT_BYTES
+from .values import ENCODER, form_of, lost_key
 
+_ANY: Final = msgspec.json.Decoder(Any)
 FAILS: Final = (TypeError, ValueError, OverflowError, RecursionError)
 """What msgspec raises on values that JSON can't hold and on bytes it can't read; its own errors are ValueErrors."""
 
@@ -27,16 +29,16 @@ def encode_arguments(name: str, given: Mapping[str, Any]) -> bytes:
         InvalidArgument: JSON can't hold a value; the message names its argument.
     """
     try:
-        payload = msgspec.json.encode(given)
+        payload = ENCODER.encode(given)
     except FAILS as failed:
         for argument, value in given.items():
             try:
-                msgspec.json.encode(value)
+                ENCODER.encode(value)
             except FAILS as error:
                 raise InvalidArgument(f"{name}(): argument {argument!r}: {reason(error)}") from None
         raise InvalidArgument(f"{name}(): the name of an argument: {reason(failed)}") from None
     for argument, value in given.items() if _may_hide(payload) else ():
-        if found := _not_finite(msgspec.to_builtins(value)):
+        if found := _not_finite(msgspec.to_builtins(value, enc_hook=form_of)):
             raise InvalidArgument(f"{name}(): argument {argument!r}: JSON can't hold {found}")
     return payload
 
@@ -66,6 +68,8 @@ def encode_named(name: str, payload: Mapping[str, Any] | bytes) -> tuple[bytes, 
     """
     if isinstance(payload, Mapping):
         encoded, encoding = encode_arguments(name, dict(payload)), t.JSON
+        if found := lost_key(payload):
+            raise InvalidArgument(f"{name}: of the keys {found} JSON would keep one, since they are the same text")
     elif isinstance(payload, bytes | bytearray | memoryview):
         encoded, encoding = bytes(payload), t.RAW
     else:
@@ -96,8 +100,8 @@ def _json_result(name: str, value: Any) -> bytes:
     if value is None:
         return b"null"
     try:
-        result = msgspec.json.encode(value)
-        found = _not_finite(msgspec.to_builtins(value)) if _may_hide(result) else ""
+        result = ENCODER.encode(value)
+        found = _not_finite(msgspec.to_builtins(value, enc_hook=form_of)) if _may_hide(result) else ""
     except FAILS as error:
         if inspect.isgenerator(value) or inspect.isasyncgen(value):
             raise InvalidArgument(
@@ -106,11 +110,15 @@ def _json_result(name: str, value: Any) -> bytes:
         raise InvalidArgument(f"{name} returned what JSON can't hold: {reason(error)}") from None
     if found:
         raise InvalidArgument(f"{name} returned what JSON can't hold: {found}")
+    if keys := lost_key(value):
+        raise InvalidArgument(
+            f"{name} returned a mapping of whose keys {keys} JSON would keep one: they are the same text"
+        )
     return result
 
 
-def decode_result(name: str, result: bytes, encoding: int, kind: Any = Any) -> Any:
-    """A recorded result as a value of type `kind`; empty JSON is None.
+def decode_result(name: str, result: bytes, encoding: int, decoder: msgspec.json.Decoder[Any] = _ANY) -> Any:
+    """A recorded result as what `decoder` reads; empty JSON is None.
 
     Raises:
         InvalidArgument: it does not fit, for instance since the handler has changed.
@@ -120,7 +128,7 @@ def decode_result(name: str, result: bytes, encoding: int, kind: Any = Any) -> A
     if not result:
         return None
     try:
-        return msgspec.json.decode(result, type=kind)
+        return decoder.decode(result)
     except FAILS as error:
         raise InvalidArgument(f"the result of {name} does not fit its annotation: {reason(error)}") from None
 

@@ -1,11 +1,12 @@
 """What a handler takes and returns: its signature as a codec between a call and the bytes of a payload.
 
-Encoding decodes again what it wrote, since that costs about a microsecond: a value of another type than annotated fails
-where it was given, not hours later where it runs.
+Encoding decodes again what it wrote, and compares, since that costs about a microsecond: a value that would arrive as another one
+fails where it was given, not hours later where it runs. Plain texts, numbers and truth values need no such look.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -21,12 +22,10 @@ from .redaction import MASK, NOTHING, Redactor, checked_redact
 from .rpc import task_pb2 as t
 from .signature_digest import digest_of
 from .signature_text import signature_text
-
-CHECKED_BYTES: Final = 64 << 10
-"""Payloads up to this size are decoded again before they are sent; larger ones are checked where they run."""
+from .values import NoFormError, decoder_of, difference, plain_types, same, travelling, travelling_result
 
 _CONTEXT_BY_NAME: Final = re.compile(r"(\w+\.)*Context")
-_PLACE: Final = re.compile(r"(?P<why>.*) - at `\$\.(?P<name>\w+)(?P<rest>.*)`")
+_PLACE: Final = re.compile(r"(?P<why>.*) - at `\$\.(?P<name>\w+)(?P<rest>.*)`", re.DOTALL)
 _MISSING: Final = object()
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -92,22 +91,33 @@ class Codec:
         self.redacted = checked_redact(name, redact, self._names, self._aliases)
         self._digest = ""
         self._raw: str | None = None
-        self._result: Any = Any
+        self._result = decoder_of(Any)
         self._arguments: msgspec.json.Decoder[Any] | None = None
+        self._plain: dict[str, frozenset[type]] = {}
+        """Of each parameter the classes of values that arrive as what they are."""
+        self._forms: dict[str, msgspec.json.Decoder[Any]] = {}
+        """What decodes all arguments but that of one parameter, by its name."""
         if hints is not None:
-            self._prepare(hints)
+            with contextlib.suppress(NameError):  # of a field: as above
+                self._prepare(hints)
 
     def _prepare(self, hints: Mapping[str, Any]) -> msgspec.json.Decoder[Any]:
         parameters = list(self.signature.parameters.values())
         if len(parameters) == 1 and hints.get(parameters[0].name) is bytes:
             self._raw = parameters[0].name
+        kinds: dict[str, Any] = {}
         for each in parameters:
             try:
-                msgspec.json.Decoder(hints.get(each.name, Any))
+                kinds[each.name] = travelling(hints.get(each.name, Any))
             except TypeError as error:
                 raise TypeError(f"lambda {self._name}: parameter {each.name!r}: {error}") from None
-        self._result = hints.get("return", Any)
-        self._arguments = self._form(hints)
+        try:
+            self._result = decoder_of(travelling_result(hints.get("return", Any)))
+        except TypeError as error:
+            raise TypeError(f"lambda {self._name}: what it returns: {error}") from None
+        self._kinds = kinds
+        self._plain = {name: plain_types(kind) for name, kind in kinds.items()}
+        self._arguments = self._form()
         return self._arguments
 
     @property
@@ -130,13 +140,21 @@ class Codec:
         defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
         return Redactor(self.redacted, payload, encoding, defaults)
 
-    def _form(self, hints: Mapping[str, Any], without: str = "") -> msgspec.json.Decoder[Any]:
+    def _form(self, without: str = "") -> msgspec.json.Decoder[Any]:
         """What decodes all arguments; that of the parameter `without` may be missing."""
         fields: list[Any] = []
-        for name in self._names:
-            kind, needed = hints.get(name, Any), name in self._required and name != without
+        for name, kind in self._kinds.items():
+            needed = name in self._required and name != without
             fields.append((name, kind) if needed else (name, kind, _MISSING))
-        return msgspec.json.Decoder(msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True))
+        return decoder_of(msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True))
+
+    def _form_without(self, parameter: str) -> msgspec.json.Decoder[Any]:
+        decoder = self._decoder()
+        if not parameter:
+            return decoder
+        if parameter not in self._forms:
+            self._forms[parameter] = self._form(without=parameter)
+        return self._forms[parameter]
 
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         if self._arguments is not None:
@@ -195,8 +213,7 @@ class Codec:
             payload, encoding = self._raw_payload(given), t.RAW
         else:
             payload, encoding = encode_arguments(self._name, given), t.JSON
-            if len(payload) <= CHECKED_BYTES:
-                self._check_types(decoder, payload)
+            self._check_values(decoder, given, payload)
         check_size(self._name, payload)
         return payload, encoding
 
@@ -244,7 +261,10 @@ class Codec:
             given = self.bind((None, *args), kwargs)
         else:
             given = self.bind(args, {**kwargs, parameter: None} if parameter else kwargs)
-        return encode_arguments(self._name, {name: value for name, value in given.items() if name != parameter})
+        given = {name: value for name, value in given.items() if name != parameter}
+        payload = encode_arguments(self._name, given)
+        self._check_values(self._form_without(parameter), given, payload)
+        return payload
 
     @property
     def first(self) -> str:
@@ -262,9 +282,23 @@ class Codec:
         """A value in a message: of a lambda that redacts, it may be one that was given at the wrong place."""
         return f"a {type(value).__name__}" if self.redacted else short(value)
 
-    def _check_types(self, decoder: msgspec.json.Decoder[Any], payload: bytes) -> None:
+    def _check_values(self, decoder: msgspec.json.Decoder[Any], given: dict[str, Any], payload: bytes) -> None:
+        """Refuses a value that would not arrive as what it is."""
+        plain = self._plain
+        for name, value in given.items():  # all() would take twice as long
+            if type(value) not in plain[name]:
+                break
+        else:
+            return
         try:
-            decoder.decode(payload)
+            arrived = decoder.decode(payload)
+            for name, value in given.items():
+                if type(value) in plain[name] or same(value, getattr(arrived, name)):
+                    continue
+                if found := difference(value, getattr(arrived, name)):
+                    redact = self.redactor(payload, t.JSON)
+                    redact.add(given)
+                    raise TypeError(f"{self._name}(): argument {name!r}{redact(_changed(*found))}")
         except msgspec.ValidationError as error:
             said = self.redactor(payload, t.JSON)(_place(str(error)))
             raise TypeError(f"{self._name}(): {said}") from None
@@ -305,7 +339,7 @@ class Codec:
             raise Misfit(
                 f"{self._name}: it would be given the argument {parameter!r}, and there is no such parameter. This code takes {self.shown}"
             )
-        form = self._form(hints_of(self._fn, self._name), without=now)
+        form = self._form_without(now)
         try:
             form.decode(payload)
         except FAILS as error:
@@ -337,8 +371,8 @@ class Codec:
         said = self.redactor(payload, t.JSON)(reason(error))
         if not isinstance(error, msgspec.ValidationError):
             return InvalidArgument(f"{self._name}: the payload can't be read: {said}")
-        if error.__cause__ is not None:  # of __post_init__, or of a type's own code
-            return ValueError(f"{self._name}: the payload was refused: {_place(said)}")
+        if error.__cause__ is not None and not isinstance(error.__cause__, NoFormError):
+            return ValueError(f"{self._name}: the payload was refused: {_place(said)}")  # by code of a type's own
         return Misfit(f"{self._name}: the payload does not fit: {_place(said)}. This code takes {self.shown}")
 
     def decode_result(self, result: bytes, encoding: int) -> Any:
@@ -382,6 +416,18 @@ def _checked_aliases(name: str, given: object, parameters: list[str]) -> dict[st
                 f"lambda {name}: alias {old!r} is the name of a parameter. An alias is a name that a parameter had before"
             )
     return dict(given)
+
+
+def _changed(place: str, given: object, arrived: object) -> str:
+    """What a value became on the way, as the end of a message."""
+    at = f" at {place}" if place else ""
+    if type(given) is type(arrived):
+        return f"{at}: {short(given)} would arrive as {short(arrived)}"
+    kinds = [type(each).__name__ for each in (given, arrived)]
+    return (
+        f"{at}: {short(given)}, of type {kinds[0]}, would arrive as {short(arrived)}, of type {kinds[1]}. Annotate the parameter as what you"
+        " give, or give what its annotation says"
+    )
 
 
 def _place(message: str) -> str:

@@ -15,6 +15,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect as mi
 
+from .values import schema_of
+
 DIGEST_BYTES: Final = 6
 
 
@@ -59,7 +61,7 @@ def _described(value: Any, within: tuple[Any, ...]) -> Any:
         case mi.Metadata(type=inner):  # descriptions, examples, and whatever else is said of it
             return _described(inner, within)
         case mi.CustomType(cls=cls):
-            return ["custom", f"{cls.__module__}.{cls.__qualname__}"]
+            return ["custom", schema_of(cls) or f"{cls.__module__}.{cls.__qualname__}"]
         case msgspec.Struct():
             facts = {name: _described(getattr(value, name), within) for name in value.__struct_fields__}
             return [type(value).__name__, {name: fact for name, fact in facts.items() if fact is not None}]

@@ -4,9 +4,7 @@ import enum
 import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import msgspec
 import pytest
@@ -111,9 +109,9 @@ UNHOLDABLE = [
     ([1, {"a": (2, math.inf)}], "JSON can't hold inf"),
     ({-math.inf: 1}, "JSON can't hold -inf"),
     ([None, Point(1, math.nan)], "JSON can't hold nan"),
-    (object(), "type object is unsupported"),
+    (object(), "type object have no form"),
     (1j, "complex"),
-    ({(1, 2): 3}, "keys"),
+    ({(1, 2): 3}, "type tuple have no form"),
     ("\ud800", "surrogates"),
     (deep(100_000), "nested too deeply"),
     (loop(), "holds itself"),
@@ -198,14 +196,3 @@ def test_results_come_back_in_the_type_of_the_return_annotation() -> None:
     assert typed.prepare(form).decode(*typed.encode_result(form)) == form
     with pytest.raises(atf.InvalidArgument, match="the result of pay/typed does not fit"):
         typed.prepare(form).decode(b'{"at":3}', t.JSON)
-
-
-def test_values_that_have_a_form_in_json_are_taken() -> None:
-    values = {"uuid": UUID(int=1), "decimal": Decimal("1.5"), "set": {1}, "day": date(2031, 1, 1), "bytes": b"x"}
-    assert round_trip(loose, values)["value"] == {
-        "uuid": str(UUID(int=1)),
-        "decimal": "1.5",
-        "set": [1],
-        "day": "2031-01-01",
-        "bytes": "eA==",
-    }
