@@ -26,6 +26,11 @@ class _Nothing:
     """Fits a first parameter only if anything does: one annotated Any or object, or not at all."""
 
 
+_Handler = Callable[P, R] | Callable[Concatenate[Context, ...], R]
+"""A handler without a context. The second half makes mypy take none with a context for one: it can't say then what P is. Else both
+would fit where a type has Any in it (`-> dict`), and mypy would leave the whole lambda unchecked."""
+
+
 class TaskDecorator(Protocol):
     """What `@app.task(...)` with options is: it turns a handler into a lambda.
 
@@ -36,15 +41,15 @@ class TaskDecorator(Protocol):
     @overload
     def __call__(self, fn: Callable[Concatenate[_Nothing, ...], Coroutine[Any, Any, R]], /) -> AsyncLambda[..., R]: ...  # type: ignore[overload-overlap]
     @overload
-    def __call__(self, fn: Callable[Concatenate[_Nothing, ...], R], /) -> DefLambda[..., R]: ...
+    def __call__(self, fn: Callable[Concatenate[_Nothing, ...], R], /) -> DefLambda[..., R]: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> DefLambda[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
+    def __call__(self, fn: _Handler[P, Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
     @overload
-    def __call__(self, fn: Callable[P, R], /) -> DefLambda[P, R]: ...
+    def __call__(self, fn: _Handler[P, R], /) -> DefLambda[P, R]: ...
 
 
 class App:
@@ -72,15 +77,15 @@ class App:
     @overload
     def task(self, fn: Callable[Concatenate[_Nothing, ...], Coroutine[Any, Any, R]], /) -> AsyncLambda[..., R]: ...  # type: ignore[overload-overlap]
     @overload
-    def task(self, fn: Callable[Concatenate[_Nothing, ...], R], /) -> DefLambda[..., R]: ...
+    def task(self, fn: Callable[Concatenate[_Nothing, ...], R], /) -> DefLambda[..., R]: ...  # type: ignore[overload-overlap]
     @overload
     def task(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
     @overload
     def task(self, fn: Callable[Concatenate[Context, P], R], /) -> DefLambda[P, R]: ...
     @overload
-    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
+    def task(self, fn: _Handler[P, Coroutine[Any, Any, R]], /) -> AsyncLambda[P, R]: ...  # type: ignore[overload-overlap]
     @overload
-    def task(self, fn: Callable[P, R], /) -> DefLambda[P, R]: ...
+    def task(self, fn: _Handler[P, R], /) -> DefLambda[P, R]: ...
     @overload
     def task(self, **options: Unpack[LambdaOptions]) -> TaskDecorator: ...
     def task(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[LambdaOptions]) -> Any:  # type: ignore[misc]  # it does: mypy compares the unpacked names with the positional one

@@ -38,6 +38,26 @@ def something(value: object, size: int) -> int:
     return size
 
 
+@app.task
+def loose(ctx: atf.Context, number: int) -> dict:  # type: ignore[type-arg]  # as users write it
+    return {}
+
+
+@app.task(max_attempts=3)
+def described(ctx: atf.Context, facts: dict[str, Any], number: int = 3) -> int:
+    return number
+
+
+@app.task
+async def loose_async(ctx: atf.Context, number: int) -> list[Any]:
+    return []
+
+
+@app.task(max_attempts=3)
+async def described_async(facts: dict[str, Any], number: int = 3) -> dict[str, Any]:
+    return facts
+
+
 async def numbers() -> AsyncIterator[int]:
     yield 3
 
@@ -58,6 +78,11 @@ async def good(client: atf.Client, other: atf.AsyncClient) -> None:
     assert_type(client.get("0-1"), atf.TaskInfo)
     assert_type(client.wait(["0-1"], timeout=3), list[atf.TaskInfo])
     assert_type(anything.schedule(3).result(), int)
+    assert_type(loose.schedule(3).result(), dict[Any, Any])
+    assert_type(described.schedule({}, number=4).result(), int)
+    assert_type(await loose_async(3), list[Any])
+    assert_type(loose_async.schedule(number=3), atf.Handle[list[Any]])
+    assert_type(described_async.schedule({"a": 1}), atf.Handle[dict[str, Any]])
     assert_type(something.schedule(value=3, size=4).result(), int)
     assert_type(thumbnail.map(["a", ("b", 3)], max_attempts=3), atf.Batch[dict[str, int]])
     assert_type(fetch.map(["http://x"]).result_of("http://x"), bytes)
@@ -82,4 +107,8 @@ def bad(client: atf.Client) -> None:
     client.wait(["0-1"], timeout="x")  # type: ignore[arg-type]
     thumbnail.map(["a"], max_atempts=3)  # type: ignore[call-arg]
     thumbnail.map(3)  # type: ignore[arg-type]
+    loose.schedule("3")  # type: ignore[arg-type]
+    described.schedule({}, numbre=3)  # type: ignore[call-arg]
+    loose_async.schedule()  # type: ignore[call-arg]
+    described_async.schedule(3)  # type: ignore[arg-type]
     app.task(max_atempts=3)  # type: ignore[call-overload]
