@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from atf.app import App
+from atf.app_faults import hidden, hidden_behind, patched_by
 from atf.errors import ConfigError
 from atf.lambdas import Lambda
+from atf.streams import go_on_without_threads
 
 
 def load_lambdas(apps: Sequence[str]) -> dict[str, Lambda[..., Any]]:
@@ -65,9 +67,19 @@ def _load(name: str) -> App:
     try:
         found = getattr(importlib.import_module(module), variable, None)
     except (Exception, SystemExit) as error:  # a script without `if __name__ == "__main__"` may exit
-        raise ConfigError(f"app {name}: {_where(error)}{type(error).__name__}: {error}") from error
+        why = hidden(module) or hidden_behind(error)
+        raise ConfigError(
+            f"app {name}: {_where(error)}{type(error).__name__}: {error}{f'. {why}' if why else ''}"
+        ) from error
+    if patched := patched_by():
+        go_on_without_threads()  # else not even this can be said: the locks of threads that run are patched, too
+        raise ConfigError(
+            f"app {name}: it has Python's modules patched by {patched}, and executors need them as they are: leave the patch out of what"
+            " the app imports"
+        )
     if not isinstance(found, App):
-        raise ConfigError(f"app {name}: {module} has no atf.App named {variable!r}")
+        why = hidden(module)
+        raise ConfigError(f"app {name}: {module} has no atf.App named {variable!r}{f': {why}' if why else ''}")
     return found
 
 

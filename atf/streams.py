@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO, cast
 
+_WRITE: Final = os.write
 _MOST_PENDING: Final = 1 << 20
 """Bytes that wait to be written; what comes beyond is dropped."""
 _PATIENCE_S: Final = 0.1
@@ -87,12 +88,16 @@ class SafeOutput(io.RawIOBase):
             if self._whole():
                 self._write_directly()
             return len(data)
-        with self._changed:
-            self._line += data
-            if end := self._whole():
-                lines = bytes(self._line[:end])
-                del self._line[:end]
-                self._add(lines)
+        try:
+            with self._changed:
+                self._line += data
+                if end := self._whole():
+                    lines = bytes(self._line[:end])
+                    del self._line[:end]
+                    self._add(lines)
+        except RuntimeError:  # somebody patches locks while they are in use, as eventlet does
+            self.forked()
+            return self.write(data)
         return len(data)
 
     def flush(self) -> None:
@@ -282,6 +287,12 @@ def protect_without_threads() -> None:
     _forked()
 
 
+def go_on_without_threads() -> None:
+    """Has whoever says a line write it at once, from now on: for a process whose threads, locks and writes somebody has patched."""
+    os.write = _WRITE
+    _forked()
+
+
 def open_log(path: Path) -> TextIO:
     """A new file for lines of a log, of UTF-8; writing to it neither fails nor blocks.
 
@@ -354,6 +365,8 @@ def _fill_standard_descriptors() -> None:
             os.fstat(descriptor)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number that is free
+    if sys.stdout is None:  # who asked for output and closed stdout is told, by a descriptor that can't be written to
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))  # noqa: SIM115

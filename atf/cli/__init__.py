@@ -10,15 +10,19 @@ what other commands need.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from atf.errors import AtfError, NotFound, TaskError
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
 from atf.streams import protect
 from atf.visible import one_line
+
+if TYPE_CHECKING:
+    import click
 
 _UNWRITABLE: Final = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC})
 """How a write to stdout fails, where there is somebody to read it."""
@@ -33,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         go_on_in_child()
     if arguments is None:
         protect()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # of ASCII or Latin-1, say: what it has no letter for becomes a "?"
+        sys.stdout.reconfigure(errors="replace")
     return _run(arguments)
 
 
@@ -44,28 +50,49 @@ def _run(arguments: Sequence[str] | None) -> int:
     except ModuleNotFoundError as error:
         return _say(f'the command line needs {error.name}: pip install "atf-tasks[server]"', EXIT_BAD_INPUT)
     code = EXIT_OK
+    stdout = sys.stdout
     try:
         ended = cli.main(args=None if arguments is None else list(arguments), prog_name="atf", standalone_mode=False)
         code = ended if isinstance(ended, int) else EXIT_OK
         sys.stdout.flush()
         return code
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "atf"
-        return _say(f"{error.format_message()} (see {command} --help)", EXIT_BAD_INPUT)
     except click.ClickException as error:
-        return _say(error.format_message(), EXIT_BAD_INPUT)
+        return _refused(error)
     except (click.Abort, KeyboardInterrupt):
         return _say("interrupted", 130)
-    except AtfError as error:
-        return _say(str(error), exit_code(error))
-    except ModuleNotFoundError as error:
-        return _say(f'this command needs {error.name}: pip install "atf-tasks[server]"', EXIT_BAD_INPUT)
-    except Exception as error:
-        if isinstance(error, OSError) and _is_of_stdout(error):
-            return _unwritten(error, code)
-        if os.environ.get("ATF_DEBUG"):
+    except SystemExit:
+        if sys.stdout is stdout:
             raise
-        return _unforeseen(error)
+        sys.stdout = stdout  # click's answer to a pipe that nobody reads is a stream of its own, and the exit code 1
+        return _unwritten(BrokenPipeError(), code)
+    except Exception as error:  # noqa: BLE001  the last place that can say it
+        return _failed(error, code)
+
+
+def _refused(error: click.ClickException) -> int:
+    """The exit code of a command line that click does not take."""
+    import click
+
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the help, in lines
+        print(error.format_message(), file=sys.stderr)
+        return EXIT_BAD_INPUT
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else "atf"
+        return _say(f"{error.format_message()} (see {command} --help)", EXIT_BAD_INPUT)
+    return _say(error.format_message(), EXIT_BAD_INPUT)
+
+
+def _failed(error: Exception, code: int) -> int:
+    """The exit code of a command that an error ended."""
+    if isinstance(error, AtfError):
+        return _say(str(error), exit_code(error))
+    if isinstance(error, ModuleNotFoundError):
+        return _say(f'this command needs {error.name}: pip install "atf-tasks[server]"', EXIT_BAD_INPUT)
+    if isinstance(error, OSError) and _is_of_stdout(error):
+        return _unwritten(error, code)
+    if os.environ.get("ATF_DEBUG"):
+        raise error
+    return _unforeseen(error)
 
 
 def exit_code(error: AtfError) -> int:

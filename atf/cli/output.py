@@ -45,8 +45,9 @@ _LEAST: Final = 30
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, on one line."""
-    print(json_text(json.dumps(value, ensure_ascii=False)), flush=True)  # whoever reads a pipe waits for it
+    """One JSON document, on one line. Letters that stdout has not are escaped, so that none is lost."""
+    plain = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    print(json_text(json.dumps(value, ensure_ascii=plain)), flush=True)  # whoever reads a pipe waits for it
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -52,14 +52,18 @@ def store() -> None:
 @store.command("export")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @settings_flags(_Where)
+@click.option("--overwrite", is_flag=True, help="Replace FILE if it is there.")
 @as_json
-def export_command(file: Path, as_json: bool, **flags: Any) -> None:
+def export_command(file: Path, overwrite: bool, as_json: bool, **flags: Any) -> None:
     """Write every task that has not finished to FILE.
 
-    An export that was interrupted goes on where it stopped when it is given the same file. Tasks that run meanwhile are written
+    An export that was interrupted goes on where it stopped when it is given the same file; one that is complete is replaced only with
+    --overwrite. Tasks that run meanwhile are written
     as due, and run again after an import: pause their lambdas first where that matters.
     """
-    count = _with_store(flags, False, lambda opened, progress: export_tasks(opened, file, progress))
+    count = _with_store(
+        flags, False, lambda opened, progress: export_tasks(opened, file, progress, overwrite=overwrite)
+    )
     if as_json:
         print_json({"file": str(file), "tasks": count})
     else:

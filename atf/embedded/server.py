@@ -14,6 +14,7 @@ import signal
 import tempfile
 from pathlib import Path
 from typing import Final, Self
+from urllib.parse import quote
 
 from atf.errors import ConfigError, Unavailable
 from atf.log import get_logger
@@ -85,7 +86,7 @@ class EmbeddedStore:
     @property
     def url(self) -> str:
         """The address for redis_url."""
-        return f"unix://{self._socket}"
+        return f"unix://{quote(os.fsencode(self._socket))}"  # a folder may be called "C# shop", "what?" or "100%25"
 
     @property
     def log(self) -> Path:

@@ -6,6 +6,7 @@ zoneinfo tells the offset of an instant, and not when it changes next; that is f
 from __future__ import annotations
 
 import difflib
+import re
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
@@ -17,6 +18,11 @@ MAX_CHARS: Final = 64
 """Of a name; the longest there is has 32."""
 _REFUSED: Final = ("right/", "posix/", "localtime")
 """Zones that count leap seconds, copies, and what another host has otherwise."""
+_OFFSET: Final = re.compile(
+    r"(?:Etc/)?(?:UTC|GMT|Z)? ?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?", re.IGNORECASE
+)
+_ABBREVIATION_CHARS: Final = 5
+_ANY: Final = "write a name of the tz database, such as Europe/Paris or UTC"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STEP_S: Final = 6 * 86_400
 """Since 1970 no zone changed its clocks twice within so long; Boa Vista did within a week, in October 2000."""
@@ -60,14 +66,45 @@ def parse_zone(given: Given, start: int = 0) -> ZoneInfo:
             return ZoneInfo(name)
     except (OSError, ValueError, LookupError):  # no such file, a directory, or a file of another kind
         pass
-    near = difflib.get_close_matches(name, _names(), n=1, cutoff=0.5)
-    mend = f"write {near[0]}" if near else "write a name of the tz database, such as Europe/Paris or UTC"
-    raise given.refuse(start, f"there is no time zone {word(name)!r}", mend)
+    raise given.refuse(start, f"there is no time zone {word(name)!r}", zone_hint(name))
+
+
+def zone_hint(name: str) -> str:
+    """What to write in place of a name that is refused: a zone that means the same, or, of a name that is misspelt, the nearest."""
+    if found := _meant(name):
+        return f"write {found}"
+    if re.search("[+-][0-9]", name):
+        return f"an offset is no zone; {_ANY}"
+    if len(name) <= _ABBREVIATION_CHARS and name.isalpha():  # near to many, and like none of them
+        return f"an abbreviation may mean several zones; {_ANY}" if name.isupper() else _ANY
+    if name.startswith(_REFUSED) or any(each.startswith(f"{name}/") for each in _names()):
+        return _ANY
+    near = difflib.get_close_matches(name.replace(" ", "_"), _names(), n=1, cutoff=0.7)
+    return f"write {near[0]}" if near else _ANY
+
+
+def _meant(name: str) -> str:
+    """The zone that a name stands for without a doubt; empty: none."""
+    for prefix in ("right/", "posix/"):
+        name = name.removeprefix(prefix)
+    folded = name.replace(" ", "_").casefold()
+    if folded in {"z", "utc"}:
+        return "UTC"
+    if match := _OFFSET.fullmatch(name):
+        hours, minutes = int(match["hours"]), int(match["minutes"] or 0)
+        if not hours and not minutes:
+            return "UTC"
+        zone = f"Etc/GMT{'-' if match['sign'] == '+' else '+'}{hours}"  # POSIX counts westwards
+        return zone if not minutes and zone in _names() else ""
+    whole = [each for each in _names() if each.casefold() == folded]
+    cities = [] if name.isupper() else [each for each in _names() if each.casefold().endswith(f"/{folded}")]
+    return next(iter(whole), cities[0] if len(cities) == 1 else "")
 
 
 @cache
 def _names() -> list[str]:
-    return sorted(available_timezones())
+    """Those that are not refused."""
+    return sorted(each for each in available_timezones() if not each.startswith(_REFUSED))
 
 
 def offset_s(zone: ZoneInfo, at_s: int) -> int:

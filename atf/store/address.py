@@ -1,7 +1,7 @@
 """Where the task store is: what a redis URL says, checked. Connects to nothing.
 
     redis://[user:password@]host[:port][/db]                                one server; rediss:// with TLS
-    unix:///path                                                            one server, on this machine
+    unix:///path                                                            one server, on this machine; # % ? as %23 %25 %3F
     redis+sentinel://[user:password@]host[:port],host[:port]/master[/db]    the master that the Sentinels name
     redis+cluster://[user:password@]host[:port],host[:port]                 a Redis Cluster, found by any of its nodes
 
@@ -10,11 +10,12 @@ rediss+sentinel:// and rediss+cluster:// are the same with TLS. Options of the c
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 from redis.asyncio.connection import Connection, parse_url
 
@@ -97,6 +98,7 @@ def _of_one(url: str, scheme: str) -> Address:
     if scheme == "unix":
         if not options.get("path"):
             raise ValueError("it names no socket")
+        options["path"] = os.fsdecode(unquote_to_bytes(parts.path))  # a name need not be UTF-8
     else:
         if re.search(r":0*$", parts.netloc.rpartition("@")[2]):
             raise ValueError("the port is missing")

@@ -48,21 +48,32 @@ Progress = Callable[[int], None]
 """Called with the number of tasks dealt with so far."""
 
 
-async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: None) -> int:
+async def export_tasks(
+    store: Store, path: Path, progress: Progress = lambda _: None, *, overwrite: bool = False
+) -> int:
     """Writes every live task to `path`; goes on where an interrupted export stopped.
 
     Every task that is live from the beginning to the end of the export is in the file, also while roles are at work;
     a task whose record moved within the server's memory meanwhile may be in it twice, which an import does not mind.
 
+    Args:
+        store: what is exported.
+        path: of the file.
+        progress: takes the number of tasks so far.
+        overwrite: replace a file that is there, once the new one is complete.
+
     Returns:
         How many task lines the file holds.
 
     Raises:
-        InvalidArgument: the file is something else, or of another store.
+        InvalidArgument: the file is something else, of another store, or a complete export.
     """
+    target = path
+    if overwrite:  # until the new one is complete, the old one stays
+        path = target.with_name(f"{target.name}.unfinished")
     point = _resume(path, store.partitions)
     if point.complete:
-        return point.tasks
+        raise InvalidArgument(f"{path} is a complete export already: give another name, or --overwrite")
     done, cursor = point.tasks, point.cursor
     with path.open("r+b" if point.bytes else "wb") as file:
         file.seek(point.bytes)
@@ -84,6 +95,7 @@ async def export_tasks(store: Store, path: Path, progress: Progress = lambda _: 
         file.write(encode(EndLine(done)))
         file.flush()
         os.fsync(file.fileno())
+    path.replace(target)
     return done
 
 

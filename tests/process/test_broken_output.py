@@ -245,3 +245,20 @@ def test_a_command_whose_output_is_its_work_says_what_became_of_it(env: dict[str
     assert (ended.returncode, said) == (
         4, "atf: stdout: No space left on device. What this command was to print is incomplete\n",
     )  # fmt: skip
+
+
+def test_a_closed_stdout_and_a_reader_that_has_seen_enough(env: dict[str, str]) -> None:
+    command = [sys.executable, "-P", "-m", "atf.cli", "cron", "next", "@every 1s", "--count", "9000"]
+    found = {}
+    for where in (">&-", "| head -1 >/dev/null"):
+        ended = subprocess.run(
+            ["bash", "-c", f'set -o pipefail; "$@" {where}', "bash", *command],
+            env=env,
+            capture_output=True,
+            check=False,
+        )
+        found[where] = ended.returncode, ended.stderr.decode()
+    assert found == {
+        ">&-": (4, "atf: stdout: Bad file descriptor. What this command was to print is incomplete\n"),
+        "| head -1 >/dev/null": (0, ""),
+    }

@@ -391,8 +391,12 @@ async def test_a_complete_export_is_not_written_again(world: World, tmp_path: Pa
     await export_tasks(world.store, file)
     before = file.read_bytes()
     await world.schedule("new", partition=world.store.partition_for("new"))
-    assert await export_tasks(world.store, file) == 8
+    with pytest.raises(InvalidArgument, match="is a complete export already: give another name, or --overwrite"):
+        await export_tasks(world.store, file)
     assert file.read_bytes() == before
+    assert await export_tasks(world.store, file, overwrite=True) == 9
+    assert file.read_bytes() != before
+    assert not file.with_name("tasks.jsonl.unfinished").exists()
 
 
 async def test_many_tasks_with_progress(world: World, clock: Clock, tmp_path: Path) -> None:
