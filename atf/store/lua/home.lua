@@ -6,6 +6,9 @@
 -- Nothing is given before every partition has said what it has and what runs there: a limit may be new, and this server may have
 -- forgotten something.
 
+local hear
+do  -- Lua allows 200 locals in one function: what only this file uses is gone after it
+
 local ENTRY = {'s', 'e', 'he', 'nG', 'nR', 'nN', 'nC', 'bG', 'bR', 'bN', 'bC', 'turn', 'sent', 'nT', 'bT'}
 
 local home_key = remembered(function(P, name) return P .. ':h:' .. name end)
@@ -163,7 +166,7 @@ end
 
 -- What a partition said: its number, the number of its message, when it and (as it knows) home last forgot something, per kind permits
 -- got, given back and needed, tasks that run there (-1: it knows of no max_running yet), and when its bucket was empty.
-local function hear(P, name, from, number, epoch, home_epoch, said, runs, z, now)
+hear = function(P, name, from, number, epoch, home_epoch, said, runs, z, now)
   local limits = limits_of(settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil))
   local home, partitions = read_home(P, name, home_epoch)
   local entry = home.parts[from]
@@ -213,4 +216,6 @@ settings_changed = function(P, name, now)
   if redis.call('EXISTS', home_key(P, name)) == 0 then return end
   local home, partitions = read_home(P, name, -1)
   give_out(P, home, limits_of(settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil)), partitions, -1, now)
+end
+
 end
