@@ -21,7 +21,7 @@ from atf.store.address import parse
 from tests.cli.conftest import Atf, FakeFrontend
 
 
-@pytest.mark.parametrize("words", [[], ["job"], ["batch"], ["store"], ["gate"]])
+@pytest.mark.parametrize("words", [[], ["store"], ["cron"]])
 def test_a_command_alone_prints_its_help_in_lines(atf: Atf, words: list[str]) -> None:
     ran = atf(*words)
     assert ran.code == 2
