@@ -107,9 +107,13 @@ async def test_a_job_is_made_seen_run_stopped_and_deleted_by_hand(tmp_path: Path
         assert [each["name"] for each in await atf(cluster, "job", "ls", "shop/s")] == ["shop/sum"]
         assert (await atf(cluster, "job", "pause", "shop/sum"))["paused"]
         assert not (await atf(cluster, "job", "resume", "shop/sum"))["paused"]
-        taken = await atf(cluster, "job", "schedule", "shop/sum", "shop/add", "@daily", code=2)
+        taken = await atf(
+            cluster, "job", "schedule", "shop/sum", "shop/add", "@daily", "-a", "a=1", "-a", "b=2", code=2
+        )
         assert "overwrite" in taken
-        wrong = await atf(cluster, "job", "schedule", "shop/x", "shop/add", "0 61 * * * *", code=2)
+        wrong = await atf(
+            cluster, "job", "schedule", "shop/x", "shop/add", "0 61 * * * *", "-a", "a=1", "-a", "b=2", code=2
+        )
         sentence, place, mark = wrong.splitlines()
         assert "minute" in sentence
         assert place[mark.index("^") :].startswith("61")
