@@ -136,7 +136,7 @@ class TaskError(AtfError):
 
 
 class TaskFailed(TaskError):
-    """The task failed for good. The message is its last error; the traceback that its executor recorded is a note of it.
+    """The task failed for good. Its text is the last error: type and message, then the traceback that its executor recorded.
 
     Attributes:
         error_type: the name of the exception's class; empty where none was raised.
@@ -149,11 +149,8 @@ class TaskFailed(TaskError):
     @classmethod
     def of(cls, error: str, what: str = "") -> Self:
         """The error of a recorded text; `what` says in front what has failed."""
-        failure = failure_of(error)
-        failed = cls(what + failure.headline)
+        failure, failed = failure_of(error), cls(what + error)
         failed.error_type, failed.error_message = failure.type, failure.message
-        if failure.traceback:
-            failed.add_note(failure.traceback)
         return failed
 
 
