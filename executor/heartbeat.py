@@ -1,4 +1,5 @@
-"""Heartbeats: one call lists every held claim, renews their leases, and brings back who lost or shall cancel what.
+"""Heartbeats: one call lists every held claim, renews their leases, and brings back who lost or shall cancel what. Between two of them
+a call of a few claims says which runs have just started.
 
 Owns nothing else of a task. In production it has a thread, an event loop and a connection of its own, so that no lambda and no
 busy executor delays it; it hands what it heard to the executor through `heard`, and ends the process through `end`.
@@ -7,7 +8,8 @@ busy executor delays it; it hands what it heard to the executor through `heard`,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from atf.config import Timing
@@ -20,6 +22,8 @@ from atf.task import US
 
 from .held import HeldTask, Ledger
 
+_LEAST_S: Final = 0.05
+"""Seconds that a call between two heartbeats must have."""
 STRIKES: Final = 3
 """Consecutive failures after which it ends: `start_margin` counts with as many."""
 
@@ -65,13 +69,24 @@ class Heartbeats:
         self._sent_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = asyncio.Event()
+        self._began: list[HeldTask] = []
+        self._all = False
         self._stopping = False
 
-    def nudge(self) -> None:
-        """Asks for a heartbeat now: a task waits to start with too little of its lease left, or a drain has begun. From any thread."""
+    def nudge(self, began: Sequence[HeldTask] = ()) -> None:
+        """Asks for a heartbeat now: a task waits to start with too little of its lease left, or a drain has begun. From any thread.
+
+        Args:
+            began: only of these claims, to say that their runs have started.
+        """
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._nudged.set)
+            loop.call_soon_threadsafe(self._wake, began)
+
+    def _wake(self, began: Sequence[HeldTask]) -> None:
+        self._began += began
+        self._all = self._all or not began
+        self._nudged.set()
 
     def stop(self) -> None:
         """Ends `run` soon. From any thread."""
@@ -86,11 +101,15 @@ class Heartbeats:
             await self._pause()
             if self._stopping:
                 return
-            await self.once()
+            if self._all or self._left() <= 0:
+                await self.once()
+            else:
+                await self._tell()
 
     async def once(self) -> bool:
         """One heartbeat, if anything is held. Returns whether it was answered."""
         self._nudged.clear()
+        self._began, self._all = [], False
         self._sent_at = self._runtime.monotonic()
         held = self._ledger.snapshot()
         if not held:
@@ -102,6 +121,28 @@ class Heartbeats:
             self._strikes = STRIKES
             self._end(EXIT_NO_HEARTBEAT, "its leases were about to end, or have ended: it stood still for too long")
             return False
+        try:
+            answer = await self._ask(held, self._timing.rpc_deadline)
+        except Exception as error:  # noqa: BLE001  whatever it is, the leases were not renewed
+            self._strike(error)
+            return False
+        self._strikes = 0
+        self._answered(*answer)
+        return True
+
+    async def _tell(self) -> None:
+        """Says of some runs alone that they have started, in the time that is left before the next heartbeat; else that says it."""
+        self._nudged.clear()
+        patience = min(self._timing.rpc_deadline, self._left())
+        began, self._began = [task for task in self._began if task.outcome is None and not task.lost], []
+        if began and patience >= _LEAST_S:
+            with suppress(Exception):
+                self._answered(*await self._ask(began, patience))
+
+    async def _ask(
+        self, held: list[HeldTask], patience: float
+    ) -> tuple[list[HeldTask], list[str], list[h.Verdict], int]:
+        """Lists these claims to the HSC. What `_answered` takes."""
         said = [task.progress for task in held]
         claims = [
             h.HeldClaim(claim=task.ref(), started=task.started, progress=progress)
@@ -109,25 +150,21 @@ class Heartbeats:
         ]
         # The lease counts from here: however long the answer takes, the store's lease ends later than ours.
         sent_us = self._runtime.boottime_us()
-        try:
-            async with asyncio.timeout(self._timing.rpc_deadline):
-                reply = await self._hsc.heartbeat(
-                    h.HeartbeatRequest(
-                        executor_id=self._executor_id,
-                        claims=claims,
-                        heartbeat_timeout_us=self._timing.heartbeat_timeout_us,
-                        draining=self._ledger.draining.is_set(),
-                    ),
-                    timeout=self._timing.rpc_deadline,
-                )
-            if len(reply.verdicts) != len(held):
-                raise ValueError(f"{len(reply.verdicts)} verdicts for {len(held)} claims")
-        except Exception as error:  # noqa: BLE001  whatever it is, the leases were not renewed
-            self._strike(error)
-            return False
-        self._strikes = 0
-        self._answered(held, said, list(reply.verdicts), sent_us)
-        return True
+        async with asyncio.timeout(patience):
+            reply = await self._hsc.heartbeat(
+                h.HeartbeatRequest(
+                    executor_id=self._executor_id,
+                    claims=claims,
+                    heartbeat_timeout_us=self._timing.heartbeat_timeout_us,
+                    draining=self._ledger.draining.is_set(),
+                ),
+                timeout=patience,
+            )
+        if len(reply.verdicts) != len(held):
+            raise ValueError(f"{len(reply.verdicts)} verdicts for {len(held)} claims")
+        for task, claim in zip(held, claims, strict=True):
+            task.told = task.told or claim.started
+        return held, said, list(reply.verdicts), sent_us
 
     def _answered(self, held: list[HeldTask], said: list[str], verdicts: list[h.Verdict], sent_us: int) -> None:
         answers = list(zip(held, verdicts, strict=True))
@@ -147,8 +184,11 @@ class Heartbeats:
 
     async def _pause(self) -> None:
         """Until an interval after the last sending, or a nudge. After a failure nudges wait too: each would be a strike."""
-        left = self._sent_at + self._timing.heartbeat_interval - self._runtime.monotonic()
         if self._strikes:
-            await asyncio.sleep(max(0.0, left))
+            await asyncio.sleep(max(0.0, self._left()))
         else:
-            await happens(self._nudged, max(0.0, left))
+            await happens(self._nudged, max(0.0, self._left()))
+
+    def _left(self) -> float:
+        """Seconds until the next heartbeat of all claims is due."""
+        return self._sent_at + self._timing.heartbeat_interval - self._runtime.monotonic()

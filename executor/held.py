@@ -62,14 +62,13 @@ class HeldTask:
         "task_id",
         "timed_out",
         "timeout",
+        "told",
         "waiting_since",
     )
 
     def __init__(self, claim: t.Claim, lease_us: int, now: float) -> None:
-        token = claim.token
         self.task_id = claim.task_id
-        self.counter = token.counter
-        self.nonce = token.nonce
+        self.counter, self.nonce = claim.token.counter, claim.token.nonce
         self.attempt, self.run, self.losses = claim.attempt, claim.run, claim.losses
         self.scheduled_at_us = claim.scheduled_at_us
         try:
@@ -92,6 +91,8 @@ class HeldTask:
         """Seconds of the monotonic clock, like the other `_at`."""
         self.started = False
         """Whether its lambda may have begun."""
+        self.told = False
+        """Whether a heartbeat has said that it started, or was asked to."""
         self.started_at = self.ended_at = 0.0
         self.outcome: Outcome | None = None
         """How the run ended; None: it has not."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from atf.runtime import Runtime, happens
@@ -17,6 +17,8 @@ from .held import HeldTask, Ledger
 
 WAITED_S: Final = 1.0
 """Seconds after which work that waits for a lane is handed back: its neighbours run longer than was measured."""
+STARTED_S: Final = 0.2
+"""Seconds that a run lasts before its start is told ahead of the next heartbeat. That of a shorter one is told with its result."""
 _LEAST_S: Final = 0.01
 """Between two looks."""
 
@@ -30,6 +32,10 @@ class Watched(Protocol):
 
     def overran(self, task: HeldTask) -> None:
         """The task's run was told to end, and has not within the grace."""
+        ...
+
+    def began(self, tasks: Sequence[HeldTask]) -> None:
+        """These runs have lasted long enough for their start to be told now."""
         ...
 
     def relieve(self) -> None:
@@ -51,7 +57,7 @@ class Watch:
     def put(self, tasks: Iterable[HeldTask], now: float) -> None:
         """These went into a lane at `now` of the monotonic clock: the next look may be due sooner."""
         waits = [task.timeout or WAITED_S for task in tasks]
-        if waits and now + min(WAITED_S, *waits) < self._next_at:
+        if waits and now + min(STARTED_S, *waits) < self._next_at:
             self._wake.set()
 
     def note(self, task: HeldTask) -> None:
@@ -71,7 +77,11 @@ class Watch:
         """One look. Returns the instant of the next, of the monotonic clock."""
         now = self._runtime.monotonic()
         next_at, waited = math.inf, False
+        began: list[HeldTask] = []
         for task in self._ledger.snapshot():
+            if task.started and not task.told and task.outcome is None and task.started_at + STARTED_S <= now:
+                task.told = True
+                began.append(task)
             if self._due(task, now) <= now:
                 if not task.started:
                     waited = True
@@ -80,6 +90,8 @@ class Watch:
                 else:
                     self._watched.stop(task, timed_out=True)
             next_at = min(next_at, self._due(task, now))
+        if began:
+            self._watched.began(began)
         if waited:
             self._watched.relieve()
         return next_at
@@ -91,6 +103,7 @@ class Watch:
         if task.started:
             if task.stop_at:
                 return task.stop_at + self._grace
-            return task.started_at + task.timeout if task.timeout else math.inf
+            ends = task.started_at + task.timeout if task.timeout else math.inf
+            return ends if task.told else min(ends, task.started_at + STARTED_S)
         begun = now + task.timeout if task.timeout else math.inf  # should it start this very moment
-        return min(begun, task.waiting_since + WAITED_S) if task.queued else begun
+        return min(begun, now + STARTED_S, task.waiting_since + WAITED_S) if task.queued else begun

@@ -114,7 +114,7 @@ class Executor:
     ) -> None:
         self.executor_id = executor_id
         self.ledger = Ledger(table)
-        self.nudge: Callable[[], None] = _nothing
+        self.nudge: Callable[[Sequence[HeldTask]], None] = lambda _: None
         self.drains: Callable[[], None] = _nothing
         self._lanes = lanes
         self._settings = settings
@@ -215,7 +215,7 @@ class Executor:
         if not self._draining.is_set():
             self._draining.set()
             self.ledger.drain()
-            self.nudge()
+            self.nudge(())
             self.drains()
             self._deadline = self._runtime.monotonic() + self._settings.drain_timeout
             queued = self._lanes.withdraw()
@@ -231,6 +231,10 @@ class Executor:
         self._code, self._aborted = code, True
         self._draining.set()
         self._progress.set()
+
+    def began(self, tasks: Sequence[HeldTask]) -> None:
+        """These runs have lasted long enough for their start to be told now."""
+        self.nudge(tasks)
 
     def heard(self, lost: Sequence[HeldTask], cancelled: Sequence[HeldTask]) -> None:
         """A heartbeat was answered: these claims are not ours any more, these shall be cancelled, the others are renewed."""
@@ -350,7 +354,7 @@ class Executor:
             self._give_back(stale)
         elif stale:
             self._stale += stale
-            self.nudge()
+            self.nudge(())
         self._moved()
 
     def _give_back(self, tasks: Iterable[HeldTask]) -> None:

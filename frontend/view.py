@@ -33,7 +33,7 @@ def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
         created_at_us=moved.get(Status.NEW, 0),
         enqueued_at_us=moved.get(Status.ENQUEUED, 0),
         claimed_at_us=moved.get(Status.CLAIMED, 0),
-        started_at_us=moved.get(Status.PROCESSING, 0),
+        started_at_us=_started_at_us(record),
         failed_at_us=moved.get(Status.RETRIABLE_FAILURE, 0),
         finished_at_us=moved.get(record.status, 0) if record.status.finished else 0,
         owner=record.owner,
@@ -48,6 +48,14 @@ def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
         progress=record.progress,
         fence=record.fence,
     )
+
+
+def _started_at_us(record: TaskRecord) -> int:
+    """When its last run started, exactly where that has ended, else as a heartbeat has told it; 0: none has, or nobody knows yet."""
+    known = record.moved_at_us.get(Status.PROCESSING, 0)
+    if record.status in {Status.CLAIMED, Status.PROCESSING} or not record.ended_runs:
+        return known
+    return record.ended_runs[-1].started_at_us or known
 
 
 def _spec(record: TaskRecord) -> t.TaskSpec | None:

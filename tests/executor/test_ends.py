@@ -48,7 +48,7 @@ async def test_a_timeout_of_a_def_is_reported_only_when_its_body_has_ended(world
     await asyncio.sleep(7)
     assert world.executor.ledger.tasks["0-a"].is_set()
     assert world.hsc.results == []
-    assert len(world.hsc.beats) == 3, "it keeps its lease until then"
+    assert len(world.hsc.beats) == 4, "it keeps its lease until then; the first says that it has started"
     world.held.end("0-a")
     await world.settle()
     assert world.outcomes() == {"0-a": t.TIMED_OUT}

@@ -23,7 +23,7 @@ async def test_nothing_is_said_while_nothing_is_held(world: World) -> None:
 @virtual(held)
 async def test_one_call_lists_every_claim_and_says_which_have_started(world: HeldWorld) -> None:
     world.controller.give(*(job(f"0-{n}") for n in range(3)))
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.1)
     await world.heartbeats.once()
     [beat] = world.hsc.beats
     assert beat.executor_id == "e1"
@@ -55,7 +55,7 @@ async def test_progress_is_carried_once(world: World) -> None:
     await world.settle()
     world.executor.ledger.tasks["0-a"].say("half")
     await asyncio.sleep(5)
-    assert [beat.claims[0].progress for beat in world.hsc.beats] == ["half", ""]
+    assert [beat.claims[0].progress for beat in world.hsc.beats] == ["half", "", ""]
 
 
 @virtual(inline)
@@ -67,7 +67,7 @@ async def test_progress_of_a_failed_heartbeat_is_said_again(world: World) -> Non
     await asyncio.sleep(2.5)
     del world.hsc.failing["heartbeat"]
     await asyncio.sleep(2)
-    assert [beat.claims[0].progress for beat in world.hsc.beats] == ["half", "half"]
+    assert [beat.claims[0].progress for beat in world.hsc.beats] == ["half", "half", "half"]
 
 
 @virtual(inline)
@@ -163,8 +163,35 @@ async def test_an_answer_that_takes_too_long_is_a_failure(world: World) -> None:
     world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}'))
     began = world.runtime.monotonic()
     assert await world.run == 75
-    assert len(world.hsc.beats) == 3
+    assert len(world.hsc.beats) == 4, "the first has said that it started, and was no strike"
     assert world.runtime.monotonic() - began <= 9.1
+
+
+@virtual(inline)
+async def test_runs_that_last_tell_their_start_together_and_at_once(world: World) -> None:
+    """Those that end sooner tell it with their results."""
+    world.controller.give(*(claim(f"0-{name}", "t/nap", b'{"seconds":9}') for name in "ab"))
+    world.controller.give(claim("0-short", "t/nap", b'{"seconds":0.1}'))
+    await asyncio.sleep(0.25)
+    [beat] = world.hsc.beats
+    assert {each.claim.task_id: each.started for each in beat.claims} == {"0-a": True, "0-b": True}
+    await asyncio.sleep(1.6)
+    assert len(world.hsc.beats) == 1, "once"
+    await asyncio.sleep(0.3)
+    assert len(world.hsc.beats) == 2
+    assert 95_000 <= world.hsc.results[0].ran_us <= 105_000
+
+
+@virtual(inline)
+async def test_a_start_that_nobody_hears_holds_up_no_heartbeat(world: World) -> None:
+    """It has the time that is left before the next one, which says it as well; and it is no strike."""
+    await asyncio.sleep(1.5)
+    world.hsc.slow = 5
+    world.controller.give(claim("0-a", "t/nap", b'{"seconds":60}'))
+    await asyncio.sleep(0.55)
+    assert [each.started for beat in world.hsc.beats for each in beat.claims] == [True, True]
+    assert await world.run == 75
+    assert len(world.ended) == 1
 
 
 @virtual(inline)

@@ -39,6 +39,31 @@ async def test_a_task_is_shown_through_its_whole_life(bench: Bench) -> None:
     assert (run.owner, run.why, run.attempt, run.ended_at_us) == ("executor-1", "succeeded", 1, START_US + 4 * US)
 
 
+async def test_a_run_shorter_than_a_heartbeat_shows_when_it_started(bench: Bench) -> None:
+    """And so does the one before it, once that has failed."""
+    stored = await bench.schedule("a")
+    (claim,) = await bench.claim(stored)
+    bench.clock.advance(1)
+    assert (await bench.stored(stored)).started_at_us == 0
+    await bench.end(claim, Outcome.FAILED, error="no", ran_us=US // 5, retry_in_us=US)
+    assert (await bench.stored(stored)).started_at_us == START_US + 4 * US // 5
+    bench.clock.advance(1)
+    (again,) = await bench.claim(stored)
+    bench.clock.advance(1)
+    await bench.end(again, result=b"42", ran_us=US // 10)
+    assert (await bench.stored(stored)).started_at_us == START_US + 3 * US - US // 10
+
+
+async def test_a_late_word_of_a_start_gives_way_to_the_true_time(bench: Bench) -> None:
+    stored = await bench.schedule("a")
+    (claim,) = await bench.claim(stored)
+    bench.clock.advance(2)
+    await bench.store.heartbeat("executor-1", [Beat(Held(stored, claim.counter, claim.nonce), True, "")])
+    bench.clock.advance(1)
+    await bench.end(claim, result=b"42", ran_us=3 * US - US // 4)
+    assert (await bench.stored(stored)).started_at_us == START_US + US // 4
+
+
 async def test_no_such_task(bench: Bench) -> None:
     with pytest.raises(TaskNotFound, match="no task '0-nobody'"):
         await bench.frontend.get_task(f.GetTaskRequest(id="0-nobody"))
