@@ -195,11 +195,13 @@ def _unfit(found: Explanation, misfit: Misfit) -> Answer:
         alive = f"{_signatures(found.signatures)} alone" if found.signatures else "no executor with a signature of it"
         now = f"Now there {'is' if not found.signatures or len(found.signatures) == 1 else 'are'} {alive}."
         until = f"in {duration(left)}" if left > 0 else "at its next look"
+        if not misfit.until_us:
+            until = "when deploy_grace is over, which begins at the next look"
         now += (
             f" If that stays so, this is a failed attempt {until}. Deploy code that takes this payload (aliases of @app.task give a"
             " renamed parameter its old name, too), or cancel the task."
         )
-    return Answer("misfit", f"{sentence_of(misfit.error)}. {met} {now}", misfit.until_us)
+    return Answer("misfit", f"{sentence_of(misfit.error)}. {met} {now}", 0 if others else misfit.until_us)
 
 
 def _signatures(digests: Sequence[str]) -> str:

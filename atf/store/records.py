@@ -77,8 +77,8 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
 
 
 def _misfit(said: str, error: str) -> Misfit:
-    since, grace, _, _, _, digests = said.split(" ")
-    return Misfit(int(since), int(since) + int(grace), digests.split(","), error)
+    since, grace, _, wait, _, digests = said.split(" ")
+    return Misfit(int(since), int(since) + int(grace) if int(wait) else 0, digests.split(","), error)
 
 
 def _of_job(watched: str) -> JobTask | None:

@@ -290,8 +290,8 @@ class Run(NamedTuple):
 class Misfit(NamedTuple):
     """Signatures that a task's payload did not fit."""
 
-    since_us: int  # when it did not fit for the first time since it was read last; 0: it does not wait for that
-    until_us: int  # from when on that is a failed attempt
+    since_us: int  # when it met the last of them, or those have gone that it might fit; 0: it does not wait for that
+    until_us: int  # from when on that is a failed attempt; 0: it stands where those take it that it might fit
     digests: Sequence[str]
     error: str  # where the payload did not fit the last of them
 

@@ -200,6 +200,11 @@ async def test_a_payload_that_fits_nobody_says_which_field_since_when_what_runs_
         await bench.store.set_paused(name, paused=True)
         assert (await explain(bench, task_id)).reason == "paused"
         await bench.store.set_paused(name, paused=False)
+    assert (await explain(bench, task_id)).until_us == 0
+    bench.clock.advance(3600)
+    answer = await explain(bench, task_id)
+    assert (answer.reason, answer.until_us) == ("misfit", 0)
+    assert "when deploy_grace is over, which begins at the next look" in answer.sentence
 
 
 async def cores(bench: Bench, executors: int, *claims: str) -> None:

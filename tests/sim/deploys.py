@@ -169,9 +169,11 @@ class Deploys:
                 if digest in met.digests:
                     yield f"{task_id}: given to {owner}, which runs {digest}, again"
             attempts, unread = int(told(task_id, "a") or 0), (told(task_id, "mf") or "0 ")[:2] != "0 "
-            began = unread and met.since_us is None  # those have gone that it might have fitted
+            # Those have gone that it might have fitted: while it stood in a queue or ran they were there.
+            began = unread and (met.since_us is None or (was not in _WAITING and status in _WAITING))
             if began:
                 met.since_us, met.seen_us = instants
+                met.looks = 0
             if verb == "enqueue" and was in _WAITING and attempts > met.attempts:
                 yield from self._failed(task_id, told, instants)
             elif verb == "enqueue" and was == status and was in _WAITING and unread and not began:
@@ -195,8 +197,6 @@ class Deploys:
                 met.since_us, met.looks = None, 0
                 continue
             met.digests.add(bytes(each[4]).decode().partition(" ")[0])
-            if met.since_us is None:
-                met.since_us, met.seen_us = instants
             if after.get(each[0], ("",))[0] not in {"NEW", "CANCELLED"}:
                 yield f"{each[0]}: it does not fit, and is {after.get(each[0])}"
 

@@ -647,6 +647,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
         by="ODD",
         seeds=deploys.has_deploys,
     ),
+    "misfit_grace_begins_beside_one_that_fits": Mutant(
+        "the time of grace of a payload counts from its first misfit, also while executors were there that it fits",
+        (("if m.since == 0 or m.wait == 0 then", "if m.since == 0 then"),),
+        by="ODD",
+        seeds=deploys.has_deploys,
+    ),
     "one_token": Mutant(
         "all claims of a task have one token",
         (("math.max(counter + 1, now), run + 1", "counter > 0 and counter or now, run + 1"),),

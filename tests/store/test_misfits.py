@@ -186,6 +186,45 @@ async def test_it_does_not_fail_while_an_executor_runs_a_signature_that_it_has_n
     assert [each.task_id for each in await take(world, NEW)] == [task_id]
 
 
+async def test_its_time_of_grace_begins_when_those_have_gone_that_it_might_fit(world: World) -> None:
+    """However long it stood beside its queue for them, and again where that happens again."""
+    await alive(world, OLD)
+    (task_id,) = await unfit(world, "a", max_attempts=1)
+    gone_us = 0
+    for _ in range(2):
+        for _ in range(70):
+            await alive(world, NEW, seconds=15)  # and has no room
+            await world.passes()
+            world.clock.advance(10)
+        record = await world.get(task_id)
+        assert record.status is Status.ENQUEUED
+        assert record.misfit is not None
+        assert record.misfit.until_us == 0
+        while (record := await world.get(task_id)).status is Status.ENQUEUED:
+            world.clock.us = max(record.next_at_us, world.clock.us)
+            await world.passes()
+        assert record.misfit is not None
+        gone_us = world.clock.us
+        assert record.misfit.until_us == gone_us + GRACE_US
+    while (record := await world.get(task_id)).status is Status.NEW:
+        world.clock.us = record.next_at_us
+        await world.passes()
+    assert (record.status, world.clock.us) == (Status.FATAL_FAILURE, gone_us + GRACE_US)
+    assert ", and for 10 min no executor was there that it fits." in record.error
+    await world.check()
+
+
+async def test_its_time_of_grace_begins_with_the_last_signature_that_it_met(world: World) -> None:
+    await alive(world, OLD, NEW)
+    (task_id,) = await unfit(world, "a", max_attempts=1)
+    await world.passes()
+    world.clock.advance(700)
+    await misfit(world, NEW, *held(await take(world, NEW)))
+    record = await world.get(task_id)
+    assert record.misfit is not None
+    assert (record.status, record.misfit.until_us) == (Status.NEW, world.clock.us + GRACE_US)
+
+
 async def test_what_was_read_meanwhile_begins_anew(world: World) -> None:
     await alive(world, OLD, NEW)
     (task_id,) = await unfit(world, "a")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -68,7 +68,7 @@ class Unfit:
 
     def begins(self, now: int) -> None:
         """It fits nobody, unless that was so before."""
-        if not self.since_us:
+        if not self.since_us or not self.wait_us:
             self.since_us, self.wait_us = now, MISFIT_WAIT_US
 
     def waits(self, now: int) -> int:
@@ -191,6 +191,14 @@ class StoreMachine(RuleBasedStateMachine):
             of == task.lambda_name and digest not in met and till > now for (of, digest), till in self.alive.items()
         )
 
+    def _stands(self, task: Model, record: Mapping[str, str]) -> bool:
+        """Whether it stands beside its queue, for those that it might fit: when they have gone, its time of grace begins."""
+        if task.unfit is None or record["mf"].split(" ")[3] != "0":
+            return False
+        assert not task.unfit.wait_us or self._others(task)
+        task.unfit.wait_us = 0
+        return True
+
     def _left_to_others(self, task: Model) -> None:
         """CLAIMED, PROCESSING, ENQUEUED → NEW: it does not fit who would run it."""
         assert task.unfit is not None
@@ -262,6 +270,7 @@ class StoreMachine(RuleBasedStateMachine):
         fresh, records = 0, found.tasks()
         for task in self.tasks.values():
             status = Status[records[task.id]["s"]]
+            stands = status is S.ENQUEUED and self._stands(task, records[task.id])
             if task.status is S.ENQUEUED and status is S.NEW:
                 assert not self._others(task)
                 assert task.lambda_name not in self.paused
@@ -278,7 +287,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self._looked_at(task)
             elif status is S.ENQUEUED and task.status in {S.NEW, S.RETRIABLE_FAILURE}:
                 looks = task.unfit is not None and self.looked_for[task.lambda_name] > self.clock.us
-                assert not looks or self._others(task), "it fits nobody"
+                assert not looks or (stands and self._others(task)), "it fits nobody"
                 assert task.next_us <= self.clock.us, "early"
                 assert task.due, "out of order"
                 assert task.lambda_name not in self.paused
@@ -440,7 +449,7 @@ class StoreMachine(RuleBasedStateMachine):
         elif outcome is Outcome.MISFIT:
             task.unfit = task.unfit or Unfit()
             task.unfit.digests.add(digest)
-            task.unfit.retry_us = retry_us
+            task.unfit.retry_us, task.unfit.since_us = retry_us, 0
             self._left_to_others(task)
         elif outcome is Outcome.HANDED_BACK:
             task.status, task.next_us = S.NEW if wait_us else S.ENQUEUED, self.clock.us + wait_us

@@ -4,7 +4,8 @@
 -- It waits as NEW, like a task that is due later. When its instant comes and live executors run another signature of its lambda, it is
 -- pushed, but not onto its queue: it stands in a set beside it, with all that do not fit the same signatures, from which those take that
 -- run another one (pop_misfits.lua). So nobody takes it in vain, and what stands in the queue waits for none of it. Where nobody runs
--- another signature it is looked at again after a while, which doubles; once its time of grace is over that is a failed attempt.
+-- another signature it is looked at again after a while, which doubles; once its time of grace is over that is a failed attempt. The time of
+-- grace counts from when the last executors were gone that it might fit, however long it stood beside its queue for them.
 
 ;(function()  -- what other files use goes into the table `misfits`: Lua allows 200 locals in one function
 
@@ -13,7 +14,7 @@ local apart_key = remembered(function(P) return P .. ':misfits' end)
 local set_key = remembered(function(P, name) return P .. ':m:' .. name end)
 
 -- The field mf: since when it fits nobody (0: it has been read since), how long that may last, the wait before its next attempt and before
--- the next look, µs; when the payload was accepted; the digests, in the order of their names.
+-- the next look (0: somebody was there that it might fit, so what comes begins anew), µs; when the payload was accepted; the digests, in the order of their names.
 misfits.read = function(text)
   local since, grace, retry, wait, made, digests = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
   return {since = tonumber(since), grace = tonumber(grace), retry = tonumber(retry), wait = tonumber(wait), made = tonumber(made), digests = digests}
@@ -59,11 +60,20 @@ misfits.leave = function(P, id, queue, m)
   if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
 end
 
--- ... and into it.
+-- ... and into it, while somebody is there that it might fit.
 misfits.join = function(P, id, queue, m, now)
   local name = queue .. ' ' .. m.digests
+  if m.wait > 0 then
+    m.wait = 0
+    redis.call('HSET', task_key(P, id), 'mf', text_of(m))
+  end
   redis.call('ZADD', set_key(P, name), 'NX', fmt(now), id)
   redis.call('SADD', apart_key(P, ''), name)
+end
+
+-- It fits nobody from now on, unless that was so before.
+local function begin(m, now)
+  if m.since == 0 or m.wait == 0 then m.since, m.wait = now, misfits.FIRST end
 end
 
 -- What it has not been pushed for is scored anew: at once, in its old place, where somebody may have another signature.
@@ -92,9 +102,9 @@ misfits.back = function(P, sets, id, queue, status, digest, retry, grace, err, w
   local before, alive = redis.call('HMGET', task_key(P, id), 'mf', 't1', 'at'), misfits.alive(P, name, now)
   -- One that was put off has become NEW once more since it was accepted; one with a delay is due only later.
   local made = math.min(tonumber(before[2] or now), tonumber(before[3] or now))
-  local m = before[1] and misfits.read(before[1]) or {since = 0, made = made, digests = ''}
+  local m = before[1] and misfits.read(before[1]) or {made = made, digests = ''}
   m.digests, m.grace, m.retry = with_digest(m.digests, digest, alive), grace, retry
-  if m.since == 0 then m.since, m.wait = now, misfits.FIRST end
+  m.since, m.wait = now, misfits.FIRST  -- until now it might have fitted this one
   local at = wait_on(P, id, m, now, some_other(m.digests, alive))
   move(P, sets, id, queue, status, 'NEW', at, now, 'e', '', 'o', '', 'mf', text_of(m), 'me', err, ...)
   let_go(P, id, queue, held, now)
@@ -105,7 +115,7 @@ end
 
 -- ENQUEUED -> NEW: it was popped for an executor that it does not fit, or those have gone that it might fit.
 misfits.set_aside = function(P, sets, id, queue, m, now, other)
-  if m.since == 0 then m.since, m.wait = now, misfits.FIRST end
+  begin(m, now)
   local at = wait_on(P, id, m, now, other)
   local task = redis.call('HMGET', task_key(P, id), 'h', 'w')
   misfits.leave(P, id, queue, m)
@@ -178,7 +188,7 @@ misfits.sift = function(P, queue, status, ids, now)
       if some_other(m.digests, alive) then
         left[#left + 1], apart[id] = id, m
       else
-        if m.since == 0 then m.since, m.wait = now, misfits.FIRST end
+        begin(m, now)
         if now >= m.since + m.grace then
           fail(P, id, queue, status, m, alive, now)
         else
