@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Final
 
 from atf.config import Timing
@@ -136,8 +135,11 @@ class Heartbeats:
         patience = min(self._timing.rpc_deadline, self._left())
         began, self._began = [task for task in self._began if task.outcome is None and not task.lost], []
         if began and patience >= _LEAST_S:
-            with suppress(Exception):
-                self._answered(*await self._ask(began, patience))
+            try:
+                answer = await self._ask(began, patience)
+            except Exception:  # noqa: BLE001  the next one says it, and what is wrong with the HSC
+                return
+            self._answered(*answer)
 
     async def _ask(
         self, held: list[HeldTask], patience: float

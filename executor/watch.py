@@ -18,7 +18,10 @@ from .held import HeldTask, Ledger
 WAITED_S: Final = 1.0
 """Seconds after which work that waits for a lane is handed back: its neighbours run longer than was measured."""
 STARTED_S: Final = 0.2
-"""Seconds that a run lasts before its start is told ahead of the next heartbeat. That of a shorter one is told with its result."""
+"""Seconds that a run lasts before its start is told ahead of the next heartbeat, and at least between two such calls: what starts meanwhile is told together.
+
+The start of a shorter run is told with its result.
+"""
 _LEAST_S: Final = 0.01
 """Between two looks."""
 
@@ -52,6 +55,8 @@ class Watch:
         self._grace = stop_grace
         self._runtime = runtime
         self._next_at = math.inf
+        self._tell_at = 0.0
+        """Before then no start is told: others may come."""
         self._wake = asyncio.Event()
 
     def put(self, tasks: Iterable[HeldTask], now: float) -> None:
@@ -76,12 +81,14 @@ class Watch:
     def once(self) -> float:
         """One look. Returns the instant of the next, of the monotonic clock."""
         now = self._runtime.monotonic()
-        next_at, waited = math.inf, False
-        began: list[HeldTask] = []
-        for task in self._ledger.snapshot():
-            if task.started and not task.told and task.outcome is None and task.started_at + STARTED_S <= now:
+        began = [task for task in self._ledger.snapshot() if task.started and self._tells(task, now) <= now]
+        if began:
+            for task in began:
                 task.told = True
-                began.append(task)
+            self._tell_at = now + STARTED_S
+            self._watched.began(began)
+        next_at, waited = math.inf, False
+        for task in self._ledger.snapshot():
             if self._due(task, now) <= now:
                 if not task.started:
                     waited = True
@@ -89,9 +96,7 @@ class Watch:
                     self._watched.overran(task)
                 else:
                     self._watched.stop(task, timed_out=True)
-            next_at = min(next_at, self._due(task, now))
-        if began:
-            self._watched.began(began)
+            next_at = min(next_at, self._due(task, now), self._tells(task, now))
         if waited:
             self._watched.relieve()
         return next_at
@@ -103,7 +108,12 @@ class Watch:
         if task.started:
             if task.stop_at:
                 return task.stop_at + self._grace
-            ends = task.started_at + task.timeout if task.timeout else math.inf
-            return ends if task.told else min(ends, task.started_at + STARTED_S)
+            return task.started_at + task.timeout if task.timeout else math.inf
         begun = now + task.timeout if task.timeout else math.inf  # should it start this very moment
-        return min(begun, now + STARTED_S, task.waiting_since + WAITED_S) if task.queued else begun
+        return min(begun, task.waiting_since + WAITED_S) if task.queued else begun
+
+    def _tells(self, task: HeldTask, now: float) -> float:
+        """When to tell that the task's run has started, if it should start this very moment or has."""
+        if task.told or task.outcome is not None or not (task.started or task.queued):
+            return math.inf
+        return max((task.started_at if task.started else now) + STARTED_S, self._tell_at)

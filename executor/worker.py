@@ -94,7 +94,8 @@ class Executor:
 
     Attributes:
         ledger: what it holds; for Heartbeats.
-        nudge: called when a heartbeat is due now: a task needs one before it may start, or a drain has begun; Heartbeats.nudge belongs here.
+        nudge: called when a heartbeat is due now, of all claims (a task needs one before it may start, or a drain has begun), or only of those
+            that are given (their runs have started); Heartbeats.nudge belongs here.
         drains: called when a drain has begun; what tells the guard belongs here.
     """
 

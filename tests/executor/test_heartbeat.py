@@ -183,6 +183,30 @@ async def test_runs_that_last_tell_their_start_together_and_at_once(world: World
 
 
 @virtual(inline)
+async def test_starts_that_come_one_by_one_cost_few_calls_and_few_looks(world: World) -> None:
+    """However many begin in a second, at most five calls tell of them."""
+    looks, look = [0], world.executor._watch.once
+
+    def counted() -> float:
+        looks[0] += 1
+        return look()
+
+    world.executor._watch.once = counted  # type: ignore[method-assign]
+    for number in range(90):
+        world.controller.give(claim(f"0-{number}", "t/nap", b'{"seconds":0.9}'))
+        await asyncio.sleep(0.01)
+    told = [each.claim.task_id for beat in world.hsc.beats for each in beat.claims]
+    assert len(told) == len(set(told))
+    assert 40 <= len(told) <= 75
+    assert len(world.hsc.beats) <= 5
+    assert looks[0] <= 12
+    await asyncio.sleep(3)
+    before = looks[0]
+    await asyncio.sleep(60)
+    assert looks[0] == before, "it holds nothing, and sleeps"
+
+
+@virtual(inline)
 async def test_a_start_that_nobody_hears_holds_up_no_heartbeat(world: World) -> None:
     """It has the time that is left before the next one, which says it as well; and it is no strike."""
     await asyncio.sleep(1.5)
