@@ -10,6 +10,7 @@ from .batch import BatchOptions
 from .context import Context
 from .errors import InvalidArgument
 from .handlers import check_handler, is_async, is_nested
+from .hooks import AroundRun, AroundRunFunction, WorkerHook, WorkerHookFunction, around_run, worker_hook
 from .lambdas import AsyncLambda, DefLambda, Lambda, Schedulable
 from .option_names import check_names
 from .options import LambdaOptions
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+WorkerHookT = TypeVar("WorkerHookT", bound=WorkerHookFunction)
+AroundRunT = TypeVar("AroundRunT", bound=AroundRunFunction)
 
 
 class _Nothing:
@@ -58,12 +61,18 @@ class App:
     Args:
         namespace: the part of their names before the slash; 1 to 64 of the characters A-Z a-z 0-9 . _ -
 
+    Attributes:
+        start_hooks, stop_hooks: of the worker processes that run the app, in the order in which they were declared.
+
     Raises:
         InvalidArgument: the namespace has other characters.
     """
 
     def __init__(self, namespace: str) -> None:
         self.namespace = check_name(namespace, "namespace")
+        self.start_hooks: list[WorkerHook] = []
+        self.stop_hooks: list[WorkerHook] = []
+        self._around: list[AroundRun] = []
         self._lambdas: dict[str, Lambda[..., Any]] = {}
 
     @property
@@ -137,6 +146,48 @@ class App:
 
         return decorate if fn is None else decorate(fn)
 
+    def on_worker_start(self, hook: WorkerHookT, /) -> WorkerHookT:
+        """Has each worker process call a function before it asks for its first task; see docs/hooks.md.
+
+        Hooks run in the order in which they are declared. If one raises, the executor does not start.
+
+        Args:
+            hook: a `def`, or an `async def` that runs on the loop of the `async def` lambdas; without parameters.
+
+        Raises:
+            TypeError: it can't be such a hook; says why.
+        """
+        self.start_hooks.append(worker_hook("on_worker_start", hook))
+        return hook
+
+    def on_worker_stop(self, hook: WorkerHookT, /) -> WorkerHookT:
+        """Has each worker process call a function after its last run has ended; see docs/hooks.md.
+
+        Hooks run in the reverse order of their declaration, within what is left of the executor's drain_timeout. If one raises, that is
+        logged, and the others run.
+
+        Args, Raises: as for `on_worker_start`.
+        """
+        self.stop_hooks.append(worker_hook("on_worker_stop", hook))
+        return hook
+
+    def around_run(self, hook: AroundRunT, /) -> AroundRunT:
+        """Runs a function around each run of the app's lambdas: what stands before its `yield` first, then the lambda, then the rest.
+
+        The hook that was declared first is the outermost one. What the lambda raises is raised at the `yield`, too. See docs/hooks.md.
+
+        Args:
+            hook: a generator function with one `yield`, or what makes a context manager; it is given the run's `atf.Context`. An
+                asynchronous one runs around `async def` lambdas alone.
+
+        Raises:
+            TypeError: it can't be such a hook; says why.
+        """
+        self._around.append(around_run(hook))
+        for each in self._lambdas.values():
+            each.run_within(self._around)
+        return hook
+
     def batch(
         self, of: Schedulable[..., Any] | str, items: Iterable[Any], **options: Unpack[BatchOptions]
     ) -> Batch[Any]:
@@ -177,5 +228,6 @@ class App:
         if added.name in self._lambdas:
             wraps = ", or the wrapper of their decorator @functools.wraps" if is_nested(handler) else ""
             raise InvalidArgument(f"lambda {added.name} is defined twice; give one of the two another name={wraps}")
+        added.run_within(self._around)
         self._lambdas[added.name] = added
         return added

@@ -32,6 +32,15 @@ def load_lambdas(apps: Sequence[str]) -> dict[str, Lambda[..., Any]]:
     return dict(sorted(found.items()))
 
 
+def load_apps(apps: Sequence[str]) -> list[App]:
+    """The apps, in the order given.
+
+    Raises:
+        ConfigError: as for `load_lambdas`.
+    """
+    return list(dict.fromkeys(_load(app) for app in apps))
+
+
 def look_for(apps: Sequence[str]) -> None:
     """Looks whether the apps' modules are there, as far as that can be told without running code of theirs.
 
@@ -69,7 +78,7 @@ def _load(name: str) -> App:
     except (Exception, SystemExit) as error:  # a script without `if __name__ == "__main__"` may exit
         why = hidden(module) or hidden_behind(error)
         raise ConfigError(
-            f"app {name}: {_where(error)}{type(error).__name__}: {error}{f'. {why}' if why else ''}"
+            f"app {name}: {where(error)}{type(error).__name__}: {error}{f'. {why}' if why else ''}"
         ) from error
     if patched := patched_by():
         go_on_without_threads()  # else not even this can be said: the locks of threads that run are patched, too
@@ -83,7 +92,8 @@ def _load(name: str) -> App:
     return found
 
 
-def _where(error: BaseException) -> str:
+def where(error: BaseException) -> str:
+    """The file and line of the user's code that raised, as the beginning of a sentence; empty: it is not known."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename} line {error.lineno}: "
     frames = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]

@@ -7,7 +7,7 @@ them gives.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
@@ -18,6 +18,7 @@ from .context import local_context
 from .durability import durability_of
 from .errors import InvalidArgument
 from .handlers import inner_function, name_of
+from .hooks import AroundRun
 from .isolation import isolation_spec
 from .items import OfLambda, Target
 from .job import JobOptions, job_spec
@@ -197,9 +198,11 @@ class Lambda(Schedulable[P, R]):
         defaults: how its tasks are run, unless a call says otherwise.
         job: the job that its code declares; None: none.
         isolate: whether executors run it in a process of its own.
+        around: the app's hooks around its runs, the outermost first.
     """
 
     is_async: bool
+    around: Sequence[AroundRun] = ()
 
     def __init__(self, fn: Callable[..., Any], namespace: str, options: LambdaOptions) -> None:
         name = f"{namespace}/{check_name(options.get('name') or name_of(fn), 'lambda')}"
@@ -244,6 +247,10 @@ class Lambda(Schedulable[P, R]):
             InvalidArgument: a value breaks its rule.
         """
         return Schedulable(self.name, self._codec, options)
+
+    def run_within(self, hooks: Sequence[AroundRun]) -> None:
+        """Has executors run it within these hooks; a `def` only within those that are not asynchronous."""
+        self.around = tuple(each for each in hooks if self.is_async or not each.is_async)
 
     def spec(self) -> f.LambdaSpec:
         """The lambda as it is registered."""

@@ -4,7 +4,7 @@ Started by the worker (isolated.py) where a lambda has isolate=True, and ends wi
 
     python -P -m atf.executor.fork_server CONTROL_FD MODULE:APP...
 
-1. imports the apps, and refuses to serve where that leaves threads: they don't survive a fork
+1. imports the apps and calls their start hooks, and refuses to serve where that leaves threads: they don't survive a fork
 2. forks, kills and reaps the processes of runs, as the worker says; one is always forked ahead
 3. kills what a run has left behind before it says that the run has ended
 
@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from atf.apps import load_lambdas
+from atf.apps import load_apps, load_lambdas
 from atf.config import LogSettings, load
 from atf.errors import AtfError, ConfigError
 from atf.forks import keep_signals_from_children
@@ -41,6 +41,7 @@ from atf.streams import protect_without_threads
 from . import isolated_run
 from .group import children_of
 from .packets import MAX_PACKET_BYTES, pack, pair, unpack
+from .worker_hooks import call_start_hooks
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -62,6 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         lambdas = load_lambdas(apps)
         isolated = {name: each for name, each in lambdas.items() if each.isolate}
+        call_start_hooks([app for app in load_apps(apps) if any(each.isolate for each in app.lambdas.values())])
         check_threads(isolated, apps)
     except AtfError as error:
         connection.send(pack("refused", str(error)))
@@ -89,8 +91,8 @@ def check_threads(isolated: Mapping[str, Lambda[..., Any]], apps: Sequence[str])
         looks += 1
     if others:
         raise ConfigError(
-            f"isolate=True of {', '.join(isolated)}: importing {', '.join(apps)} starts threads, which an isolated run would not have:"
-            f" {', '.join(others)}. Start them in the lambda, not at import; or leave isolate out"
+            f"isolate=True of {', '.join(isolated)}: importing {', '.join(apps)}, or a start hook, starts threads, which an isolated run would not have:"
+            f" {', '.join(others)}. Start them in the lambda, not before; or leave isolate out"
         )
 
 

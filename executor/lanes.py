@@ -74,6 +74,7 @@ class ThreadLanes:
         self._threads = ThreadLane(threads)
         self._coroutines = LoopLane(async_tasks)
         self._loop = asyncio.new_event_loop()
+        self._turns = False
         self._closed = False
 
     def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
@@ -82,8 +83,15 @@ class ThreadLanes:
         ends = Ends(self.portal.loop, ended)
         self._threads.open(performer, begin, ends, self._finish)
         self._coroutines.open(self._loop, performer, begin, ends)
-        os.register_at_fork(after_in_child=self._in_child)
-        threading.Thread(target=self._turn, name="lane-async", daemon=True).start()
+        self.turn()
+
+    def turn(self) -> asyncio.AbstractEventLoop:
+        """The loop of the coroutines, which turns from now on at the latest: worker hooks use it before there are tasks."""
+        if not self._turns:
+            self._turns = True
+            os.register_at_fork(after_in_child=self._in_child)
+            threading.Thread(target=self._turn, name="lane-async", daemon=True).start()
+        return self._loop
 
     def put(self, tasks: Sequence[HeldTask]) -> None:
         coroutines = [task for task in tasks if self._is_async(task)]

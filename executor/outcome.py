@@ -160,6 +160,16 @@ def redacted(outcome: Outcome, redact: Redactor) -> Outcome:
             return outcome._replace(error=clip(redact(outcome.error)))
 
 
+def in_hook(outcome: Outcome, hook: str) -> Outcome:
+    """The outcome of an exception that a hook raised, whose name stands before the error."""
+    match outcome:
+        case Failed() | GaveUp():
+            return outcome._replace(error=clip(f"{hook}: {outcome.error}"))
+        case HandedBack(why):
+            return outcome._replace(why=clip(f"{hook}: {why}"))
+    return outcome
+
+
 def reason(error: BaseException, redact: Redact = NOTHING) -> str:
     """An error as a sentence: ours speak for themselves, others need their type and place."""
     return clip(redact(str(error))) if isinstance(error, AtfError) else text_of(error, redact)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from atf.context import Context, FirstTime, Flag, InBatch
 from atf.errors import InvalidArgument
 from atf.errors import Misfit as DoesNotFit
+from atf.hooks import AroundRun
 from atf.options import from_us
 from atf.redaction import Redactor
 from atf.runtime import Runtime
 from atf.task import US
 from atf.work_items import parse
 
+from .around import HookRaised, await_within, call_within
 from .exception_text import text_of
 from .held import HeldTask
 from .outcome import (
@@ -31,6 +34,7 @@ from .outcome import (
     Returned,
     Stopped,
     TimedOut,
+    in_hook,
     of_exception,
     reason,
     redacted,
@@ -61,6 +65,8 @@ class Lambda(Protocol):
     def takes_context(self) -> bool: ...
     @property
     def isolate(self) -> bool: ...
+    @property
+    def around(self) -> Sequence[AroundRun]: ...
     @property
     def digest(self) -> str: ...
     def decode(self, payload: bytes, encoding: int) -> dict[str, Any]: ...
@@ -129,7 +135,7 @@ class Performer:
                 raise _NotCalledError(self._isolated.run(task, self._first_time(task)))  # not called here
             known, context, values = self._prepare(task)
             try:
-                value = known.fn(*context, **values)
+                value = self._within(task, known, context, values) if known.around else known.fn(*context, **values)
             except BaseException as error:  # noqa: BLE001  SystemExit of a lambda ends the run, not the executor
                 outcome = self._raised(task, error)
             else:
@@ -146,7 +152,9 @@ class Performer:
         try:
             known, context, values = self._prepare(task)
             try:
-                value = await known.fn(*context, **values)
+                value = await (
+                    self._within(task, known, context, values) if known.around else known.fn(*context, **values)
+                )
             except BaseException as error:  # noqa: BLE001  see run
                 outcome = self._raised(task, error)
             else:
@@ -208,6 +216,12 @@ class Performer:
         task.redact.add(values)
         return known, (self._context(task, known),) if known.takes_context else (), values
 
+    def _within(self, task: HeldTask, known: Lambda, context: tuple[Context, ...], values: dict[str, Any]) -> Any:
+        """Calls the lambda within the hooks of its app; what comes of an `async def` is to be awaited."""
+        ctx = context[0] if context else self._context(task, known)
+        within = await_within if known.is_async else call_within
+        return within(known.around, ctx, partial(known.fn, *context, **values))
+
     def _context(self, task: HeldTask, known: Lambda) -> Context:
         left_us = round(task.timeout * US)
         tick = task.spec.tick
@@ -239,6 +253,9 @@ class Performer:
         return known is not None and known.isolate
 
     def _raised(self, task: HeldTask, error: BaseException) -> Outcome:
+        if isinstance(error, HookRaised):
+            outcome = self._raised(task, error.error)
+            return outcome if outcome is CUT else in_hook(outcome, error.hook)
         if task.timed_out:
             return timed_out(task)
         if task.cancelled:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -54,6 +54,10 @@ _log = get_logger(duty="executor")
 
 def _nothing() -> None:
     """Nobody is there to be told: the next regular heartbeat will do."""
+
+
+async def _no_hooks(_within_s: float) -> None:
+    """There are no stop hooks."""
 
 
 class _Aside:
@@ -97,6 +101,7 @@ class Executor:
         nudge: called when a heartbeat is due now, of all claims (a task needs one before it may start, or a drain has begun), or only of those
             that are given (their runs have started); Heartbeats.nudge belongs here.
         drains: called when a drain has begun; what tells the guard belongs here.
+        stop_hooks: called once nothing runs any more, with the seconds that are left of the drain; WorkerHooks.stop belongs here.
     """
 
     def __init__(
@@ -117,6 +122,7 @@ class Executor:
         self.ledger = Ledger(table)
         self.nudge: Callable[[Sequence[HeldTask]], None] = lambda _: None
         self.drains: Callable[[], None] = _nothing
+        self.stop_hooks: Callable[[float], Awaitable[None]] = _no_hooks
         self._lanes = lanes
         self._settings = settings
         self._lease_us = timing.heartbeat_timeout_us
@@ -196,6 +202,8 @@ class Executor:
                 fetch.cancel()
             leaving = self._runtime.spawn(self._leave(fetches), name="leave")
             await self._finish()
+            if not self._aborted:
+                await self.stop_hooks(self._deadline - self._runtime.monotonic())
             for duty in duties:
                 if duty.done() and not duty.cancelled():
                     duty.result()  # a bug, or the wrong host: it is raised here

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from atf.apps import load_lambdas
+from atf.apps import load_apps, load_lambdas
 from atf.builtin import with_builtins
 from atf.client.fork import GATE
 from atf.config import ExecutorSettings, LogSettings, Timing, load
@@ -37,6 +37,7 @@ from .isolated import IsolatedRuns
 from .lanes import ThreadLanes
 from .table import Table
 from .worker import Executor
+from .worker_hooks import WorkerHooks, run_apart
 
 _PR_SET_PDEATHSIG: Final = 1
 """From <linux/prctl.h>."""
@@ -66,9 +67,17 @@ def main(arguments: Sequence[str]) -> int:
         lambdas = with_builtins(load_lambdas(apps), settings)
         process.catch_signals()  # once more: what the apps import may have handlers of its own
         isolated = await IsolatedRuns.start(apps, lambdas, folder)
-        await _register(lambdas, settings, process)
+        lanes = ThreadLanes(settings.threads, settings.async_tasks)
+        hooks = WorkerHooks(load_apps(apps), run_apart(lanes.turn))
+        await hooks.start()
         try:
-            return await _work(executor_id, lambdas, Table.mapped(int(table)), isolated, settings, timing, process)
+            await _register(lambdas, settings, process)
+        except BaseException:
+            await hooks.stop(settings.drain_timeout)
+            raise
+        try:
+            held = Table.mapped(int(table))
+            return await _work(executor_id, lambdas, lanes, hooks, held, isolated, settings, timing, process)
         finally:
             process.deaf()
 
@@ -114,6 +123,8 @@ async def _register(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorS
 async def _work(
     executor_id: str,
     lambdas: Mapping[str, Lambda[..., Any]],
+    lanes: ThreadLanes,
+    hooks: WorkerHooks,
     table: Table,
     isolated: IsolatedRuns | None,
     settings: ExecutorSettings,
@@ -126,7 +137,7 @@ async def _work(
         lambdas=lambdas,
         controller=ControllerStub(channels[0]),
         hsc=HSCStub(channels[1]),
-        lanes=ThreadLanes(settings.threads, settings.async_tasks),
+        lanes=lanes,
         table=table,
         settings=settings,
         timing=timing,
@@ -149,6 +160,7 @@ async def _work(
     )
     executor.nudge = heartbeats.nudge
     executor.drains = partial(_drains, isolated)
+    executor.stop_hooks = hooks.stop
     process.at_once = partial(_cut, executor)
     thread = threading.Thread(target=_beat, args=(heartbeats,), name="heartbeats", daemon=True)
     thread.start()

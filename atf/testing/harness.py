@@ -41,7 +41,8 @@ class Harness:
     From its making to `close`, `task.schedule(...)` and handles anywhere in the process go to it. Time stands still, and nothing
     runs, but in `advance`, `run_until_idle`, `result` and `handle.result()`. The clock begins at 2026-01-01T00:00:00Z.
     Waiting takes no real time: neither delays and backoffs, nor `await asyncio.sleep(3600)` in a lambda. A `def` lambda takes no
-    virtual time, except while it waits for another task. Chance is seeded, so every run of a test is the same.
+    virtual time, except while it waits for another task. Chance is seeded, so every run of a test is the same. The apps' hooks run, too;
+    those of a worker's start and stop run once, when it is made and closed.
 
     An `async def` test makes and drives it in the same way, by `with` or `async with`, and may await: `await handle.result_async()`. The
     test's own loop stands still while the harness works.
@@ -52,6 +53,9 @@ class Harness:
         seed: of all chance (jitter, ids).
         partitions: into which the task store is cut, if a test is about what lies in several of them.
         executors: how many take work, each in a process of its own as far as the pipeline knows.
+
+    Raises:
+        ConfigError: a start hook raised; names it.
     """
 
     def __init__(
@@ -66,7 +70,11 @@ class Harness:
         self._errors: list[BaseException] = []
         self._runtime = VirtualRuntime(self._loop, seed=seed)
         opening = Pipeline.open(apps, timing, self._runtime, partitions=partitions, executors=executors)
-        self._pipeline: Pipeline = self._apart(lambda: self._loop.run_until_complete(opening))
+        try:
+            self._pipeline: Pipeline = self._apart(lambda: self._loop.run_until_complete(opening))
+        except BaseException:
+            self._loop.close()
+            raise
         self.client = self._make_client(seed)
         self._bound = contextlib.ExitStack()
         self._bound.enter_context(use_client(self.client))

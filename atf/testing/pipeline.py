@@ -27,7 +27,9 @@ from atf.controller.service import ControllerService
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.table import Table
 from atf.executor.worker import Executor
+from atf.executor.worker_hooks import WorkerHooks, run_here
 from atf.frontend.service import FrontendService
+from atf.hooks import WorkerHook
 from atf.hsc.service import HscService
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
@@ -41,6 +43,7 @@ from atf.task import FINISHED, MAX_BATCH, Status
 
 from .lanes import TurnLanes
 from .runtime import VirtualRuntime
+from .turns import Turn
 
 _SLOTS: Final = 4_096
 _MAX_FINISHED: Final = 1_000_000
@@ -48,6 +51,14 @@ _RARELY_S: Final = 3_600.0
 TIMING: Final = Timing(heartbeat_interval=600, heartbeat_timeout=2_400)
 """Heartbeats are rare: an executor in the same process can't be lost, and each of them costs the test real time."""
 _HELD: Final = (Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING)
+
+
+async def _run_hook(hook: WorkerHook) -> None:
+    """A `def` runs as one of a lambda does: in a thread, while the loop stands still."""
+    if hook.is_async:
+        await run_here(hook)
+    else:
+        await Turn(hook.call).take()
 
 
 class Census(NamedTuple):
@@ -221,17 +232,24 @@ class Pipeline:
         self._duties = {"store consumer": consumer.run(), "controller": self.controller.run()}
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._workers: list[_Worker] = []
+        self._hooks: WorkerHooks
+        self._of_hooks: set[asyncio.Task[Any]] = set()
+        """What start hooks have begun on the loop, which goes on until the stop hooks have run."""
 
     @classmethod
     async def open(
         cls, apps: Sequence[App], timing: Timing, runtime: VirtualRuntime, *, partitions: int, executors: int
     ) -> Pipeline:
-        """Opens a store in memory, registers the lambdas of the apps and starts the roles."""
+        """Opens a store in memory, calls the start hooks of the apps, registers their lambdas and starts the roles."""
+        before, hooks = asyncio.all_tasks(), WorkerHooks(apps, _run_hook)
+        await hooks.start()
+        of_hooks = asyncio.all_tasks() - before
         settings = _Patient(partitions=partitions, poll_interval=_RARELY_S)
         store = await GatedStore.open(settings, timing, runtime, fake=fakeredis.FakeServer())
         assert isinstance(store, GatedStore)
         store.now = runtime.wall_us
         pipeline = cls(store, apps, timing, runtime)
+        pipeline._hooks, pipeline._of_hooks = hooks, of_hooks
         specs = [each.spec() for each in pipeline.lambdas.values()]
         await pipeline.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=specs))
         pipeline._running = {name: runtime.spawn(duty, name=name) for name, duty in pipeline._duties.items()}
@@ -261,9 +279,11 @@ class Pipeline:
             await worker.beat()
 
     async def close(self) -> None:
-        """Ends everything, lambdas that run included."""
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        await end(task for task in others if task is not None)
+        """Ends everything, lambdas that run included, and calls the stop hooks then."""
+        me = {asyncio.current_task()}
+        await end(task for task in asyncio.all_tasks() - me - self._of_hooks if task is not None)
+        await self._hooks.stop(_RARELY_S)
+        await end(task for task in asyncio.all_tasks() - me if task is not None)
         await self.store.close()
 
     def check(self) -> None:
