@@ -208,6 +208,6 @@ def test_imports_that_start_threads_are_refused_by_name() -> None:
         subprocess.run(command, pass_fds=[theirs.fileno()], cwd=Path(__file__).parent, timeout=30, check=True)
         word, why = unpack(receive(ours))
     assert word == "refused"
-    assert "isolate=True of g/alone: importing threaded:app starts threads" in why
+    assert "isolate=True of g/alone: importing threaded:app, or a start hook, starts threads" in why
     assert "flusher" in why
     assert "short" not in why, "it has ended by itself"
