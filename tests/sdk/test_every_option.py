@@ -69,6 +69,7 @@ INSIDE = {
         "feed",
         "send_leg",
         "extend_batch",
+        "run_within",
     ),
     *(
         "close_batch",
