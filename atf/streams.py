@@ -15,6 +15,7 @@ import errno
 import io
 import os
 import select
+import stat
 import sys
 import threading  # noqa: TID251  a write may take for ever: on a pipe that nobody reads, on a disk that does not answer
 import weakref
@@ -73,6 +74,7 @@ class SafeOutput(io.RawIOBase):
         self._torn = False  # a write broke off within a line
         self._impatient = False  # nobody waits for room any more
         self._direct = self._mute = False
+        self._is_pipe = _is_pipe(descriptor)
         # A lock that the thread which has it may take again: a signal's handler may write while its thread does.
         self._changed = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
@@ -165,6 +167,8 @@ class SafeOutput(io.RawIOBase):
         def room() -> bool:
             return not self._size or self._size + len(lines) <= _MOST_PENDING
 
+        if not self._size and self._written_now(lines):
+            return
         if not room() and (self._impatient or not self._changed.wait_for(room, _PATIENCE_S)):
             self._impatient = True
             self._lose(lines, 0)
@@ -174,6 +178,18 @@ class SafeOutput(io.RawIOBase):
         if self._thread is None:
             self._start()
         self._changed.notify_all()
+
+    def _written_now(self, lines: bytes) -> bool:
+        """Writes to a pipe that has room, so that the lines outlive this process, however it ends; whether it did."""
+        if not self._is_pipe or self.lost or self._torn or len(lines) > _AT_ONCE:
+            return False
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        if not any(events == select.POLLOUT for _, events in poll.poll(0)):
+            return False
+        with contextlib.suppress(OSError):  # the thread tries again, and counts it
+            return os.write(self._descriptor, lines) == len(lines)
+        return False
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._work, name=f"writes to {self.name}", daemon=True)
@@ -259,6 +275,13 @@ class SafeOutput(io.RawIOBase):
 _outputs: weakref.WeakSet[SafeOutput] = weakref.WeakSet()
 _standard: dict[str, SafeOutput] = {}
 """Those of sys.stdout and sys.stderr, by these names."""
+
+
+def _is_pipe(descriptor: int) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    except OSError:
+        return False
 
 
 def protect() -> None:

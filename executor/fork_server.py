@@ -38,7 +38,7 @@ from atf.log import setup
 from atf.stops import stop_signals
 from atf.streams import protect_without_threads
 
-from . import isolated_run
+from . import isolated_run, output
 from .group import children_of
 from .packets import MAX_PACKET_BYTES, pack, pair, unpack
 from .worker_hooks import call_start_hooks
@@ -61,7 +61,9 @@ def main(arguments: Sequence[str]) -> int:
     setup(load(LogSettings), "executor")
     wakeup = _catch_signals()
     try:
+        output.capture()
         lambdas = load_lambdas(apps)
+        output.take_logging()
         isolated = {name: each for name, each in lambdas.items() if each.isolate}
         call_start_hooks([app for app in load_apps(apps) if any(each.isolate for each in app.lambdas.values())])
         check_threads(isolated, apps)

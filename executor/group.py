@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,10 @@ _LOOK_FIRST_S: Final = 0.005
 _LOOK_MOST_S: Final = 0.25
 _PR_SET_CHILD_SUBREAPER: Final = 36
 """From <linux/prctl.h>."""
+
+
+def _say_plainly(sentence: str) -> None:
+    sys.stderr.write(f"executor: {sentence}\n")
 
 
 class Group:
@@ -37,6 +41,7 @@ class Group:
         env: Mapping[str, str],
         keep: Sequence[int],
         output: tuple[int | None, int | None] = (None, None),
+        says: Callable[[str], object] = _say_plainly,
     ) -> None:
         """Starts it. This process must have no other children.
 
@@ -45,12 +50,14 @@ class Group:
             env: its environment.
             keep: descriptors that it inherits beside stdout and stderr.
             output: its stdout and stderr; None: ours.
+            says: says an error on stderr.
 
         Raises:
             OSError: it can't be started.
         """
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._says = says
         self._spared: set[int] = set()
         """Descendants that this process may not kill."""
         self._process = subprocess.Popen(
@@ -110,7 +117,7 @@ class Group:
                 self._reap()
                 if self._spared:
                     pids = ", ".join(map(str, sorted(self._spared)))
-                    sys.stderr.write(f"executor: still running, since they belong to another user: {pids}\n")
+                    self._says(f"still running, since they belong to another user: {pids}")
                 return code
             for member in members:
                 try:

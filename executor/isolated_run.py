@@ -26,6 +26,7 @@ from atf.stops import stop_signals
 from atf.streams import settle
 from atf.task import MAX_PROGRESS_BYTES, clip
 
+from . import output
 from .group import children_of, read_briefly
 from .held import HeldTask
 from .packets import pack, pack_outcome, receive, unpack
@@ -188,14 +189,19 @@ def run(lambdas: Mapping[str, Lambda], connection: socket.socket, memory: int) -
         claim = t.Claim.FromString(file.read())
     before, runtime, talk = holds(), SystemRuntime(), Talk(connection)
     task = _Task(claim, talk, runtime.monotonic())
+    output.take_process()
     performer = Performer(lambdas, runtime, _FirstTimes(talk), _Draining(talk))
     outcome = performer.run(task)
     if isinstance(outcome, Unawaited):
         outcome = asyncio.run(performer.finish(task, outcome))
     if os.getpid() != pid:
+        _flush()
         os._exit(EXIT_FORKED)  # a child that the lambda forked must not speak for it
+    _flush()  # first: once the outcome is known, the process may be killed
     talk.tell(pack_outcome(outcome))
-    _flush()
+    with contextlib.suppress(Exception):
+        logging.shutdown()  # handlers of the user's, which may take their time
+    settle()
     signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)  # from here on none of the run's code is called
     if leaves_nothing(before):
         talk.tell(pack("alone"))  # the worker need not wait until the kernel has taken the process apart
@@ -234,9 +240,8 @@ def leaves_nothing(before: Holds) -> bool:
 
 def _flush() -> None:
     """Has written what the run has said until now."""
-    with contextlib.suppress(Exception):
-        logging.shutdown()
     for stream in (sys.stdout, sys.stderr):  # the lambda may have put anything in their places
         with contextlib.suppress(Exception):
             stream.flush()
+    output.end()
     settle()

@@ -24,6 +24,7 @@ from atf.stops import stop_signals
 
 from .group import Group
 from .guard import DEATH_CLAIMS, Guard, death
+from .guard_line import say
 from .relay import Relay
 from .table import SPARE_SLOTS, Table, memory_file
 
@@ -54,9 +55,10 @@ def main(
     command = [sys.executable, "-P", "-m", "atf.executor.worker_main", executor_id, str(memory), str(lifeline), *apps]
     relay, keep = Relay(), [memory, lifeline, *ready]
     try:
-        group = Group(command, env=_environment(settings, timing, _for_pipe(logs)), keep=keep, output=relay.ends)
+        env = _environment(settings, timing, _for_pipe(logs))
+        group = Group(command, env=env, keep=keep, output=relay.ends, says=partial(say, logs, executor=executor_id))
     except OSError as error:
-        sys.stderr.write(f"executor: the worker can't be started: {in_words(error)}\n")
+        say(logs, f"the worker can't be started: {in_words(error)}")
         return EXIT_UNAVAILABLE
     for descriptor in keep:
         os.close(descriptor)
@@ -74,7 +76,7 @@ def main(
     told = death(executor_id, group.pid, ended, table)
     if ended.code not in {EXIT_OK, EXIT_BAD_INPUT}:
         held = ", ".join(f"{each} {len(told[each])}" for each in DEATH_CLAIMS if told[each])
-        sys.stderr.write(f"executor {executor_id}: {ended.why} (exit code {ended.code}{held and f'; {held}'})\n")
+        say(logs, f"{ended.why} (exit code {ended.code}{held and f'; {held}'})", executor=executor_id)
     _tell(events_fd, told)
     relay.finish(_LAST_LINES_S)
     return ended.code

@@ -22,6 +22,7 @@ from atf.runtime import Runtime
 from atf.task import US
 from atf.work_items import parse
 
+from . import output
 from .around import HookRaised, await_within, call_within
 from .exception_text import text_of
 from .held import HeldTask
@@ -134,12 +135,15 @@ class Performer:
             if self._isolated is not None and self._is_isolated(task):
                 raise _NotCalledError(self._isolated.run(task, self._first_time(task)))  # not called here
             known, context, values = self._prepare(task)
+            output.current.set(task)
             try:
                 value = self._within(task, known, context, values) if known.around else known.fn(*context, **values)
             except BaseException as error:  # noqa: BLE001  SystemExit of a lambda ends the run, not the executor
                 outcome = self._raised(task, error)
             else:
                 outcome = self._returned(task, known, value)
+            finally:
+                output.end_of_run()
         except _NotCalledError as error:
             outcome = error.outcome
         except BaseException as error:  # noqa: BLE001  a lane must go on, even if an exception can't be described
@@ -151,6 +155,7 @@ class Performer:
         outcome: Outcome | Unawaited
         try:
             known, context, values = self._prepare(task)
+            output.current.set(task)
             try:
                 value = await (
                     self._within(task, known, context, values) if known.around else known.fn(*context, **values)
@@ -159,6 +164,8 @@ class Performer:
                 outcome = self._raised(task, error)
             else:
                 outcome = self._returned(task, known, value)
+            finally:
+                output.end_of_run()
             if isinstance(outcome, Unawaited):
                 outcome = await self._awaited(task, known, outcome)
         except _NotCalledError as error:
@@ -188,10 +195,13 @@ class Performer:
     async def _awaited(self, task: HeldTask, known: Lambda, left: Unawaited) -> Outcome:
         outcome: Outcome | Unawaited = left
         while isinstance(outcome, Unawaited):  # it may give the next one
+            output.current.set(task)
             try:
                 value = await outcome.value
             except BaseException as error:  # noqa: BLE001  see run
                 return self._raised(task, error)
+            finally:
+                output.end_of_run()
             outcome = self._returned(task, known, value)
         return outcome
 

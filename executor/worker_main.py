@@ -30,6 +30,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
 from atf.streams import exit_at_once, protect
 
+from . import output
 from .code_jobs import register_jobs
 from .heartbeat import Heartbeats
 from .held import HeldTask
@@ -64,7 +65,9 @@ def main(arguments: Sequence[str]) -> int:
     async def body(process: Process) -> int:
         _hold(int(lifeline), process)
         folder = Path.cwd()
+        output.capture()
         lambdas = with_builtins(load_lambdas(apps), settings)
+        output.take_logging()
         process.catch_signals()  # once more: what the apps import may have handlers of its own
         isolated = await IsolatedRuns.start(apps, lambdas, folder)
         lanes = ThreadLanes(settings.threads, settings.async_tasks)
@@ -82,6 +85,7 @@ def main(arguments: Sequence[str]) -> int:
             process.deaf()
 
     code = run_role("executor", body, logs)
+    output.end()
     if code:
         die(code)  # a body may still run, and nothing can stop its thread
     insist = threading.Timer(
@@ -100,6 +104,7 @@ def _die_with_guard() -> None:
 
 def die(code: int) -> NoReturn:
     """Ends the process at once, whatever its threads do."""
+    output.end()
     for stream in (sys.stdout, sys.stderr):  # a lambda may have put anything in their places
         with contextlib.suppress(Exception):
             stream.flush()

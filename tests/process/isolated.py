@@ -47,6 +47,7 @@ def whose_alone(ctx: atf.Context) -> list[int]:
     SEEN.append(1)
     print(f"printed by {ctx.task_id}")
     ctx.log.warning("logged by it")
+    print(f"half a line of {ctx.task_id}", end="")
     return [os.getpid(), len(SEEN), "grpc" in sys.modules, threading.active_count()]
 
 

@@ -1,0 +1,253 @@
+"""What user code says becomes one line per event, with its run's id."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pytest
+
+from atf import log
+from atf.config import LogSettings
+from atf.executor import output
+
+
+class Run:
+    lambda_name = "shop/hello"
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+
+    @staticmethod
+    def redact(text: str) -> str:
+        return text.replace("secret", "***")
+
+
+@contextmanager
+def run(task_id: str = "id-1") -> Iterator[None]:
+    output.current.set(Run(task_id))
+    try:
+        yield
+    finally:
+        output.end_of_run()
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    written = io.StringIO()
+    monkeypatch.setattr(output, "_captured", [])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr(traceback.TracebackException, "print", traceback.TracebackException.print)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = log._out.logger, log._out.debug
+    log.setup(LogSettings(log_format="json"), "executor", stream=written)
+    yield written
+    log._out.logger, log._out.debug = before
+    monkeypatch.undo()
+
+
+@contextmanager
+def executor() -> Iterator[None]:
+    """User code runs as in an executor. Not in a fixture: pytest takes stdout once more before it calls the test."""
+    streams, root = (sys.stdout, sys.stderr), logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    root.setLevel(logging.WARNING)
+    output.capture()
+    output.take_logging()
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def events(said: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said.getvalue().splitlines()]
+
+
+def test_a_print_is_one_line_with_task_id_and_lambda(said: io.StringIO) -> None:
+    with executor(), run():
+        print("hello", 1)
+        print("bad", file=sys.stderr)
+        sys.stdout.write("half")
+    with executor():
+        print("no run")
+    assert [(each["event"], each.get("task_id"), each["level"]) for each in events(said)] == [
+        ("hello 1", "id-1", "info"),
+        ("bad", "id-1", "info"),
+        ("half", "id-1", "info"),
+        ("no run", None, "info"),
+    ]
+
+
+def test_logging_shows_info_and_a_traceback_in_one_line(said: io.StringIO) -> None:
+    with executor(), run():
+        logging.info("from root")  # noqa: LOG015  what users write
+        try:
+            raise ValueError("no")
+        except ValueError:
+            logging.getLogger("mine").exception("it failed")
+    first, second = events(said)
+    assert (first["event"], first["logger"], first["task_id"]) == ("from root", "root", "id-1")
+    assert "ValueError: no" in second["exception"]
+
+
+def test_half_lines_of_threads_and_coroutines_do_not_mix(said: io.StringIO) -> None:
+    async def one(name: str) -> None:
+        with run(name):
+            for part in (name, " ", name):
+                print(part, end="")
+                await asyncio.sleep(0)
+            print()
+
+    async def both() -> None:
+        await asyncio.gather(one("a"), one("b"))
+
+    with executor():
+        asyncio.run(both())
+    assert sorted((each["event"], each["task_id"]) for each in events(said)) == [("a a", "a"), ("b b", "b")]
+
+
+def test_a_warning_is_one_line(said: io.StringIO) -> None:
+    with executor(), run():
+        warnings.showwarning("old", DeprecationWarning, "shop.py", 3)
+    assert [(each["event"], each["level"], each["where"], each["task_id"]) for each in events(said)] == [
+        ("old", "warning", "shop.py:3", "id-1")
+    ]
+
+
+def test_a_thread_that_fails_is_one_line(said: io.StringIO) -> None:
+    with executor():
+        thread = threading.Thread(target=lambda: 1 / 0, name="mine")
+        thread.start()
+        thread.join()
+    (event,) = events(said)
+    assert event["thread"] == "mine"
+    assert "ZeroDivisionError" in event["exception"]
+
+
+def test_the_handlers_of_the_app_write_as_they_are(said: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
+    with executor():
+        logging.getLogger().handlers[:] = []
+        logging.basicConfig(format="mine %(message)s", level=logging.INFO)
+        output.take_logging()
+        logging.info("hello")  # noqa: LOG015  what users write
+    assert events(said) == []
+    assert capsys.readouterr().err == "mine hello\n"
+
+
+def test_redacted_values_are_in_no_text(said: io.StringIO) -> None:
+    with executor(), run():
+        print("a secret")
+        try:
+            raise ValueError("secret")
+        except ValueError:
+            logging.getLogger("mine").exception("the secret")
+    assert "secret" not in said.getvalue()
+    assert said.getvalue().count("***") >= 3
+
+
+def test_a_printed_traceback_is_one_line(said: io.StringIO) -> None:
+    with executor(), run():
+        try:
+            raise ValueError("no")
+        except ValueError:
+            traceback.print_exc()
+        print("after")
+    first, second = events(said)
+    assert (first["event"], first["stream"], second["event"]) == ("ValueError: no", "stderr", "after")
+    assert first["exception"].startswith("Traceback")
+
+
+def group_with_a_cause() -> None:
+    try:
+        try:
+            raise KeyError("first")
+        except KeyError as error:
+            raise ValueError("no\nmore of it") from error
+    except ValueError as error:
+        raise ExceptionGroup("both", [error, OSError("gone")]) from None
+
+
+def chain() -> None:
+    try:
+        raise KeyError("first")
+    except KeyError as error:
+        raise ValueError("no") from error
+
+
+@pytest.mark.parametrize(
+    ("fails", "told", "parts"),
+    [
+        (chain, "ValueError: no", ["KeyError: 'first'", "direct cause", "ValueError: no"]),
+        (group_with_a_cause, "ExceptionGroup: both (2 sub-exceptions)", ["more of it", "OSError: gone"]),
+    ],
+)
+def test_a_traceback_with_all_its_causes_is_one_line(
+    said: io.StringIO, fails: Callable[[], None], told: str, parts: list[str]
+) -> None:
+    with executor(), run():
+        try:
+            fails()
+        except Exception:
+            traceback.print_exc()
+            print(traceback.format_exc())
+            logging.getLogger("mine").exception("logged")
+    events_ = events(said)
+    assert [each["event"] for each in events_] == [told, told, "logged"]
+    for part in parts:
+        assert all(part in each["exception"] for each in events_)
+
+
+def test_streams_answer_what_code_asks_them(said: io.StringIO) -> None:
+    with executor(), run():
+        assert (sys.stdout.isatty(), sys.stdout.fileno(), sys.stderr.fileno(), sys.stdout.encoding) == (
+            False,
+            1,
+            2,
+            "utf-8",
+        )
+        sys.stdout.buffer.write("bytes é\n".encode())
+        cast("io.TextIOWrapper", sys.stdout).reconfigure(encoding="latin-1", line_buffering=True)
+        print("text é", flush=True)
+        print(".", end="", flush=True)
+        print(".")
+        sys.stdout.close()
+        print("closed")
+        with io.TextIOWrapper(sys.stderr.buffer, encoding="utf-8", write_through=True) as mine:
+            print("through another", file=mine)
+    assert [each["event"] for each in events(said)] == ["bytes é", "text é", "..", "closed", "through another"]
+
+
+def test_a_run_that_writes_nothing_ends_without_a_look_at_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = output._Lines("stdout", 1)
+    monkeypatch.setattr(output, "_captured", [stream])
+    monkeypatch.setattr(stream, "end_of_run", None)
+    with run():
+        assert output.current.get() is not None
+    assert output.current.get() is None
+
+
+def test_a_record_that_can_not_be_formatted_is_one_line(said: io.StringIO) -> None:
+    with executor(), run():
+        logging.getLogger("mine").info("%d of secret", None)
+    (event,) = events(said)
+    assert (event["event"], event["message"], event["task_id"]) == (
+        "what was logged can't be formatted",
+        "%d of ***",
+        "id-1",
+    )
+    assert "TypeError" in event["exception"]
+    assert "test_output.py:" in event["where"]

@@ -1,0 +1,66 @@
+"""What lambdas write is in the log of their executor, also when the worker is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import os, signal
+from atf.config import LogSettings
+from atf.streams import protect, protect_stdout
+from atf import log
+from atf.executor import output
+
+class Run:
+    task_id, lambda_name, redact = "id-1", "shop/print", str
+
+protect(); protect_stdout()
+log.setup(LogSettings(log_format="json"), "executor")
+output.capture()
+output.take_logging()
+output.current.set(Run())
+for number in range(300):
+    print("line", number)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+CHILD = """
+import multiprocessing
+from atf.config import LogSettings
+from atf.streams import protect
+from atf import log
+from atf.executor import output
+
+class Run:
+    task_id, lambda_name, redact = "id-1", "shop/print", str
+
+
+def child():
+    print("whole")
+    print("half", end="")
+
+protect()
+log.setup(LogSettings(log_format="json"), "executor")
+output.capture()
+output.current.set(Run())
+each = multiprocessing.get_context("fork").Process(target=child)
+each.start()
+each.join()
+"""
+
+
+def test_prints_before_a_kill_are_all_there() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM], stderr=subprocess.PIPE, env=dict(os.environ), check=False
+    )
+    assert done.returncode == -9
+    assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == [f"line {n}" for n in range(300)]
+
+
+def test_what_a_forked_child_prints_is_there_with_the_tasks_id() -> None:
+    done = subprocess.run([sys.executable, "-P", "-c", CHILD], stderr=subprocess.PIPE, env=dict(os.environ), check=True)
+    found = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [(each["event"], each["task_id"]) for each in found] == [("whole", "id-1"), ("half", "id-1")]
