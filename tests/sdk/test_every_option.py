@@ -55,7 +55,10 @@ CLASSES: tuple[type, ...] = (
     InBatch,
 )  # fmt: skip
 """Whose methods are the public calls."""
-NOT_CALLS = {"Client.close", "AsyncClient.close", "Client.handle", "AsyncClient.handle"}
+NOT_CALLS = {
+    *("Client.close", "AsyncClient.close", "Client.handle", "AsyncClient.handle"),
+    *("App.on_worker_start", "App.on_worker_stop", "App.around_run"),
+}
 """That take no options and send nothing."""
 INSIDE = {
     *(
