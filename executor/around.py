@@ -61,14 +61,11 @@ async def await_within(hooks: Sequence[AroundRun], ctx: Context, call: Callable[
                 await entered.enter_async(hook, ctx)
             else:
                 entered.enter(hook, ctx)
-        value = await call()
-        while inspect.isawaitable(value):
-            value = await value
+        value = call()
     except BaseException as error:
         await entered.leave_async(error)
         raise
-    await entered.leave_async(None)
-    return value
+    return await _awaited(entered, value)
 
 
 async def _awaited(entered: _Entered, value: Any) -> Any:
