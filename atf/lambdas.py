@@ -195,6 +195,7 @@ class Lambda(Schedulable[P, R]):
         fn: the handler as it was given.
         is_async: whether its calls are known to give coroutines, as those of an `async def`.
         takes_context: whether its first parameter is the Context.
+        redacts: whether it has arguments whose values stand in no message.
         defaults: how its tasks are run, unless a call says otherwise.
         job: the job that its code declares; None: none.
         isolate: whether executors run it in a process of its own.
@@ -209,6 +210,7 @@ class Lambda(Schedulable[P, R]):
         super().__init__(name, Codec(fn, name, options.get("aliases"), options.get("redact")), {})
         self.fn = fn
         self.takes_context: bool = self._codec.takes_context
+        self.redacts = bool(self._codec.redacted)
         self.defaults: TaskOptionsValues = run_options(options)
         self.isolate = self._isolate(options)
         self._isolation = isolation_spec(self.name, options)

@@ -17,7 +17,7 @@ from atf.errors import InvalidArgument
 from atf.errors import Misfit as DoesNotFit
 from atf.hooks import AroundRun
 from atf.options import from_us
-from atf.redaction import Redactor
+from atf.redaction import NOTHING, Redactor
 from atf.runtime import Runtime
 from atf.task import US
 from atf.work_items import parse
@@ -68,6 +68,8 @@ class Lambda(Protocol):
     def isolate(self) -> bool: ...
     @property
     def around(self) -> Sequence[AroundRun]: ...
+    @property
+    def redacts(self) -> bool: ...
     @property
     def digest(self) -> str: ...
     def decode(self, payload: bytes, encoding: int) -> dict[str, Any]: ...
@@ -190,7 +192,7 @@ class Performer:
 
     def _ended(self, task: HeldTask, outcome: Outcome) -> Outcome:
         task.ended_at = self.monotonic()
-        return redacted(outcome, task.redact) if task.redact else outcome
+        return outcome if task.redact is NOTHING else redacted(outcome, task.redact)
 
     async def _awaited(self, task: HeldTask, known: Lambda, left: Unawaited) -> Outcome:
         outcome: Outcome | Unawaited = left
@@ -214,7 +216,8 @@ class Performer:
             # It was not asked for, so this is a bug; another executor has it, or will.
             raise _NotCalledError(HandedBack(f"this executor has no lambda {task.lambda_name}", NO_LAMBDA_S))
         spec = task.spec
-        task.redact = known.redactor(spec.payload, spec.encoding)
+        if known.redacts:
+            task.redact = known.redactor(spec.payload, spec.encoding)
         try:
             values = known.decode(spec.payload, spec.encoding)
         except DoesNotFit as error:
@@ -223,7 +226,8 @@ class Performer:
             raise _NotCalledError(GaveUp(str(error))) from None
         except Exception as error:  # noqa: BLE001  code of the user's types, which another release may have mended
             raise _NotCalledError(Failed(f"{task.lambda_name} can't be called: {reason(error, task.redact)}")) from None
-        task.redact.add(values)
+        if known.redacts:
+            task.redact.add(values)
         return known, (self._context(task, known),) if known.takes_context else (), values
 
     def _within(self, task: HeldTask, known: Lambda, context: tuple[Context, ...], values: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from atf.task import US, clip
 
 from .held import HeldTask, Ledger
 from .outcome import Failed, Misfit, Returned, Stopped, Told, to_result
-from .run_log import say_ended
+from .run_log import say_all_ended
 from .sender import CALL_S, Sender
 
 UNANSWERED_S: Final = 0.2
@@ -80,21 +80,14 @@ class Report:
         """Whether results have gone unanswered for too long by `now`, of the monotonic clock. `moved` is called when that ends."""
         return self.results.unanswered(now) >= UNANSWERED_S
 
-    def ended(self, tasks: Iterable[HeldTask]) -> None:
+    def ended(self, tasks: Sequence[HeldTask]) -> None:
         """Tells how these runs ended; each has an outcome."""
-        self.results.add([(task, self._ended(task)) for task in tasks])
+        self.results.add([(task, self._told(task)) for task in tasks])
+        say_all_ended(tasks)
 
     def unstarted(self, tasks: Iterable[HeldTask]) -> None:
         """Hands these back; none of them has started or will."""
         self.returns.add([(task, None) for task in tasks])
-
-    def _ended(self, task: HeldTask) -> Told:
-        """Says how a run ended, here, and what the HSC is told of it."""
-        told = self._told(task)
-        assert task.outcome is not None
-        if not task.overrun:  # of that it was said when it overran
-            say_ended(task, task.outcome)
-        return told
 
     def _told(self, task: HeldTask) -> Told:
         outcome = task.outcome

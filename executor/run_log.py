@@ -5,6 +5,8 @@ A run that was cancelled or handed back has not failed. Nothing is said at `info
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from atf.failure import failure_of, sentence_of
 from atf.log import get_logger
 from atf.task import DEFAULT_MAX_ATTEMPTS
@@ -14,6 +16,14 @@ from .outcome import Failed, GaveUp, HandedBack, Misfit, Outcome, Returned, Stop
 
 _SHOWN_CHARS = 500
 _log = get_logger(duty="run")
+
+
+def say_all_ended(tasks: Iterable[HeldTask]) -> None:
+    """Says how these runs ended. Of one that overran that was said then."""
+    debug = _log.says_debug()
+    for task in tasks:
+        if (debug or type(task.outcome) is not Returned) and task.outcome is not None and not task.overrun:
+            say_ended(task, task.outcome)
 
 
 def say_ended(task: HeldTask, outcome: Outcome) -> None:

@@ -81,25 +81,37 @@ class Watch:
     def once(self) -> float:
         """One look. Returns the instant of the next, of the monotonic clock."""
         now = self._runtime.monotonic()
-        began = [task for task in self._ledger.snapshot() if task.started and self._tells(task, now) <= now]
+        next_at, first_start, waited = math.inf, math.inf, False
+        began: list[HeldTask] = []
+        for task in self._ledger.snapshot():
+            if task.outcome is not None:
+                continue
+            if not task.told and (task.started or task.queued):
+                start = task.started_at if task.started else now  # should it start this very moment
+                if max(start + STARTED_S, self._tell_at) <= now:
+                    began.append(task)
+                elif start < first_start:
+                    first_start = start
+            due = self._due(task, now)
+            if due <= now:
+                waited = waited or not task.started
+                self._overdue(task)
+                due = self._due(task, now)
+            next_at = min(next_at, due)
         if began:
             for task in began:
                 task.told = True
             self._tell_at = now + STARTED_S
             self._watched.began(began)
-        next_at, waited = math.inf, False
-        for task in self._ledger.snapshot():
-            if self._due(task, now) <= now:
-                if not task.started:
-                    waited = True
-                elif task.stop_at:
-                    self._watched.overran(task)
-                else:
-                    self._watched.stop(task, timed_out=True)
-            next_at = min(next_at, self._due(task, now), self._tells(task, now))
         if waited:
             self._watched.relieve()
-        return next_at
+        return min(next_at, max(first_start + STARTED_S, self._tell_at))
+
+    def _overdue(self, task: HeldTask) -> None:
+        if task.started and task.stop_at:
+            self._watched.overran(task)
+        elif task.started:
+            self._watched.stop(task, timed_out=True)
 
     def _due(self, task: HeldTask, now: float) -> float:
         """When to look at the task next."""
@@ -111,9 +123,3 @@ class Watch:
             return task.started_at + task.timeout if task.timeout else math.inf
         begun = now + task.timeout if task.timeout else math.inf  # should it start this very moment
         return min(begun, task.waiting_since + WAITED_S) if task.queued else begun
-
-    def _tells(self, task: HeldTask, now: float) -> float:
-        """When to tell that the task's run has started, if it should start this very moment or has."""
-        if task.told or task.outcome is not None or not (task.started or task.queued):
-            return math.inf
-        return max((task.started_at if task.started else now) + STARTED_S, self._tell_at)
