@@ -157,6 +157,10 @@ class SafeOutput(io.RawIOBase):
         self._pending, self._size, self._line = deque(), 0, bytearray()
         self._changed = threading.Condition(threading.RLock())
 
+    def move(self, descriptor: int) -> None:
+        """Writes to another descriptor from now on; called where no thread writes."""
+        self._descriptor = descriptor
+
     # --- in the threads of callers ---
 
     def _whole(self) -> int:
@@ -314,6 +318,21 @@ def go_on_without_threads() -> None:
     """Has whoever says a line write it at once, from now on: for a process whose threads, locks and writes somebody has patched."""
     os.write = _WRITE
     _forked()
+
+
+def lead_elsewhere(stdout: int, stderr: int) -> None:
+    """Has what is written to the descriptors 1 and 2 themselves go elsewhere; what is written to protected streams goes where it went.
+
+    Args:
+        stdout, stderr: descriptors, of which this process keeps 1 and 2 alone.
+
+    Raises:
+        OSError: no descriptors are left.
+    """
+    for name, number, to in (("stdout", 1, stdout), ("stderr", 2, stderr)):
+        _standard[name].move(os.dup(number))
+        os.dup2(to, number)
+        os.close(to)
 
 
 def open_log(path: Path) -> TextIO:

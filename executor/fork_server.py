@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import faulthandler
 import gc
 import os
 import select
@@ -40,7 +41,7 @@ from atf.streams import protect_without_threads
 
 from . import isolated_run, output
 from .group import children_of
-from .packets import MAX_PACKET_BYTES, pack, pair, unpack
+from .packets import DESCRIPTORS, MAX_PACKET_BYTES, pack, pair, unpack
 from .worker_hooks import call_start_hooks
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -72,6 +73,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     _catch_signals(wakeup)  # once more: what the apps import may have handlers of its own
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if not faulthandler.is_enabled():  # a run that crashes says where, in lines of its own
+        faulthandler.enable(2)
     gc.collect()
     gc.freeze()  # a collection in a run would copy every page of what was imported
     for stream in (sys.stdout, sys.stderr):
@@ -146,7 +149,7 @@ class ForkServer:
                     self._reap()
                     continue
                 try:
-                    packet, descriptors, _, _ = socket.recv_fds(self._control, MAX_PACKET_BYTES, 2)
+                    packet, descriptors, _, _ = socket.recv_fds(self._control, MAX_PACKET_BYTES, DESCRIPTORS)
                 except ConnectionResetError:
                     return
                 if not packet:
@@ -161,7 +164,7 @@ class ForkServer:
     def _give(self, number: int, descriptors: Sequence[int]) -> None:
         """Gives a run the process that was forked ahead for it, and forks one ahead for the next."""
         try:
-            if len(descriptors) < 2:  # the kernel had no room for them here
+            if len(descriptors) < DESCRIPTORS:  # the kernel had no room for them here
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             while number not in self._runs.values():
                 pid, way = self._ahead or self._fork()

@@ -23,9 +23,12 @@ from atf.errors import AtfError, ConfigError, Internal
 from atf.log import get_logger
 from atf.rpc import task_pb2 as t
 
+from . import output
 from .held import HeldTask
 from .outcome import Failed, HandedBack, Outcome, Returned, Stopped, TimedOut
 from .packets import outcome_of, pack, pair, receive, unpack
+from .whose import current
+from .written import Written
 
 NOT_MADE_S: Final = 1.0
 """Seconds until a run may be tried again for which the system gave no process."""
@@ -193,19 +196,23 @@ class IsolatedRuns:
 
     def run(self, task: HeldTask, first_time: FirstTime | None) -> Outcome:
         """Runs a task in a process of its own, and waits until nothing of it can go on: of what it has started neither."""
+        current.set(task)
         try:
-            return self._run(task, first_time)
+            with contextlib.closing(Written()) as written:
+                return self._run(task, first_time, written)
         except OSError as error:  # no descriptors or no memory are left; the lambda has not begun
             return HandedBack(f"no process could be made for the run: {error}", NOT_MADE_S)
+        finally:
+            output.end_of_run()
 
-    def _run(self, task: HeldTask, first_time: FirstTime | None) -> Outcome:
+    def _run(self, task: HeldTask, first_time: FirstTime | None, written: Written) -> Outcome:
         ours, theirs = pair()
         run = IsolatedRun(next(self._numbers), ours, self._control)
         self._runs[run.number] = run
         task.isolated = run
         try:
-            with theirs, _memory(task) as memory:
-                begun = self._control.tell("run", run.number, [theirs.fileno(), memory.fileno()])
+            with theirs, written.ends() as ends, _memory(task) as memory:
+                begun = self._control.tell("run", run.number, [theirs.fileno(), memory.fileno(), *ends])
             if not begun:
                 return HandedBack("its fork server has ended before it began")
             # Whoever sets one of these from here on sees the run.
@@ -213,9 +220,10 @@ class IsolatedRuns:
                 run.tell("cancel", task.timed_out)
             if self._draining:
                 run.tell("drain")
-            outcome, alone = self._listen(ours, task, run, first_time)
+            outcome, alone = self._listen(ours, task, run, first_time, written)
             if not alone:
                 run.over.wait()
+            written.say_rest()
             return judged(task, run, outcome)
         finally:
             # task.isolated stays: who kills the run at this moment must not find that there is none.
@@ -224,11 +232,11 @@ class IsolatedRuns:
 
     @staticmethod
     def _listen(
-        connection: socket.socket, task: HeldTask, run: IsolatedRun, first_time: FirstTime | None
+        connection: socket.socket, task: HeldTask, run: IsolatedRun, first_time: FirstTime | None, written: Written
     ) -> tuple[Outcome | None, bool]:
         """Does what the run asks for until it ends. Returns how it says that it did, and whether it leaves nothing behind."""
         outcome: Outcome | None = None
-        while packet := receive(connection):
+        while packet := written.receive(connection):
             match unpack(packet):
                 case ["progress", str(text)]:
                     task.say(text)

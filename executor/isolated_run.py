@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import os
 import signal
@@ -23,18 +24,19 @@ from atf.forks import keep_signals_from_children
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.stops import stop_signals
-from atf.streams import settle
+from atf.streams import lead_elsewhere, settle
 from atf.task import MAX_PROGRESS_BYTES, clip
 
 from . import output
 from .group import children_of, read_briefly
 from .held import HeldTask
-from .packets import pack, pack_outcome, receive, unpack
+from .packets import DESCRIPTORS, pack, pack_outcome, receive, unpack
 from .perform import Lambda, Performer, Unawaited
 
 LITTLE_BYTES: Final = 16 << 20
 """The kernel frees so much in about a ms."""
 _ALL_SIGNALS: Final = signal.valid_signals()
+_LIBC: Final = ctypes.CDLL(None)
 
 
 class Talk:
@@ -158,7 +160,7 @@ def serve_one(lambdas: Mapping[str, Lambda], way: socket.socket, mask: set[int])
 
     Args:
         lambdas: by name.
-        way: brings the socket to the worker, and the descriptor of the file that holds the claim.
+        way: brings the run's descriptors (packets.py).
         mask: the signals that are to be blocked, once there are handlers.
     """
     # A stop may be sent to every process of a service; the worker decides what it means for the run.
@@ -167,12 +169,13 @@ def serve_one(lambdas: Mapping[str, Lambda], way: socket.socket, mask: set[int])
     keep_signals_from_children(*stop_signals())
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     with way:
-        _, descriptors, _, _ = socket.recv_fds(way, 1, 2)
+        _, descriptors, _, _ = socket.recv_fds(way, 1, DESCRIPTORS)
     if not descriptors:
         os._exit(0)
     for each in descriptors:
         os.set_inheritable(each, False)  # not for what the lambda starts
-    connection, memory = descriptors
+    connection, memory, *outputs = descriptors
+    lead_elsewhere(*outputs)
     run(lambdas, socket.socket(fileno=connection), memory)
 
 
@@ -243,5 +246,6 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):  # the lambda may have put anything in their places
         with contextlib.suppress(Exception):
             stream.flush()
+    _LIBC.fflush(None)
     output.end()
     settle()

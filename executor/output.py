@@ -2,14 +2,18 @@
 
 1. `capture` takes sys.stdout and sys.stderr: each line becomes an event of the role's log (atf/log.py), with the run's task id and lambda
 2. `take_logging` does the same for `logging`, unless the app has configured it: then its handlers write as they are
-3. `current` marks what a thread or a coroutine writes as one run's
+3. `current` (whose.py) marks what a thread or a coroutine writes as one run's
 
-What is written to the descriptors themselves, by C or by a program that a lambda starts, goes past all this.
+What is written to the descriptors themselves, by C or by a program that a lambda starts, goes past all this. Of an isolated run the worker
+reads it, and gives it to `write`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import io
+import json
 import logging
 import os
 import re
@@ -17,48 +21,43 @@ import sys
 import threading  # noqa: TID251  lines of several threads must not mix
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar
-from typing import Any, Final, Protocol, TextIO, cast
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TextIO, cast
 
 from atf.log import Logger, get_logger
 
+from .whose import Run, carry, current
+
 _LONGEST_LINE: Final = 64 << 10
 """Bytes without an end of line that are not kept for longer."""
-
+_LONGEST_TEXT: Final = 16 << 10
+_LONGEST_FIELD: Final = 20 << 10
+"""Bytes of the text of an event, and of what else it says. Whoever passes lines on takes 64 KiB as a whole."""
 
 _HEADER: Final = re.compile(r"( *\+ Exception Group )?Traceback \(most recent call last\):")
 _OPEN: Final = re.compile(rf"$|(?! +\+-+$)[ ~]|{_HEADER.pattern}|During handling of |The above exception was ")
 """A line of a traceback that is not its last one."""
 _RAISED: Final = re.compile(r"(?:  \| )?(?=\S)(?![~+])")
 """Before the exception itself, in a traceback."""
+_LINE_BUFFERED: Final = 1
+"""From <stdio.h>."""
 
 
-class Run(Protocol):
-    """Whose output it is; a HeldTask is one."""
-
-    @property
-    def task_id(self) -> str: ...
-    @property
-    def lambda_name(self) -> str: ...
-    @property
-    def redact(self) -> Callable[[str], str]:
-        """Takes redacted arguments out of a text."""
-        ...
-
-
-current: Final[ContextVar[Run | None]] = ContextVar("atf_run", default=None)
-"""The run that this code belongs to. Who sets it calls `end_of_run`; it is no context manager, since each run would pay for that."""
 _Key = tuple[int, Run | None]
 """The thread and the run that write a line."""
 
 
 def end_of_run() -> None:
     """Ends what `current` marks; half a line of it is written, too."""
+    end_half_lines()
+    current.set(None)
+
+
+def end_half_lines() -> None:
+    """Says the half lines of the current run."""
     for stream in _captured:
         if stream.has_half_lines:
             stream.end_of_run()
-    current.set(None)
 
 
 def capture() -> None:
@@ -66,10 +65,22 @@ def capture() -> None:
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = _Lines(name, descriptor)
         _captured.append(stream)
-        setattr(sys, name, _Text(stream, getattr(sys, name)))
+        text = _Text(stream, getattr(sys, name))
+        setattr(sys, name, text)
+        setattr(sys, f"__{name}__", text)  # who has replaced the other goes back to this one
+    logging.lastResort = _Handler(logging.WARNING)  # says what is logged while the app is imported
+    _write_c_at_once()
+    carry(end_half_lines)
     traceback.TracebackException.print = _print_at_once  # type: ignore[method-assign]
     threading.excepthook = _thread_failed
     sys.unraisablehook = _unraisable
+
+
+def _write_c_at_once() -> None:
+    """Has C code write to stdout line by line, too: its buffer is lost with the process."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # of a C library with other names
+        c = ctypes.CDLL(None)
+        c.setvbuf(ctypes.c_void_p.in_dll(c, "stdout"), None, _LINE_BUFFERED, 0)
 
 
 def take_process() -> None:
@@ -79,12 +90,15 @@ def take_process() -> None:
 
 
 def take_logging() -> None:
-    """Shows what is logged from level info on. Call it after user code is imported: a root logger with handlers is left alone."""
+    """Shows what is logged from level info on. Call it after user code is imported: a root logger with handlers of the app's is left alone."""
     root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if _is_unformatted(handler):
+            root.removeHandler(handler)
     for logger in (root, *root.manager.loggerDict.values()):
         for handler in getattr(logger, "handlers", ()):
             if isinstance(handler, logging.StreamHandler) and isinstance(handler.stream, _Text):
-                handler.setStream(handler.stream.before)  # its lines have the form that the app wants
+                handler.setStream(_AsTheyAre(handler.stream.before))  # its lines have the form that the app wants
     if warnings.showwarning.__module__ == "warnings":
         warnings.showwarning = _warn
     if root.handlers:
@@ -92,6 +106,16 @@ def take_logging() -> None:
     root.addHandler(_Handler())
     if root.level == logging.WARNING:  # nobody has set another one
         root.setLevel(logging.INFO)
+
+
+def _is_unformatted(handler: logging.Handler) -> bool:
+    """Whether nobody has asked for a form: `logging.warning(…)` adds such a handler by itself, and so does basicConfig without a format."""
+    return (
+        type(handler) is logging.StreamHandler
+        and isinstance(handler.stream, _Text)
+        and not handler.filters
+        and getattr(handler.formatter, "_fmt", "") == logging.BASIC_FORMAT
+    )
 
 
 def say(
@@ -111,7 +135,14 @@ def say(
         fields["exception"] = "".join(traceback.format_exception(error)).rstrip()
     if (run := run or current.get()) is not None:
         text, fields = run.redact(text), {name: run.redact(each) for name, each in fields.items()}
+    fields = {name: _cut(each) for name, each in fields.items()}
+    if run is not None and run.task_id:
         fields |= {"task_id": run.task_id, "lambda": run.lambda_name}
+    for part in _parts(text, _LONGEST_TEXT):
+        _say(level, part, fields)
+
+
+def _say(level: int, text: str, fields: Mapping[str, str]) -> None:
     if level >= logging.ERROR:
         _log.error(text, **fields)
     elif level >= logging.WARNING:
@@ -122,17 +153,46 @@ def say(
         _log.debug(text, **fields)
 
 
+def write(stream: str, data: bytes) -> None:
+    """Takes what the current run has written past Python's streams.
+
+    Args:
+        stream: "stdout" or "stderr".
+        data: any part of it, in order.
+    """
+    for each in _captured:
+        if each.stream == stream:
+            each.write(data)
+
+
+def _parts(text: str, most_bytes: int) -> Iterator[str]:
+    """A text in parts that are so long at most as JSON writes them."""
+    if len(text) * 12 <= most_bytes or len(json.dumps(text)) <= most_bytes:
+        yield text
+    else:
+        half = len(text) // 2
+        yield from _parts(text[:half], most_bytes)
+        yield from _parts(text[half:], most_bytes)
+
+
+def _cut(text: str) -> str:
+    """A text without its middle where it is too long."""
+    first, *others = _parts(text, _LONGEST_FIELD // 2)
+    return f"{first}\n… cut …\n{others[-1]}" if others else text
+
+
 class _Lines(io.RawIOBase):
     """The bytes below sys.stdout or sys.stderr. Each thread and run has a line of its own that it is writing. Empty lines are left out.
 
     Attributes:
+        stream: "stdout" or "stderr".
         has_half_lines: whether something waits for its end.
         of_child: whether a lambda has forked this process, which may end without a last word.
     """
 
     def __init__(self, name: str, descriptor: int) -> None:
         self.name = f"<{name}>"
-        self._stream, self._descriptor = name, descriptor
+        self.stream, self._descriptor = name, descriptor
         self.has_half_lines = self.of_child = False
         self._open: dict[_Key, bytearray] = {}
         self._tracebacks: dict[_Key, list[str]] = {}
@@ -194,7 +254,7 @@ class _Lines(io.RawIOBase):
             self._event(_raised(held), key, exception="\n".join(held).rstrip())
 
     def _event(self, text: str, key: _Key, **fields: str) -> None:
-        say(logging.INFO, text, {"stream": self._stream, **fields}, run=key[1])
+        say(logging.INFO, text, {"stream": self.stream, **fields}, run=key[1])
 
     def _forked(self) -> None:
         self._open, self._tracebacks, self._lock = {}, {}, threading.RLock()
@@ -221,6 +281,23 @@ class _Text(io.TextIOWrapper):
 
     def reconfigure(self, **_options: Any) -> None:
         """Changes nothing: what is below reads UTF-8, and each line is said at once."""
+
+
+class _AsTheyAre(io.TextIOBase):
+    """Where handlers of the app's write: their lines stay as they are, but for redacted arguments."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        run = current.get()
+        return self._stream.write(text if run is None else run.redact(text))
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
 
 
 class _Handler(logging.Handler):

@@ -1,6 +1,6 @@
 """What a worker, its fork server and the processes of isolated runs say to one another: a packet each, over sockets that keep packets whole.
 
-    worker → fork server    run NUMBER, with two descriptors: the run's socket and the memory that holds its claim · kill NUMBER
+    worker → fork server    run NUMBER, with four descriptors: the run's socket, the memory that holds its claim, its stdout and its stderr · kill NUMBER
     fork server → worker    ready · refused WHY (one of the two, once) · ended NUMBER EXIT_CODE (-n for signal n) · unborn NUMBER WHY
     run → worker            progress TEXT · first_time KEY TTL_US · outcome KIND FIELD... · alone: it ends at once, and nothing of it is missing or left
     worker → run            cancel TIMED_OUT · drain · answer FIRST · error REASON SENTENCE
@@ -19,6 +19,8 @@ from .outcome import Failed, Outcome
 
 MAX_PACKET_BYTES: Final = 128 << 10
 """The longest packet is an outcome: 64 KiB of result at most."""
+DESCRIPTORS: Final = 4
+"""That a run is given."""
 _OUTCOMES: Final[dict[str, type[Any]]] = {each.__name__: each for each in get_args(Outcome)}
 
 

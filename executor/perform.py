@@ -7,6 +7,7 @@ thread or on whatever loop a lane calls it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
@@ -40,6 +41,7 @@ from .outcome import (
     reason,
     redacted,
 )
+from .whose import current
 
 if TYPE_CHECKING:
     from .isolated import IsolatedRuns
@@ -135,9 +137,10 @@ class Performer:
         outcome: Outcome | Unawaited
         try:
             if self._isolated is not None and self._is_isolated(task):
+                self._redact(task)
                 raise _NotCalledError(self._isolated.run(task, self._first_time(task)))  # not called here
             known, context, values = self._prepare(task)
-            output.current.set(task)
+            current.set(task)
             try:
                 value = self._within(task, known, context, values) if known.around else known.fn(*context, **values)
             except BaseException as error:  # noqa: BLE001  SystemExit of a lambda ends the run, not the executor
@@ -157,7 +160,7 @@ class Performer:
         outcome: Outcome | Unawaited
         try:
             known, context, values = self._prepare(task)
-            output.current.set(task)
+            current.set(task)
             try:
                 value = await (
                     self._within(task, known, context, values) if known.around else known.fn(*context, **values)
@@ -197,7 +200,7 @@ class Performer:
     async def _awaited(self, task: HeldTask, known: Lambda, left: Unawaited) -> Outcome:
         outcome: Outcome | Unawaited = left
         while isinstance(outcome, Unawaited):  # it may give the next one
-            output.current.set(task)
+            current.set(task)
             try:
                 value = await outcome.value
             except BaseException as error:  # noqa: BLE001  see run
@@ -265,6 +268,14 @@ class Performer:
     def _is_isolated(self, task: HeldTask) -> bool:
         known = self._lambdas.get(task.lambda_name)
         return known is not None and known.isolate
+
+    def _redact(self, task: HeldTask) -> None:
+        """Sees to it that nothing redacted is said of an isolated run. It decodes its arguments itself, and a failure of that is told there."""
+        known, spec = self._lambdas[task.lambda_name], task.spec
+        task.redact = known.redactor(spec.payload, spec.encoding)
+        if task.redact:
+            with contextlib.suppress(Exception):
+                task.redact.add(known.decode(spec.payload, spec.encoding))
 
     def _raised(self, task: HeldTask, error: BaseException) -> Outcome:
         if isinstance(error, HookRaised):

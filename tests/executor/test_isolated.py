@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -14,6 +14,7 @@ from atf.executor.held import HeldTask
 from atf.executor.isolated import Control, IsolatedRun, IsolatedRuns, how_it_ended, judged
 from atf.executor.outcome import Failed, GaveUp, HandedBack, Misfit, Outcome, Returned, Stopped, TimedOut
 from atf.executor.packets import outcome_of, pack, pack_outcome, receive, unpack
+from atf.executor.written import Written
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from tests.executor.world import HeldWorld, claim, held, job
@@ -118,7 +119,9 @@ def test_the_end_of_a_process_is_awaited_only_where_it_leaves_something_behind(a
         else:
             theirs.shutdown(socket.SHUT_WR)
         run = IsolatedRun(1, ours, Control(ours))
-        assert IsolatedRuns._listen(ours, HeldTask(claim("0-a"), 0, 0.0), run, None) == (outcome, alone)
+        with closing(Written()) as written:
+            found = IsolatedRuns._listen(ours, HeldTask(claim("0-a"), 0, 0.0), run, None, written)
+        assert found == (outcome, alone)
 
 
 class FakeRun(IsolatedRun):

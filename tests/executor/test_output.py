@@ -11,6 +11,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -19,10 +20,12 @@ import pytest
 from atf import log
 from atf.config import LogSettings
 from atf.executor import output
+from atf.executor.whose import current
 
 
 class Run:
     lambda_name = "shop/hello"
+    ended_at = 0.0
 
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
@@ -34,7 +37,7 @@ class Run:
 
 @contextmanager
 def run(task_id: str = "id-1") -> Iterator[None]:
-    output.current.set(Run(task_id))
+    current.set(Run(task_id))
     try:
         yield
     finally:
@@ -48,6 +51,9 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     monkeypatch.setattr(traceback.TracebackException, "print", traceback.TracebackException.print)
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(logging, "lastResort", logging.lastResort)
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", ThreadPoolExecutor.submit)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     before = log._out.logger, log._out.debug
     log.setup(LogSettings(log_format="json"), "executor", stream=written)
@@ -59,7 +65,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
 @contextmanager
 def executor() -> Iterator[None]:
     """User code runs as in an executor. Not in a fixture: pytest takes stdout once more before it calls the test."""
-    streams, root = (sys.stdout, sys.stderr), logging.getLogger()
+    streams, root = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__), logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers[:] = []
     root.setLevel(logging.WARNING)
@@ -68,7 +74,7 @@ def executor() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = streams
+        sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = streams  # type: ignore[misc]
         root.handlers[:] = handlers
         root.setLevel(level)
 
@@ -144,8 +150,100 @@ def test_the_handlers_of_the_app_write_as_they_are(said: io.StringIO, capsys: py
         logging.basicConfig(format="mine %(message)s", level=logging.INFO)
         output.take_logging()
         logging.info("hello")  # noqa: LOG015  what users write
+        with run():
+            logging.info("the secret")  # noqa: LOG015
     assert events(said) == []
-    assert capsys.readouterr().err == "mine hello\n"
+    assert capsys.readouterr().err == "mine hello\nmine the ***\n"
+
+
+@pytest.mark.parametrize("level", [logging.WARNING, logging.DEBUG])
+def test_logging_at_import_configures_nothing(said: io.StringIO, level: int) -> None:
+    """`logging.warning(…)` does call basicConfig, which gives the root logger a handler."""
+    with executor():
+        logging.getLogger().handlers[:] = []
+        logging.basicConfig(level=level)
+        output.take_logging()
+        with run():
+            logging.info("hello")  # noqa: LOG015
+            logging.debug("details")  # noqa: LOG015
+    assert [(each["event"], each["task_id"]) for each in events(said)] == [("hello", "id-1")]
+
+
+def test_a_warning_that_is_logged_at_import_is_one_line_of_its_level(said: io.StringIO) -> None:
+    root = logging.getLogger()
+    streams, handlers = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__), root.handlers[:]
+    root.handlers[:] = []
+    output.capture()
+    try:
+        logging.getLogger("mine").warning("old")
+    finally:
+        sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = streams  # type: ignore[misc]
+        root.handlers[:] = handlers
+    assert [(each["event"], each["level"], each["logger"]) for each in events(said)] == [("old", "warning", "mine")]
+
+
+def test_what_threads_of_a_run_write_is_the_runs_while_it_lasts(said: io.StringIO) -> None:
+    def work(said: threading.Event | None = None, late: threading.Event | None = None) -> None:
+        print("a secret")
+        if said and late:
+            said.set()
+            late.wait(10)
+            print("late, secret")
+
+    with executor(), ThreadPoolExecutor(1) as pool:
+        for task_id in ("id-1", "id-2"):
+            ends, first, late = Run(task_id), threading.Event(), threading.Event()
+            current.set(ends)
+            try:
+                pool.submit(work).result()
+                asyncio.run(asyncio.to_thread(work))
+                thread = threading.Thread(target=work, args=(first, late))
+                thread.start()
+                first.wait(10)
+                started = threading.Thread(target=print, args=("half",), kwargs={"end": ""})
+                started.start()
+                started.join()
+            finally:
+                output.end_of_run()
+                ends.ended_at = 1.0
+            late.set()
+            thread.join()
+            found = [(each["event"], each.get("task_id")) for each in events(said)]
+            assert found == [*[("a ***", task_id)] * 3, ("half", task_id), ("late, ***", None)]
+            said.truncate(0)
+            said.seek(0)
+
+
+def test_a_thread_of_a_run_that_fails_is_the_runs(said: io.StringIO) -> None:
+    with executor(), run():
+        thread = threading.Thread(target=lambda: int("secret"))
+        thread.start()
+        thread.join()
+    (event,) = events(said)
+    assert event["task_id"] == "id-1"
+    assert "secret" not in said.getvalue()
+
+
+def test_no_line_is_longer_than_what_passes_it_on_takes(said: io.StringIO) -> None:
+    with executor(), run():
+        print("💥" * 50_000)
+        try:
+            raise ValueError("💥" * 100_000)
+        except ValueError:
+            logging.getLogger("mine").exception("first", stack_info=True)
+    assert max(map(len, said.getvalue().splitlines())) < 64 << 10
+    *printed, logged = events(said)
+    assert "".join(each["event"] for each in printed) == "💥" * 50_000
+    assert {each["task_id"] for each in printed} == {"id-1"}
+    assert logged["exception"].startswith("Traceback")
+    assert "… cut …" in logged["exception"]
+
+
+def test_the_first_streams_are_taken_too(said: io.StringIO) -> None:
+    with executor(), run():
+        sys.stdout = sys.__stdout__
+        print("back")
+    assert [(each["event"], each["task_id"]) for each in events(said)] == [("back", "id-1")]
 
 
 def test_redacted_values_are_in_no_text(said: io.StringIO) -> None:
@@ -236,8 +334,8 @@ def test_a_run_that_writes_nothing_ends_without_a_look_at_lines(monkeypatch: pyt
     monkeypatch.setattr(output, "_captured", [stream])
     monkeypatch.setattr(stream, "end_of_run", None)
     with run():
-        assert output.current.get() is not None
-    assert output.current.get() is None
+        assert current.get() is not None
+    assert current.get() is None
 
 
 def test_a_record_that_can_not_be_formatted_is_one_line(said: io.StringIO) -> None:

@@ -51,6 +51,17 @@ def whose_alone(ctx: atf.Context) -> list[int]:
     return [os.getpid(), len(SEEN), "grpc" in sys.modules, threading.active_count()]
 
 
+@app.task(isolate=True, redact=["password"])
+def writes_past_python(password: str) -> None:
+    """As C code and programs do."""
+    os.write(1, b"by descriptor 1\nhalf, ")
+    os.write(2, b"by descriptor 2\n")
+    subprocess.run(["echo", f"by a program with {password}"], check=True)
+    ctypes.CDLL(None).printf(b"by C\n")
+    sys.__stdout__.write("by the first stdout\n")  # type: ignore[union-attr]
+    ctypes.CDLL(None).printf(b"half a line by C")
+
+
 @app.task(isolate=True)
 def inherits() -> list[object]:
     """The files in memory that it has open, how many descriptors a program has that it starts, and whether its app's helper lives."""

@@ -65,6 +65,7 @@ async def test_each_run_has_a_process_of_its_own_and_ends_alone(
             call("0-schedules", "schedules"),
             call("0-more", "starts_more"),
             call("0-wrapped", "wrapped", timeout=60),
+            call("0-writes", "writes_past_python", json.dumps({"password": "hunter2"})),
         )
         pids = [value(found[f"0-{n}"]) for n in range(3)]
         assert len({each[0] for each in pids}) == 3
@@ -84,8 +85,26 @@ async def test_each_run_has_a_process_of_its_own_and_ends_alone(
     assert "printed by 0-1" in output, "what it prints and logs goes where the worker's goes"
     for said in ("printed by 0-1", "logged by it", "half a line of 0-1"):
         assert any('"task_id": "0-1"' in line for line in output.splitlines() if said in line), said
+    said_past_python(output)
     assert output.count('"event": "imported"') == 2, "once in the worker, once in the fork server"
     assert '"code": -9, "event": "the fork server of isolated runs has ended' in output
+
+
+def said_past_python(output: str) -> None:
+    """What runs write to the descriptors themselves is said as theirs, line by line."""
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    said = {each["event"]: each["stream"] for each in lines if each.get("task_id") == "0-writes"}
+    assert said == {
+        "by descriptor 1": "stdout",
+        "half, by a program with [redacted]": "stdout",
+        "by C": "stdout",
+        "by the first stdout": "stdout",
+        "half a line by C": "stdout",
+        "by descriptor 2": "stderr",
+    }
+    crashed = [each["event"] for each in lines if each.get("task_id") == "0-crash"]
+    assert "Fatal Python error: Segmentation fault" in crashed
+    assert any("in fails" in each for each in crashed), "where it was"
 
 
 async def every_end_is_a_value(world: Guarded) -> None:

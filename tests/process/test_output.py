@@ -12,16 +12,16 @@ import os, signal
 from atf.config import LogSettings
 from atf.streams import protect, protect_stdout
 from atf import log
-from atf.executor import output
+from atf.executor import output, whose
 
 class Run:
-    task_id, lambda_name, redact = "id-1", "shop/print", str
+    task_id, lambda_name, redact, ended_at = "id-1", "shop/print", str, 0.0
 
 protect(); protect_stdout()
 log.setup(LogSettings(log_format="json"), "executor")
 output.capture()
 output.take_logging()
-output.current.set(Run())
+whose.current.set(Run())
 for number in range(300):
     print("line", number)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -32,10 +32,10 @@ import multiprocessing
 from atf.config import LogSettings
 from atf.streams import protect
 from atf import log
-from atf.executor import output
+from atf.executor import output, whose
 
 class Run:
-    task_id, lambda_name, redact = "id-1", "shop/print", str
+    task_id, lambda_name, redact, ended_at = "id-1", "shop/print", str, 0.0
 
 
 def child():
@@ -45,7 +45,7 @@ def child():
 protect()
 log.setup(LogSettings(log_format="json"), "executor")
 output.capture()
-output.current.set(Run())
+whose.current.set(Run())
 each = multiprocessing.get_context("fork").Process(target=child)
 each.start()
 each.join()

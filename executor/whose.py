@@ -1,0 +1,105 @@
+"""Whose it is what user code writes: the run that a thread or a coroutine belongs to.
+
+`current` marks it. Contexts go from coroutine to coroutine, but to no thread: `carry` has threads that a run starts, and what it gives to a pool of
+threads, count as the run's.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading  # noqa: TID251  lambdas start threads
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor  # noqa: TID251  lambdas do
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
+
+
+class Run(Protocol):
+    """Whose output it is; a HeldTask is one."""
+
+    @property
+    def task_id(self) -> str:
+        """Empty: none that can be said."""
+        ...
+
+    @property
+    def lambda_name(self) -> str: ...
+    @property
+    def ended_at(self) -> float:
+        """Seconds of the monotonic clock; 0: it goes on."""
+        ...
+
+    @property
+    def redact(self) -> Callable[[str], str]:
+        """Takes redacted arguments out of a text."""
+        ...
+
+
+current: Final[ContextVar[Run | None]] = ContextVar("atf_run", default=None)
+"""The run that this code belongs to. Who sets it calls output.end_of_run; it is no context manager, since each run would pay for that."""
+
+
+class Carried:
+    """A run in another thread. That may go on, for others, when the run has ended: then its lines have no id."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def task_id(self) -> str:
+        return "" if self._run.ended_at else self._run.task_id
+
+    @property
+    def lambda_name(self) -> str:
+        return self._run.lambda_name
+
+    @property
+    def ended_at(self) -> float:
+        return self._run.ended_at
+
+    @property
+    def redact(self) -> Callable[[str], str]:
+        return self._run.redact
+
+
+def carry(last: Callable[[], None]) -> None:
+    """Has threads, and what is given to a pool, belong to the run that starts or gives them.
+
+    Args:
+        last: called in the thread when that is over, and its last line may have no end.
+    """
+
+    def in_thread(run: Run, body: Callable[[], None]) -> None:
+        current.set(Carried(run))  # and stays, for what is said if it fails
+        try:
+            body()
+        finally:
+            last()
+
+    def in_pool(run: Run, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        before = current.get()
+        current.set(Carried(run))
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            last()
+            current.set(before)
+
+    start: Any = threading.Thread.start
+    submit: Any = ThreadPoolExecutor.submit
+
+    @functools.wraps(start)
+    def start_as_run(thread: threading.Thread) -> None:
+        if (run := current.get()) is not None:
+            thread.run = functools.partial(in_thread, run, thread.run)  # type: ignore[method-assign]
+        start(thread)
+
+    @functools.wraps(submit)
+    def submit_as_run(pool: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if (run := current.get()) is not None:
+            fn, args = in_pool, (run, fn, *args)
+        made: Future[Any] = submit(pool, fn, *args, **kwargs)
+        return made
+
+    threading.Thread.start = start_as_run  # type: ignore[method-assign,assignment]
+    ThreadPoolExecutor.submit = submit_as_run  # type: ignore[method-assign,assignment]
