@@ -5,7 +5,8 @@ Every place where a payload or a text about a run is shown goes through one of t
 
 - A value of at least 4 characters is replaced wherever it stands, as it is or as repr, JSON, URLs, HTML and base64 write it; of a list, a dict or an
   object, each value in it as well. Of a text over several lines each longer line counts by itself; a number counts only as a whole one.
-- A shorter value, a bool and None are replaced only where they stand as that argument: `pin=12`, `"pin": 12`.
+- A shorter value, a bool and None are replaced only where they stand as that argument: `pin=12`, `"pin": 12`, `pin is 12`. So are those in a
+  mapping or an object, where they stand as that key: `"cvc": 737`.
 - Of a value of 24 characters and more 12 of its beginning or end are enough, since messages cut long values.
 - Where arguments hold more than 1,000 values, the whole text is replaced.
 """
@@ -29,6 +30,7 @@ import msgspec
 from .errors import InvalidArgument
 from .payload import FAILS, short
 from .rpc import task_pb2 as t
+from .values import form_of
 
 MASK: Final = "[redacted]"
 """What stands in a value's place; as a payload it is JSON text."""
@@ -156,9 +158,9 @@ class _Rules:
                 forms |= set(_forms(leaf))
             if leaves != [value]:
                 forms |= set(_whole(value))
-            if _is_short(value):
-                written = "|".join(re.escape(each) for each in {str(value), repr(value), *_json(value)} - {""})
-                stands = rf"(\b{re.escape(name)}\b['\"\\]*\s*[=:]\s*['\"\\]*)(?:{written})(?!\w)"
+            for key, each in _short_values(name, value):
+                written = "|".join(re.escape(one) for one in {str(each), repr(each), *_json(each)} - {""})
+                stands = rf"(\b{re.escape(key)}\b['\"\\]*(?:\s*[=:]|\s+is|(?=\s))\s*['\"\\]*)(?:{written})(?!\w)"
                 self._short.append(re.compile(stands))
         long_enough = (each for each in forms if len(each) >= LEAST_CHARS and each not in MASK)
         self._forms = sorted(long_enough, key=len, reverse=True)  # what holds another one goes first
@@ -222,6 +224,22 @@ def _is_short(value: Any) -> bool:
     return isinstance(value, str | int | float) and len(str(value)) < LEAST_CHARS
 
 
+def _short_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The short values of an argument, each with the name that stands before it: the argument's, or the key's in a mapping or an object."""
+    with contextlib.suppress(Exception):  # of a type without a form
+        value = msgspec.to_builtins(value, enc_hook=form_of)
+    stack, found = [(name, value)], 0
+    while stack and found < MOST_VALUES:
+        name, each = stack.pop()
+        if isinstance(each, dict):
+            stack.extend((key, inner) for key, inner in each.items() if isinstance(key, str) and key)
+        elif isinstance(each, list):
+            stack.extend((name, inner) for inner in each if isinstance(inner, dict))
+        elif _is_short(each):
+            found += 1
+            yield name, each
+
+
 def _leaves(value: Any) -> Iterator[Any]:
     """What a value holds that holds nothing else; at most one more than MOST_VALUES."""
     stack, count = [value], 0
@@ -277,7 +295,8 @@ def _of_text(text: str) -> Iterator[str]:
         with contextlib.suppress(UnicodeEncodeError):
             yield from (quote(plain), quote(plain, safe=""), quote_plus(plain))
             yield repr(plain.encode())[2:-1]
-            yield base64.b64encode(plain.encode()).decode().rstrip("=")
+            yield plain.encode().hex()
+            yield from _base64(plain.encode())
     lines = text.splitlines()
     if len(lines) > 1:  # a traceback may indent each
         yield from (line.strip() for line in lines if len(line.strip()) >= _LINE_CHARS)
@@ -286,14 +305,22 @@ def _of_text(text: str) -> Iterator[str]:
 def _of_bytes(value: bytes) -> Iterator[str]:
     yield repr(value)[2:-1]
     yield value.hex()
-    yield base64.b64encode(value).decode().rstrip("=")
+    yield from _base64(value)
     with contextlib.suppress(UnicodeDecodeError):
         yield from _of_text(value.decode())
 
 
+def _base64(value: bytes) -> Iterator[str]:
+    """What base64 makes of it wherever it stands in the text that is encoded, as behind `user:`, without the characters that depend on what is beside it."""
+    for before in range(3):
+        first, last = -(-before * 8 // 6), (before + len(value)) * 8 // 6
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(bytes(before) + value).decode()[first:last]
+
+
 def _of_object(value: Any) -> Iterator[str]:
     """Of a date, a dataclass and the like: as Python writes it, and what it holds."""
-    for write in (str, repr):
+    for write in (str, repr, lambda value: value.isoformat()):
         with contextlib.suppress(Exception):  # a __repr__ of the user's
             yield write(value)
     with contextlib.suppress(Exception):

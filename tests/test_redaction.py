@@ -69,6 +69,30 @@ def test_short_values_are_replaced_only_where_they_stand_as_the_argument(value: 
         assert re.fullmatch(r"""[{'"]*pin['"]*\s*[:=]\s*['"]*\[redacted\]['"}]*""", redact(said)), redact(said)
 
 
+def test_short_values_in_an_argument_are_replaced_where_they_stand_as_their_key() -> None:
+    redact = redactor({"cvc": 737, "owner": {"pin": "12"}, "more": [{"code": 9}]}, "card")
+    said = redact("bad cvc=737, pin: '12' and \"code\": 9 of 737 in line 9")
+    assert said == f"bad cvc={MASK}, pin: '{MASK}' and \"code\": {MASK} of 737 in line 9"
+
+
+@pytest.mark.parametrize("said", ["pin 42", "the pin is 42!", "pin is '42'"])
+def test_a_short_value_is_found_behind_its_name(said: str) -> None:
+    assert redactor(42, "pin")(said) == said.replace("42", MASK)
+    assert redactor(42, "pin")("pins 42, pin of 42") == "pins 42, pin of 42"
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "user:"])
+@pytest.mark.parametrize("after", ["", "\x00", " and more"])
+def test_a_value_in_what_is_encoded_by_base64(before: str, after: str) -> None:
+    whole = f"{before}{SECRET}{after}".encode()
+    for encoded in (base64.b64encode(whole).decode(), base64.urlsafe_b64encode(whole).decode()):
+        said = redactor(SECRET)(f"Authorization: Basic {encoded}")
+        assert len(said) < len(f"Authorization: Basic {encoded}")
+        left = said.removeprefix("Authorization: Basic ").split(MASK)
+        assert [len(each) <= len(part) * 2 + 3 for each, part in zip(left, (before, after), strict=True)] == [True] * 2
+    assert SECRET.encode().hex() not in redactor(SECRET)(SECRET.encode().hex())
+
+
 def test_a_value_that_a_message_has_cut_is_found_by_its_ends() -> None:
     value = "sk_live_" + "".join(str(each) for each in range(40))
     said = redactor(value)(f"input_value='{value[:20]}...{value[-20:]}' is no token")
@@ -86,7 +110,8 @@ def test_decoded_values_defaults_and_old_names_count() -> None:
     at = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
     redact = redactor("2026-03-04T05:06:07Z", "at")
     redact.add({"at": at})
-    assert redact(f"{at} {at!r} 2026-03-04T05:06:07Z") == f"{MASK} {MASK} {MASK}"
+    said = redact(f"{at} {at!r} 2026-03-04T05:06:07Z {at.isoformat()}")
+    assert said == f"{MASK} {MASK} {MASK} {MASK}"
     assert Redactor(["pw"], b"{}", defaults={"pw": "default"})("the default") == f"the {MASK}"
     assert (
         Redactor(["pw"], b'{"pw": "given"}', defaults={"pw": "default"})("the default, given") == f"the default, {MASK}"
