@@ -28,8 +28,10 @@ class _Bounds(NamedTuple):
     message_bytes: int
 
 
+_FRAMES: Final = (50, 20, 12, 8, 5, 3, 2, 1)
 _STEPS: Final = (
-    *(_Bounds(frames, 16, 1 << 10) for frames in (50, 20, 12, 8, 5, 3, 2, 1)),
+    *(_Bounds(frames, 16, MAX_ERROR_BYTES) for frames in _FRAMES),
+    *(_Bounds(frames, 16, size) for size in (2 << 10, 1 << 10) for frames in _FRAMES),
     *(_Bounds(1, links, 1 << 10) for links in (8, 5, 3)),
     *(_Bounds(1, 3, size) for size in (512, 256, 128)),
     _Bounds(0, 3, 64),
@@ -76,9 +78,14 @@ def text_of(error: BaseException, redact: Redact, most_bytes: int = MAX_ERROR_BY
 def message_of(error: BaseException) -> str:
     """What an exception says of itself."""
     try:
-        return str(error)[:_READ_CHARS]
+        return _text_of(error)
     except Exception:  # noqa: BLE001  a __str__ of the user's, or more digits than Python prints
         return "(its message can't be shown)"
+
+
+def _text_of(value: object) -> str:
+    r"""As much of a value's text as is read; half a surrogate pair, as of a file's name, stands there as `\udcff`."""
+    return str(value)[:_READ_CHARS].encode("utf-8", "backslashreplace").decode()
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -137,7 +144,7 @@ def _place(error: BaseException) -> str:
 def _notes(error: BaseException) -> list[str]:
     notes = getattr(error, "__notes__", None)
     try:
-        return [str(each)[:_READ_CHARS] for each in notes] if isinstance(notes, list | tuple) else []
+        return [_text_of(each) for each in notes] if isinstance(notes, list | tuple) else []
     except Exception:  # noqa: BLE001  as for messages
         return []
 

@@ -134,7 +134,7 @@ def run(name: str, payload: bytes = b"{}") -> Outcome:
         ("exit", t.FAILED, "SystemExit: 2"),
         ("interrupt", t.FAILED, "KeyboardInterrupt"),
         ("unspeakable", t.FAILED, "Unspeakable: (its message can't be shown)"),
-        ("surrogate", t.FAILED, "ValueError: ?"),
+        ("surrogate", t.FAILED, "ValueError: \\udcff\n"),
     ],
 )
 def test_every_way_to_fail_is_a_value(kind: str, outcome: t.Outcome, says: str) -> None:
