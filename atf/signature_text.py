@@ -69,7 +69,7 @@ def type_text(kind: Any) -> str:
         if hasattr(kind, stands_for) and not isinstance(kind, enum.EnumMeta):
             return type_text(getattr(kind, stands_for))
     if isinstance(kind, enum.EnumMeta):
-        return _enum_text([each.value for each in kind])  # type: ignore[var-annotated]
+        return _enum_text(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
         return type_text(arguments[0])
@@ -82,7 +82,10 @@ def type_text(kind: Any) -> str:
     return inspect.formatannotation(kind)
 
 
-def _enum_text(values: list[Any]) -> str:
+def _enum_text(kind: enum.EnumMeta) -> str:
+    if issubclass(kind, enum.Flag):
+        return "int"  # also for several of them at once
+    values = [each.value for each in typing.cast("type[enum.Enum]", kind)]
     if values and len(values) <= _MAX_VALUES and all(isinstance(each, str | int) for each in values):
         return f"Literal[{', '.join(map(repr, values))}]"
     return " | ".join(sorted({type_text(type(each)) for each in values})) or "Any"

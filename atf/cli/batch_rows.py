@@ -11,7 +11,8 @@ from atf.items import Elements
 from atf.rpc import batch_pb2 as b
 from atf.work_items import COMMAND
 
-from .arguments import Parameters, json_value, untyped
+from .arguments import Parameters, untyped
+from .takes import json_value
 
 MAX_LINE_CHARS: Final = 4 << 20
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import json
-from datetime import date
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, NewType, Optional
@@ -31,6 +32,16 @@ class Size(enum.Enum):
 
 class Level(enum.IntEnum):
     LOW = 1
+
+
+class Permission(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+@dataclass
+class Box2:
+    zip: str
 
 
 class Box:
@@ -60,6 +71,14 @@ def send(
     count: int | None = 0,
     share: float = 0.5,
     what: Any = Box(),  # noqa: B008
+    at: datetime | None = None,
+    lasts: timedelta = timedelta(),
+    blob: bytes = b"",
+    pairs: list[tuple[str, int]] = [],  # noqa: B006
+    points: list[tuple[int, ...]] = [],  # noqa: B006
+    prices: dict[str, Decimal | None] = {},  # noqa: B006
+    boxes: list[Box2] = [],  # noqa: B006
+    may: Permission = Permission.READ,
 ) -> Annotated[dict[str, int], "is (not) python >>>"]:
     return {}
 
@@ -109,6 +128,17 @@ def takes() -> Parameters:
         ("share", "1", 1),
         ("what", "75001", 75001),
         ("what", "cat.jpg", "cat.jpg"),
+        ("day", "null", None),
+        ("price", "null", None),
+        ("at", "2030-01-31T08:00:00+02:00", "2030-01-31T08:00:00+02:00"),
+        ("lasts", "PT90S", "PT90S"),
+        ("blob", "YWJj", "YWJj"),
+        ("urls", "[1]", "[1]"),
+        ("pairs", '[["a", 1]]', [["a", 1]]),
+        ("points", "[[1, 2, 3], []]", [[1, 2, 3], []]),
+        ("prices", '{"a": "1.10", "b": 2, "c": null}', {"a": "1.10", "b": 2, "c": None}),
+        ("boxes", '[{"zip": "1"}]', [{"zip": "1"}]),
+        ("may", "3", 3),
     ],
 )
 def test_a_text_is_what_its_argument_takes(name: str, text: str, value: Any) -> None:
@@ -130,6 +160,21 @@ def test_a_text_is_what_its_argument_takes(name: str, text: str, value: Any) -> 
         ("one", "3", "argument 'one': expected Literal['1', '2'], got '3'"),
         ("number", "true", "argument 'number': expected Literal[1, 2], got 'true'"),
         ("what", "NaN", "NaN is no JSON number"),
+        ("names", "[75001]", "argument 'names' at [0]: expected str, got 75001; write \"75001\""),
+        ("names", '["a", null]', "argument 'names' at [1]: expected str, got None"),
+        ("points", "[[1], [2, 3.0]]", "argument 'points' at [1][1]: expected int, got 3.0; write a whole number"),
+        ("told", '{"a": "1"}', "argument 'told' at ['a']: expected int, got '1'; write a whole number"),
+        (
+            "prices",
+            '{"a": "x"}',
+            "argument 'prices' at ['a']: expected decimal.Decimal | None, got 'x'; write a number",
+        ),
+        ("count", "1.0", "argument 'count': expected int | None, got '1.0'; write a whole number"),
+        ("day", "31.1.2030", "expected datetime.date | None, got '31.1.2030'; write a date, such as 2030-01-31"),
+        ("at", "tomorrow", "write an instant, such as 2030-01-31T08:00:00Z"),
+        ("lasts", "5m", "write a duration, such as PT90S"),
+        ("key", "17", "expected uuid.UUID | None, got '17'; write a UUID"),
+        ("blob", "a", "write base64"),
     ],
 )
 def test_a_text_that_its_argument_does_not_take(name: str, text: str, says: str) -> None:
@@ -171,6 +216,7 @@ def test_schedule_reads_arguments_by_the_signature(atf: Atf, frontend: FakeFront
         ([], "argument 'zip' is missing"),
         (["-a", "zip=1", "-a", "flag=yes"], "argument 'flag': expected bool"),
         (["--payload", '{"zpi": 1}'], "did you mean 'zip'?"),
+        (["--payload", '{"zip": 75001}'], "argument 'zip': expected str, got 75001; write \"75001\""),
     ],
 )
 def test_arguments_that_the_lambda_does_not_take(atf: Atf, frontend: FakeFrontend, words: list[str], says: str) -> None:
@@ -202,6 +248,10 @@ def test_a_cell_of_a_table_is_read_in_the_same_way() -> None:
         {"zip": "75001", "flag": True, "urls": ["a"]},
         {"zip": "1e5", "urls": "b"},
     ]
+    with pytest.raises(InvalidArgument, match=r"line 2: argument 'names' at \[0\]: expected str, got 1"):
+        list(rows(["zip,names\n", "1,[1]\n"], "csv", "shop/send", takes()))
+    with pytest.raises(InvalidArgument, match="line 2: argument 'zip': expected str, got 75001"):
+        list(rows(['{"zip": "1"}\n', '{"zip": 75001}\n'], "jsonl", "shop/send", takes()))
     with pytest.raises(InvalidArgument, match="line 2: argument 'flag': expected bool, got 'yes'"):
         list(rows(["zip,flag\n", "1,yes\n"], "csv", "shop/send", takes()))
 

@@ -371,16 +371,18 @@ def test_commands_to_a_batch(atf: Atf, made: Frontend) -> None:
 def test_a_signature_is_read_from_its_text() -> None:
     found = parameters_of(SIGNATURE)
     assert found is not None
-    assert (found.names, found.required, found.texts) == (
-        ("path", "size", "tag"),
-        frozenset({"path"}),
-        frozenset({"path", "tag"}),
-    )
+    assert (found.names, found.required) == (("path", "size", "tag"), frozenset({"path"}))
+    assert {name: each.kinds for name, each in found.takes.items() if each} == {
+        "path": {"text"},
+        "size": {"int"},
+        "tag": {"text"},
+    }
     assert parameters_of("(x=<object object at 0x7f>)") is None
     assert parameters_of("") is None
     kept = parameters_of("(a, b: 'str' = 1, *, c) -> <class 'x'>")
     assert kept is not None
-    assert (kept.positional, kept.required, kept.texts) == (("a", "b"), frozenset({"a", "c"}), frozenset({"b"}))
+    assert (kept.positional, kept.required) == (("a", "b"), frozenset({"a", "c"}))
+    assert kept.takes["a"] is None
 
 
 def test_the_line_of_a_batch_that_goes_on() -> None:

@@ -161,7 +161,7 @@ ROWS = st.one_of(
 @given(signature=SIGNATURES)
 def test_any_signature_is_read_or_not(signature: str) -> None:
     found = arguments.parameters_of(signature)
-    assert found is None or found.required | found.texts <= set(found.names)
+    assert found is None or found.required | found.takes.keys() <= set(found.names)
 
 
 @fuzz
