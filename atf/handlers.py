@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 import typing
 from collections.abc import Callable
 from typing import Any, Final
@@ -28,9 +29,9 @@ def check_handler(fn: object) -> None:
         TypeError: it is none; says why, and what to write.
     """
     shown = _shown(fn)
-    if isinstance(fn, _DESCRIPTORS):
+    if _descriptor(fn):
         raise TypeError(
-            f"{shown} is a {type(fn).__name__}, which needs a class or an object, and these don't travel: decorate a function"
+            f"{shown} is a {_descriptor(fn)}, which needs a class or an object, and these don't travel: decorate a function"
         )
     if inspect.iscoroutine(fn):
         fn.close()
@@ -41,7 +42,7 @@ def check_handler(fn: object) -> None:
         raise TypeError(f"{shown} is a class, and a handler is a function: write a def that makes the object")
     if _has_code(inspect.isgeneratorfunction, fn) or _has_code(inspect.isasyncgenfunction, fn):
         raise TypeError(f"{shown} is a generator; a handler returns its result, such as a list of what it would yield")
-    if hasattr(fn, "dispatch") and hasattr(fn, "registry"):
+    if isinstance(getattr(fn, "registry", None), types.MappingProxyType) and hasattr(fn, "dispatch"):
         raise TypeError(
             f"{shown}: functools.singledispatch goes by an argument's position, and arguments travel by name: decorate a def that calls it"
         )
@@ -50,6 +51,13 @@ def check_handler(fn: object) -> None:
             raise TypeError(
                 f"{shown}: functools.cache would keep the coroutine of an async def, which can be awaited once: cache what it awaits"
             )
+
+
+def _descriptor(fn: object) -> str:
+    """What it is if it is nothing without a class; empty: it is no such thing."""
+    if inspect.isfunction(fn) and any(hasattr(fn, mark) for mark in ("_partialmethod", "__partialmethod__")):
+        return "partialmethod"  # taken from its class, which makes a function of it
+    return type(fn).__name__ if isinstance(fn, _DESCRIPTORS) else ""
 
 
 def is_async(fn: object) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -141,7 +142,8 @@ def reason(error: BaseException) -> str:
 def short(value: object) -> str:
     """A value as messages show it."""
     try:
-        text = repr(value)
+        # An instant's repr is cut before it says its zone.
+        text = str(value) if isinstance(value, datetime) else repr(value)
     except Exception:  # noqa: BLE001  nested too deeply, more digits than Python prints, or a __repr__ of the user's
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}…"

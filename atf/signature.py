@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -22,7 +22,7 @@ from .redaction import MASK, NOTHING, Redactor, checked_redact
 from .rpc import task_pb2 as t
 from .signature_digest import digest_of
 from .signature_text import signature_text
-from .values import NoFormError, decoder_of, difference, plain_types, same, travelling, travelling_result
+from .values import NOWHERE, NoFormError, decoder_of, difference, plain_types, same, travelling, travelling_result
 
 _CONTEXT_BY_NAME: Final = re.compile(r"(\w+\.)*Context")
 _PLACE: Final = re.compile(r"(?P<why>.*) - at `\$\.(?P<name>\w+)(?P<rest>.*)`", re.DOTALL)
@@ -300,8 +300,9 @@ class Codec:
                     redact.add(given)
                     raise TypeError(f"{self._name}(): argument {name!r}{redact(_changed(*found))}")
         except msgspec.ValidationError as error:
-            said = self.redactor(payload, t.JSON)(_place(str(error)))
-            raise TypeError(f"{self._name}(): {said}") from None
+            redact = self.redactor(payload, t.JSON)
+            redact.add(given)
+            raise TypeError(f"{self._name}(): {redact(_with_value(_place(str(error)), given))}") from None
         except RecursionError as error:
             raise InvalidArgument(f"{self._name}(): {reason(error)}") from None
 
@@ -396,6 +397,10 @@ def _check_context(name: str, parameters: list[inspect.Parameter], hints: Mappin
     for each in parameters:
         if hints.get(each.name) is Context:
             raise TypeError(f"lambda {name}: the context must be the first parameter; {each.name!r} is not")
+        if Context in get_args(hints.get(each.name)):
+            raise TypeError(
+                f"lambda {name}: annotate the context {each.name!r} as atf.Context alone; a run always has one"
+            )
 
 
 def _checked_aliases(name: str, given: object, parameters: list[str]) -> dict[str, str]:
@@ -421,13 +426,24 @@ def _checked_aliases(name: str, given: object, parameters: list[str]) -> dict[st
 def _changed(place: str, given: object, arrived: object) -> str:
     """What a value became on the way, as the end of a message."""
     at = f" at {place}" if place else ""
+    if arrived is NOWHERE:
+        return f"{at}: {short(given)} would not arrive: the annotation has no such key"
     if type(given) is type(arrived):
-        return f"{at}: {short(given)} would arrive as {short(arrived)}"
+        another = short(arrived) if short(given) != short(arrived) else "another one, though both are written alike"
+        return f"{at}: {short(given)} would arrive as {another}"
     kinds = [type(each).__name__ for each in (given, arrived)]
     return (
         f"{at}: {short(given)}, of type {kinds[0]}, would arrive as {short(arrived)}, of type {kinds[1]}. Annotate the parameter as what you"
         " give, or give what its annotation says"
     )
+
+
+def _with_value(said: str, given: Mapping[str, Any]) -> str:
+    """A sentence on an argument, with its value if it does not say what was wrong with it: `Invalid RFC3339 encoded date`."""
+    for name, value in given.items():
+        if said.startswith(f"argument {name!r}: Invalid ") and short(value) not in said:
+            return f"{said}, got {short(value)}"
+    return said
 
 
 def _place(message: str) -> str:

@@ -74,7 +74,7 @@ def form_of(value: Any) -> Any:
     if isinstance(value, _model_class()):
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise TypeError(
-        f"objects of type {type(value).__name__} have no form in it: give what they are made of, such as text or numbers"
+        f"objects of type {type(value).__name__} have no form in JSON: give what they are made of, such as text or numbers"
     )
 
 
@@ -170,11 +170,21 @@ def _check_types(info: Any, seen: set[Any]) -> None:
             _check_types(each, seen)
     elif isinstance(info, mi.Type | mi.Field):
         held = getattr(info, "cls", None)
+        _check_private(held)
         if held is not None and held in seen:
             return  # it holds itself
         seen.add(held)
         for name in info.__struct_fields__:
             _check_types(getattr(info, name), seen)
+
+
+def _check_private(cls: Any) -> None:
+    """Refuses attrs classes with private attributes, which msgspec leaves out."""
+    for each in getattr(cls, "__attrs_attrs__", ()):
+        if each.name.startswith("_"):
+            raise TypeError(
+                f"{cls.__module__}.{cls.__qualname__}: its attribute {each.name!r} would not travel: name it without the underscore"
+            )
 
 
 def _check_class(cls: Any) -> None:
@@ -242,8 +252,12 @@ def _bare(schema: Any) -> Any:
 # --- what arrives -------------------------------------------------------------------------------------------------------
 
 
+NOWHERE: Final = object()
+"""Stands for what has not arrived at all."""
+
+
 def difference(given: Any, arrived: Any, place: str = "") -> tuple[str, Any, Any] | None:
-    """Where a value has changed on the way: the place, such as "[3].name", and what was given and has arrived there.
+    """Where a value has changed on the way: the place, such as "[3].name", and what was given and has arrived there, or NOWHERE.
 
     Called only for values that are unequal, since it is slow: equality may fail to say that two are the same.
     """
@@ -262,9 +276,17 @@ def difference(given: Any, arrived: Any, place: str = "") -> tuple[str, Any, Any
 
 
 def same(given: Any, arrived: Any) -> bool:
-    """Whether two values are equal, as far as their own `==` says so, or both no number."""
+    """Whether two values are equal, as far as their own `==` says so, or both no number, or the same instant.
+
+    Python finds no instant in the hour that clocks pass twice equal to one with another tzinfo.
+    """
     try:
-        return bool(given == arrived) or (type(given) is type(arrived) and given != given and arrived != arrived)  # noqa: PLR0124  as NaN is
+        if given == arrived:
+            return True
+        if isinstance(given, datetime) and isinstance(arrived, datetime):
+            at, offset = given.replace(tzinfo=None, fold=0), given.utcoffset()
+            return offset is not None and offset == arrived.utcoffset() and at == arrived.replace(tzinfo=None, fold=0)
+        return type(given) is type(arrived) and given != given and arrived != arrived  # noqa: PLR0124  as NaN is
     except Exception:  # noqa: BLE001  an __eq__ of the user's
         return False
 
@@ -274,7 +296,8 @@ def _difference_of_mappings(
 ) -> tuple[str, Any, Any] | None:
     for key, value in given.items():
         if key not in arrived:
-            return f"{place}, a key", key, next((each for each in arrived if str(each) == str(key)), _text_of(key))
+            became = next((each for each in arrived if str(each) in {str(key), str(_text_of(key))}), NOWHERE)
+            return f"{place}, a key" if place else "a key", key, became
         if found := difference(value, arrived[key], f"{place}[{key!r}]"):
             return found
     return None

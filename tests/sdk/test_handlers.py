@@ -10,6 +10,7 @@ import operator
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -312,6 +313,8 @@ class InClass:
     def of_class(cls, number: int) -> int:
         return number
 
+    half = functools.partialmethod(method, 2)
+
     @property
     def wanted(self) -> int:
         return 1
@@ -372,6 +375,10 @@ def positional_only(number: int, /) -> int:
     return number
 
 
+def context_or_none(ctx: atf.Context | None, number: int) -> int:
+    return number
+
+
 def any_number(*numbers: int) -> int:
     return sum(numbers)
 
@@ -395,6 +402,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a classmethod object": (InClass.__dict__["of_class"], "is a classmethod, which needs a class"),
     "a property": (InClass.__dict__["wanted"], "is a property, which needs a class or an object"),
     "a partialmethod": (functools.partialmethod(twice, 2), "is a partialmethod"),
+    "a partialmethod of a class": (InClass.half, "is a partialmethod"),
+    "a mock": (Mock(), r"'args' is \*args"),
+    "a context that may be None": (context_or_none, "annotate the context 'ctx' as atf.Context alone"),
     "a cached async def": (functools.cache(twice_async), "keep the coroutine of an async def, which can be awaited"),
     "a wrapped cached async def": (forwarding(functools.cache(twice_async)), "keep the coroutine"),
     "a single dispatch": (dispatched, "singledispatch goes by an argument's position"),

@@ -24,6 +24,7 @@ from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Optional, Protocol, TypedDict, Union
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import attrs
 import msgspec
@@ -258,6 +259,15 @@ def test_a_value_arrives_as_what_was_given_and_so_does_a_result(each: tuple[Any,
     assert known.encode_result(returned) == known.encode_result(value)
 
 
+@pytest.mark.parametrize("fold", [0, 1])
+def test_an_instant_in_the_hour_that_clocks_pass_twice_is_taken(fold: int) -> None:
+    """Python finds it unequal to every instant with another tzinfo."""
+    value = datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Paris"), fold=fold)
+    for kind, given in ((datetime, value), (list[datetime | None], [value]), (Form, Form(value, {}))):
+        spec = taking(kind).prepare(given).request.spec
+        assert f"T02:30:00+0{2 - fold}:00".encode() in spec.payload
+
+
 def test_values_arrive_through_the_whole_pipeline() -> None:
     app, came = atf.App("v"), []
 
@@ -305,7 +315,13 @@ CHANGES: list[tuple[Any, Any, str]] = [
     (list[int], {1}, "of type set, would arrive"),
     (set[int], [1], "of type list, would arrive"),
     (tuple[int, ...], [1], "of type list, would arrive"),
-    (datetime, "2031-01-01T00:00:00Z", "of type str, would arrive as datetime"),
+    (datetime, "2031-01-01T00:00:00Z", r"of type str, would arrive as 2031-01-01 00:00:00\+00:00, of type datetime"),
+    (datetime, date(2031, 1, 1), r"Invalid RFC3339 encoded datetime, got datetime\.date\(2031, 1, 1\)"),
+    (datetime, datetime(2031, 1, 1, tzinfo=timezone(timedelta(seconds=1))), r"\+00:00:01 would arrive as 2031-01-01"),
+    (date, NOON, "Invalid RFC3339 encoded date, got 2031-01-02 12:00:00"),
+    (bytes | None, "ä", "Invalid base64 encoded string, got 'ä'"),
+    (Literal["a", "b"], "c", "Invalid enum value 'c'$"),
+    (Row, {"id": UUID_1, "when": NOON, "more": 1}, "a key: 'more' would not arrive: the annotation has no such key"),
     (UUID, str(UUID_1), "of type str, would arrive as UUID"),
     (Colour, "red", "of type str, would arrive as <Colour.RED"),
     (bytes | None, "YWJj", "of type str, would arrive as b'abc'"),
@@ -324,7 +340,7 @@ CHANGES: list[tuple[Any, Any, str]] = [
     (User, Admin(name="a", rights=["x"]), "rights: Extra inputs are not permitted"),
     (User, {"name": "a"}, "of type dict, would arrive as User"),
     (User, Robot(serial=1), "name: Field required; serial: Extra"),
-    (Secret, Secret(password=pydantic.SecretStr("x")), r"at \.password"),
+    (Secret, Secret(password=pydantic.SecretStr("x")), r"at \.password: .* would arrive as another one, though"),
     (User, User.model_construct(name="a", age=-1), "years: Input should be greater than or equal to 0"),
     (Path, "a", "of type str, would arrive as PosixPath"),
     (Path, 3, "Expected `Path`, got `int`"),
@@ -414,6 +430,11 @@ class Deep:
     way: dict[str, complex]
 
 
+@attrs.define
+class Private:
+    _of: int = 0
+
+
 @dataclass
 class Tree:
     children: list[Tree]
@@ -435,6 +456,8 @@ NO_TYPES: list[tuple[Any, str]] = [
     (atf.Handle, "Handle has no form"),
     (Path | str, "custom type"),
     (Point | Named, "Type unions"),
+    (Private, "Private: its attribute '_of' would not travel: name it without the underscore"),
+    (list[Private] | None, "would not travel"),
 ]
 
 
