@@ -8,6 +8,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from atf.errors import InvalidArgument
+from atf.failure import failure_of
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.store.types import BatchRecord, ItemRecord, TaskRecord
@@ -74,7 +75,7 @@ def same(one: b.Batch, other: b.Batch) -> bool:
 def item(record: ItemRecord, *, with_arguments: bool) -> b.Item:
     """An item as ListBatchItems shows it."""
     task = record.task
-    spec = _spec(task)
+    spec, failed = _spec(task), failure_of(task.error)
     return b.Item(
         number=record.number,
         work_item_id=record.work_item_id,
@@ -83,6 +84,8 @@ def item(record: ItemRecord, *, with_arguments: bool) -> b.Item:
         result=task.result,
         result_encoding=cast("t.Encoding", task.result_encoding),
         error=task.error,
+        error_type=failed.type,
+        error_message=failed.message,
         attempts=task.attempts,
         chunk=_chunk(task, spec),
         peer=task.owner or (task.ended_runs[-1].owner if task.ended_runs else ""),

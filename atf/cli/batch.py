@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, nullcontext
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import click
 
 from atf.batch import MAX_WORKERS, MESSAGE_ITEMS, BatchOptions, ItemStatus
 from atf.client import AsyncClient
 from atf.client.batch import statuses_of
-from atf.errors import InvalidArgument
 from atf.failure import summary_of
 from atf.options import Backoff
 from atf.rpc import api
@@ -28,8 +26,9 @@ from .batch_results import item_json, item_word, write_chunks, write_csv, write_
 from .batch_submit import Source, submit_rows
 from .batch_view import batch_json, batch_word, follow, show_batch
 from .bulk import agree, bulk_flags
+from .files import check_free, overwrite_flag, whole_file
 from .nouns import Noun
-from .options import as_json, duration, frontend_flag, no_header
+from .options import as_json, duration, frontend_flag, no_header, refuse_unused
 from .output import print_json, print_table, when
 from .progress import view
 from .remote import ask
@@ -292,14 +291,19 @@ async def _items(client: AsyncClient, batch_id: str, statuses: list[ItemStatus],
 @id_argument
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "chunks"]), default="jsonl", show_default=True,
               help="A line an item; a table; or one JSON document of the chunks in which they ran.")  # fmt: skip
-@click.option("--output", metavar="FILE", help="Write there; the file appears when all is in it.  [default: stdout]")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write there; the file appears when all is in it.  [default: stdout]")  # fmt: skip
+@overwrite_flag("FILE")
 @frontend_flag
-def results(batch_id: str, form: str, output: str | None, frontend: str | None) -> None:
+def results(batch_id: str, form: str, output: Path | None, overwrite: bool, frontend: str | None) -> None:
     """Print the items of a batch with their results, in their order, as they stand now."""
+    if output is not None:
+        check_free(output, overwrite=overwrite)
+    refuse_unused({"overwrite": overwrite}, ("overwrite",) if output is None else (), "without --output")
 
     async def write(client: AsyncClient) -> None:
         batch = await client.get_batch(batch_id)
-        with _output(output) as out:
+        with nullcontext(sys.stdout) if output is None else whole_file(output, "--output", overwrite=overwrite) as out:
             async with aclosing(client.batch_items(batch_id, [], arguments=True)) as pages:
                 if form == "chunks":
                     await write_chunks(batch, pages, out)
@@ -307,25 +311,6 @@ def results(batch_id: str, form: str, output: str | None, frontend: str | None) 
                     await (write_csv if form == "csv" else write_jsonl)(pages, out)
 
     ask(frontend, lambda stub: _by_client(stub, write))
-
-
-@contextmanager
-def _output(name: str | None) -> Iterator[IO[str]]:
-    if name is None:
-        yield sys.stdout
-        sys.stdout.flush()
-        return
-    path = Path(name)
-    unfinished = path.with_name(f".{path.name}.{new_id(SystemRuntime().random, 32)}")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="") as out:
-            yield out
-        unfinished.replace(path)
-    except OSError as error:
-        raise InvalidArgument(f"--output {name}: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)
 
 
 # --- commanding -------------------------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ from atf.batch import BatchStatus, ItemStatus
 from atf.builtin.command_result import read_failure
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
-from atf.visible import json_text, visible
+from atf.visible import visible
 from atf.work_items import COMMAND
 
-from .output import bytes_json
+from .output import bytes_json, json_for
 
 _CODES: Final[dict[int, int]] = {
     BatchStatus.CREATED: 0,
@@ -28,7 +28,7 @@ _CODES: Final[dict[int, int]] = {
     BatchStatus.DELETED: -4,
 }
 """What `code` says in the format of chunks: the numbers of items where they stand likewise."""
-_COLUMNS: Final = ("number", "work_item_id", "status", "arguments", "result", "error", "peer", "chunk")
+_COLUMNS: Final = ("number", "work_item_id", "status", "arguments", "result", "error", "error_type", "peer", "chunk")
 
 Pages = AsyncIterator[Sequence[b.Item]]
 
@@ -43,6 +43,8 @@ def item_json(item: b.Item) -> dict[str, Any]:
         "arguments": _arguments(item),
         **bytes_json("result", item.result, item.result_encoding),
         "error": item.error,
+        "error_type": item.error_type,
+        "error_message": item.error_message,
         "attempts": item.attempts,
         "chunk": item.chunk,
         "peer": item.peer,
@@ -69,7 +71,7 @@ async def write_jsonl(pages: Pages, out: IO[str]) -> None:
     """A line for each item, in their order."""
     async for page in pages:
         for item in page:
-            out.write(json_text(json.dumps(item_json(item), ensure_ascii=False)) + "\n")
+            out.write(json_for(out, item_json(item)) + "\n")
 
 
 async def write_csv(pages: Pages, out: IO[str]) -> None:
@@ -79,13 +81,13 @@ async def write_csv(pages: Pages, out: IO[str]) -> None:
     async for page in pages:
         for item in page:
             shown = item_json(item)
-            writer.writerow([_cell(shown.get(name)) for name in _COLUMNS])
+            writer.writerow([_cell(shown.get(name), out) for name in _COLUMNS])
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, out: IO[str]) -> str:
     if value is None:
         return ""
-    return visible(value) if isinstance(value, str) else json_text(json.dumps(value, ensure_ascii=False))
+    return visible(value) if isinstance(value, str) else json_for(out, value)
 
 
 async def write_chunks(batch: b.Batch, pages: Pages, out: IO[str]) -> None:
@@ -98,7 +100,7 @@ async def write_chunks(batch: b.Batch, pages: Pages, out: IO[str]) -> None:
     with tempfile.TemporaryFile() as spool:
         async for page in pages:
             for item in page:
-                text = f"{json.dumps(item.work_item_id)}: {json_text(json.dumps(_result(batch, item), ensure_ascii=False))}".encode()
+                text = f"{json.dumps(item.work_item_id)}: {json_for(out, _result(batch, item))}".encode()
                 places.setdefault(item.chunk, array("q")).extend((spool.tell(), len(text)))
                 peers[item.chunk] = peers.get(item.chunk) or item.peer
                 spool.write(text)

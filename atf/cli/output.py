@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from atf.client.settings import settings_of
 from atf.failure import failure_of
@@ -45,9 +45,14 @@ _LEAST: Final = 30
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, on one line. Letters that stdout has not are escaped, so that none is lost."""
-    plain = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    print(json_text(json.dumps(value, ensure_ascii=plain)), flush=True)  # whoever reads a pipe waits for it
+    """One JSON document, on one line."""
+    print(json_for(sys.stdout, value), flush=True)  # whoever reads a pipe waits for it
+
+
+def json_for(out: IO[str], value: Any) -> str:
+    """A value as JSON on one line. Letters that the stream does not have are escaped, so that none is lost."""
+    plain = not (getattr(out, "encoding", None) or "utf-8").lower().startswith("utf")
+    return json_text(json.dumps(value, ensure_ascii=plain))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

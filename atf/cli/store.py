@@ -25,6 +25,7 @@ from atf.task import US
 from atf.visible import one_line
 
 from .bulk import agree, bulk_flags, must_be_asked
+from .files import check_free, overwrite_flag
 from .options import as_json, read, refuse_unused, settings_flags
 from .output import print_json, when
 
@@ -52,7 +53,7 @@ def store() -> None:
 @store.command("export")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @settings_flags(_Where)
-@click.option("--overwrite", is_flag=True, help="Replace FILE if it is there.")
+@overwrite_flag("FILE")
 @as_json
 def export_command(file: Path, overwrite: bool, as_json: bool, **flags: Any) -> None:
     """Write every task that has not finished to FILE.
@@ -61,6 +62,10 @@ def export_command(file: Path, overwrite: bool, as_json: bool, **flags: Any) -> 
     --overwrite. Tasks that run meanwhile are written
     as due, and run again after an import: pause their lambdas first where that matters.
     """
+    if file.exists() and not file.is_file():
+        raise InvalidArgument(
+            f"{file}: is no ordinary file, and an export needs one, since it goes on where it stopped"
+        )
     count = _with_store(
         flags, False, lambda opened, progress: export_tasks(opened, file, progress, overwrite=overwrite)
     )
@@ -80,6 +85,7 @@ def export_command(file: Path, overwrite: bool, as_json: bool, **flags: Any) -> 
     metavar="LIST",
     help="Write a JSON line to LIST for each task that may have run since the export.",
 )
+@overwrite_flag("LIST")
 @click.option(
     "--old-redis-url",
     default="",
@@ -94,6 +100,7 @@ def export_command(file: Path, overwrite: bool, as_json: bool, **flags: Any) -> 
 def import_command(
     file: Path,
     ran: Path | None,
+    overwrite: bool,
     old_redis_url: str,
     all_stopped: bool,
     dry_run: bool,
@@ -103,10 +110,13 @@ def import_command(
 ) -> None:
     """Store every task of FILE that is not there yet, and say which may have run since the export.
 
-    An import that was interrupted may simply be run again; LIST is then written anew, for every task of FILE. Afterwards no task
+    An import that was interrupted may simply be run again; LIST is then written anew with
+    --overwrite, for every task of FILE. Afterwards no task
     starts for one heartbeat_timeout, so that executors that still run some of them have ended by then.
     """
-
+    refuse_unused({"overwrite": overwrite}, ("overwrite",) if ran is None else (), "without --ran")
+    if ran is not None:
+        check_free(ran, overwrite=overwrite)
     if dry_run:
         _print_contents(file, contents_of(file), as_json)
         return
@@ -119,7 +129,9 @@ def import_command(
         async with _old_store(old_redis_url, file) as old:
             with ExitStack() as stack:
                 # Unbuffered: a task is stored before it is reported, and may run before an import that is cut off is run again.
-                listed = stack.enter_context(ran.open("wb", buffering=0)) if ran is not None else None
+                listed = (
+                    stack.enter_context(ran.open("wb" if overwrite else "ab", buffering=0)) if ran is not None else None
+                )
 
                 def report(suspect: Suspect) -> None:
                     if listed is not None:

@@ -123,7 +123,11 @@ class ItemInfo:
     result: Any
     """Of one that is done: what the handler returned, in the type of its annotation where the batch was made of the lambda itself."""
     error: str
-    """Of the last failure."""
+    """Of the last failure: type and message, then the traceback."""
+    error_type: str
+    """Of the last failure: the name of the exception's class; empty where none was raised."""
+    error_message: str
+    """Of the last failure: what the exception said, or what happened."""
     attempts: int
     chunk: str
     """In which it ran last; empty: it has not. Of a batch with workers the number of the one to which it was dealt, from the start."""
@@ -145,6 +149,8 @@ class ItemInfo:
             status=ItemStatus(item.status),
             result=decode(item.result, item.result_encoding) if done else None,
             error=item.error,
+            error_type=item.error_type,
+            error_message=item.error_message,
             attempts=item.attempts,
             chunk=item.chunk,
             peer=item.peer,

@@ -259,7 +259,7 @@ class ListBatchItemsReply(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[Item, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Item(_message.Message):
-    __slots__ = ("number", "work_item_id", "task_id", "status", "result", "result_encoding", "error", "attempts", "chunk", "peer", "arguments", "payload", "finished_at_us")
+    __slots__ = ("number", "work_item_id", "task_id", "status", "result", "result_encoding", "error", "attempts", "chunk", "peer", "arguments", "payload", "finished_at_us", "error_type", "error_message")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     WORK_ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +273,8 @@ class Item(_message.Message):
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     FINISHED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     number: int
     work_item_id: str
     task_id: str
@@ -286,7 +288,9 @@ class Item(_message.Message):
     arguments: _containers.RepeatedScalarFieldContainer[str]
     payload: bytes
     finished_at_us: int
-    def __init__(self, number: _Optional[int] = ..., work_item_id: _Optional[str] = ..., task_id: _Optional[str] = ..., status: _Optional[_Union[ItemStatus, str]] = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., attempts: _Optional[int] = ..., chunk: _Optional[str] = ..., peer: _Optional[str] = ..., arguments: _Optional[_Iterable[str]] = ..., payload: _Optional[bytes] = ..., finished_at_us: _Optional[int] = ...) -> None: ...
+    error_type: str
+    error_message: str
+    def __init__(self, number: _Optional[int] = ..., work_item_id: _Optional[str] = ..., task_id: _Optional[str] = ..., status: _Optional[_Union[ItemStatus, str]] = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., attempts: _Optional[int] = ..., chunk: _Optional[str] = ..., peer: _Optional[str] = ..., arguments: _Optional[_Iterable[str]] = ..., payload: _Optional[bytes] = ..., finished_at_us: _Optional[int] = ..., error_type: _Optional[str] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class WatchBatchRequest(_message.Message):
     __slots__ = ("id", "at_most_every_us")

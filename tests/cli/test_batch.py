@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -14,7 +15,7 @@ from typing import cast
 import pytest
 
 from atf.batch import BatchOptions, ItemStatus
-from atf.cli import remote
+from atf.cli import main, remote
 from atf.cli.arguments import parameters_of
 from atf.cli.batch_submit import Source, submit_rows
 from atf.cli.batch_view import Going, Submitting
@@ -354,6 +355,50 @@ def test_a_done_item_has_no_error_of_an_earlier_attempt_and_a_chunk_the_peer_tha
         "exit_code": None,
         "error": "ValueError: it is bad\nat line 3",
     }
+
+
+def test_a_file_that_is_there_is_replaced_only_when_asked(atf: Atf, made: Frontend, tmp_path: Path) -> None:
+    Path("out.jsonl").write_text("mine")
+    ran = atf("batch", "results", "x", "--output", "out.jsonl")
+    assert (ran.code, ran.err) == (2, "atf: out.jsonl is there already: give another name, or --overwrite\n")
+    assert Path("out.jsonl").read_text() == "mine"
+    Path("link").symlink_to("out.jsonl")
+    assert atf("batch", "results", "x", "--output", "link", "--overwrite").code == 0
+    assert Path("link").is_symlink(), "what it names is replaced"
+    assert len(Path("out.jsonl").read_text().splitlines()) == 3
+    assert "--overwrite: of no use without --output" in atf("batch", "results", "x", "--overwrite").err
+    assert sorted(each.name for each in Path().iterdir()) == ["i.jsonl", "link", "out.jsonl"]
+
+
+def test_a_device_is_written_to_as_it_is(atf: Atf, made: Frontend) -> None:
+    """A file was put in its place."""
+    os.mkfifo("pipe")
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(Path("pipe").read_text)
+        assert atf("batch", "results", "x", "--output", "pipe").code == 0
+        assert len(read.result(10).splitlines()) == 3
+    assert Path("pipe").is_fifo()
+
+
+def test_results_say_which_exception_it_was(atf: Atf, made: Frontend) -> None:
+    made.batches["x"].items[1].error_type = "ValueError"
+    made.batches["x"].items[1].error_message = "it is bad"
+    line = json.loads(atf("batch", "results", "x").out.splitlines()[1])
+    assert (line["error_type"], line["error_message"]) == ("ValueError", "it is bad")
+    table = list(csv.DictReader(io.StringIO(atf("batch", "results", "x", "--format", "csv").out)))
+    assert [each["error_type"] for each in table] == ["", "ValueError", ""]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "chunks"])
+def test_no_letter_is_lost_on_a_stdout_of_ascii(
+    form: str, atf: Atf, made: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.batches["x"].items[0].result = '{"à": "🐘"}'.encode()
+    with io.TextIOWrapper(io.BytesIO(), "ascii", "replace") as stdout:
+        monkeypatch.setattr("sys.stdout", stdout)
+        assert main(["batch", "results", "x", "--format", form]) == 0
+        stdout.seek(0)
+        assert r"\ud83d\udc18" in stdout.read().replace("\\\\", "\\")
 
 
 def test_a_file_that_can_not_be_written(atf: Atf, made: Frontend) -> None:

@@ -397,13 +397,19 @@ async def test_items_are_found_by_status_and_by_what_they_were_given(bench: Benc
     await make(bench, 12)
     done, failed, *_ = await claims(bench)
     await bench.end(done, result=b"42")
-    await bench.end(failed, Outcome.FAILED_FATAL, error="it rained")
+    await bench.end(
+        failed, Outcome.FAILED_FATAL, error="ValueError: it rained\nTraceback (most recent call last):\n  File x"
+    )
     (item,) = await listed(bench, statuses=[b.ITEM_DONE])
     assert (item.task_id, item.result, item.attempts, item.peer) == (done.task_id, b"42", 1, "executor-1")
     assert item.chunk == f"nonce-{bench.clock.now_us}"
     assert item.finished_at_us > 0
     (item,) = await listed(bench, statuses=[b.ITEM_PERMANENTLY_FAILED])
-    assert (item.task_id, item.error) == (failed.task_id, "it rained")
+    assert (item.task_id, item.error) == (
+        failed.task_id,
+        "ValueError: it rained\nTraceback (most recent call last):\n  File x",
+    )
+    assert (item.error_type, item.error_message) == ("ValueError", "it rained")
     assert len(await listed(bench, statuses=[b.ITEM_IN_PROGRESS, b.ITEM_DONE])) == 11
     assert await listed(bench, statuses=[b.ITEM_CANCELLED]) == []
     (item,) = await listed(bench, work_item_id=digest_of(NAME, ["5"]), with_arguments=True)

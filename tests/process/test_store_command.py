@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,13 +76,25 @@ def test_the_list_is_whole_after_each_import(tmp_path: Path, capsys: pytest.Capt
     asyncio.run(fill(tmp_path / "old", 300, delay_us=0))
     assert main(["store", "export", "tasks.atf", "--data-dir", "old", "--json"]) == 0
     found = []
-    for _ in range(2):
-        assert main(["store", "import", "tasks.atf", "--yes", "--data-dir", "new", "--ran", "ran.jsonl"]) == 0
+    for flags in ([], ["--overwrite"]):
+        assert main(["store", "import", "tasks.atf", "--yes", "--data-dir", "new", "--ran", "ran.jsonl", *flags]) == 0
         assert "300 may have run" in capsys.readouterr().out
         lines = (tmp_path / "ran.jsonl").read_text(encoding="utf-8").splitlines()
         found.append(sorted(json.loads(line)["id"] for line in lines))
     assert found[0] == found[1]
     assert len(set(found[0])) == 300
+
+
+def test_files_that_are_there_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(fill(tmp_path / "old", 1, delay_us=0))
+    assert main(["store", "export", "tasks.atf", "--data-dir", "old", "--json"]) == 0
+    (tmp_path / "ran.jsonl").write_text("mine")
+    assert main(["store", "import", "tasks.atf", "--yes", "--data-dir", "new", "--ran", "ran.jsonl"]) == 2
+    assert "ran.jsonl is there already: give another name, or --overwrite" in capsys.readouterr().err
+    assert (tmp_path / "ran.jsonl").read_text() == "mine"
+    assert not (tmp_path / "new").exists(), "nothing was stored"
+    assert main(["store", "export", os.devnull, "--data-dir", "old", "--overwrite"]) == 2
+    assert "/dev/null: is no ordinary file" in capsys.readouterr().err
 
 
 def test_what_was_reported_is_in_the_list_if_the_import_is_killed(
