@@ -309,6 +309,11 @@ def check_priority(priority: int) -> int:
     return priority
 
 
+def key_held(task_id: str) -> str:
+    """Why a task can't start afresh that has a unique key, which a task of this id holds."""
+    return f"its unique key is held by task {task_id}, which has not finished: cancel that one, or wait for its end"
+
+
 def clip(text: str, most_bytes: int = MAX_ERROR_BYTES) -> str:
     """The start of a text, in at most `most_bytes` of UTF-8."""
     return text.encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore")

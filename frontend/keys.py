@@ -9,7 +9,7 @@ from atf.failure import failure_of
 from atf.rpc import frontend_pb2 as f
 from atf.store.store import Store
 from atf.store.types import KeyRecord, Mended, Mending, SlotsRecord
-from atf.task import MAX_BATCH, check_key
+from atf.task import MAX_BATCH, check_key, key_held
 
 from .validate import check_stored_id
 
@@ -69,6 +69,10 @@ def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: Mending) -
     ):  # else it has gone on from there, by this call's first try or another
         raise FailedPrecondition(
             f"key {request.key!r} of {name} has not stopped; atf key ls {name} lists those that have"
+        )
+    if done.mended is Mended.HELD:
+        raise FailedPrecondition(
+            f"the task that stopped key {request.key!r} of {name} can't run again: {key_held(done.task_id)}"
         )
     if done.mended is Mended.ANOTHER:
         raise FailedPrecondition(

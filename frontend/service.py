@@ -32,6 +32,7 @@ from atf.task import (
     check_lambda,
     pool_called,
 )
+from atf.times import length
 
 from . import view
 from .batches import Batches
@@ -184,7 +185,9 @@ class FrontendService:
         ids = check_ids(request.ids, self._store.partitions)
         reply = f.RetryTasksReply()
         for task_id, result in zip(ids, await self._store.retry(ids), strict=True):
-            reply.results.add(id=task_id, status=view.status(result.status), retried=result.retried)
+            reply.results.add(
+                id=task_id, status=view.status(result.status), retried=result.retried, held_by=result.held_by
+            )
         return reply
 
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
@@ -437,9 +440,9 @@ class FrontendService:
     async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:
         """Has a worker host drain, or take tasks again."""
         check_who(request.who, request.why)
-        if not 0 <= request.for_us <= MAX_AHEAD_US:
-            raise InvalidArgument(f"for_us {request.for_us}: at least 0, at most ten years")
-        if request.resume and request.for_us:
+        if request.HasField("for_us") and not 0 < request.for_us <= MAX_AHEAD_US:  # 0 would be taken for no end
+            raise InvalidArgument(f"for {length(request.for_us)}: use more than 0 s and at most ten years")
+        if request.resume and request.HasField("for_us"):
             raise InvalidArgument("for_us: of no use with resume; leave it out")
         _, hosts = await self._store.hosts()
         names = {each.name for each in hosts}

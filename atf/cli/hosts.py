@@ -77,7 +77,8 @@ def drain(name: str, for_: float | None, wait: bool, why: str, frontend: str | N
 
     How long that takes is up to the longest task and the executors' drain_timeout; --wait returns when all have ended. `atf host resume` ends it.
     """
-    request = f.DrainHostRequest(host=name, for_us=round((for_ or 0) * US), who=whoami(), why=why)
+    for_us = None if for_ is None else round(for_ * US)
+    request = f.DrainHostRequest(host=name, for_us=for_us, who=whoami(), why=why)
     ask(frontend, lambda stub: stub.drain_host(request))
     while wait and ask(frontend, lambda stub: _executors(stub, name)):
         time.sleep(1)

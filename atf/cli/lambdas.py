@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from atf.client.cluster import delete_lambda
 from atf.config import ExecutorSettings
-from atf.errors import FailedPrecondition
 from atf.exits import EXIT_FAILED
 from atf.lambdas import Lambda
 from atf.left_jobs import left_jobs
@@ -142,25 +142,13 @@ def rm(
         if waiting:
             agree(one_line(f"Cancel {waiting} tasks of {lambda_name}, and forget it"), yes=yes)
         request.dry_run = False
-        cancelled = ask(frontend, lambda stub: _delete(stub, request))
+        cancelled = ask(frontend, lambda stub: delete_lambda(stub.delete_lambda, request))
     if as_json:
         print_json({"lambda": lambda_name, "dry_run": dry_run, "waiting": waiting, "cancelled": cancelled})
     elif dry_run:
         print(one_line(f"{lambda_name} would be forgotten" + (f", and {waiting} tasks cancelled" if waiting else "")))
     else:
         print(one_line(f"{lambda_name} is forgotten" + (f", {cancelled} tasks were cancelled" if cancelled else "")))
-
-
-async def _delete(stub: api.Frontend, request: f.DeleteLambdaRequest) -> int:
-    """Cancels what waits until the lambda is deleted; how many tasks that were."""
-    cancelled = 0
-    while True:
-        reply = await stub.delete_lambda(request)
-        cancelled += reply.cancelled
-        if reply.deleted:
-            return cancelled
-        if not reply.cancelled:
-            raise FailedPrecondition(f"{reply.waiting} tasks wait, and none could be cancelled; try again")
 
 
 @lambda_.command()

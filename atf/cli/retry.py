@@ -10,7 +10,7 @@ from atf.client.gates import RedriveInfo, redrive_all
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.task import check_lambda
+from atf.task import check_lambda, key_held
 from atf.visible import one_line
 from atf.whoami import whoami
 
@@ -86,7 +86,12 @@ def _by_id(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
     if len(ids) > 1:
         agree(f"Run {len(ids)} tasks again", yes=yes)
     results = ask(frontend, lambda stub: batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some))))
-    print_results(results, ("retried",), lambda r: "retried" if r.retried else f"is {status_name(r.status)}", as_json)
+    print_results(
+        results, ("retried", "held_by"), lambda r: "retried" if r.retried else f"is {status_name(r.status)}", as_json
+    )
+    held = [f"{r.id}: {key_held(r.held_by)}" for r in results if r.held_by]
+    if held:
+        raise FailedPrecondition("; ".join(held))
     refused = [f"{r.id} is {status_name(r.status)}" for r in results if not r.retried and r.status]
     if refused:
         raise FailedPrecondition(f"only failed or cancelled tasks can be retried: {', '.join(refused)}")

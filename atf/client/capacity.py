@@ -39,25 +39,6 @@ class CoreInfo:
 
 
 @dataclass(frozen=True)
-class HostInfo:
-    """A live worker host."""
-
-    name: str
-    """Of its controller: the machine and the port."""
-    pool: str
-    aside: dict[str, datetime | None]
-    """The lambdas that it sets aside, since executors died there one after the other ("*": all): until when; None: one task is tried."""
-
-    @classmethod
-    def from_proto(cls, host: f.WorkerHost, now_us: int) -> HostInfo:
-        """Reads what the frontend answered."""
-        aside = {
-            getattr(each, "lambda"): from_us(each.until_us) if each.until_us > now_us else None for each in host.aside
-        }
-        return cls(host.name, host.pool, aside)
-
-
-@dataclass(frozen=True)
 class CapacityInfo:
     """The cores of a pool at one instant."""
 
@@ -197,8 +178,3 @@ class CapacityCalls:
     async def pools_with_cores(self) -> builtins.list[str]:
         """The pools that have cores."""
         return list((await self._calls.list_capacity(f.ListCapacityRequest())).pools)
-
-    async def hosts(self) -> builtins.list[HostInfo]:
-        """The worker hosts that are alive, by name: at most 1,024."""
-        reply = await self._calls.list_hosts(f.ListHostsRequest())
-        return [HostInfo.from_proto(each, reply.now_us) for each in reply.hosts]

@@ -12,7 +12,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Never, Self, TypeVar, Unpack, overload
 
 from atf.config import FRONTEND_PORT
-from atf.errors import AtfError, InvalidArgument, TaskNotFound
+from atf.errors import AtfError, FailedPrecondition, InvalidArgument, TaskNotFound
 from atf.lambdas import Prepared, Schedulable, named
 from atf.option_names import check_names
 from atf.options import CallOptions, Duration
@@ -21,12 +21,13 @@ from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, SystemRuntime, new_id
-from atf.task import MAX_BATCH, Status
+from atf.task import MAX_BATCH, Status, key_held
 from atf.whoami import whoami
 
 from .batches import BatchCalls
 from .calls import Calls, call_timeout
 from .capacity import CapacityCalls
+from .cluster import ClusterCalls
 from .gates import GateCalls
 from .handle import Handle
 from .info import ConcurrencyKeyInfo, Explanation, KeyInfo, LambdaInfo, TaskInfo
@@ -37,7 +38,7 @@ from .settings import written
 R = TypeVar("R")
 
 
-class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
+class AsyncClient(BatchCalls, CapacityCalls, ClusterCalls, GateCalls, JobCalls):
     """Talks to a frontend, on the event loop that uses it: `async with atf.AsyncClient() as client: ...`.
 
     That may be any event loop of asyncio; on uvloop's (`uvloop.run(main())`, package `uvloop`) calls take a little less CPU.
@@ -274,12 +275,15 @@ class AsyncClient(BatchCalls, CapacityCalls, GateCalls, JobCalls):
 
         Raises:
             TaskNotFound: there is no such task.
+            FailedPrecondition: another task, which has not finished, holds its unique key.
         """
-        request = f.RetryTasksRequest(ids=[task_id])
-        reply = await self._calls.retry_tasks(request)
-        if not reply.results[0].status:
+        reply = await self._calls.retry_tasks(f.RetryTasksRequest(ids=[task_id]))
+        (result,) = reply.results
+        if not result.status:
             raise _no_task(task_id)
-        return reply.results[0].retried
+        if result.held_by:
+            raise FailedPrecondition(f"task {task_id} can't run again: {key_held(result.held_by)}")
+        return result.retried
 
     async def run_job(self, name: str) -> Handle[Any]:
         """Makes a task of a job now, beside its ticks.

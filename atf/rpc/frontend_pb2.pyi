@@ -292,14 +292,16 @@ class RetryTasksReply(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[RetryResult, _Mapping]]] = ...) -> None: ...
 
 class RetryResult(_message.Message):
-    __slots__ = ("id", "status", "retried")
+    __slots__ = ("id", "status", "retried", "held_by")
     ID_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     RETRIED_FIELD_NUMBER: _ClassVar[int]
+    HELD_BY_FIELD_NUMBER: _ClassVar[int]
     id: str
     status: _task_pb2.Status
     retried: bool
-    def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., retried: bool = ...) -> None: ...
+    held_by: str
+    def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., retried: bool = ..., held_by: _Optional[str] = ...) -> None: ...
 
 class LambdaSpec(_message.Message):
     __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal", "schedule", "digest", "redact")

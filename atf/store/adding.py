@@ -83,6 +83,7 @@ class Adding(Caller):
                 args += (each.scheduled_at_us, next_at_us, each.limits, _ordering(each))
                 args += (each.attempts, each.losses, each.runs, each.fence, each.error, each.concurrency)
                 args += (each.lapses, int(each.alone), _of_job(each))
+                args += (keys.ordering(each.lambda_name, each.unique_key) if each.unique_key else "",)
             return list(await self._call("restore", partition, args))
 
         def partition(each: RestoredTask) -> int:

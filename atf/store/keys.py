@@ -200,6 +200,7 @@ FIELDS: Final = {
     "lim": "max_attempts max_losses retention; absent: the defaults",
     "k": "ordering key, as lambda:key; of an older release key alone",
     "kc": "concurrency key, as lambda:key, its limit, and the policy's number",
+    "uk": "unique key, as lambda:key",
     "u": "of a tombstone: the task that stands for it, being the first of its unique key's window",
     "c": "counter of the newest token",
     "n": "nonce of the newest token",

@@ -396,12 +396,11 @@ class Store(
         return await by_partition(ids, self._partition, call)
 
     async def retry(self, ids: Sequence[str]) -> list[RetryResult]:
-        """FATAL_FAILURE, CANCELLED → NEW, due now."""
+        """FATAL_FAILURE, CANCELLED → NEW, due now, unless an unfinished task holds its unique key."""
 
         async def call(partition: int, batch: list[str]) -> list[RetryResult]:
-            return [
-                RetryResult(_status(name), bool(done)) for name, done in await self._call("retry", partition, batch)
-            ]
+            reply = await self._call("retry", partition, batch)
+            return [RetryResult(_status(name), bool(done), holder.decode()) for name, done, holder in reply]
 
         return await by_partition(ids, self._partition, call)
 

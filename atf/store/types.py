@@ -385,6 +385,7 @@ class RetryResult(NamedTuple):
 
     status: Status | None
     retried: bool
+    held_by: str = ""  # the unfinished task that holds its unique key: nothing was done
 
 
 class KeyRecord(NamedTuple):
@@ -413,6 +414,7 @@ class Mended(enum.IntEnum):
     DONE = 1
     WITHOUT = 2  # the task that stopped it can't be started afresh any more; what is behind it goes on
     ANOTHER = 3  # it has stopped at another task than the one given; nothing was done
+    HELD = 4  # another task, the one that is named, holds the unique key of the task that stopped it; nothing was done
 
 
 class Mending(NamedTuple):

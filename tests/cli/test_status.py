@@ -24,7 +24,7 @@ def healthy() -> f.GetStatusReply:
         findings=[f.StoreFinding(check="save", state="warn", sentence="it is small")],
         partitions=1,
         roles=[f.RoleCount(role=each, version="1.0", processes=2) for each in ROLES],
-        hosts=[f.WorkerHost(name="one:7403", pool="default")],
+        hosts=[f.WorkerHost(name="one:7403", pool="default", executors=2)],
         lambdas=[of(waiting=3, later=2, running=1, dead=4, due_since_us=NOW_US - US, served=True)],
         lambdas_known=7,
     )
@@ -55,7 +55,10 @@ def test_all_is_well(atf: Atf, reply: f.GetStatusReply) -> None:
     assert "7 registered; 3 due, 2 later, 1 running, 4 dead letters" in ran.out
     assert ran.out.endswith("\nall is well\n")
     assert not [line for line in ran.out.splitlines() if line.startswith("!")]
-    assert atf("status", "--json").json["well"] is True
+    shown = atf("status", "--json").json
+    assert shown["well"] is True
+    assert shown["now_us"] == NOW_US, "numbers are numbers"
+    assert (shown["hosts"][0]["name"], shown["lambdas"][0]["waiting"]) == ("one:7403", 3)
 
 
 BROKEN: dict[str, Callable[[f.GetStatusReply], object]] = {
@@ -67,6 +70,7 @@ BROKEN: dict[str, Callable[[f.GetStatusReply], object]] = {
     "no task starts for 3 s": lambda r: setattr(r, "claims_in_us", 2 * US),
     "store-consumer: none is alive": lambda r: r.roles.pop(1),
     "none is alive: no task runs": lambda r: r.ClearField("hosts"),
+    "one:7403 (pool default): 0 executors": lambda r: setattr(r.hosts[0], "executors", 0),
     "sets everything aside": lambda r: setattr(r.hosts[0].aside.add(), "lambda", "*"),
     "the first for 6 min": lambda r: setattr(r.lambdas[0], "due_since_us", NOW_US - 360 * US),
     "no live worker runs it": lambda r: setattr(r.lambdas[0], "served", False),
@@ -103,10 +107,12 @@ def test_how_late_and_how_recent_is_the_caller_s_to_say(atf: Atf, reply: f.GetSt
 
 
 def test_a_screen_is_one_screen(atf: Atf, reply: f.GetStatusReply) -> None:
+    reply.hosts.extend(f.WorkerHost(name=f"w{number}", executors=1) for number in range(100))
     reply.lambdas.extend(of(f"shop/l{number}", waiting=1, served=number % 2 == 0) for number in range(200))
     ran = atf("status")
-    assert len(ran.out.splitlines()) < 40
-    assert "and 181 more, 80 of them wrong" in ran.out
+    assert len(ran.out.splitlines()) < 60
+    assert "hosts     and 81 more\n" in ran.out
+    assert "and 182 more, 81 of them wrong" in ran.out
 
 
 def test_without_a_frontend_the_code_is_another(atf: Atf, frontend: FakeFrontend, reply: f.GetStatusReply) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.types import Outcome
+from atf.task import US
 
 from .conftest import Bench
 
@@ -45,3 +46,12 @@ async def test_a_redrive_counts_by_message(bench: Bench) -> None:
     await failed(bench, max_attempts=1)
     asked = f.RedriveRequest(**OF, dry_run=True, who="ada", why="rain", error="ValueError: no card")
     assert dict((await bench.frontend.redrive(asked)).errors) == {"ValueError: no card": 2}
+
+
+async def test_a_retry_beside_the_task_that_holds_its_unique_key_is_refused(bench: Bench) -> None:
+    unique = t.Unique(key="anna", window_us=60 * US)
+    one = await bench.schedule("a", unique=unique)
+    await bench.frontend.cancel_tasks(f.CancelTasksRequest(ids=[one]))
+    other = await bench.schedule("b", unique=unique)
+    reply = await bench.frontend.retry_tasks(f.RetryTasksRequest(ids=[one]))
+    assert [(each.retried, each.held_by) for each in reply.results] == [(False, other)]

@@ -109,7 +109,8 @@ async def test_a_host_drains_until_it_is_resumed_or_its_time_is_over(bench: Benc
     with pytest.raises(NotFound, match="no worker host 'one:7404' is alive"):
         await drain(host="one:7404")
     for fields, says in (
-        ({"for_us": -1}, "for_us"),
+        ({"for_us": -1}, "more than 0 s"),
+        ({"for_us": 0}, "for 0 s: use more than 0 s and at most ten years"),
         ({"resume": True, "for_us": 1}, "of no use"),
         ({"who": ""}, "who"),
     ):

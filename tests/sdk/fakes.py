@@ -29,6 +29,7 @@ class FakeFrontend:
     """The next ScheduleMany is carried out, but its answer never comes."""
     calls: list[list[str]] = field(default_factory=list)
     gates: list[f.SetGateRequest | f.LiftGateRequest] = field(default_factory=list)
+    operated: list[f.DrainHostRequest | f.DeleteLambdaRequest | f.GetStatusRequest] = field(default_factory=list)
     """The ids in each ScheduleMany, the names in each ScheduleJobs."""
     capacity: f.SetCapacityRequest | None = None
     requests: dict[str, f.ScheduleRequest] = field(default_factory=dict)
@@ -88,7 +89,15 @@ class FakeFrontend:
 
     async def retry_tasks(self, request: f.RetryTasksRequest, *, timeout: float = 10) -> f.RetryTasksReply:
         found = [self.tasks.get(each, t.Task()) for each in request.ids]
-        results = [f.RetryResult(id=each.id, status=each.status, retried=each.status == t.CANCELLED) for each in found]
+        results = [
+            f.RetryResult(
+                id=each.id,
+                status=each.status,
+                retried=each.status == t.CANCELLED and not each.owner,
+                held_by="0-other" if each.owner else "",
+            )
+            for each in found
+        ]
         return f.RetryTasksReply(results=results)
 
     async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
@@ -170,6 +179,33 @@ class FakeFrontend:
         one = f.WorkerHost(name="one:7403", aside=[f.SetAside(until_us=12_500_000, **_of("shop/mail"))])
         two = f.WorkerHost(name="two:7403", pool="gpu", aside=[f.SetAside(**_of("*"))])
         return f.ListHostsReply(hosts=[one, two], now_us=10_000_000)
+
+    async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:
+        self.operated.append(request)
+        return f.DrainHostReply()
+
+    async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
+        self.operated.append(f.DeleteLambdaRequest.FromString(request.SerializeToString()))
+        first = request.cancel_waiting and self.operated.count(request) == 1
+        return f.DeleteLambdaReply(waiting=5, cancelled=5) if first else f.DeleteLambdaReply(deleted=True)
+
+    async def get_status(self, request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
+        self.operated.append(request)
+        hosts = await self.list_hosts(f.ListHostsRequest())
+        hosts.hosts[0].executors = 2
+        return f.GetStatusReply(
+            now_us=10_000_000,
+            memory=[f.StoreMemory(where="store:6379", used_bytes=5, max_bytes=100)],
+            roles=[
+                f.RoleCount(role=role, version=version, processes=1)
+                for role in ("frontend", "store-consumer", "hsc", "controller")
+                for version in ("1.0", "1.1")
+            ],
+            hosts=hosts.hosts,
+            lambdas=[f.LambdaStatus(waiting=3, due_since_us=4_000_000, served=True, **_of("shop/mail"))],
+            lambdas_known=7,
+            jobs=[f.JobWithoutCode(name="shop/nightly", why="no live worker runs its lambda")],
+        )
 
     async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
         self.gates.append(request)

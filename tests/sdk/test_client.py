@@ -325,6 +325,64 @@ async def test_cores_of_a_pool_are_set_and_seen(w: World) -> None:
 
 
 @virtual(world)
+async def test_the_status_says_what_is_wrong(w: World) -> None:
+    found = await w.client.status()
+    assert found.wrong == (
+        "hosts: one:7403 (pool ): 2 executors, sets shop/mail aside, since executors died there",
+        "hosts: two:7403 (pool gpu): 0 executors, sets everything aside, since executors died there",
+        "job shop/nightly: no live worker runs its lambda: atf job rm shop/nightly ends it",
+    )
+    assert found.memory == {"store:6379": (5, 100)}
+    assert found.roles["hsc"] == {"1.0": 1, "1.1": 1}
+    assert [(each.name, each.executors, each.draining) for each in found.hosts] == [
+        ("one:7403", 2, False),
+        ("two:7403", 0, False),
+    ]
+    (mail,) = found.lambdas
+    assert (mail.name, mail.waiting, mail.due_since) == ("shop/mail", 3, datetime(1970, 1, 1, 0, 0, 4, tzinfo=UTC))
+    late = await w.client.status(late="5s", recent=timedelta(days=1))
+    assert "shop/mail: 3 due, the first for 6 s" in late.wrong
+    assert [each.recent_us for each in w.frontend.operated if isinstance(each, f.GetStatusRequest)] == [
+        3_600_000_000,
+        86_400_000_000,
+    ]
+
+
+@virtual(world)
+async def test_hosts_drain_and_lambdas_are_forgotten(w: World) -> None:
+    await w.client.drain_host("one:7403", until="1h", why="new disks", who="ada")
+    await w.client.drain_host("one:7403", who="ada")
+    await w.client.resume_host("one:7403", who="ada")
+    assert w.frontend.operated == [
+        f.DrainHostRequest(host="one:7403", for_us=3_600_000_000, why="new disks", who="ada"),
+        f.DrainHostRequest(host="one:7403", who="ada"),
+        f.DrainHostRequest(host="one:7403", resume=True, who="ada"),
+    ]
+    assert await w.client.delete_lambda("shop/mail") == 0
+    assert await w.client.delete_lambda("shop/mail", cancel_waiting=True) == 5, "it goes on until it is deleted"
+    assert [each.cancel_waiting for each in w.frontend.operated[3:] if isinstance(each, f.DeleteLambdaRequest)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+@virtual(world)
+async def test_an_end_at_once_is_not_taken_for_none(w: World) -> None:
+    await w.client.drain_host("one:7403", until=0)
+    await w.client.drain_host("one:7403")
+    one, other = (each.HasField("for_us") for each in w.frontend.operated if isinstance(each, f.DrainHostRequest))
+    assert (one, other) == (True, False), "the frontend refuses the first"
+
+
+@virtual(world)
+async def test_a_retry_that_is_refused_names_who_holds_the_key(w: World) -> None:
+    w.frontend.tasks["0-a"] = t.Task(id="0-a", status=t.CANCELLED, owner="held")
+    with pytest.raises(atf.FailedPrecondition, match="0-a can't run again: its unique key is held by task 0-other"):
+        await w.client.retry("0-a")
+
+
+@virtual(world)
 async def test_hosts_tell_what_they_set_aside(w: World) -> None:
     one, two = await w.client.hosts()
     assert (one.name, one.pool, list(one.aside)) == ("one:7403", "", ["shop/mail"])

@@ -295,11 +295,13 @@ _OF = Call((thumbnail.name,))
 _ID = Call(("0-a",))
 _JOB = Call(("photos/job",))
 _ITEM = Call(("a",))
+_HOST = Call(("one:7403",))
 CALLS: dict[str, Call] = {
     "schedule": _NAMED, "schedule_many": _MANY, "batch": _BATCH, "get": _ID, "list": _OF, "wait": Call((["0-a", "0-b"],)), "cancel": _ID,
     "retry": _ID, "explain": _ID, "lambdas": Call(), "stopped_keys": _OF, "concurrency_keys": _OF,
     "resume_key": Call((thumbnail.name, "anna")), "skip_key": Call((thumbnail.name, "anna")), "pause": _OF, "resume": _OF,
-    "set_lambda": _OF, "capacity": Call(), "set_capacity": Call(), "pools_with_cores": Call(), "hosts": Call(),
+    "set_lambda": _OF, "capacity": Call(), "set_capacity": Call(), "pools_with_cores": Call(), "hosts": Call(), "status": Call(), "drain_host": _HOST,
+    "resume_host": _HOST, "delete_lambda": _OF,
     "gate": Call((thumbnail.name, "pause")), "lift_gate": _OF, "gates": Call(), "audit": Call(),
     "redrive": Call((thumbnail.name,), {"dry_run": True}), "batch_handle": Call(("a",), {}, lambda made: (made.lambda_name, made.extend_async([{"path": "x"}]))),
     "batches": Call(), "schedule_job": Call(("photos/job", thumbnail.prepare("a"), "* * * * * *")), "get_job": _JOB, "list_jobs": Call(),
@@ -318,15 +320,15 @@ CALLS: dict[str, Call] = {
 
 VALUES: dict[str, Any] = {
     "action": "pause", "affinity_key": "b", "aliases": {"web": "path"}, "arguments": True, "at": AT, "backoff": atf.Backoff(2), "batch_id": "new", "batch_size": 1,
-    "burst": 200, "by": 3, "client": None, "concurrency_key": "b", "cores": 2, "count": 7, "delay": 30, "delya": 3, "dry_run": False,
+    "burst": 200, "by": 3, "client": None, "concurrency_key": "b", "cancel_waiting": True, "cores": 2, "count": 7, "delay": 30, "delya": 3, "dry_run": False,
     "due_time": AT, "durability": "disk", "enqueue_timeout": 9, "error": "rain", "every": 2.0, "failed": "skip", "failed_from": AT,
     "failed_until": AT, "first": True, "fold": "first", "format": "unix", "gap": "run_after", "gate_at_fatal": 0.5, "grace": 9,
-    "hand_over": 2.0, "isolate": True, "jitter": 4, "job": {"misfire": "all"}, "keep_open": True, "key": "mine", "labels": {"team": "web"},
+    "hand_over": 2.0, "isolate": True, "jitter": 4, "job": {"misfire": "all"}, "keep_open": True, "key": "mine", "labels": {"team": "web"}, "late": 7,
     "lambda_name": "photos/album", "limit": 3, "lookahead": 2, "max_attempts": 4, "max_in_flight": 2, "max_losses": 2, "max_pending": 9,
     "max_retries": 7, "max_running": 9, "misfire": "all", "multiplexed_timeout": 2.0, "name": "other", "newer_version": True, "of": "photos/album",
     "on_complete": "photos/album", "on_failure": "photos/album", "on_success": "photos/album", "ordering_key": "b", "overlap": "skip",
     "overwrite": True, "owner": "web", "pause": 3, "placement": "spread", "pool": "gpu", "prefix": "a", "priority": "high",
-    "queue_limit": 9, "rate": 9.0, "redact": ["path"], "repeats": 3, "request_id": "r", "reserve": {"photos/thumbnail": 1}, "reserved_timeout": 2.0, "retention": 60,
+    "queue_limit": 9, "rate": 9.0, "recent": 7, "redact": ["path"], "repeats": 3, "request_id": "r", "reserve": {"photos/thumbnail": 1}, "reserved_timeout": 2.0, "retention": 60,
     "retry_interval": 3, "rotation": 9.0, "runbook": "read", "schedule": "@daily", "settings": {"rate": 5}, "share": 0.5,
     "shares": {"low": 0.1}, "start": AT, "status": atf.Status.SUCCESS, "stop_on_fatal": True, "target": "path", "task_id": "0-b",
     "timeout": 3.0, "ttl": timedelta(days=2), "tz": "Europe/Paris", "unique": atf.Unique("b", 9), "unset": ["rate"], "until": 9, "version": 2,
@@ -380,7 +382,7 @@ REFUSED = [
 ]
 SPECIAL = {
     "Batch.wait": "timeout", "ChainHandle.wait": "timeout", "ChainHandle.result": "timeout", "Step.submit": "client", "Chain.submit": "client",
-    "InBatch.extend": "of", "App.task": "isolate",
+    "InBatch.extend": "of", "App.task": "isolate", "Client.status": "late", "AsyncClient.status": "late",
 }  # fmt: skip
 """Whose effect is not in what is sent: tests of their own are below."""
 OTHER_VALUES = {("items", "status"): "done"}

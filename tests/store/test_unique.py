@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atf.store import keys
-from atf.store.types import Outcome, Scheduled
+from atf.store.types import LambdaRecord, Mended, Outcome, Scheduled
 from atf.task import TOMBSTONE_US, US, Status
 
 from .world import LAMBDA, World, held
@@ -81,6 +81,48 @@ async def test_a_cancelled_task_that_starts_afresh_has_its_window_again(world: W
     await world.store.cancel(["0-a"])
     await world.store.retry(["0-a"])
     assert (await ask(world, "b")).id == "0-a"
+
+
+async def test_a_retry_is_refused_while_another_task_holds_the_key(world: World) -> None:
+    await ask(world, "a")
+    await world.store.cancel(["0-a"])
+    assert (await ask(world, "b")).id == "0-b"
+    assert await world.store.retry(["0-a"]) == [(Status.CANCELLED, False, "0-b")]
+    await world.check()
+    assert await due(world) == ["0-b"]
+
+
+async def test_a_retry_takes_the_key_again_when_its_holder_has_ended(world: World) -> None:
+    """Else the next call made a task beside the one that was retried."""
+    await ask(world, "a")
+    await world.store.cancel(["0-a"])
+    await ask(world, "b")
+    await world.store.cancel(["0-b"])
+    assert await world.store.retry(["0-a"]) == [(Status.NEW, True, "")]
+    assert (await ask(world, "c")).id == "0-a"
+    assert await world.store.retry(["0-b"]) == [(Status.CANCELLED, False, "0-a")]
+
+
+async def test_a_dead_letter_stays_one_while_a_task_of_a_later_window_holds_its_key(world: World) -> None:
+    await ask(world, "a")
+    await world.finish(Outcome.FAILED_FATAL, *held(await world.claim(*await due(world))), error="x")
+    world.clock.advance(WINDOW_S)
+    await ask(world, "b")
+    assert await world.store.retry(["0-a"]) == [(Status.FATAL_FAILURE, False, "0-b")]
+    assert (await world.store.redrive([("0-a", 0)]))[1] == [False]
+    world.clock.advance(WINDOW_S)
+    assert await world.store.retry(["0-a"]) == [(Status.NEW, True, "")], "the window is over"
+
+
+async def test_a_stopped_key_is_not_resumed_beside_the_holder(world: World) -> None:
+    await world.store.register([LambdaRecord(LAMBDA, b"", 10, US, paused=False, settings="stop=1")])
+    await ask(world, "a", ordering_key="customer-7")
+    await world.finish(Outcome.FAILED_FATAL, *held(await world.claim(*await due(world))), error="x")
+    world.clock.advance(WINDOW_S)
+    await ask(world, "b", ordering_key="customer-7")
+    assert await world.store.resume_key(LAMBDA, "customer-7") == (Mended.HELD, "0-b")
+    assert await world.store.skip_key(LAMBDA, "customer-7") == (Mended.DONE, "0-a")
+    await world.check()
 
 
 async def test_keys_do_not_meet(world: World) -> None:

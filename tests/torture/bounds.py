@@ -190,7 +190,7 @@ BOUNDS = {
     ),
     "a schedule": Bound("RegisterLambdas", lambda w, n: spec_with(schedule="ä" * n), 0, MAX_SCHEDULE_CHARS, "schedule"),
     "a drain": Bound(
-        "DrainHost", lambda w, n: f.DrainHostRequest(host="host-1", for_us=n, who="ada"), 0, MAX_AHEAD_US, "for_us"
+        "DrainHost", lambda w, n: f.DrainHostRequest(host="host-1", for_us=n, who="ada"), 1, MAX_AHEAD_US, "more than 0"
     ),
     "a recent failure": Bound("GetStatus", lambda w, n: f.GetStatusRequest(recent_us=n), 0, MAX_AHEAD_US, "recent_us"),
     "redacted arguments": Bound(

@@ -398,8 +398,15 @@ local function release(P, key, id, queue, to, now)
 end
 
 -- FATAL_FAILURE, CANCELLED -> NEW, due at `at`, which is now unless it is given, or behind others of its ordering key: at their end, or where it stopped them.
+-- A window of its unique key that is open becomes its own. Where an unfinished task holds that, nothing is done, and that task is returned.
 local function start_afresh(P, id, queue, status, key, now, at, sets)
-  local waits = false
+  local unique, waits = redis.call('HGET', task_key(P, id), 'uk'), false
+  if unique and tonumber(redis.call('ZSCORE', P .. ':uniques:expiry', unique) or 0) > now then
+    local holder = redis.call('HGET', P .. ':uniques', unique)
+    local its = holder ~= id and redis.call('HGET', task_key(P, holder), 's')
+    if its and not FINISHED[its] then return holder end
+    redis.call('HSET', P .. ':uniques', unique, id)
+  end
   at = at or now
   if key then at = math.max(at, paused_until(P, key, id)) end
   if key and redis.call('LINDEX', order_key(P, key), 0) == STOPPED .. id then

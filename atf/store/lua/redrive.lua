@@ -1,7 +1,7 @@
 -- redrive: FATAL_FAILURE -> NEW, due when its turn comes. As `retry` otherwise.
 -- KEYS[1]  the partition's record
 -- ARGV     now, when the redrive began ("" = now), then per task: id, after how long it is due
--- RETURNS  when the redrive began, then per task 1 started afresh, 0 it is no dead letter
+-- RETURNS  when the redrive began, then per task 1 started afresh, 0 it is no dead letter, or another task holds its unique key
 register('redrive', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local begun = args[2] ~= '' and tonumber(args[2]) or now
@@ -9,7 +9,10 @@ register('redrive', {'allow-oom'}, function(keys, args)
   for i = 3, #args, 2 do
     local task = redis.call('HMGET', task_key(P, args[i]), 's', 'q', 'k')
     local dead = task[1] == 'FATAL_FAILURE'
-    if dead then start_afresh(P, args[i], task[2], task[1], task[3], now, math.max(begun + tonumber(args[i + 1]), now)) end
+    if dead then
+      local at = math.max(begun + tonumber(args[i + 1]), now)
+      dead = not start_afresh(P, args[i], task[2], task[1], task[3], now, at)
+    end
     answer[#answer + 1] = dead and 1 or 0
   end
   return answer

@@ -4,7 +4,8 @@
 -- ARGV     now, then per task: id, queue, spec ("" = the key's stop alone), digest, at, next instant (-1: it is cancelled; below that:
 --          its key has stopped at it, since then), limits ("" = defaults), lambda:ordering key ("" = none), attempts, losses, runs, token counter, error, concurrency ("" = none),
 --          ends of leases in a row that counted nothing ("" = none), 1 = it runs alone,
---          the job whose task it is, behind @ where it is a tick, behind + where it was made beside its ticks ("" = none)
+--          the job whose task it is, behind @ where it is a tick, behind + where it was made beside its ticks ("" = none),
+--          lambda:unique key whose open window is its own ("" = none)
 -- RETURNS  per task 1 stored, 0 the id was taken
 
 -- A key that has tasks already goes on as it does.
@@ -24,7 +25,7 @@ end
 
 register('restore', {}, function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}
-  for i = 2, #args, 17 do
+  for i = 2, #args, 18 do
     local id, queue, ordering, attempts = args[i], args[i + 1], args[i + 7], tonumber(args[i + 8])
     local next_at = tonumber(args[i + 5])
     local stopped = next_at < -1
@@ -50,6 +51,7 @@ register('restore', {}, function(keys, args)
         redis.call('HSET', task_key(P, id), 'kc', args[i + 13])
         redis.call('HSET', queue_key(P, queue), 'keyed', '1')
       end
+      if args[i + 17] ~= '' then redis.call('HSET', task_key(P, id), 'uk', args[i + 17]) end
       redis.call('ZADD', live_key(P, queue, status), waits and '+inf' or fmt(next_at), id)
       local limits = args[i + 6] ~= '' and args[i + 6] or nil
       if stopped then

@@ -2,7 +2,7 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, lambda, key, the task that stopped it ("" = whichever)
 -- RETURNS  what, that task: 0 it has not stopped, 1 the task runs again, 2 its record is gone, or it has been retried: what is behind
---          it runs, 3 it has stopped at another one
+--          it runs, 3 it has stopped at another one, 4 that task holds the unique key of the one that stopped it
 register('resume_key', {'allow-oom'}, function(keys, args)
   local P, now, name = keys[1], instant(args[1]), args[2]
   local k, id = stopped_at(P, name, args[3])
@@ -10,8 +10,8 @@ register('resume_key', {'allow-oom'}, function(keys, args)
   if args[4] ~= '' and args[4] ~= id then return {3, id} end
   local task = redis.call('HMGET', task_key(P, id), 's', 'q')
   if task[1] == 'FATAL_FAILURE' then
-    start_afresh(P, id, task[2], task[1], k, now)
-    return {1, id}
+    local holder = start_afresh(P, id, task[2], task[1], k, now)
+    return holder and {4, holder} or {1, id}
   end
   pass_over(P, name, k, now)
   return {2, id}

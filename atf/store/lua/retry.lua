@@ -1,7 +1,7 @@
 -- retry: FATAL_FAILURE, CANCELLED -> NEW, due now. Attempts and losses start again, the token goes on growing, the retention is lifted.
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the ids
--- RETURNS  per id {status after it ("" = no such task), 1 retried}
+-- RETURNS  per id {status after it ("" = no such task), 1 retried, the unfinished task that holds its unique key ("" = none): nothing is done}
 register('retry', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer = {}
@@ -10,10 +10,10 @@ register('retry', {'allow-oom'}, function(keys, args)
     local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k')
     local status = task[1]
     if status == 'FATAL_FAILURE' or status == 'CANCELLED' then
-      start_afresh(P, id, task[2], status, task[3], now)
-      answer[#answer + 1] = {'NEW', 1}
+      local holder = start_afresh(P, id, task[2], status, task[3], now)
+      answer[#answer + 1] = holder and {status, 0, holder} or {'NEW', 1, ''}
     else
-      answer[#answer + 1] = {(not status or status == 'TOMBSTONE') and '' or status, 0}
+      answer[#answer + 1] = {(not status or status == 'TOMBSTONE') and '' or status, 0, ''}
     end
   end
   return answer

@@ -100,6 +100,7 @@ local function store_each(sets, P, now, args, records, all_new, answers, earlies
         if limits ~= '' then redis.call('HSET', record, 'lim', limits) end
         if ordering ~= '' then redis.call('HSET', record, 'k', ordering) end
         if concurrency ~= '' then redis.call('HSET', record, 'kc', concurrency) end
+        if unique then redis.call('HSET', record, 'uk', unique) end
         if args[i + 10] ~= '' then redis.call('HSET', record, 'af', args[i + 10]) end
         -- at once, where the next request of this call may put it off
         local written = unique and AT_ONCE or sets

@@ -1,0 +1,120 @@
+"""What `atf status` says of a cluster, line by line, and what of it is wrong. It asks nobody."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from atf.rpc import frontend_pb2 as f
+from atf.task import US
+from atf.times import length
+
+_FULL: Final = 0.9
+"""The share of its memory from which a server counts as nearly full."""
+_ROLES: Final = ("frontend", "store-consumer", "hsc", "controller")
+_MIB: Final = 1 << 20
+
+
+class Line(NamedTuple):
+    """A line of the screen."""
+
+    about: str
+    text: str
+    wrong: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.about}: {self.text}"
+
+
+def judge(found: f.GetStatusReply, late_us: int, recent: str) -> dict[str, list[Line]]:
+    """All that there is to say, by section: store, roles, hosts, lambdas, jobs.
+
+    Args:
+        found: what the frontend answered.
+        late_us: how long a task that is due may wait.
+        recent: how long ago a failure counts as recent, in words.
+    """
+    return {
+        "store": _store(found),
+        "roles": _roles(found),
+        "hosts": _hosts(found),
+        "lambdas": _lambdas(found, late_us, recent),
+        "jobs": _jobs(found),
+    }
+
+
+def _store(found: f.GetStatusReply) -> list[Line]:
+    lines = [_memory(each) for each in found.memory] or [Line("store", "its memory is not known")]
+    lines += [Line("store", each.sentence, each.state == "refuse") for each in found.findings]
+    if found.partitions_away:
+        lines.append(Line("store", f"{found.partitions_away} of {found.partitions} partitions can't be reached", True))
+    if found.claims_in_us:
+        lines.append(
+            Line("store", f"no task starts for {length(found.claims_in_us // US * US + US)}: claims are paused", True)
+        )
+    return lines
+
+
+def _memory(each: f.StoreMemory) -> Line:
+    used = f"{each.where}: {each.used_bytes / _MIB:,.0f} MiB"
+    if not each.max_bytes:
+        return Line("store", f"{used}, no bound set")
+    share = each.used_bytes / each.max_bytes
+    return Line("store", f"{used} of {each.max_bytes / _MIB:,.0f} MiB ({share:.0%})", share >= _FULL)
+
+
+def _roles(found: f.GetStatusReply) -> list[Line]:
+    lines = []
+    for role in _ROLES:
+        counts = {each.version: each.processes for each in found.roles if each.role == role}
+        said = ", ".join(f"{number} of {version}" for version, number in sorted(counts.items()))
+        lines.append(Line("roles", f"{role}: {said or 'none is alive'}", not counts))
+    return lines
+
+
+def _hosts(found: f.GetStatusReply) -> list[Line]:
+    lines = []
+    for each in found.hosts:
+        aside = [f"{getattr(one, 'lambda')}".replace("*", "everything") for one in each.aside]
+        said = f"{each.executors} executor{'' if each.executors == 1 else 's'}" + (", drains" if each.draining else "")
+        said += f", sets {', '.join(aside)} aside, since executors died there" if aside else ""
+        idle = not each.executors and not each.draining
+        lines.append(Line("hosts", f"{each.name} (pool {each.pool}): {said}", bool(aside) or idle))
+    return lines or [Line("hosts", "none is alive: no task runs", True)]
+
+
+def _lambdas(found: f.GetStatusReply, late_us: int, recent: str) -> list[Line]:
+    total = [sum(getattr(each, name) for each in found.lambdas) for name in ("waiting", "later", "running", "dead")]
+    sum_of = "{} due, {} later, {} running, {} dead letters".format(*total)
+    head = Line("lambdas", f"{found.lambdas_known} registered; {sum_of}")
+    return [head, *(_lambda(each, found.now_us, late_us, recent) for each in found.lambdas)]
+
+
+def _lambda(each: f.LambdaStatus, now_us: int, late_us: int, recent: str) -> Line:
+    kept, said, wrong = each.paused or each.gated, [], False
+    if each.paused:
+        said.append("paused")
+    elif each.gated:
+        said.append("has a gate")
+    if each.waiting:
+        waits = max(now_us - each.due_since_us, 0) if each.due_since_us else 0
+        said.append(f"{each.waiting} due, the first for {length(waits // US * US)}")
+        wrong = not kept and waits > late_us
+    if not each.served and (each.waiting or each.running):
+        said.append("no live worker runs it")
+        wrong = wrong or not kept
+    if each.later:
+        said.append(f"{each.later} later")
+    if each.running:
+        said.append(f"{each.running} running")
+    if each.failed_recently:
+        said.append(f"{each.failed_recently} failed within {recent}: atf get {each.failed_id}")
+        wrong = True
+    elif each.dead:
+        said.append(f"{each.dead} dead letters: atf ls {getattr(each, 'lambda')} --status FATAL_FAILURE")
+    return Line(getattr(each, "lambda"), ", ".join(said), wrong)
+
+
+def _jobs(found: f.GetStatusReply) -> list[Line]:
+    lines = [Line("job " + each.name, f"{each.why}: atf job rm {each.name} ends it", True) for each in found.jobs]
+    more = [Line("jobs", "only the first 1,000 were looked at")] if found.more_jobs else []
+    return [*lines, *more]
