@@ -89,7 +89,7 @@ def error_of(answer: Answer, origin: str, url: str, secrets: Sequence[str] = ())
     except ValueError:
         phrase = ""
     said = f"{origin} answered {answer.status}{phrase}"
-    if 300 <= answer.status < 400:
+    if 300 <= answer.status < 400 and answer.status != HTTPStatus.NOT_MODIFIED:
         return f"{said}: redirects are not followed; it points to {_pointed(url, answer.headers.get('Location', ''))}"
     text = answer.text()
     for secret in secrets:

@@ -22,7 +22,7 @@ _MAX_LINE_BYTES: Final = 64 << 10
 _MAX_VALUE_BYTES: Final = 4_096
 """Of a header that remains; what is longer is cut."""
 _REMAIN: Final = (b"content-type", b"retry-after", b"date", b"location")
-_STATUS: Final = re.compile(rb"HTTP/(\d+(?:\.\d+)?)[ \t]+(\d{3})(?:[ \t].*)?", re.IGNORECASE | re.DOTALL)
+_STATUS: Final = re.compile(rb"HTTP/(\d+(?:\.\d+)?)[ \t]+([1-9]\d{2})(?:[ \t].*)?", re.IGNORECASE | re.DOTALL)
 _BLANK_LINE: Final = re.compile(rb"\r?\n\r?\n")
 _CONTROLS: Final = re.compile(rb"[\x00-\x1f\x7f]+")
 _CHUNK_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{1,15}")
@@ -80,9 +80,11 @@ class AnswerReader:
             NotHttp: it is no answer.
         """
         if self._next == _HEAD and self._buffer:
-            if not self._buffer.endswith(b"\n"):
-                raise NotHttp("it ends within a line of its headers")
-            return self.feed(b"\n")
+            if b"\n" not in self._buffer.lstrip(b"\r\n"):
+                raise NotHttp(f"it ends within its first line, {_shown(self._buffer)}")
+            return self.feed(
+                b"\n" if self._buffer.endswith(b"\n") else b"\n\n"
+            )  # what it began to say after its status line is missing, and it has answered
         if self._next == _TRAILERS:
             self._next = _NOTHING
             return _LAST_CHUNK
@@ -94,7 +96,7 @@ class AnswerReader:
             first, ended, _ = bytes(self._buffer[:MAX_HEAD_BYTES]).partition(b"\n")
             match = _STATUS.fullmatch(first.rstrip(b"\r"))
             if ended and match is None:
-                raise NotHttp(f"its first line is {first[:80].decode('latin-1').strip()!r}, which is no status line")
+                raise NotHttp(f"its first line is {_shown(first)}, which is no status line")
             blank = _BLANK_LINE.search(self._buffer)
             if match is None or blank is None:
                 if len(self._buffer) > MAX_HEAD_BYTES:
@@ -179,6 +181,10 @@ class AnswerReader:
         some = bytes(self._buffer[:count])
         del self._buffer[:count]
         return some
+
+
+def _shown(line: bytes | bytearray) -> str:
+    return repr(line[:80].decode("latin-1").strip())
 
 
 def _headers(lines: list[bytes]) -> dict[bytes, list[bytes]]:

@@ -64,8 +64,8 @@ async def send(request: Request, address: Address, headers: dict[str, str], time
             return Answer(response.status, response.headers, body[:READ_BYTES], truncated, response.charset or "")
     except aiohttp.ConnectionTimeoutError:
         raise NotSent(f"{address.origin}: no connection in time") from None
-    except aiohttp.ClientSSLError:
-        raise NotSent(f"{address.origin}: no connection: TLS failed, or its certificate is not trusted") from None
+    except aiohttp.ClientSSLError as error:
+        raise NotSent(f"{address.origin}: no connection: {why_no_tls(error)}") from None
     except aiohttp.ClientConnectorError as error:
         raise NotSent(f"{address.origin}: no connection: {error.os_error.strerror or error.os_error}") from None
     except TimeoutError:
@@ -80,6 +80,15 @@ async def send(request: Request, address: Address, headers: dict[str, str], time
     except (aiohttp.ClientError, OSError) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Unanswered(f"{address.origin}: the connection was lost: {one_line(clip(why, 256))}") from None
+
+
+def why_no_tls(error: aiohttp.ClientSSLError) -> str:
+    """What the TLS library said, as in "its certificate is not trusted: self-signed certificate"."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        found = error.certificate_error
+        return f"its certificate is not trusted: {one_line(getattr(found, 'verify_message', '') or str(found))}"
+    reason = getattr(error.os_error, "reason", None) or error.os_error.strerror or str(error.os_error)
+    return f"TLS failed: {one_line(reason).replace('_', ' ').lower()}"
 
 
 class _Connection(ResponseHandler):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -18,6 +20,7 @@ import atf
 from atf.builtin import with_builtins
 from atf.builtin.http import HttpCaller
 from atf.builtin.http_request import checked_request
+from atf.builtin.http_session import why_no_tls
 from atf.config import ExecutorSettings
 from atf.errors import ConfigError
 from atf.executor.outcome import Failed, GaveUp, of_exception
@@ -302,7 +305,7 @@ async def test_an_answer_that_breaks_off_or_is_no_http_is_tried_again() -> None:
         b"",
         b"SSH-2.0-x\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab",
-        b"HTTP/1.1 200 OK\r\nA: " + b"x" * 99_999,
+        b"HTTP/1.1 200",
     ]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -318,6 +321,16 @@ async def test_an_answer_that_breaks_off_or_is_no_http_is_tried_again() -> None:
                 await call(url)
             assert "hush" not in str(failed.value)
             answers.pop(0)
+
+
+async def test_an_error_of_tls_says_what_the_library_said(target: Target) -> None:
+    with pytest.raises(atf.Retry, match=r"no connection: TLS failed: (wrong version number|record layer failure)"):
+        await call(target.url.replace("http:", "https:"))  # it speaks no TLS
+    untrusted = ssl.SSLCertVerificationError(1, "certificate verify failed: self-signed certificate")
+    untrusted.verify_message = "self-signed certificate"
+    key = aiohttp.client_reqrep.ConnectionKey("a", 443, True, True, None, None, None)
+    found = aiohttp.ClientConnectorCertificateError(key, untrusted)
+    assert why_no_tls(found) == "its certificate is not trusted: self-signed certificate"
 
 
 async def test_an_address_without_a_server_gives_its_turn_to_the_next(target: Target) -> None:

@@ -81,6 +81,8 @@ WITHOUT_BODY = {
     "204 with a length": answer(status=b"HTTP/1.1 204 No Content"),
     "204 in chunks": answer(CHUNKED, b"5\r\nhello\r\n0\r\n\r\n", b"HTTP/1.1 204 No Content"),
     "headers that end with the connection": b"HTTP/1.1 200 OK\r\nX: y\r\n",
+    "headers that are cut off": b"HTTP/1.1 200 OK\r\nX: y\r\nContent-Le",
+    "a head that is its first line": b"HTTP/1.1 200 OK\r\n",
 }
 
 
@@ -157,7 +159,9 @@ async def test_a_connection_is_used_again_only_where_nothing_came_behind_the_ans
     [
         (b"SSH-2.0-OpenSSH\r\n", "the answer is no HTTP: its first line is 'SSH-2.0-OpenSSH', which is no status line"),
         (b"HTTP/1.1 2000 OK\r\n\r\n", "which is no status line"),
-        (b"HTTP/1.1 2", "it ends within a line of its headers"),
+        (b"HTTP/1.1 2", "it ends within its first line, 'HTTP/1.1 2'"),
+        (b"hello", "it ends within its first line, 'hello'"),
+        (b"HTTP/1.1 099 OK\r\n\r\n", "its first line is 'HTTP/1.1 099 OK', which is no status line"),
         (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 60_000, "its headers take more than 256 KiB"),
         (answer(CHUNKED, b"five\r\nhello\r\n"), "a chunk of its body has the size 'five'"),
         (answer(CHUNKED, b"5\r\nhello, world\r\n"), "a chunk of its body is longer than it says"),
