@@ -25,6 +25,9 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO, cast
 
 _WRITE: Final = os.write
+_POLL: Final = select.poll
+_SELECT: Final = select.select
+"""As they are before somebody patches them: eventlet takes select.poll away."""
 _MOST_PENDING: Final = 1 << 20
 """Bytes that wait to be written; what comes beyond is dropped."""
 _PATIENCE_S: Final = 0.1
@@ -187,7 +190,7 @@ class SafeOutput(io.RawIOBase):
         """Writes to a pipe that has room, so that the lines outlive this process, however it ends; whether it did."""
         if not self._is_pipe or self.lost or self._torn or len(lines) > _AT_ONCE:
             return False
-        poll = select.poll()
+        poll = _POLL()
         poll.register(self._descriptor, select.POLLOUT)
         if not any(events == select.POLLOUT for _, events in poll.poll(0)):
             return False
@@ -264,7 +267,7 @@ class SafeOutput(io.RawIOBase):
             try:
                 data = data[os.write(self._descriptor, data) :]
             except BlockingIOError:  # somebody who shares the descriptor has made it so
-                select.select([], [self._descriptor], [])
+                _SELECT([], [self._descriptor], [])
             except OSError as error:
                 self.error = error.errno or errno.EIO
                 return data

@@ -136,6 +136,16 @@ def test_who_writes_waits_once_for_a_reader_that_reads_no_more(pipe: tuple[int, 
     assert (len(whole) >> 10) + 1 + int(notice.split()[0]) == 4000
 
 
+def test_a_pipe_gets_its_lines_where_somebody_has_taken_poll_away(
+    pipe: tuple[int, SafeOutput], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As eventlet does: each line to a pipe ended in an AttributeError."""
+    reading, output = pipe
+    monkeypatch.delattr(streams.select, "poll")  # type: ignore[attr-defined]
+    output.write(b"one line\n")
+    assert os.read(reading, 100) == b"one line\n"
+
+
 def test_the_end_of_a_process_is_not_held_up(pipe: tuple[int, SafeOutput]) -> None:
     _, output = pipe
     for _ in range(300):

@@ -72,7 +72,9 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
             if none_left(message):
                 return Unavailable(f"{method}: {sentence()}; so it can't connect to {address}")
             # gRPC nests its reasons: "failed to connect to all addresses; last error: ...: Connection refused"
-            return Unavailable(f"{method}: can't reach {address} ({message.rpartition(': ')[2] or 'no reason given'})")
+            return Unavailable(
+                f"{method}: can't reach {address} ({message.rpartition(': ')[2].rstrip(']') or 'no reason given'})"
+            )
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return DeadlineExceeded(f"{method}: no answer from {address} within {timeout:g} s")
         case grpc.StatusCode.INTERNAL if _is_of_grpc(message, details):

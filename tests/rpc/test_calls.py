@@ -17,6 +17,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
+from atf.rpc.failure import to_error
 from atf.rpc.server import Server, Service, serve, snake_case
 
 FRONTEND = f.DESCRIPTOR.services_by_name["Frontend"]
@@ -165,6 +166,16 @@ async def test_a_server_that_is_not_there_is_unavailable_and_named() -> None:
     with pytest.raises(errors.Unavailable, match=rf"^GetTask: can't reach {address} \(Connection refused\)$"):
         await FrontendStub(channel).get_task(f.GetTaskRequest())
     await channel.close()
+
+
+async def test_a_name_that_nobody_knows_is_said_as_grpc_says_it() -> None:
+    """Which nests its reasons in brackets."""
+    said = (
+        "errors resolving no.such.invalid:1: [field:hostname lookup error:address lookup failed: Domain name not found]"
+    )
+    failed = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), said)
+    found = to_error(failed, "no.such.invalid:1", "/atf.v1.Frontend/GetTask", 1)
+    assert str(found) == "GetTask: can't reach no.such.invalid:1 (Domain name not found)"
 
 
 async def test_a_role_that_comes_back_is_found_again() -> None:
