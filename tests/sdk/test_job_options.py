@@ -21,7 +21,7 @@ from atf.rpc import task_pb2 as t
         ({"gap": b"skip"}, "gap b'skip': give a text"),
         ({"due_time": "\ud800"}, r"due_time '\ud800': give a text"),
         ({"due_time": 5}, "due_time 5: give a datetime with a time zone"),
-        ({"ttl": datetime(2030, 1, 1)}, "ttl datetime.datetime(2030, 1, 1, 0, 0): give a datetime with a time zone"),  # noqa: DTZ001
+        ({"ttl": datetime(2030, 1, 1)}, "ttl 2030-01-01 00:00:00: give a datetime with a time zone"),  # noqa: DTZ001
         ({"ttl": timedelta(seconds=-1)}, "ttl datetime.timedelta(days=-1, seconds=86399): give"),
         ({"misfire": "none"}, "misfire 'none': use all, latest, skip"),
         ({"overlap": []}, "overlap []: use allow, skip, queue, cancel_running"),
