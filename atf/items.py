@@ -37,6 +37,10 @@ class Elements(Protocol):
         """
         ...
 
+    def shown(self, element: Any) -> str:
+        """An element in a message, without what nobody is to see."""
+        ...
+
     def targeting(self, target: Target) -> Elements:
         """The same with another target."""
         ...
@@ -62,6 +66,9 @@ class OfLambda:
         self.decode: Callable[[bytes, int], Any] = codec.decode_result
         self._codec = codec
         self._target = target
+
+    def shown(self, element: Any) -> str:
+        return self._codec.short(element)
 
     def targeting(self, target: Target) -> OfLambda:
         return OfLambda(self.name, self._codec, target)
@@ -101,6 +108,9 @@ class OfName:
         self._target = target
         self._parameters = parameters
         self._places = {each: place for place, each in enumerate(parameters or ())}
+
+    def shown(self, element: Any) -> str:
+        return short(element)
 
     def targeting(self, target: Target) -> OfName:
         return OfName(self.name, target, self._parameters)
@@ -148,6 +158,9 @@ class OfProgram:
         if isinstance(target, str):
             raise InvalidArgument(f"target={target!r}: a command line has no names; give what makes a text of one")
         self._target = target
+
+    def shown(self, element: Any) -> str:
+        return short(element)
 
     def targeting(self, target: Target) -> OfProgram:
         return OfProgram(target)

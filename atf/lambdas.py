@@ -51,7 +51,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prepared(Generic[R_co]):
     """A task ready to be scheduled, for `client.schedule_many`. Scheduling it twice makes one task."""
 
@@ -61,6 +61,9 @@ class Prepared(Generic[R_co]):
     """Makes the handler's return type of a recorded result."""
     keyed: bool = False
     """Whether `key` was given."""
+
+    def __repr__(self) -> str:  # without its payload
+        return f"<Prepared {getattr(self.request.spec, 'lambda')}>"
 
 
 class Schedulable(Generic[P, R]):

@@ -227,7 +227,7 @@ class Codec:
         if len(args) > count:  # inspect would not say which
             takes = f"takes {count} positional arguments ({', '.join(self._positional)})".replace(" ()", "")
             raise TypeError(
-                f"{self._name}() {takes}, {len(args)} were given; number {count + 1} is {self._short(args[count])}"
+                f"{self._name}() {takes}, {len(args)} were given; number {count + 1} is {self.short(args[count])}"
             )
         # The common cases; inspect takes ten times as long.
         if not kwargs and len(args) >= self._needed:
@@ -275,10 +275,10 @@ class Codec:
         assert self._raw is not None
         value = given.get(self._raw, self.signature.parameters[self._raw].default)
         if not isinstance(value, bytes | bytearray | memoryview):
-            raise TypeError(f"{self._name}(): argument {self._raw!r} must be bytes, got {self._short(value)}")
+            raise TypeError(f"{self._name}(): argument {self._raw!r} must be bytes, got {self.short(value)}")
         return bytes(value)
 
-    def _short(self, value: object) -> str:
+    def short(self, value: object) -> str:
         """A value in a message: of a lambda that redacts, it may be one that was given at the wrong place."""
         return f"a {type(value).__name__}" if self.redacted else short(value)
 

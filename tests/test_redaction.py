@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote_plus
@@ -194,3 +195,26 @@ def test_messages_at_the_caller_hold_no_values() -> None:
         pay.prepare("hunter2")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="number 2 is a str"):
         pay.prepare(b"", "hunter2")  # type: ignore[call-arg]
+
+
+def test_what_callers_are_told_holds_no_value() -> None:
+    app = atf.App("shop")
+
+    @app.task(redact=["password"])
+    def login(user: str, password: str) -> None: ...
+
+    def says(call: Callable[[], object]) -> str:
+        with pytest.raises((TypeError, InvalidArgument)) as caught:
+            call()
+        return str(caught.value)
+
+    elements = login.elements(None)
+    told = [
+        says(lambda: login.prepare("anna", b"hunter2")),  # type: ignore[arg-type]
+        says(lambda: login.prepare("anna", "hunter2", "hunter2")),  # type: ignore[call-arg]
+        elements.shown(("anna", "hunter2")),
+        repr(login.prepare("anna", "hunter2")),
+    ]
+    assert "hunter2" not in str(told)
+    assert told[-1] == "<Prepared shop/login>"
+    assert elements.shown(("anna", "hunter2")) == "a tuple"

@@ -82,7 +82,7 @@ class Cutter:
             try:
                 self._bytes += self._elements.add(self._messages[-1].items, element)
             except Exception as error:
-                raise InvalidArgument(f"item {self.taken}, {short(element)}: {error}") from error
+                raise InvalidArgument(f"item {self.taken}, {self._elements.shown(element)}: {error}") from error
             self._room = self._room - 1 if self._bytes < self._until else 0
             self.taken += 1
 
