@@ -108,6 +108,17 @@ def take_logging() -> None:
         root.setLevel(logging.INFO)
 
 
+def _is_written(record: logging.LogRecord) -> bool:
+    """Whether a handler below the root logger writes it to stdout or stderr."""
+    logger = logging.root.manager.loggerDict.get(record.name)
+    while isinstance(logger, logging.Logger) and logger.parent is not None:
+        for handler in logger.handlers:
+            if isinstance(handler, logging.StreamHandler) and isinstance(handler.stream, _AsTheyAre | _Text):
+                return record.levelno >= handler.level
+        logger = logger.parent
+    return False
+
+
 def _is_unformatted(handler: logging.Handler) -> bool:
     """Whether nobody has asked for a form: `logging.warning(…)` adds such a handler by itself, and so does basicConfig without a format."""
     return (
@@ -301,9 +312,11 @@ class _AsTheyAre(io.TextIOBase):
 
 
 class _Handler(logging.Handler):
-    """Says a record as one event."""
+    """Says a record as one event, unless a handler of the app's has written it here already."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if _is_written(record):
+            return
         try:
             run, error = current.get(), record.exc_info[1] if record.exc_info else None
             text = record.getMessage().removeprefix(f"[{run.task_id}] " if run else "")  # ctx.log's, for other handlers

@@ -156,6 +156,34 @@ def test_the_handlers_of_the_app_write_as_they_are(said: io.StringIO, capsys: py
     assert capsys.readouterr().err == "mine hello\nmine the ***\n"
 
 
+@pytest.mark.parametrize("at_import", [True, False])
+def test_what_a_handler_of_one_logger_has_written_is_not_said_again(
+    said: io.StringIO, capsys: pytest.CaptureFixture[str], *, at_import: bool
+) -> None:
+    mine = logging.getLogger("mine.own")
+
+    def configure() -> None:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("mine %(message)s"))
+        mine.addHandler(handler)
+
+    try:
+        with executor():
+            if at_import:
+                configure()
+                output.take_logging()
+            with run():
+                if not at_import:
+                    configure()
+                logging.getLogger("mine.own.module").warning("hello")
+                logging.getLogger("mine").warning("another")
+    finally:
+        mine.handlers[:] = []
+    told = ["another"] if at_import else ["mine hello", "another"]
+    assert [each["event"] for each in events(said)] == told
+    assert capsys.readouterr().err == "mine hello\n" * at_import
+
+
 @pytest.mark.parametrize("level", [logging.WARNING, logging.DEBUG])
 def test_logging_at_import_configures_nothing(said: io.StringIO, level: int) -> None:
     """`logging.warning(…)` does call basicConfig, which gives the root logger a handler."""
