@@ -34,7 +34,7 @@ CLOCKS_AGREE_S: Final = 0.05
 """Seconds that a host's clock and the store's may stand apart, either way: no step larger than the default drift hides in that."""
 
 _DAY_S: Final = 86_400.0
-_ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}")
+ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}")
 """host:port, the host in brackets where it is an address of IPv6."""
 _SHOWN: Final = 80
 """Characters of a value that a message shows."""
@@ -178,7 +178,7 @@ class FrontendSettings:
         if self.dapr_app_id:
             _app_id("dapr_app_id", self.dapr_app_id)
         for each in self.told_hosts:
-            if not _ADDRESS.fullmatch(each):
+            if not ADDRESS.fullmatch(each):
                 raise ConfigError(f"dapr_hosts = {each[:80]!r}: write HOST:PORT, such as atf-frontend-0.atf:7401")
 
     @property
@@ -191,7 +191,7 @@ class FrontendSettings:
         found: dict[str, str] = {}
         for each in filter(None, (part.strip() for part in self.dapr_app.split(","))):
             app_id, _, address = each.partition("=")
-            if not _ADDRESS.fullmatch(address):
+            if not ADDRESS.fullmatch(address):
                 raise ConfigError(f"dapr_app = {each[:80]!r}: write ID=HOST:PORT, such as orders=127.0.0.1:50061")
             if _app_id("dapr_app", app_id) in found:
                 raise ConfigError(f"dapr_app: the app {app_id!r} has two addresses; give it one")

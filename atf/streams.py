@@ -294,6 +294,8 @@ def _is_pipe(descriptor: int) -> bool:
 def protect() -> None:
     """Has nothing that this process says on stderr end, delay or change what it does. Called once, by who is this process's program."""
     _fill_standard_descriptors()
+    # gRPC writes what it notices, such as each connection that a peer closes, as bare text between our lines. What fails it raises, too.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     _replace("stderr", 2)
     atexit.register(_end)
 

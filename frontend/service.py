@@ -452,8 +452,9 @@ class FrontendService:
                 f"no worker host {host!r} is alive{did_you_mean(host, names) or '; atf host lists those that are'}"
             )
         if not await self._store.drain_host(host, drains=not request.resume, seconds=request.for_us / US):
+            draining = {each.name for each in hosts if each.drain_until_us is not None}
             raise NotFound(
-                f"the host {host!r} does not drain{did_you_mean(host, names) or '; atf host lists those that do'}"
+                f"the host {host!r} does not drain{did_you_mean(host, draining) or '; atf host lists those that do'}"
             )
         verb = "resume_host" if request.resume else "drain_host"
         await self._store.note(AuditEntry(0, 0, verb, "", {}, request.who, request.why, host))

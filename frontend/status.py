@@ -40,9 +40,10 @@ class ClusterStatus:
         """Counts everything once."""
         if not 0 <= request.recent_us <= MAX_AHEAD_US:
             raise InvalidArgument(f"recent_us {request.recent_us}: at least 0, at most ten years")
+        recent_us = request.recent_us if request.HasField("recent_us") else RECENT_US
         await self._lambdas.refresh()
         known = self._lambdas.all()
-        standing = await self._store.overview([each.record.name for each in known], request.recent_us or RECENT_US)
+        standing = await self._store.overview([each.record.name for each in known], recent_us)
         served = await self._store.served()
         now_us, hosts = await self._store.hosts()
         reply = f.GetStatusReply(

@@ -202,6 +202,34 @@ def run(body: str, shell: str = "", **more: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, env=env, timeout=50, check=False)
 
 
+CLOSED = """
+import grpc
+from concurrent import futures
+begun, over = threading.Event(), threading.Event()
+class Silent(grpc.GenericRpcHandler):
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(lambda *_: begun.set() or over.wait(20) and b"")
+server = grpc.server(futures.ThreadPoolExecutor(1), [Silent()])
+channel = grpc.insecure_channel(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+server.start()
+call = channel.unary_unary("/a/b").future(b"")
+assert begun.wait(20)
+server.stop(0)
+assert call.exception(20) is not None
+lost = threading.Event()
+channel.subscribe(lambda state: state is grpc.ChannelConnectivity.READY or lost.set())
+assert lost.wait(20)
+over.set()
+channel.close()
+"""
+
+
+def test_grpc_writes_no_lines_of_its_own_unless_it_is_asked_to() -> None:
+    """A connection that a peer closed was a line of bare text between lines of JSON."""
+    assert run(CLOSED).stderr == ""
+    assert run("print(os.environ['GRPC_VERBOSITY'])", GRPC_VERBOSITY="DEBUG").stdout == "DEBUG\n"
+
+
 def test_lines_of_the_end_are_there() -> None:
     ended = run("print('one'); print('two', end=''); print('three', file=sys.stderr); sys.exit(7)")
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "one\ntwo", "three\n")

@@ -89,12 +89,12 @@ def _by_id(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
     print_results(
         results, ("retried", "held_by"), lambda r: "retried" if r.retried else f"is {status_name(r.status)}", as_json
     )
-    held = [f"{r.id}: {key_held(r.held_by)}" for r in results if r.held_by]
-    if held:
-        raise FailedPrecondition("; ".join(held))
-    refused = [f"{r.id} is {status_name(r.status)}" for r in results if not r.retried and r.status]
-    if refused:
-        raise FailedPrecondition(f"only failed or cancelled tasks can be retried: {', '.join(refused)}")
+    why = [f"{r.id}: {key_held(r.held_by)}" for r in results if r.held_by]
+    others = [f"{r.id} is {status_name(r.status)}" for r in results if r.status and not (r.retried or r.held_by)]
+    if others:
+        why.append(f"only failed or cancelled tasks can be retried: {', '.join(others)}")
+    if why:
+        raise FailedPrecondition("; ".join(why))
 
 
 def _request(lambda_name: str, filters: dict[str, Any]) -> f.RedriveRequest:

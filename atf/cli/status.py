@@ -40,7 +40,7 @@ _SHOWN: Final = 20
     default="1h",
     show_default=True,
     metavar="T",
-    help="Failures of this time count as wrong.",
+    help="Failures of this time count as wrong; 0: none do.",
 )
 @click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
 @frontend_flag
@@ -48,7 +48,7 @@ _SHOWN: Final = 20
 def status(late: float, recent: float, watch: bool, frontend: str | None, as_json: bool) -> int:
     """Show how the whole cluster stands: the store, roles, hosts, what waits, what failed. "!" stands before what is wrong.
 
-    Exits with 0 where all is well, with 1 where something is wrong, and with 4 where no frontend answers. Wrong is: a server that roles do
+    Exits with 0 where all is well, with 1 where something is wrong, and with 4 where no frontend answers, or the one that does can't reach the store. Wrong is: a server that roles do
     not work with or that is nearly full; no live store consumer, HSC or controller; a host that sets lambdas aside; tasks that wait longer
     than --late and are not kept on purpose, or that nobody runs; failures within --recent; jobs that nobody runs.
     """

@@ -140,7 +140,7 @@ class ClusterCalls:
 
         Args:
             late: how long a task that is due may wait until that is wrong: seconds, a timedelta or text such as "5m".
-            recent: how long ago a failure counts as wrong; likewise, at most ten years.
+            recent: how long ago a failure counts as wrong; likewise, at most ten years; 0: none does.
         """
         late_us, recent_us = duration_us(late, "late"), duration_us(recent, "recent")
         reply = await self._calls.get_status(f.GetStatusRequest(recent_us=recent_us))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
@@ -17,7 +18,8 @@ import grpc.aio
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from atf.errors import Internal, Unavailable
+from atf.config import ADDRESS, FRONTEND_PORT
+from atf.errors import Internal, InvalidArgument, Unavailable
 from atf.runtime import end
 
 from . import api
@@ -33,6 +35,7 @@ from .failure import MAX_MESSAGE_BYTES, Sign, sign_of, to_error
 R = TypeVar("R", bound=Message)
 S = TypeVar("S", bound=Message)
 
+_WITH_SCHEME: Final = re.compile(r"(dns|ipv4|ipv6|unix|unix-abstract|vsock|xds):.")
 CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -199,8 +202,21 @@ def nearly_over(timeout: float) -> float:
     return asyncio.get_running_loop().time() + _NEARLY * timeout
 
 
+def check_address(address: str) -> None:
+    """Lets pass what a server can be at: host:port, or what gRPC names with a scheme, such as unix:/path and dns:///name:port.
+
+    Raises:
+        InvalidArgument: it is something else, of which gRPC would say that it can't be reached.
+    """
+    if not (ADDRESS.fullmatch(address) or _WITH_SCHEME.match(address)):
+        raise InvalidArgument(
+            f"{address[:80]!r} is no address of a server: write HOST:PORT, such as localhost:{FRONTEND_PORT}"
+        )
+
+
 def blocking_connection(address: str) -> Callable[[Sequence[tuple[str, Any]]], Any]:
     """What makes channels of gRPC's blocking API."""
+    check_address(address)
     return lambda options: grpc.insecure_channel(address, options=options)
 
 
@@ -208,6 +224,7 @@ class AioChannel(Connection):
     """A connection of the event loop that makes the first call."""
 
     def __init__(self, address: str, options: Sequence[tuple[str, Any]] = ()) -> None:
+        check_address(address)
         super().__init__(address, lambda given: grpc.aio.insecure_channel(address, options=[*given, *options]))
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:

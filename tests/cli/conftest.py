@@ -96,8 +96,9 @@ class FakeFrontend:
         results = []
         for each in request.ids:
             status = self.tasks[each].status if each in self.tasks else t.STATUS_UNSPECIFIED
-            retried = status == t.FATAL_FAILURE
-            results.append(f.RetryResult(id=each, status=t.NEW if retried else status, retried=retried))
+            retried, held_by = status == t.FATAL_FAILURE, "0-other" if status == t.CANCELLED else ""
+            status = t.NEW if retried else status
+            results.append(f.RetryResult(id=each, status=status, retried=retried, held_by=held_by))
         return f.RetryTasksReply(results=results)
 
     async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:

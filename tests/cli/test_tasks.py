@@ -163,6 +163,18 @@ def test_retry_of_a_task_that_runs_is_refused(atf: Atf, frontend: FakeFrontend) 
     assert "0-a is PROCESSING" in ran.err
 
 
+def test_a_retry_names_who_holds_the_unique_key(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.CANCELLED)
+    frontend.add("0-b", t.PROCESSING)
+
+    ran = atf("retry", "0-a", "0-b", "--yes", "--json")
+
+    assert ran.code == 2
+    assert "0-a: its unique key is held by task 0-other, which has not finished" in ran.err
+    assert "0-b is PROCESSING" in ran.err
+    assert [each["held_by"] for each in ran.json] == ["0-other", ""]
+
+
 def test_many_ids_go_in_batches(atf: Atf, frontend: FakeFrontend) -> None:
     ids = [f"0-{number}" for number in range(300)]
     for each in ids:

@@ -99,8 +99,8 @@ async def test_a_host_drains_until_it_is_resumed_or_its_time_is_over(bench: Benc
     assert await drains() is True, "whatever restarts meanwhile"
     await drain(resume=True)
     assert await drains() is False
-    with pytest.raises(NotFound, match="does not drain"):
-        await drain(resume=True)
+    with pytest.raises(NotFound, match="the host 'one:7403' does not drain; atf host lists those that do"):
+        await drain(resume=True)  # and was told to mean itself
     await drain(for_us=60 * US)
     assert await drains() is True
     bench.clock.advance(61)

@@ -48,6 +48,9 @@ async def test_failures_are_recent_for_a_while(bench: Bench) -> None:
     assert (found.dead, found.failed_recently, found.failed_id) == (4, 1, last)
     reply = await bench.frontend.get_status(f.GetStatusRequest(recent_us=8_000 * US))
     assert reply.lambdas[0].failed_recently == 4
+    bench.clock.advance(1)
+    reply = await bench.frontend.get_status(f.GetStatusRequest(recent_us=0))
+    assert (reply.lambdas[0].dead, reply.lambdas[0].failed_recently) == (4, 0), "0 was an hour"
     with pytest.raises(InvalidArgument, match="recent_us -1"):
         await bench.frontend.get_status(f.GetStatusRequest(recent_us=-1))
 

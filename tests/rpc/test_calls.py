@@ -178,6 +178,23 @@ async def test_a_name_that_nobody_knows_is_said_as_grpc_says_it() -> None:
     assert str(found) == "GetTask: can't reach no.such.invalid:1 (Domain name not found)"
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["", "http://frontends:7401", "https://frontends", "frontends", "frontends:seven", ":7401", "::1:7401", "a b:1"],
+)
+async def test_what_is_no_address_is_refused_at_once(address: str) -> None:
+    """And not after the time of a call, as one that can't be reached."""
+    with pytest.raises(errors.InvalidArgument, match="is no address of a server: write HOST:PORT"):
+        open_channel(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["frontends:7401", "[::1]:7401", "unix:/run/atf", "dns:///frontends:7401", "ipv4:10.0.0.1:7"]
+)
+async def test_an_address_may_have_any_form_of_grpc(address: str) -> None:
+    await open_channel(address).close()
+
+
 async def test_a_role_that_comes_back_is_found_again() -> None:
     async with running(echo_id) as server:
         port, channel = server.port, open_channel(server.address)
