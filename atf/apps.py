@@ -1,20 +1,33 @@
-"""The lambdas behind MODULE:APP words, for commands that import a user's code."""
+"""The lambdas behind MODULE:APP words: the one way in which a user's code is imported, by executors and by commands.
+
+Never call `load_lambdas` while an event loop runs: what is imported may run one of its own (`asyncio.run`). Otherwise code would pass in one
+place and fail in another.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Final
 
 from atf.app import App
 from atf.app_faults import hidden, hidden_behind, patched_by
 from atf.errors import ConfigError
 from atf.lambdas import Lambda
 from atf.streams import go_on_without_threads
+
+_INSTALLED: Final = (
+    *{sysconfig.get_path(each) + os.sep for each in ("stdlib", "platstdlib", "purelib", "platlib")},
+    str(Path(__file__).parent) + os.sep,
+)
+"""Folders of code that is not the user's: what they have installed, and this package, wherever it lies."""
 
 
 def load_lambdas(apps: Sequence[str]) -> dict[str, Lambda[..., Any]]:
@@ -74,11 +87,13 @@ def _load(name: str) -> App:
     if here not in sys.path:
         sys.path.append(here)  # last: a user's controller.py must not stand in for another module
     try:
-        found = getattr(importlib.import_module(module), variable, None)
-    except (Exception, SystemExit) as error:  # a script without `if __name__ == "__main__"` may exit
+        found = importlib.import_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a script without `if __name__ == "__main__"` may exit
         why = hidden(module) or hidden_behind(error)
         raise ConfigError(
-            f"app {name}: {where(error)}{type(error).__name__}: {error}{f'. {why}' if why else ''}"
+            f"app {name}: {where(error)}{type(error).__name__}: {_said(error)}{f'. {why}' if why else ''}"
         ) from error
     if patched := patched_by():
         go_on_without_threads()  # else not even this can be said: the locks of threads that run are patched, too
@@ -86,16 +101,38 @@ def _load(name: str) -> App:
             f"app {name}: it has Python's modules patched by {patched}, and executors need them as they are: leave the patch out of what"
             " the app imports"
         )
-    if not isinstance(found, App):
+    app = getattr(found, variable, None)
+    if not isinstance(app, App):
         why = hidden(module)
-        raise ConfigError(f"app {name}: {module} has no atf.App named {variable!r}{f': {why}' if why else ''}")
-    return found
+        instead = f": {why}" if why else _instead(found, app)
+        raise ConfigError(f"app {name}: {module} has no atf.App named {variable!r}{instead}")
+    return app
+
+
+def _instead(module: ModuleType, found: object) -> str:
+    """What stands there in place of an app, and which apps there are."""
+    what = "" if found is None else f": that is {_article(type(found).__name__)}"
+    apps = [name for name, each in vars(module).items() if isinstance(each, App)]
+    return f"{what}. Did you mean {' or '.join(f'{module.__name__}:{each}' for each in apps[:3])}?" if apps else what
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  of a user's class
+        return "its text can't be read"
 
 
 def where(error: BaseException) -> str:
-    """The file and line of the user's code that raised, as the beginning of a sentence; empty: it is not known."""
+    """The file and line of the user's code at fault, as the beginning of a sentence; empty: it is not known."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename} line {error.lineno}: "
     frames = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]
     own = frames[1:]  # without this module
-    return f"{own[-1].filename} line {own[-1].lineno}: " if own else ""
+    theirs = [each for each in own if not each.filename.startswith(_INSTALLED)]
+    at = (theirs or own)[-1:]
+    return f"{at[0].filename} line {at[0].lineno}: " if at else ""

@@ -262,6 +262,11 @@ class ControllerSettings:
     hsc: str = setting(f"127.0.0.1:{HSC_PORT}", "address of the HSC")
     frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend, for the executors it starts")
     executors: int = setting(1, "executor processes to start and guard; 0: they are started by hand")
+    start_retries: int = setting(
+        5,
+        "how often an executor whose start failed is started again, 1 s later and then twice as long each time, before the controller gives up"
+        " and exits with 4; as long as one executor works, it goes on trying",
+    )
     ageing: float = setting(1.0, "seconds a queue waits until it counts as one priority higher")
     pool: str = setting(
         "",
@@ -271,6 +276,7 @@ class ControllerSettings:
     def __post_init__(self) -> None:
         _pool(self.pool)
         _within(self, "executors", 0, 10_000)
+        _within(self, "start_retries", 0, 1 << 31)
         _within(self, "ageing", 0.001, _DAY_S)
 
 
@@ -285,6 +291,10 @@ class ExecutorSettings:
     )
     threads: int = setting(16, "tasks of `def` lambdas that run at once")
     async_tasks: int = setting(256, "tasks of `async def` lambdas that run at once")
+    start_timeout: float = setting(
+        300.0,
+        "seconds that importing the apps may take; then the process is killed, and its start has failed; 0: no bound",
+    )
     stop_grace: float = setting(
         5.0,
         "seconds a `def` may go on after its timeout or cancellation before its process drains; and that an `async def` has between its"
@@ -318,6 +328,7 @@ class ExecutorSettings:
                 f"threads = {self.threads}, async_tasks = {self.async_tasks}: at most {MAX_RUNNING} together, since one heartbeat"
                 " has to name all that an executor holds. Start more executors instead"
             )
+        _within(self, "start_timeout", 0, _DAY_S)
         _within(self, "stop_grace", 0, _DAY_S)
         _within(self, "drain_timeout", 0, _DAY_S)
         _within(self, "max_rss_mib", 0, 1 << 40)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 READY_FD: Final = "ATF_READY_FD"
-"""Names a file descriptor: once the role serves, one line of JSON is written there, {"role", "address", "pid"}."""
+"""Names a file descriptor to which one line of JSON is written: {"role", "address", "pid"} once the role serves; or {"role", "error", "pid"}, why it
+ends, where it never does."""
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1

@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import uvloop
@@ -79,13 +79,21 @@ class Process:
         also = {name: each for name, each in more.items() if each}
         self.log.info("ready", address=address, **also)
         if self._ready_fd:
-            line = json.dumps({"role": self.role, "address": address, "pid": os.getpid(), **also}) + "\n"
-            descriptor, self._ready_fd = int(self._ready_fd), ""
-            try:
-                os.write(descriptor, line.encode())
-                os.close(descriptor)
-            except OSError as error:
-                self.log.warning("nobody reads that the role is ready", error=str(error))
+            self._tell_starter({"address": address, **also})
+
+    def failed(self, error: str) -> None:
+        """Says to whoever waits for the role that it never serves, and why."""
+        if self._ready_fd:
+            self._tell_starter({"error": error})
+
+    def _tell_starter(self, what: Mapping[str, str]) -> None:
+        line = json.dumps({"role": self.role, "pid": os.getpid(), **what}) + "\n"
+        descriptor, self._ready_fd = int(self._ready_fd), ""
+        try:
+            os.write(descriptor, line.encode())
+            os.close(descriptor)
+        except OSError as error:
+            self.log.warning("nobody reads whether the role is ready", error=str(error))
 
     def stop(self, why: str) -> None:
         """Asks the body to drain and return. May be called again."""
@@ -199,13 +207,21 @@ class Process:
         asyncio.get_running_loop().call_later(_AT_ONCE_S, streams.exit_at_once, 128 + number)
 
 
-def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settings: LogSettings) -> int:
+def run_role(
+    role: str,
+    body: Callable[[Process], Awaitable[int | None]],
+    settings: LogSettings,
+    *,
+    first: Callable[[], None] | None = None,
+) -> int:
     """Runs one role in this process until it ends.
 
     Args:
         role: its name.
         body: the role itself; what it returns is the exit code, None being 0.
         settings: what is said, and how.
+        first: called before any event loop runs: user code is imported there, which may run one of its own. A stop that comes meanwhile is
+            carried out after it.
 
     Returns:
         The exit code: 0 clean, 1 a bug, 2 a setting that breaks a rule, 3 not found, 4 something it needs refused it, 128 + n where
@@ -213,10 +229,12 @@ def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settin
     """
     streams.protect_stdout()  # what lambdas print must not fail them
     log.setup(settings, role)
+    process, early = Process(role), _Early()
 
     async def frame() -> int:
-        process = Process(role)
         process.catch_signals()
+        for number in early.came:
+            process._signalled(number)
         process.runtime.spawn(watch(process.runtime, process.log), name="file descriptors")
         try:
             code = await body(process) or EXIT_OK
@@ -225,12 +243,16 @@ def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settin
         return code or (128 + process._insisted if process._insisted else EXIT_OK)
 
     said = log.get_logger()
-    gc.freeze()  # what was imported stays: no collection need look at it again
     try:
+        if first is not None:
+            early.catch()
+            first()
+        gc.freeze()  # what was imported stays: no collection need look at it again
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(frame())
     except AtfError as error:
         said.error("can't go on", error=str(error), kind=error.reason)
+        process.failed(str(error))
         return exit_code(error)
     except Exception as error:  # noqa: BLE001  the last place that can say it
         if none_left(error):
@@ -238,6 +260,19 @@ def run_role(role: str, body: Callable[[Process], Awaitable[int | None]], settin
             return EXIT_UNAVAILABLE
         said.exception("ended by a bug", error=repr(error))
         return EXIT_FAILED
+
+
+class _Early:
+    """The signals that ask to end and come before there is a loop."""
+
+    def __init__(self) -> None:
+        self.came: list[int] = []
+
+    def catch(self) -> None:
+        numbers = stop_signals()
+        for number in numbers:
+            signal.signal(number, lambda which, _frame: self.came.append(which))
+        keep_signals_from_children(*numbers)
 
 
 def exit_code(error: AtfError) -> int:

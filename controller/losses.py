@@ -46,6 +46,7 @@ class Death(NamedTuple):
     suspects: frozenset[str]  # ids of those started that had been lost before
     timed_out: list[TimedOut]
     stopped: list[t.ClaimRef]
+    failed_start: str = ""  # why it never came to work; empty: it did, or was asked to end
 
     @property
     def claims(self) -> list[t.ClaimRef]:
@@ -72,6 +73,7 @@ def parse_death(event: Mapping[str, Any]) -> Death:
             TimedOut(_claim(each[:3]), _wait(each[3]), clip(str(each[4]))) for each in event.get("timed_out", ())
         ],
         stopped=[_claim(each) for each in event.get("stopped", ())],
+        failed_start=clip(str(event.get("failed_start") or "")),
     )
 
 

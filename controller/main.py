@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from atf.config import ControllerSettings, ExecutorSettings, LogSettings, StoreSettings, Timing
 from atf.process import Process, run_role
 from atf.rpc import controller_pb2 as c
 from atf.rpc.channel import HSCStub, open_channel
-from atf.rpc.server import Service, serve
+from atf.rpc.health import of_store, said_by
+from atf.rpc.server import Server, Service, serve
 from atf.runtime import Runtime, end, new_id
 
 from .guards import command, start_guard
 from .pool import Pool
 from .service import ControllerService
+from .starts import Starts
 
 MAX_NODE: Final = 64
 """Characters of the host's name by which others know its controller; several on one host differ by their ports."""
@@ -50,6 +52,8 @@ def main(
         opened = await process.open_store(store, timing)
         hsc = open_channel(settings.hsc)
         guarded: set[str] = set()
+        size = settings.executors if apps else 0
+        starts = Starts(size, settings.start_retries)
         service = ControllerService(
             store=opened,
             hsc=HSCStub(hsc),
@@ -58,15 +62,22 @@ def main(
             runtime=process.runtime,
             host=host_name(settings.listen, process.runtime),
             guarded=guarded,
+            starts=starts,
         )
-        server = await serve(settings.listen, [Service(c.DESCRIPTOR.services_by_name["Controller"], service)])
+        server = await serve(
+            settings.listen,
+            [Service(c.DESCRIPTOR.services_by_name["Controller"], service)],
+            serving=not starts.why_not,
+            details={**of_store(opened), "executors": said_by(lambda: starts.why_not)},
+        )
         line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)
         pool = Pool(
             start=lambda on_line: start_guard(line, on_line, process.runtime),
-            size=settings.executors if apps else 0,
+            size=size,
             on_death=service.executor_died,
             runtime=process.runtime,
             guarded=guarded,
+            starts=starts,
         )
 
         service.on_drain = pool.hold
@@ -79,19 +90,38 @@ def main(
         duty = process.runtime.spawn(service.run(), name="controller")
         executors = process.runtime.spawn(pool.run(), name="executors")
         stopping = process.runtime.spawn(process.stopping.wait(), name="stopping")
-        process.ready(server.address)
-        await asyncio.wait({duty, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        follow = _follower(server, starts, process)
+        starts.changed.append(follow)
+        follow()
+        await asyncio.wait({duty, stopping, executors}, return_when=asyncio.FIRST_COMPLETED)
         pool.drain()
-        await asyncio.gather(service.drain(), executors)
+        await asyncio.gather(service.drain(), asyncio.wait({executors}))
         await service.flush(LAST_REPORTS_S)
         await end([duty])
+        if starts.failure:
+            await service.say_state()  # what stays known after this process
         await server.stop(0.5)
         await hsc.close()
         await opened.close()
         if not duty.cancelled():
             duty.result()  # raises what ended it
+        executors.result()  # raises that none can start
 
     return run_role("controller", body, logs)
+
+
+def _follower(server: Server, starts: Starts, process: Process) -> Callable[[], None]:
+    """Has the health of the whole say whether executors work here; and says that the role is ready once they do."""
+    ready = False
+
+    def follow() -> None:
+        nonlocal ready
+        process.runtime.spawn(server.set_serving(not starts.why_not), name="health")
+        if not ready and not starts.why_not:
+            ready = True
+            process.ready(server.address)
+
+    return follow
 
 
 def host_name(listen: str, runtime: Runtime) -> str:

@@ -18,12 +18,14 @@ from typing import Final, NamedTuple, Protocol
 
 from atf.descriptors import in_words
 from atf.errors import AtfError
-from atf.exits import EXIT_BAD_INPUT
+from atf.exits import EXIT_BAD_INPUT, EXIT_UNAVAILABLE
 from atf.log import get_logger
 from atf.retry import Pauses
 from atf.runtime import Runtime, end, happens
+from atf.task import clip
 
 from .losses import Death, parse_death
+from .starts import Starts
 
 RESTART_FIRST_S: Final = 1.0
 RESTART_MOST_S: Final = 30.0
@@ -67,19 +69,33 @@ class Drains(NamedTuple):
     running: int
 
 
+class Slow(NamedTuple):
+    """A guard says where its executor stands, whose start takes long."""
+
+    why: str
+
+
 class _Life:
     """One executor, from its start to its end.
 
     Attributes:
+        slot: the number of its place.
         leaving: set once it drains, or has ended.
         drains: whether it has said that it drains.
         ran: whether it ran tasks when it began to drain, or died.
+        failed_start: why it never came to work; empty: it did, or nobody knows.
+        started: the id of its executor, once its guard has said so.
+        told: what its guard said of its executor's end, once it has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
         self.leaving = asyncio.Event()
         self.drains = False
         self.ran = False
+        self.failed_start = ""
+        self.started: list[str] = []
+        self.told: list[Death] = []
 
 
 Start = Callable[[Callable[[str], None]], Awaitable[Guard]]
@@ -95,6 +111,7 @@ class Pool:
         on_death: told of every executor that is verifiably dead.
         runtime: clocks, chance, spawning.
         guarded: where the ids of the executors stand whose guards run.
+        starts: what is known of their starts.
     """
 
     def __init__(
@@ -105,12 +122,14 @@ class Pool:
         on_death: Callable[[Death], None],
         runtime: Runtime,
         guarded: set[str] | None = None,
+        starts: Starts | None = None,
     ) -> None:
         self._start = start
         self._size = size
         self._on_death = on_death
         self._runtime = runtime
         self._guarded = guarded if guarded is not None else set()
+        self._starts = starts or Starts(size)
         self._guards: list[Guard] = []
         self._draining = asyncio.Event()
         self._released = asyncio.Event()
@@ -118,8 +137,12 @@ class Pool:
         self._at_once = False
 
     async def run(self) -> None:
-        """Keeps the executors running; returns once `drain` was called and all have ended."""
-        slots = [self._runtime.spawn(self._slot(), name=f"executor {number}") for number in range(self._size)]
+        """Keeps the executors running; returns once `drain` was called and all have ended.
+
+        Raises:
+            FailedPrecondition: none of them can start (starts.py). The controller is still to drain.
+        """
+        slots = [self._runtime.spawn(self._slot(number), name=f"executor {number}") for number in range(self._size)]
         try:
             await asyncio.gather(*slots)
         finally:
@@ -134,6 +157,7 @@ class Pool:
 
     def hold(self, held: bool) -> None:
         """Has all executors drain, and starts no more until it is called with False; while the host drains."""
+        self._starts.hold(held)
         if not held:
             self._released.set()
             return
@@ -148,13 +172,13 @@ class Pool:
         for guard in self._guards:
             guard.end_at_once()
 
-    async def _slot(self) -> None:
+    async def _slot(self, number: int) -> None:
         pauses = Pauses(self._runtime.random, first=RESTART_FIRST_S, most=RESTART_MOST_S)
         lives: set[asyncio.Task[None]] = set()
         try:
             await self._until_released()
             while not self._draining.is_set():
-                began, life = self._runtime.monotonic(), _Life()
+                began, life = self._runtime.monotonic(), _Life(number)
                 lives.add(self._runtime.spawn(self._live(life), name="executor's life"))
                 await life.leaving.wait()
                 if len(lives) > 1:  # the one before drains still
@@ -163,10 +187,13 @@ class Pool:
                     lives.remove(each)
                     each.result()  # raises what was a bug
                 await self._until_released()
-                well = life.ran or self._runtime.monotonic() - began >= HEALTHY_S
+                well = not life.failed_start and (life.ran or self._runtime.monotonic() - began >= HEALTHY_S)
                 if well:
                     pauses.reset()
-                await happens(self._draining, SUCCESSOR_S if well and life.drains else pauses.next())
+                wait = SUCCESSOR_S if well and life.drains else pauses.next()
+                if life.failed_start and not self._draining.is_set():
+                    self._starts.failed(number, life.failed_start, wait)
+                await happens(self._draining, wait)
             if lives:
                 await asyncio.wait(lives)
         finally:
@@ -187,28 +214,12 @@ class Pool:
         try:
             await self._one_life(life)
         except OSError as error:
-            _log.error("executor can't be started", error=in_words(error))
+            life.failed_start = f"its process can't be started: {in_words(error)}"
         finally:
             life.leaving.set()
 
     async def _one_life(self, life: _Life) -> None:
-        started: list[str] = []
-        told: list[Death] = []
-
-        def line(text: str) -> None:
-            match self._event(text):
-                case Started(executor_id):
-                    started.append(executor_id)
-                    self._guarded.add(executor_id)
-                case Drains(running):
-                    life.drains, life.ran = True, life.ran or running > 0
-                    life.leaving.set()
-                case Death() as death:
-                    told.append(death)
-                    life.ran = life.ran or any((death.started, death.cut, death.timed_out, death.stopped))
-                    self._on_death(death)
-
-        guard = await self._start(line)
+        guard = await self._start(lambda text: self._hear(life, text))
         self._guards.append(guard)
         if self._at_once:
             guard.end_at_once()
@@ -218,15 +229,34 @@ class Pool:
             code = await guard.wait()
         finally:
             self._guards.remove(guard)
-            self._guarded.difference_update(started)
-        self._say_ended(guard.pid, code, told[-1].why if told else "", drained=life.drains)
+            self._guarded.difference_update(life.started)
+            for executor_id in life.started:
+                self._starts.ended(executor_id)
+        if not life.told and code in {EXIT_BAD_INPUT, EXIT_UNAVAILABLE}:
+            life.failed_start = f"its guard ended with exit code {code} at once; its own lines say why"
+        if not life.failed_start:  # of which starts.py tells
+            self._say_ended(guard.pid, code, life.told[-1].why if life.told else "", drained=life.drains)
+
+    def _hear(self, life: _Life, text: str) -> None:
+        """Takes a line of the guard."""
+        match self._event(text):
+            case Started(executor_id):
+                life.started.append(executor_id)
+                self._guarded.add(executor_id)
+                self._starts.began(life.slot, executor_id)
+            case Slow(why):
+                self._starts.slow(why)
+            case Drains(running):
+                life.drains, life.ran = True, life.ran or running > 0
+                life.leaving.set()
+            case Death() as death:
+                life.told.append(death)
+                life.failed_start = death.failed_start
+                life.ran = life.ran or any((death.started, death.cut, death.timed_out, death.stopped))
+                self._on_death(death)
 
     def _say_ended(self, guard: int, code: int, why: str, *, drained: bool) -> None:
-        if code == EXIT_BAD_INPUT:
-            _log.error(
-                "executor refused to start; its own lines say why, and it is tried again", guard=guard, code=code
-            )
-        elif self._draining.is_set():
+        if self._draining.is_set():
             _log.info("executor ended", guard=guard, code=code)
         elif not why:
             _log.warning("guard ended without an account of its executor", guard=guard, code=code)
@@ -235,7 +265,7 @@ class Pool:
         else:
             _log.warning("executor ended; starting another", guard=guard, code=code, why=why)
 
-    def _event(self, line: str) -> Started | Drains | Death | None:
+    def _event(self, line: str) -> Started | Slow | Drains | Death | None:
         """What a guard says; None: what can't be read."""
         try:
             event = json.loads(line)
@@ -243,6 +273,8 @@ class Pool:
                 case "started":
                     _log.info("executor started", executor=event["executor"], worker=event["pid"])
                     return Started(str(event["executor"]))
+                case "slow":
+                    return Slow(clip(str(event["why"])))
                 case "draining":
                     _log.info("executor draining", executor=event["executor"], why=event["why"])
                     return Drains(int(event["started"]))

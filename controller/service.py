@@ -23,6 +23,7 @@ from atf.log import get_logger
 from atf.rpc import api
 from atf.rpc import controller_pb2 as c
 from atf.runtime import Runtime, end, happens
+from atf.store.capacity import STARTS
 from atf.store.store import Store
 from atf.task import MAX_BATCH, US, check_lambda, check_name
 
@@ -34,6 +35,7 @@ from .demand import Call, Lambdas, lambda_of
 from .losses import Death, report_death
 from .poller import Poller
 from .reports import Reports
+from .starts import Starts
 
 MAX_WAIT_US: Final = 60 * US
 MAX_LAMBDAS: Final = 4_096
@@ -48,6 +50,8 @@ BATCHES: Final = "batches"
 
 KNOWN_S: Final = 30.0
 """Seconds for which workers that said they are alive count as such."""
+FAILING_KNOWN_S: Final = 300.0
+"""Seconds for which it is known why none can start here: a controller that has given up is not forgotten before somebody has looked."""
 
 _DRAINING_S: Final = 1.0
 """Seconds between two times that a host which drains says how many executors are left: somebody waits for it."""
@@ -69,6 +73,7 @@ class ControllerService:
         runtime: clocks, chance, spawning.
         host: by what name others know it.
         guarded: ids of the executors whose guards run here. These are here until they die, however long they ask for nothing.
+        starts: what is known of the starts of those; it is told who asks for work.
     """
 
     def __init__(
@@ -81,7 +86,9 @@ class ControllerService:
         runtime: Runtime,
         host: str = "",
         guarded: Collection[str] = frozenset(),
+        starts: Starts | None = None,
     ) -> None:
+        self._starts = starts or Starts(0)
         self._timing = timing
         self._runtime = runtime
         self._store = store
@@ -93,6 +100,7 @@ class ControllerService:
         self.on_drain: Callable[[bool], None] = lambda _: None
         """Called when an operator has this host drain, or take tasks again."""
         self._tell = asyncio.Event()
+        self._starts.changed.append(self._tell.set)
         self._asked: dict[Lambdas, float] = {}
         """The sets of lambdas that executors here run, and when each was asked for last."""
         self._boot_id = runtime.boot_id()
@@ -139,15 +147,21 @@ class ControllerService:
             now = self._runtime.monotonic()
             change = self._aside.next_change(now)
             self._poller.rearrange()
-            aside = {each.lambda_name: max(each.until - now, 0.0) for each in self._aside.listing(now)}
-            with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
-                drains = await self._store.serve(
-                    self._pool, KNOWN_S, self._host, aside, self._serves(now), executors=self._executors()
-                )
-                self._drain_host(self._drains if drains is None else drains)
+            await self.say_state()
             rest = _DRAINING_S if self._drains and self._executors() else KNOWN_S / 3
             await happens(self._tell, rest if change is None else min(change - now, rest))
             self._tell.clear()
+
+    async def say_state(self) -> None:
+        """Says to the store what there is to know of this host."""
+        now, why_not = self._runtime.monotonic(), self._starts.to_say
+        aside = {each.lambda_name: max(each.until - now, 0.0) for each in self._aside.listing(now)}
+        known = FAILING_KNOWN_S if why_not not in {"", STARTS} else KNOWN_S
+        with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
+            drains = await self._store.serve(
+                self._pool, known, self._host, aside, self._serves(now), executors=self._executors(), why_not=why_not
+            )
+            self._drain_host(self._drains if drains is None else drains)
 
     def _drain_host(self, drains: bool) -> None:
         """What an operator wants of this host holds until the store says otherwise."""
@@ -177,6 +191,7 @@ class ControllerService:
         """
         self._check(request)
         executor_id, now = request.executor_id, self._runtime.monotonic()
+        self._starts.called(executor_id)
         undelivered = self._answers.called(executor_id, request.lane, request.call, request.ack, now)
         if undelivered is None:
             return c.NextWorkReply(draining=self._draining.is_set())

@@ -1,6 +1,7 @@
 """The guard of one worker: watches it, and makes sure that it is gone before anybody may run its tasks again.
 
-1. kills the worker and all that it started before the oldest of its leases can end, or when it takes far too much memory
+1. kills the worker and all that it started before the oldest of its leases can end, or when it takes far too much memory, and where its
+   apps are not imported in time
 2. lets it drain when a signal asks for it, when the controller asks for it or is gone, and when it takes too much memory
 3. kills it when it has not drained in time, or when somebody asks twice
 4. once the whole group is dead, says what it held, and whether its end was ordered: what a drain cuts short counts nothing
@@ -17,23 +18,38 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from atf.config import ExecutorSettings, Timing
-from atf.exits import EXIT_BAD_INPUT, EXIT_FORKED, EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
+from atf.exits import (
+    EXIT_BAD_INPUT,
+    EXIT_FAILED,
+    EXIT_FORKED,
+    EXIT_NO_HEARTBEAT,
+    EXIT_OK,
+    EXIT_OVERRUN,
+    EXIT_UNAVAILABLE,
+)
 from atf.runtime import Runtime
 from atf.stops import AT_ONCE, Asked
 from atf.task import US
 
 from .group import Group
+from .start_notes import StartNotes
 from .table import SlotState, Stage, Table
 
 TICK_S: Final = 0.5
 """Seconds between two looks at the worker while nothing happens."""
+SLOW_S: Final = 30.0
+"""Seconds of a start after which it is said where it stands, and between two such lines."""
 DRAIN_SLACK_S: Final = 2.0
 """Seconds that a draining worker has beyond drain_timeout, at which it ends by itself."""
 _MIB: Final = 1 << 20
+_STARTS: Final = frozenset({Stage.IMPORTS, Stage.JOINS})
+_CRASHES: Final = frozenset(
+    128 + each for each in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+)
+"""Exit codes of crashes, of which faulthandler notes the line."""
 _STOPS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _WHY: Final = {
     EXIT_OK: "drained",
-    EXIT_BAD_INPUT: "refused to start; its own lines say why",
     EXIT_FORKED: "came back from a fork within a lambda",
     EXIT_NO_HEARTBEAT: "could not keep its leases",
     EXIT_OVERRUN: "a lambda did not end when it had to",
@@ -52,6 +68,8 @@ class Ended(NamedTuple):
     why: str
     ordered: bool
     """Whether a stop cut short what still ran: a drain that was over, or somebody who asked twice. Then that counts nothing."""
+    failed_start: str = ""
+    """Why it never came to work; empty: it did, or was asked to end."""
 
 
 class Verdict(NamedTuple):
@@ -70,7 +88,9 @@ class Guard:
         table: what it holds.
         let_go: tells it to drain; called once at most.
         drains: told why the worker drains, once, and how many tasks it had started then.
-        settings: drain_timeout and bounds of memory.
+        notes: what the worker notes while it starts.
+        slow: told where the worker stands while its start takes long.
+        settings: start_timeout, drain_timeout and bounds of memory.
         timing: the arithmetic of leases.
         runtime: clocks.
     """
@@ -82,6 +102,8 @@ class Guard:
         let_go: Callable[[], None],
         *,
         drains: Callable[[str, int], None],
+        notes: StartNotes,
+        slow: Callable[[str], None],
         settings: ExecutorSettings,
         timing: Timing,
         runtime: Runtime,
@@ -90,12 +112,16 @@ class Guard:
         self._table = table
         self._let_go = let_go
         self._drains = drains
+        self._notes = notes
+        self._slow = slow
         self._settings = settings
         # The kill must be complete, by a clock that may run slow, before the store can think the lease over.
         self._lease_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * US)
         self._runtime = runtime
         self._asked = Asked()
-        self._drain_by = 0.0
+        self._asked_to_end = False
+        self._began = self._said_slow = runtime.monotonic()
+        self._drain_by, self._drain_why = 0.0, ""
 
     @property
     def draining(self) -> bool:
@@ -106,11 +132,13 @@ class Guard:
         """Tells the worker to drain. It learns so from the pipe, whatever its lambdas do with signals. May be called again."""
         if not self.draining:
             self._drain_by = self._runtime.monotonic() + self._settings.drain_timeout + DRAIN_SLACK_S
+            self._drain_why = why
             self._let_go()
             self._drains(why, sum(each.state is not SlotState.HELD for each in self._table.entries()))
 
     def signalled(self, number: int) -> Verdict | None:
         """Takes a signal that asks to end."""
+        self._asked_to_end = True
         if self._asked.at_once(number, self._runtime.monotonic()):
             return Verdict("asked twice to end", ordered=True)
         self.drain(f"{signal.Signals(number).name} asks for it")
@@ -118,6 +146,7 @@ class Guard:
 
     def told(self, word: bytes) -> Verdict | None:
         """Takes the controller's word (atf/stops.py); none: the controller is gone."""
+        self._asked_to_end = True
         if AT_ONCE in word:
             return Verdict("its controller was asked twice to end", ordered=True)
         self.drain("its controller asks for it" if word else "its controller is gone")
@@ -125,8 +154,11 @@ class Guard:
 
     def look(self) -> Verdict | None:
         """Looks at the worker, and has it drain where that is due. Returns why it must be killed now; None: it need not."""
-        settings = self._settings
-        if self._table.stage is not Stage.WORKS:
+        settings, stage = self._settings, self._table.stage
+        if stage in _STARTS:
+            if verdict := self._look_at_start(stage):
+                return verdict
+        elif stage is not Stage.WORKS:
             self.drain("it drains by itself")
         oldest = self._table.oldest_lease_us
         if oldest and self._runtime.boottime_us() >= oldest + self._lease_us:
@@ -140,6 +172,25 @@ class Guard:
         if self.draining and self._runtime.monotonic() >= self._drain_by:
             return Verdict(f"it did not drain within {settings.drain_timeout:g} s", ordered=True)
         return None
+
+    def _look_at_start(self, stage: Stage) -> Verdict | None:
+        """Looks at a worker that does not work yet."""
+        now, limit = self._runtime.monotonic(), self._settings.start_timeout
+        if stage is Stage.IMPORTS and self._asked_to_end:  # it does not listen, and nothing is lost
+            return Verdict("it was asked to end while it imported its apps", ordered=True)
+        if stage is Stage.IMPORTS and limit and now - self._began >= limit:
+            return Verdict(f"importing its apps took longer than {limit:g} s (start_timeout){self._at_place()}")
+        if now - self._said_slow >= SLOW_S:
+            self._said_slow = now
+            at = self._at_place() if stage is Stage.IMPORTS else ""
+            self._slow(
+                f"it is still {self._notes.last() or 'loading Python'}, {now - self._began:.0f} s after its start{at}"
+            )
+        return None
+
+    def _at_place(self) -> str:
+        place = self._notes.place()
+        return f"; at {place}" if place else ""
 
     def wait_s(self) -> float:
         """Seconds until the next look."""
@@ -181,10 +232,34 @@ class Guard:
 
     def ended(self, code: int, verdict: Verdict | None) -> Ended:
         """How the worker ended, now that it has."""
-        cut = self._table.stage is Stage.CUTS
+        stage = self._table.stage
+        cut = stage is Stage.CUTS
+        if verdict is not None and verdict.ordered and stage is Stage.IMPORTS:
+            return Ended(EXIT_OK, verdict.why, ordered=True)
+        failed = self._failed_start(code, verdict)
+        code = code or (EXIT_FAILED if failed else EXIT_OK)
         if verdict is not None:
-            return Ended(code, f"killed: {verdict.why}", verdict.ordered or cut)
-        return Ended(code, f"{_reason(code)}, and cut what still ran" if cut else _reason(code), cut)
+            return Ended(code, f"killed: {verdict.why}", verdict.ordered or cut, failed)
+        why = failed or _reason(code)
+        return Ended(code, f"{why}, and cut what still ran" if cut else why, cut, failed)
+
+    def _failed_start(self, code: int, verdict: Verdict | None) -> str:
+        """Why the worker never came to work; empty: it did, or was asked to end."""
+        starts = self._table.stage in _STARTS
+        if self._asked_to_end or not (starts or code in {EXIT_BAD_INPUT, EXIT_UNAVAILABLE}):
+            return ""
+        if verdict is not None:
+            return f"killed: {verdict.why}"
+        if error := self._notes.error():
+            return error
+        if self.draining:
+            return self._drain_why
+        did = f" while {last}" if (last := self._notes.last()) and starts else ""
+        if code in _CRASHES:
+            return f"{_reason(code)}{did}{self._at_place()}"
+        if code == 128 + signal.SIGKILL:
+            return f"{_reason(code)}{did}. Where nobody did that, the kernel has, for memory"
+        return f"{_reason(code) if code > EXIT_OK else 'ended with exit code 0'}{did}"
 
 
 def death(executor_id: str, pid: int, ended: Ended, table: Table) -> dict[str, Any]:
@@ -206,6 +281,7 @@ def death(executor_id: str, pid: int, ended: Ended, table: Table) -> dict[str, A
         "code": ended.code,
         "why": ended.why,
         "ordered": ended.ordered,
+        "failed_start": ended.failed_start,
         "held": claims[SlotState.HELD],
         "cut": started if ended.ordered else [],
         "started": [] if ended.ordered else started,

@@ -26,6 +26,7 @@ from .group import Group
 from .guard import DEATH_CLAIMS, Guard, death
 from .guard_line import say
 from .relay import Relay
+from .start_notes import StartNotes
 from .table import SPARE_SLOTS, Table, memory_file
 
 _LAST_LINES_S: Final = 0.5
@@ -48,19 +49,20 @@ def main(
     runtime = SystemRuntime()
     executor_id = f"{os.uname().nodename.split('.')[0][:24]}-{os.getpid()}-{new_id(runtime.random, 32)}"
     memory = memory_file(settings.threads + settings.async_tasks + SPARE_SLOTS)
-    table = Table.mapped(memory)
+    table, notes = Table.mapped(memory), StartNotes.new()
     signals = _catch_signals()
     lifeline, ours = os.pipe()
     ready = [int(os.environ[READY_FD])] if os.environ.get(READY_FD) else []
-    command = [sys.executable, "-P", "-m", "atf.executor.worker_main", executor_id, str(memory), str(lifeline), *apps]
-    relay, keep = Relay(), [memory, lifeline, *ready]
+    descriptors = [memory, lifeline, notes.descriptor]
+    command = [sys.executable, "-P", "-m", "atf.executor.worker_main", executor_id, *map(str, descriptors), *apps]
+    relay, keep = Relay(), [*descriptors, *ready]
     try:
         env = _environment(settings, timing, _for_pipe(logs))
         group = Group(command, env=env, keep=keep, output=relay.ends, says=partial(say, logs, executor=executor_id))
     except OSError as error:
         say(logs, f"the worker can't be started: {in_words(error)}")
         return EXIT_UNAVAILABLE
-    for descriptor in keep:
+    for descriptor in (memory, lifeline, *ready):
         os.close(descriptor)
     relay.start()
     _tell(events_fd, {"event": "started", "executor": executor_id, "pid": group.pid})
@@ -68,9 +70,22 @@ def main(
     def drains(why: str, started: int) -> None:
         _tell(events_fd, {"event": "draining", "executor": executor_id, "why": why, "started": started})
 
+    def slow(why: str) -> None:
+        if events_fd is None:  # else the controller says so
+            say(logs, f"executor starts slowly: {why}", executor=executor_id)
+        _tell(events_fd, {"event": "slow", "executor": executor_id, "why": why})
+
     # The worker learns that it shall drain from its end of the pipe, whatever its lambdas do with signals.
     guard = Guard(
-        group, table, partial(os.close, ours), drains=drains, settings=settings, timing=timing, runtime=runtime
+        group,
+        table,
+        partial(os.close, ours),
+        drains=drains,
+        notes=notes,
+        slow=slow,
+        settings=settings,
+        timing=timing,
+        runtime=runtime,
     )
     ended = guard.watch(signals, None if events_fd is None else 0)
     told = death(executor_id, group.pid, ended, table)

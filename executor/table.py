@@ -7,7 +7,7 @@ writes. While it lives, the guard reads its header, and no slot but those that h
 Layout, in the byte order of the host, since both live on it:
     header, 64 bytes
         0   int64       CLOCK_BOOTTIME in microseconds at which the oldest lease among the held claims was asked for; 0: none held
-        8   uint8       stage: 0 works, 1 drains, 2 cuts short what still runs
+        8   uint8       stage: 0 imports, 1 joins, 2 works, 3 drains, 4 cuts short what still runs
     slot, 512 bytes each
         0   uint8       state: 0 free, 1 held, 2 started, 3 timed out, 4 stopped
         1   uint8       length of the task id
@@ -52,10 +52,14 @@ _NONCE_BYTES: Final = MAX_NONCE_CHARS
 class Stage(enum.IntEnum):
     """Where an executor is in its life."""
 
-    WORKS = 0
-    DRAINS = 1
+    IMPORTS = 0
+    """It imports the apps: it has asked for nothing yet."""
+    JOINS = 1
+    """It has imported them, and makes itself known."""
+    WORKS = 2
+    DRAINS = 3
     """It takes no more."""
-    CUTS = 2
+    CUTS = 4
     """Its process ends now, by its own decision, with what has started and not ended: that counts nothing and runs again."""
 
 
@@ -99,8 +103,10 @@ class Table:
 
     @classmethod
     def in_memory(cls, slots: int) -> Table:
-        """A table that nobody else can read, for an executor without a guard."""
-        return cls(bytearray(HEADER_BYTES + slots * SLOT_BYTES))
+        """A table that nobody else can read, for an executor without a guard, which works."""
+        made = cls(bytearray(HEADER_BYTES + slots * SLOT_BYTES))
+        made.stage = Stage.WORKS
+        return made
 
     @classmethod
     def mapped(cls, descriptor: int) -> Table:

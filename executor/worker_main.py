@@ -1,6 +1,6 @@
 """The worker's process: user code, gRPC, the executor's loop, and the heartbeats' thread. Started by the guard, never by hand.
 
-python -P -m atf.executor.worker_main EXECUTOR_ID TABLE_FD LIFELINE_FD MODULE:APP...
+python -P -m atf.executor.worker_main EXECUTOR_ID TABLE_FD LIFELINE_FD NOTES_FD MODULE:APP...
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import os
 import signal
 import sys
 import threading  # noqa: TID251  heartbeats have a thread of their own
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from atf.app import App
 from atf.apps import load_apps, load_lambdas
 from atf.builtin import with_builtins
 from atf.client.fork import GATE
@@ -25,7 +26,7 @@ from atf.exits import EXIT_NO_HEARTBEAT
 from atf.forks import FORK_SUPPORT
 from atf.lambdas import Lambda
 from atf.log import get_logger
-from atf.process import Process, run_role
+from atf.process import Process, Stopped, run_role
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
 from atf.streams import exit_at_once, protect
@@ -36,7 +37,8 @@ from .heartbeat import Heartbeats
 from .held import HeldTask
 from .isolated import IsolatedRuns
 from .lanes import ThreadLanes
-from .table import Table
+from .start_notes import StartNotes
+from .table import Stage, Table
 from .worker import Executor
 from .worker_hooks import WorkerHooks, run_apart
 
@@ -55,36 +57,49 @@ _NO_CHILDREN: Final = (
 def main(arguments: Sequence[str]) -> int:
     """Runs until drained; returns the exit code."""
     _die_with_guard()
-    executor_id, table, lifeline, *apps = arguments
-    for descriptor in (int(table), int(lifeline)):
+    executor_id, memory, lifeline, notes_fd, *apps = arguments
+    for descriptor in (int(memory), int(lifeline), int(notes_fd)):
         os.set_inheritable(descriptor, False)  # not for what lambdas start
     os.environ.pop(FORK_SUPPORT, None)  # gRPC, loaded by now, has read it; it is not for what lambdas start either
     GATE.refuse_children(_NO_CHILDREN)
     settings, timing, logs = load(ExecutorSettings), load(Timing), load(LogSettings)
+    folder, table, notes = Path.cwd(), Table.mapped(int(memory)), StartNotes(int(notes_fd))
+    lambdas: dict[str, Lambda[..., Any]] = {}
+    loaded: list[App] = []
+
+    def imports() -> None:
+        notes.watch()
+        notes.doing(f"importing {' '.join(apps)}")
+        with _noted(notes):
+            output.capture()
+            lambdas.update(with_builtins(load_lambdas(apps), settings))
+            loaded.extend(load_apps(apps))
+            output.take_logging()
 
     async def body(process: Process) -> int:
         _hold(int(lifeline), process)
-        folder = Path.cwd()
-        output.capture()
-        lambdas = with_builtins(load_lambdas(apps), settings)
-        output.take_logging()
-        process.catch_signals()  # once more: what the apps import may have handlers of its own
-        isolated = await IsolatedRuns.start(apps, lambdas, folder)
-        lanes = ThreadLanes(settings.threads, settings.async_tasks)
-        hooks = WorkerHooks(load_apps(apps), run_apart(lanes.turn))
-        await hooks.start()
-        try:
-            await _register(lambdas, settings, process)
-        except BaseException:
-            await hooks.stop(settings.drain_timeout)
-            raise
-        try:
-            held = Table.mapped(int(table))
-            return await _work(executor_id, lambdas, lanes, hooks, held, isolated, settings, timing, process)
-        finally:
-            process.deaf()
+        with _noted(notes):
+            notes.doing(f"importing {' '.join(apps)} once more, in the fork server of isolated runs")
+            isolated = await IsolatedRuns.start(apps, lambdas, folder)
+            table.stage = Stage.JOINS
+            notes.doing("running its start hooks")
+            lanes = ThreadLanes(settings.threads, settings.async_tasks)
+            hooks = WorkerHooks(loaded, run_apart(lanes.turn))
+            await hooks.start()
+            notes.started()
+            notes.doing(f"registering its lambdas with the frontend at {settings.frontend}")
+            try:
+                await _register(lambdas, settings, process)
+            except BaseException:
+                await hooks.stop(settings.drain_timeout)
+                raise
+            table.stage = Stage.WORKS
+            try:
+                return await _work(executor_id, lambdas, lanes, hooks, table, isolated, settings, timing, process)
+            finally:
+                process.deaf()
 
-    code = run_role("executor", body, logs)
+    code = run_role("executor", body, logs, first=imports)
     output.end()
     if code:
         die(code)  # a body may still run, and nothing can stop its thread
@@ -94,6 +109,18 @@ def main(arguments: Sequence[str]) -> int:
     insist.daemon = True
     insist.start()
     return code
+
+
+@contextlib.contextmanager
+def _noted(notes: StartNotes) -> Iterator[None]:
+    """Has the guard know which error ended this worker."""
+    try:
+        yield
+    except Stopped:
+        raise
+    except Exception as error:
+        notes.failed(error)
+        raise
 
 
 def _die_with_guard() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from atf.failure import sentence_of
@@ -47,7 +47,9 @@ def explain(found: Explanation, gates: Sequence[Gate] | None = (), no_core: Answ
 def waits_for_executors(found: Explanation) -> bool:
     """Whether it stands in its queue, and nothing keeps it there."""
     queued = found.record.status is Status.ENQUEUED and found.in_queue
-    return queued and not found.paused and found.served and not found.not_run
+    return (
+        queued and not found.paused and found.served and not found.not_run and not (found.failing and not found.hosts)
+    )
 
 
 def all_set_aside(found: Explanation) -> bool:
@@ -262,7 +264,7 @@ def _enqueued(found: Explanation, pause: Answer | None) -> Answer:
     return Answer(
         "queued",
         f"It is due and {place}. Executors take it in its turn; if the position does not change, none that runs"
-        f" {record.lambda_name} is free, or none is there.",
+        f" {record.lambda_name} is free, or none is there.{_besides(found)}",
     )
 
 
@@ -323,11 +325,29 @@ def _kept_back(found: Explanation, pause: Answer | None) -> Answer | None:
 
 def _nobody(found: Explanation, start: str) -> Answer | None:
     """That no worker is there which would run it; None: some is, or that is not known."""
+    if found.failing and not found.hosts:
+        return Answer(
+            "cant_start", f"{start}, but {_cant_start(found.failing)}. Mend that and start the executors again."
+        )
+    if not found.served and found.starting:
+        hosts = ", ".join(found.starting)
+        return Answer("starting", f"{start}; the executors on {hosts} are starting, and none has asked for work yet.")
     if not found.served:
         return Answer("no_pool", f"{start}, but {_unserved(found)}")
     if found.not_run:
-        return Answer("not_served", f"{start}, but {_not_run(found)}")
+        return Answer("not_served", f"{start}, but {_not_run(found)}{_besides(found)}")
     return None
+
+
+def _besides(found: Explanation) -> str:
+    """That some hosts are missing."""
+    return f" Besides, {_cant_start(found.failing)}." if found.failing else ""
+
+
+def _cant_start(failing: Mapping[str, str]) -> str:
+    host, why = next(iter(sorted(failing.items())))
+    others = f", nor on {', '.join(sorted(failing.keys() - {host}))}" if len(failing) > 1 else ""
+    return f"no executor can start on host {host}{others}: {' '.join(why.split()).rstrip('.')}"
 
 
 def _unserved(found: Explanation) -> str:

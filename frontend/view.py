@@ -10,7 +10,7 @@ from atf.errors import AtfError, TaskNotFound, TooManyPending
 from atf.failure import failure_of
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.store.capacity import HostRecord
+from atf.store.capacity import STARTS, HostRecord
 from atf.store.types import Run, TaskRecord
 from atf.task import US, Status, pool_called
 
@@ -104,4 +104,6 @@ def host(record: HostRecord) -> f.WorkerHost:
         executors=record.executors,
         draining=record.drain_until_us is not None,
         drain_until_us=record.drain_until_us or 0,
+        why_not="" if record.why_not == STARTS else record.why_not,
+        starting=record.why_not == STARTS,
     )

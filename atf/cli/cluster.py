@@ -34,11 +34,12 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.embedded.child import Child
 from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, ConfigError
+from atf.exits import EXIT_UNAVAILABLE
 from atf.hosts import AllowedHosts
 from atf.programs import AllowedPrograms
 
 from .processes import ExecutorPids, executors_of
-from .supervisor import STEADY_AFTER, EndedEarly, RoleProcess, Say, Supervisor, how_it_ended
+from .supervisor import READY_TIMEOUT, STEADY_AFTER, EndedEarly, RoleProcess, Say, Supervisor, how_it_ended
 
 ROLES: Final[dict[str, type[Any]]] = {
     "hsc": HscSettings,
@@ -50,6 +51,8 @@ ROLES: Final[dict[str, type[Any]]] = {
 
 EMBEDDED_ONLY: Final = ("store_bin", "data_dir", "maxmemory_mib")
 """Settings of a store of one's own, which `redis_url` leaves unused."""
+_FINAL: Final = {"controller": frozenset({EXIT_UNAVAILABLE})}
+"""Exit codes after which a role is not started again: a controller has tried for itself, start_retries times."""
 _STOP_GRACE: Final = 10.0
 """Seconds a role gets to end in order; a controller gets its executors' drain_timeout more."""
 
@@ -211,6 +214,12 @@ class Cluster:
         """How often a process was started again."""
         return self._supervisor.restarts[name]
 
+    async def gave_up(self) -> str:
+        """Waits until a role has ended that is not started again; what it was, as a sentence."""
+        await self._supervisor.gave_up.wait()
+        name, code = self._supervisor.final_end
+        return f"{name} {how_it_ended(code)}"
+
     def executors(self) -> list[ExecutorPids]:
         """The executors of the controller, each a guard and its worker, that run now."""
         controller = self._supervisor.pid("controller") if "controller" in self.names else 0
@@ -233,7 +242,7 @@ class Cluster:
         Raises:
             AtfError: it can't start.
         """
-        await self._supervisor.start(self._roles[name])
+        await self._supervisor.start(self._roles[name], final=_FINAL.get(name, ()))
 
     # --- starting ---
 
@@ -262,16 +271,19 @@ class Cluster:
         def command(before: str) -> list[str]:
             return [*program, "--listen", before or listen, *flags, *arguments]
 
-        self._roles[name] = role = RoleProcess(name, command, self._env, self._say)
+        final = _FINAL.get(name, ())
+        # A controller is ready when its executors are, which import code that may take its time.
+        patience = None if name == "controller" else READY_TIMEOUT
+        self._roles[name] = role = RoleProcess(name, command, self._env, self._say, patience=patience)
         try:
-            await self._supervisor.start(role)
+            await self._supervisor.start(role, final=final)
         except EndedEarly:
             looked_free = not listen.endswith(":0")
             again = free_if_taken(name, self.settings.free_ports, self._env, self._say) if looked_free else listen
             if again == listen:
                 raise
             listen = again  # another process took the port between our look and the role's
-            await self._supervisor.start(role)
+            await self._supervisor.start(role, final=final)
 
     async def _register(self) -> None:
         """Makes the lambdas known, so that tasks can be scheduled as soon as everything is up, whatever their executors do.
@@ -324,11 +336,16 @@ def free_if_taken(role: str, free: bool, env: Mapping[str, str], say: Say) -> st
 
 
 async def _all(starts: Sequence[Any]) -> None:
-    """Runs them together; when one fails, its error is raised after all the others have come to their end."""
-    results = await asyncio.gather(*starts, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
+    """Runs them together; when one fails, the others are ended, and its error is raised."""
+    running = [asyncio.ensure_future(each) for each in starts]
+    try:
+        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
+        for each in done:
+            each.result()
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.wait(running)
 
 
 def _taken(host: str, port: int) -> bool:

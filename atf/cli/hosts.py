@@ -28,8 +28,8 @@ def host() -> None:
 @as_json
 @no_header
 def ls(frontend: str | None, as_json: bool) -> None:
-    """List the worker hosts that are alive: their pools, the lambdas that they set aside since executors died there one after the other, and
-    which signatures they run of lambdas of which live executors run several, as during a rolling deploy.
+    """List the worker hosts that are alive: their pools, why no executor can start there, the lambdas that they set aside since executors died
+    there one after the other, and which signatures they run of lambdas of which live executors run several, as during a rolling deploy.
     """
     reply = ask(frontend, lambda stub: stub.list_hosts(f.ListHostsRequest()))
     if as_json:
@@ -41,6 +41,8 @@ def ls(frontend: str | None, as_json: bool) -> None:
                     "executors": each.executors,
                     "draining": each.draining,
                     "drain_until_us": each.drain_until_us or None,
+                    "starting": each.starting,
+                    "why_not": each.why_not,
                     "aside": {_name(one): one.until_us for one in each.aside},
                     "signatures": {getattr(one, "lambda"): list(one.digests) for one in each.signatures},
                 }
@@ -116,6 +118,10 @@ async def _executors(stub: api.Frontend, name: str) -> int:
 
 
 def _state(host: f.WorkerHost) -> str:
+    if host.why_not:
+        return f"can't start: {one_line(host.why_not)}"
+    if host.starting:
+        return "starts"
     if not host.draining:
         return "takes tasks"
     word = "drains" if host.executors else "drained"

@@ -53,11 +53,21 @@ from .options import read
 from .output import print_facts, print_json, say
 
 
-async def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> int:
+def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> int:
     """Runs until SIGINT or SIGTERM, and returns the exit code."""
     setup(read(LogSettings, {}), "atf")
     folder = Path.cwd()
-    theirs = load_lambdas(apps)
+    lambdas = load_lambdas(apps)
+    return asyncio.run(_run(settings, apps, lambdas, folder, as_json))
+
+
+async def _run(
+    settings: ClusterSettings,
+    apps: Sequence[str],
+    theirs: Mapping[str, Lambda[..., Any]],
+    folder: Path,
+    as_json: bool,
+) -> int:
     runtime, timing = SystemRuntime(), read(Timing, {})
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
     listening = read(FrontendSettings, {}, "frontend")

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from atf.descriptors import in_words
@@ -62,10 +62,20 @@ class RoleProcess:
             a free port gets the same one again.
         env: its environment.
         say: takes its name and each line that it writes.
+        patience: seconds that it gets to say that it is ready; None: as long as it needs.
     """
 
-    def __init__(self, name: str, command: Callable[[str], Sequence[str]], env: Mapping[str, str], say: Say) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Callable[[str], Sequence[str]],
+        env: Mapping[str, str],
+        say: Say,
+        *,
+        patience: float | None = READY_TIMEOUT,
+    ) -> None:
         self.name, self._command, self._env, self._say = name, command, env, say
+        self._patience = patience
         self.address = ""
         self.dapr_http = ""
         """Where a frontend serves Dapr's HTTP API, if it does."""
@@ -79,7 +89,8 @@ class RoleProcess:
         """Starts the role and waits for its word on ATF_READY_FD.
 
         Raises:
-            Unavailable: it ended, or said nothing in time. What was wrong stands in its own lines.
+            EndedEarly: it ended.
+            Unavailable: it said nothing in time.
         """
         reader, writer = os.pipe()
         try:
@@ -95,18 +106,18 @@ class RoleProcess:
         finally:
             os.close(writer)
         try:
-            said = await asyncio.wait_for(_first_line(reader), READY_TIMEOUT)
+            said = await asyncio.wait_for(_first_line(reader), self._patience)
         except TimeoutError:
             self._child.kill_group()
-            raise Unavailable(f"{self.name} was not ready within {READY_TIMEOUT:g} s") from None
+            raise Unavailable(f"{self.name} was not ready within {self._patience:g} s") from None
         except BaseException:
             self._child.kill_group()
             raise
-        if not said:
-            code = await self._child.stop(1)
+        where = json.loads(said or "{}")
+        if "address" not in where:
+            code = await (self._child.wait() if where else self._child.stop(1))
             await self._child.last_lines(1)
-            raise EndedEarly(self.name, code)
-        where = json.loads(said)
+            raise EndedEarly(self.name, code, str(where.get("error", "")))
         self.address = str(where.get("address") or self.address)
         self.dapr_http = str(where.get("dapr_http", ""))
 
@@ -124,10 +135,14 @@ class RoleProcess:
 
 
 class EndedEarly(Unavailable):
-    """A process ended before it was ready; its own last lines say why."""
+    """A process ended before it was ready.
 
-    def __init__(self, name: str, code: int) -> None:
-        super().__init__(f"{name} {how_it_ended(code)} before it was ready")
+    Attributes:
+        exit_code: of the process.
+    """
+
+    def __init__(self, name: str, code: int, why: str = "") -> None:
+        super().__init__(f"{name} {how_it_ended(code)} before it was ready: {why or 'its lines above say why'}")
         self.exit_code = code
 
 
@@ -152,15 +167,24 @@ class Supervisor:
         self._say, self._steady_after, self._clock, self._sleep = say, steady_after, clock, sleep
         self._members: dict[str, Member] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
+        self._final: dict[str, Collection[int]] = {}
         self.restarts: dict[str, int] = {}
+        self.gave_up = asyncio.Event()
+        """Set once a member has ended with an exit code of its `final`; what its name and that code are stands in `final_end`."""
+        self.final_end = "", 0
 
-    async def start(self, member: Member) -> None:
+    async def start(self, member: Member, *, final: Collection[int] = ()) -> None:
         """Starts a member, returns when it is ready, and keeps it alive from then on.
+
+        Args:
+            member: the process.
+            final: exit codes after which it is not started again.
 
         Raises:
             Unavailable: the first start failed; it is not tried again.
         """
         self._members[member.name] = member
+        self._final[member.name] = final
         self.restarts[member.name] = 0
         await member.start()
         self._watches[member.name] = asyncio.create_task(self._watch(member), name=f"watch-{member.name}")
@@ -200,13 +224,26 @@ class Supervisor:
         while True:
             since = self._clock()
             code = await member.wait()
+            if self._ended_for_good(member.name, code):
+                return
             if self._clock() - since > self._steady_after:
                 delay = _FIRST_DELAY
             self._say(member.name, f"{how_it_ended(code)}; starting it again in {delay:.1f} s")
-            delay = await self._start_again(member, delay)
+            again = await self._start_again(member, delay)
+            if again is None:
+                return
+            delay = again
 
-    async def _start_again(self, member: Member, delay: float) -> float:
-        """Starts a member until it is ready; the wait before its next restart."""
+    def _ended_for_good(self, name: str, code: int) -> bool:
+        if code not in self._final[name]:
+            return False
+        self._say(name, f"{how_it_ended(code)}; it is not started again, since that would end the same way")
+        self.final_end = name, code
+        self.gave_up.set()
+        return True
+
+    async def _start_again(self, member: Member, delay: float) -> float | None:
+        """Starts a member until it is ready; the wait before its next restart, or None: it has ended for good."""
         while True:
             await self._sleep(delay)
             delay = min(delay * 2, _MAX_DELAY)
@@ -214,6 +251,8 @@ class Supervisor:
             try:
                 await member.start()
             except (AtfError, OSError) as error:
+                if isinstance(error, EndedEarly) and self._ended_for_good(member.name, error.exit_code):
+                    return None
                 self._say(member.name, f"{in_words(error)}; starting it again in {delay:.1f} s")
             else:
                 self._say(member.name, f"runs again, pid {member.pid}")

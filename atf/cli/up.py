@@ -63,7 +63,7 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     if store == "memory":
         from .memory import run_in_memory
 
-        return asyncio.run(run_in_memory(settings, apps, as_json=as_json))
+        return run_in_memory(settings, apps, as_json=as_json)
     return asyncio.run(_run(settings, apps, as_json))
 
 
@@ -82,14 +82,21 @@ async def _run(settings: ClusterSettings, apps: tuple[str, ...], as_json: bool) 
         await starting
     except EndedEarly as error:
         waiting.cancel()
-        say("atf", f"{error}: its lines above say why")
+        say("atf", f"not up: {error}")
         roles_own = {EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE}
         return error.exit_code if error.exit_code in roles_own else EXIT_UNAVAILABLE
     except BaseException:
         waiting.cancel()
         raise
     _announce(cluster, as_json)
-    await waiting
+    failing = asyncio.create_task(cluster.gave_up())
+    await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
+    if failing.done():
+        waiting.cancel()
+        say("atf", f"{failing.result()}: its lines above say why. Stopping the others")
+        await cluster.stop()
+        return EXIT_UNAVAILABLE
+    failing.cancel()
     say("atf", "stopping; executors finish what they have started (Ctrl-C again ends everything at once)")
     await cluster.stop()
     say("atf", "stopped; the next start goes on with every task" if not settings.redis_url else "stopped")

@@ -177,7 +177,7 @@ class Explanation:
     task: TaskInfo
     reason: str
     """not_due, behind, key_stopped, job_paused, key_busy, paused, not_registered, gated, max_running, rate, queue_full, due (about to be pushed), queued,
-    no_pool, not_served, set_aside, no_core, between, claimed, running, backing_off, put_off or finished."""
+    cant_start, starting, no_pool, not_served, set_aside, no_core, between, claimed, running, backing_off, put_off or finished."""
     sentence: str
     """The same for people."""
     until: datetime | None

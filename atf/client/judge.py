@@ -77,8 +77,9 @@ def _hosts(found: f.GetStatusReply) -> list[Line]:
         aside = [f"{getattr(one, 'lambda')}".replace("*", "everything") for one in each.aside]
         said = f"{each.executors} executor{'' if each.executors == 1 else 's'}" + (", drains" if each.draining else "")
         said += f", sets {', '.join(aside)} aside, since executors died there" if aside else ""
-        idle = not each.executors and not each.draining
-        lines.append(Line("hosts", f"{each.name} (pool {each.pool}): {said}", bool(aside) or idle))
+        said = f"no executor can start: {each.why_not}" if each.why_not else said + ", starts" * each.starting
+        idle = not (each.executors or each.draining or each.starting)
+        lines.append(Line("hosts", f"{each.name} (pool {each.pool}): {said}", bool(aside or each.why_not or idle)))
     return lines or [Line("hosts", "none is alive: no task runs", True)]
 
 

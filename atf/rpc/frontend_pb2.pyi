@@ -997,7 +997,7 @@ class ListHostsReply(_message.Message):
     def __init__(self, hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., now_us: _Optional[int] = ...) -> None: ...
 
 class WorkerHost(_message.Message):
-    __slots__ = ("name", "pool", "until_us", "aside", "signatures", "executors", "draining", "drain_until_us")
+    __slots__ = ("name", "pool", "until_us", "aside", "signatures", "executors", "draining", "drain_until_us", "why_not", "starting")
     NAME_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     UNTIL_US_FIELD_NUMBER: _ClassVar[int]
@@ -1006,6 +1006,8 @@ class WorkerHost(_message.Message):
     EXECUTORS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     DRAIN_UNTIL_US_FIELD_NUMBER: _ClassVar[int]
+    WHY_NOT_FIELD_NUMBER: _ClassVar[int]
+    STARTING_FIELD_NUMBER: _ClassVar[int]
     name: str
     pool: str
     until_us: int
@@ -1014,7 +1016,9 @@ class WorkerHost(_message.Message):
     executors: int
     draining: bool
     drain_until_us: int
-    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., until_us: _Optional[int] = ..., aside: _Optional[_Iterable[_Union[SetAside, _Mapping]]] = ..., signatures: _Optional[_Iterable[_Union[HostSignature, _Mapping]]] = ..., executors: _Optional[int] = ..., draining: bool = ..., drain_until_us: _Optional[int] = ...) -> None: ...
+    why_not: str
+    starting: bool
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., until_us: _Optional[int] = ..., aside: _Optional[_Iterable[_Union[SetAside, _Mapping]]] = ..., signatures: _Optional[_Iterable[_Union[HostSignature, _Mapping]]] = ..., executors: _Optional[int] = ..., draining: bool = ..., drain_until_us: _Optional[int] = ..., why_not: _Optional[str] = ..., starting: bool = ...) -> None: ...
 
 class DrainHostRequest(_message.Message):
     __slots__ = ("host", "resume", "for_us", "who", "why")

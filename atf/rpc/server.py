@@ -13,7 +13,7 @@ import asyncio
 import errno
 import re
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -34,6 +34,7 @@ from atf.log import get_logger
 from atf.task import clip
 
 from .failure import DETAILS_KEY, MAX_MESSAGE_BYTES
+from .health import Detail, Health
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # Off: with it two processes share a port in silence, and half of the calls go to the one that was forgotten.
@@ -93,13 +94,16 @@ class Server:
         await self._server.stop(grace)
 
 
-async def serve(listen: str, services: Sequence[Service], *, serving: bool = True) -> Server:
+async def serve(
+    listen: str, services: Sequence[Service], *, serving: bool = True, details: Mapping[str, Detail] | None = None
+) -> Server:
     """Starts a server.
 
     Args:
         listen: host:port; port 0 takes a free one.
         services: what it answers, beside health and reflection.
         serving: whether health says SERVING at once, or only after `set_serving(True)`.
+        details: what health says beside that, by name.
 
     Raises:
         ConfigError: it can't listen there; the message says why and what to change.
@@ -108,7 +112,7 @@ async def serve(listen: str, services: Sequence[Service], *, serving: bool = Tru
     server = grpc.aio.server(options=SERVER_OPTIONS)
     for service in services:
         server.add_generic_rpc_handlers((_handlers(service),))
-    health_service = health.aio.HealthServicer()
+    health_service = Health(details or {})
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
     names = [service.name or service.descriptor.full_name for service in services]
     described = [service.descriptor.full_name for service in services if not service.name]

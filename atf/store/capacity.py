@@ -31,6 +31,10 @@ class Waiting:
     UNKNOWN: Final = 3
 
 
+STARTS: Final = "="
+"""In place of why no executor can start on a host: they start, and none has worked yet."""
+
+
 class HostRecord(NamedTuple):
     """A live worker host, as it has said of itself."""
 
@@ -43,6 +47,7 @@ class HostRecord(NamedTuple):
     ]  # of the lambdas of which live executors run several signatures, which of them run here
     executors: int = 0  # that run there
     drain_until_us: int | None = None  # None: it takes tasks; 0: it drains until that is ended
+    why_not: str = ""  # why no executor can start there; "": they can; STARTS: they start
 
 
 class CoresRecord(NamedTuple):
@@ -148,14 +153,16 @@ class Capacity(Caller):
         """The store's time, µs, and the live worker hosts by name; MAX_HOSTS of them at most."""
         now, found = await self._call("hosts", _HOME, [MAX_HOSTS])
         hosts = []
-        for name, until, said, run, drain in zip(*(found[place::5] for place in range(5)), strict=True):
+        for name, until, said, run, drain, why_not in zip(*(found[place::6] for place in range(6)), strict=True):
             says = dict(each.split("=", 1) for each in said.decode().split())
             pool, executors = says.pop("pool", ""), int(says.pop("executors", 0))
             aside = {each: int(us) for each, us in says.items()}
             runs = [each.split(" ") for each in run.decode().split(",") if each]
             signatures = {each: sorted(digests) for each, *digests in runs}
             drains = int(drain) if drain else None
-            hosts.append(HostRecord(name.decode(), pool, int(until), aside, signatures, executors, drains))
+            hosts.append(
+                HostRecord(name.decode(), pool, int(until), aside, signatures, executors, drains, why_not.decode())
+            )
         return int(now), sorted(hosts)
 
     async def drain_host(self, host: str, *, drains: bool, seconds: float = 0) -> bool:

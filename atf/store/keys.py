@@ -179,6 +179,9 @@ KEYS: Final = (
         "atf:{p}:hosts:run", "hash", "worker host -> the lambdas that it serves, with a space before and behind each"
     ),
     KeySpec(
+        "atf:{p}:hosts:why", "hash", 'worker host on which no executor works yet -> why none can start; "=": they start'
+    ),
+    KeySpec(
         "atf:{p}:near",
         "hash",
         "affinity key, lambda:key -> the host that had its last task; !lambda and a host -> until when that is not waited for",

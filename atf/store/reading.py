@@ -12,6 +12,7 @@ from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, US, Status
 from . import keys
 from .base import Caller
 from .calls import by_partition
+from .capacity import STARTS
 from .connection import Arg, Link
 from .facts import text
 from .records import task_record
@@ -171,6 +172,8 @@ class Reading(Caller):
         (served,) = more[8:9] or (not unserved,)
         not_run, unknown = (*more[9:11], 0, 0)[:2]
         signatures = [each.decode() for each in (*more[11:12], [])[0]]
+        told = [each.decode() for each in (*more[12:13], [])[0]]
+        failing = dict(zip(told[::2], told[1::2], strict=True))
         in_hand = 0
         if waits_for.startswith("running"):
             counts = await self.counts(record.lambda_name)
@@ -197,6 +200,8 @@ class Reading(Caller):
             not_run=bool(not_run),
             unknown=bool(unknown),
             signatures=signatures,
+            failing={host: why for host, why in failing.items() if why != STARTS},
+            starting=sorted(host for host, why in failing.items() if why == STARTS),
         )
 
 

@@ -295,8 +295,9 @@ class Store(
         lambdas: Sequence[str] = (),
         *,
         executors: int | None = None,
+        why_not: str = "",
     ) -> bool | None:
-        """Notes that workers of a pool ("": of no name) are alive, and count as such for so long.
+        """Notes that workers of a pool ("": of no name) are alive, and count as such for so long; or why none can start on a host.
 
         Args:
             pool: theirs.
@@ -306,12 +307,14 @@ class Store(
             lambdas: that it serves, each perhaps with the digest of its signature behind a space, and then once for each that runs
                 there; it has its part of those that are spread. None: what its workers run is not known.
             executors: how many run there; None: it does not say.
+            why_not: why no worker can start on the host; then none is alive there. STARTS: that is not known yet, and what was said holds.
+                Empty: they can.
 
         Returns:
             whether the host is to drain; None where that is not known, since the home partition is away.
         """
         said = list((aside or {}).items())[:MAX_BATCH]
-        args: list[Arg] = [len(said)]
+        args: list[Arg] = [why_not, len(said)]
         for name, left in said:
             args += (name, round(left * US))
         drains: bool | None = None

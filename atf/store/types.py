@@ -530,6 +530,8 @@ class Explanation(NamedTuple):
     not_run: bool = False  # live workers of that pool all say which lambdas they run, and this one is not among them
     unknown: bool = False  # the partition of the task does not know its lambda, or not yet
     signatures: Sequence[str] = ()  # digests of those of its lambda that live executors run
+    failing: Mapping[str, str] = {}  # some hosts of that pool on which no executor can start, and why
+    starting: Sequence[str] = ()  # some hosts of that pool whose executors start
 
 
 class Found(enum.IntEnum):

@@ -25,9 +25,8 @@ It works in tests that are `async def` too. This module is imported in every pyt
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -66,13 +65,11 @@ def atf_harness(atf_apps: Sequence[App]) -> Iterator[Harness]:
 
 
 def _app(name: str) -> App:
-    from atf.app import App
+    from atf.apps import load_apps
+    from atf.errors import ConfigError
 
-    module, _, variable = name.partition(":")
     try:
-        found: Any = getattr(importlib.import_module(module), variable or "app")
-    except (ImportError, AttributeError) as error:
-        raise pytest.UsageError(f"atf_apps: {name!r} can't be loaded: {error}") from error
-    if not isinstance(found, App):
-        raise pytest.UsageError(f"atf_apps: {name!r} is no atf.App but {type(found).__name__}")
-    return found
+        (app,) = load_apps([name])
+    except ConfigError as error:
+        raise pytest.UsageError(f"atf_apps: {error}") from error
+    return app

@@ -103,9 +103,29 @@ def test_hosts_say_what_they_set_aside(atf: Atf, frontend: FakeFrontend) -> None
         "executors": 0,
         "draining": False,
         "drain_until_us": None,
+        "starting": False,
+        "why_not": "",
         "aside": {"shop/mail": 12_500_000},
         "signatures": {},
     }
+
+
+def test_hosts_say_why_no_executor_can_start_there(
+    atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def list_hosts(_self: object, _request: f.ListHostsRequest, **_more: object) -> f.ListHostsReply:
+        bad = f.WorkerHost(
+            name="one:7403", pool="default", why_not="app shop:app: shop.py line 3: SyntaxError\n\x1b[2J"
+        )
+        return f.ListHostsReply(hosts=[bad, f.WorkerHost(name="two:7403", pool="default", starting=True)])
+
+    monkeypatch.setattr(FakeFrontend, "list_hosts", list_hosts)
+    assert [line.split("\t")[3] for line in atf("host", "--no-header").out.splitlines()] == [
+        "can't start: app shop:app: shop.py line 3: SyntaxError\\n\\x1b[2J",
+        "starts",
+    ]
+    listed = json.loads(atf("host", "--json").out)
+    assert [(each["starting"], each["why_not"][:12]) for each in listed] == [(False, "app shop:app"), (True, "")]
 
 
 def test_hosts_name_the_signatures_that_differ(

@@ -72,6 +72,7 @@ BROKEN: dict[str, Callable[[f.GetStatusReply], object]] = {
     "none is alive: no task runs": lambda r: r.ClearField("hosts"),
     "one:7403 (pool default): 0 executors": lambda r: setattr(r.hosts[0], "executors", 0),
     "sets everything aside": lambda r: setattr(r.hosts[0].aside.add(), "lambda", "*"),
+    "no executor can start: shop.py line 3": lambda r: setattr(r.hosts[0], "why_not", "shop.py line 3: SyntaxError"),
     "the first for 6 min": lambda r: setattr(r.lambdas[0], "due_since_us", NOW_US - 360 * US),
     "no live worker runs it": lambda r: setattr(r.lambdas[0], "served", False),
     "2 failed within 1 h: atf get 0-a": lambda r: r.lambdas[0].MergeFrom(

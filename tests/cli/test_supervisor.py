@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from atf.cli.supervisor import STEADY_AFTER, Supervisor, how_it_ended
+from atf.cli.supervisor import STEADY_AFTER, EndedEarly, Supervisor, how_it_ended
 from atf.errors import Unavailable
 
 
@@ -21,12 +21,15 @@ class FakeMember:
         self.pid = 0
         self.starts = 0
         self.failures = 0
+        self.refusal: EndedEarly | None = None
         self.stopped: list[float] = []
         self.started = asyncio.Event()
         self._end: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def start(self) -> None:
         self.starts += 1
+        if self.refusal is not None:
+            raise self.refusal
         if self.failures:
             self.failures -= 1
             raise Unavailable("hsc ended with exit code 2 before it was ready")
@@ -105,6 +108,30 @@ async def test_a_member_that_lived_long_is_started_again_at_once(watched: Watche
     await watched.member.die(1)
 
     assert watched.waits == [0.1, 0.2, 0.1]
+
+
+async def test_a_member_that_ends_with_a_final_code_is_not_started_again(watched: Watched) -> None:
+    await watched.supervisor.start(watched.member, final={4})
+    await watched.member.die(1)
+    assert not watched.supervisor.gave_up.is_set()
+
+    watched.member._end.set_result(4)
+    await asyncio.wait_for(watched.supervisor.gave_up.wait(), 5)
+
+    assert watched.supervisor.final_end == ("hsc", 4)
+    assert watched.member.starts == 2
+    assert "it is not started again" in watched.said[-1][1]
+
+
+async def test_a_restart_that_ends_with_a_final_code_is_the_last(watched: Watched) -> None:
+    await watched.supervisor.start(watched.member, final={4})
+    watched.member.refusal = EndedEarly("hsc", 4, "no executor can start")
+
+    watched.member._end.set_result(-9)
+    await asyncio.wait_for(watched.supervisor.gave_up.wait(), 5)
+
+    assert watched.supervisor.final_end == ("hsc", 4)
+    assert watched.member.starts == 2
 
 
 async def test_a_restart_that_fails_is_tried_again(watched: Watched) -> None:

@@ -7,8 +7,12 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 
+import pytest
+
 from atf.controller.losses import Death
 from atf.controller.pool import Pool
+from atf.controller.starts import Starts
+from atf.errors import FailedPrecondition
 from atf.runtime import end
 from atf.testing.runtime import VirtualRuntime
 from tests.virtual import virtual
@@ -26,6 +30,7 @@ class FakeGuard:
         self._say = say
         self._ended = asyncio.Event()
         self.drained = self.killed = False
+        self.failed_start = ""
         self.stays = False
         """Whether it goes on for a while after it was asked to end."""
         say(json.dumps({"event": "started", "executor": f"e{number}", "pid": number}))
@@ -57,6 +62,7 @@ class FakeGuard:
             self._say("what is this")
             self._say('{"event": "dead", "executor": "e", "code": 1, "timed_out": [["0-a", 1, "n"]]}')
             dead = {"event": "dead", "executor": f"e{self.pid}", "pid": self.pid, "code": self._code}
+            dead["failed_start"] = self.failed_start
             self._say(json.dumps(dead | self._ran))
         return self._code
 
@@ -67,7 +73,7 @@ class World:
     def __init__(self, runtime: VirtualRuntime) -> None:
         self.runtime = runtime
         self.life, self.code = 3600.0, 1
-        self.refuse, self.ran = False, ""
+        self.refuse, self.ran, self.failed_start = False, "", ""
         self.started: list[float] = []
         self.guards: list[FakeGuard] = []
         self.deaths: list[Death] = []
@@ -80,6 +86,7 @@ class World:
         if self.refuse:
             raise BlockingIOError("no more processes")
         self.guards.append(FakeGuard(len(self.guards), self.life, self.code, say, self.ran))
+        self.guards[-1].failed_start = self.failed_start
         return self.guards[-1]
 
     def gaps(self) -> list[float]:
@@ -283,3 +290,89 @@ async def test_a_pool_whose_host_drains_ends_in_order(w: World) -> None:
     w.pool.drain()
     await asyncio.sleep(1)
     assert w.running.done()
+
+
+# --- starts that fail ----------------------------------------------------------------------------------------------------
+
+
+def of(w: World, size: int, retries: int | None) -> Starts:
+    """Has the world's pool be one of so many executors that never come to work."""
+    starts = Starts(size, retries)
+    w.failed_start, w.life = "app shop:app: SyntaxError", 0.5
+    w.pool = Pool(start=w._start, size=size, on_death=w.deaths.append, runtime=w.runtime, starts=starts)
+    w.started.clear()
+    w.running = w.runtime.spawn(w.pool.run(), name="pool")
+    return starts
+
+
+@virtual(pool)
+async def test_a_pool_none_of_whose_executors_can_start_gives_up(w: World) -> None:
+    await end([w.running])
+    starts = of(w, 2, 3)
+    await asyncio.sleep(1)
+    assert starts.why_not == "no executor can start: app shop:app: SyntaxError"
+    await asyncio.sleep(60)
+    with pytest.raises(FailedPrecondition, match="after 4 tries of each: app shop:app: SyntaxError"):
+        await w.running
+    assert 7 <= len(w.started) <= 8
+
+
+@virtual(pool)
+async def test_a_start_that_fails_is_tried_again_after_growing_pauses_however_long_it_took(w: World) -> None:
+    await end([w.running])
+    of(w, 1, None)
+    w.life = 60
+    await asyncio.sleep(500)
+    pauses = [gap - 60 for gap in w.gaps()]
+    for pause, bound in zip(pauses, [1, 2, 4, 8, 16, 30], strict=False):
+        assert bound / 2 - 0.1 <= pause <= bound + 0.1
+
+
+@virtual(pool)
+async def test_a_process_that_cannot_be_started_is_a_start_that_fails(w: World) -> None:
+    await end([w.running])
+    starts = of(w, 1, 1)
+    w.refuse = True
+    await asyncio.sleep(60)
+    with pytest.raises(FailedPrecondition, match="its process can't be started: no more processes"):
+        await w.running
+    assert "its process can't be started" in starts.why_not
+
+
+@virtual(pool)
+async def test_a_guard_that_ends_at_once_is_a_start_that_fails(w: World) -> None:
+    await end([w.running])
+    of(w, 1, 0)
+    w.code = 2  # and gives no account
+    await asyncio.sleep(60)
+    with pytest.raises(FailedPrecondition, match="its guard ended with exit code 2 at once"):
+        await w.running
+
+
+@virtual(pool)
+async def test_an_executor_that_works_keeps_its_pool_going(w: World) -> None:
+    await end([w.running])
+    starts = of(w, 2, 1)
+    w.life = 3_600
+    await asyncio.sleep(0.1)
+    working, other = w.guards[-2:]
+    starts.called(f"e{working.pid}")
+    w.life = 0.5
+    other.end()
+    await asyncio.sleep(600)
+    assert not w.running.done()
+    assert starts.why_not == ""
+    assert len(w.started) > 10
+    w.pool.drain()
+    await asyncio.sleep(1)
+    await w.running
+
+
+@virtual(pool)
+async def test_a_pool_that_is_asked_to_end_meanwhile_has_not_failed(w: World) -> None:
+    await end([w.running])
+    of(w, 1, 0)
+    await asyncio.sleep(0.1)
+    w.pool.drain()
+    await asyncio.sleep(10)
+    await w.running

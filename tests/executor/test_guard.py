@@ -11,6 +11,7 @@ import pytest
 from atf.config import ExecutorSettings, Timing
 from atf.errors import ConfigError
 from atf.executor.guard import Ended, Guard, Verdict, death
+from atf.executor.start_notes import StartNotes
 from atf.executor.table import SlotState, Stage, Table
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
 from atf.stops import AT_ONCE, DRAIN
@@ -44,11 +45,15 @@ class Worker:
         self.memory_mib = 100
         self.let_go = 0
         self.drains: list[tuple[str, int]] = []
+        self.slow: list[str] = []
+        self.notes = StartNotes.new()
         self.guard = Guard(
             self,  # type: ignore[arg-type]
             self.table,
             self._let_go,
             drains=lambda why, started: self.drains.append((why, started)),
+            notes=self.notes,
+            slow=self.slow.append,
             settings=ExecutorSettings(**settings),
             timing=Timing(),
             runtime=self.clock,  # type: ignore[arg-type]
@@ -188,3 +193,87 @@ def test_why_it_ended_says_that_it_cut(w: Worker) -> None:
     )
     w.table.stage = Stage.CUTS
     assert w.guard.ended(EXIT_OVERRUN, None).why == "a lambda did not end when it had to, and cut what still ran"
+
+
+# --- starts --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def starting(w: Worker) -> Worker:
+    """It imports its apps, and holds nothing."""
+    for slot in range(3):
+        w.table.free(slot)
+    w.table.stage = Stage.IMPORTS
+    w.notes.doing("importing shop:app")
+    return w
+
+
+def failed(w: Worker, code: int, verdict: Verdict | None = None) -> str:
+    return w.guard.ended(code, verdict).failed_start
+
+
+@pytest.mark.parametrize("stage", [Stage.IMPORTS, Stage.JOINS])
+def test_a_worker_that_notes_its_error_has_failed_to_start_for_that(starting: Worker, stage: Stage) -> None:
+    starting.table.stage = stage
+    starting.notes.failed(ConfigError("app shop:app: SyntaxError"))
+    assert starting.guard.ended(2, None) == Ended(
+        2, "app shop:app: SyntaxError", ordered=False, failed_start="app shop:app: SyntaxError"
+    )
+
+
+def test_a_worker_that_ends_without_a_word_is_said_to_have_ended_while_it_did_so(starting: Worker) -> None:
+    assert failed(starting, 7) == "ended with exit code 7 while importing shop:app"
+    assert failed(starting, 139) == "killed by SIGSEGV while importing shop:app"
+    assert failed(starting, 137).startswith(
+        "killed by SIGKILL while importing shop:app. Where nobody did that, the kernel has"
+    )
+
+
+def test_an_import_that_ends_the_process_with_code_0_has_failed_all_the_same(starting: Worker) -> None:
+    ended = starting.guard.ended(0, None)
+    assert (ended.code, ended.failed_start) == (1, "ended with exit code 0 while importing shop:app")
+
+
+def test_an_import_may_take_start_timeout_and_is_spoken_of_meanwhile(starting: Worker) -> None:
+    assert starting.after(29.9) is None
+    assert starting.slow == []
+    for _ in range(9):
+        assert starting.after(30) is None
+    assert starting.slow[0] == "it is still importing shop:app, 60 s after its start"
+    assert len(starting.slow) == 9
+    verdict = starting.after(0.2)
+    assert verdict == Verdict("importing its apps took longer than 300 s (start_timeout)")
+    assert failed(starting, 137, verdict) == "killed: importing its apps took longer than 300 s (start_timeout)"
+
+
+def test_without_start_timeout_an_import_takes_as_long_as_it_takes() -> None:
+    w = Worker(start_timeout=0)
+    w.table.stage = Stage.IMPORTS
+    w.table.oldest_lease_us = 0
+    assert w.after(1e6) is None
+
+
+def test_a_worker_that_waits_for_the_frontend_is_not_killed(starting: Worker) -> None:
+    starting.table.stage = Stage.JOINS
+    starting.notes.doing("registering its lambdas with the frontend at front:7401")
+    assert starting.after(3_600) is None
+    assert starting.slow == [
+        "it is still registering its lambdas with the frontend at front:7401, 3600 s after its start"
+    ]
+
+
+def test_a_worker_that_is_asked_to_end_while_it_imports_is_killed_and_has_not_failed(starting: Worker) -> None:
+    assert starting.guard.signalled(signal.SIGTERM) is None
+    verdict = starting.after(0)
+    assert verdict is not None
+    assert starting.guard.ended(137, verdict) == Ended(0, verdict.why, ordered=True)
+
+
+def test_a_worker_that_works_has_started_however_it_ends(w: Worker) -> None:
+    for code in (0, 1, 137, 139, EXIT_OVERRUN):
+        assert failed(w, code) == ""
+
+
+def test_a_worker_that_the_others_refuse_once_it_works_has_failed_to_start(w: Worker) -> None:
+    w.notes.failed(ConfigError("it runs on another host than its controller"))
+    assert failed(w, 4) == "it runs on another host than its controller"

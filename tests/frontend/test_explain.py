@@ -11,6 +11,7 @@ from atf.errors import Unavailable
 from atf.frontend.explain import duration
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.store.capacity import STARTS
 from atf.store.types import Beat, Held, Outcome, RunResult
 from atf.task import US
 
@@ -419,6 +420,59 @@ async def test_no_live_worker_of_its_pool_runs_it(bench: Bench) -> None:
     assert "no live worker of the pool that it runs in runs photos/thumbnail" in reply.sentence
     await bench.store.serve("", 30, "two:7403", lambdas=["photos/thumbnail"])
     assert (await explain(bench, task_id)).reason == "queued"
+
+
+WHY = "app shop:app: /srv/shop.py line 3: SyntaxError: invalid syntax."
+
+
+async def test_no_executor_can_start_on_the_hosts_of_its_pool(bench: Bench) -> None:
+    bench.clock.advance(3600)
+    task_id = await bench.schedule()
+    await bench.store.serve("", 300, "one:7403", why_not=WHY)
+    reply = await explain(bench, task_id)
+    assert reply.reason == "cant_start"
+    await bench.enqueue()
+    await bench.store.serve("", 300, "two:7403", why_not="another")
+    reply = await explain(bench, task_id)
+    assert reply.reason == "cant_start"
+    assert (
+        "in its queue (0 is the front), but no executor can start on host one:7403, nor on two:7403: app shop:app: /srv/shop.py"
+        " line 3: SyntaxError: invalid syntax. Mend that and start the executors again." in reply.sentence
+    )
+
+
+async def test_beside_a_host_that_works_one_where_no_executor_can_start_is_named(bench: Bench) -> None:
+    bench.clock.advance(3600)
+    task_id = await bench.schedule()
+    await bench.enqueue()
+    await bench.store.serve("", 300, "one:7403", why_not=WHY)
+    await bench.store.serve("", 30, "two:7403", lambdas=["photos/thumbnail"])
+    reply = await explain(bench, task_id)
+    assert reply.reason == "queued"
+    assert f"Besides, no executor can start on host one:7403: {WHY}" in reply.sentence
+    bench.clock.advance(30)
+    await bench.store.serve("", 30, "two:7403", lambdas=["photos/other"])
+    reply = await explain(bench, task_id)
+    assert reply.reason == "not_served"
+    assert f"Besides, no executor can start on host one:7403: {WHY}" in reply.sentence
+    await bench.store.serve("", 30, "one:7403", lambdas=["photos/thumbnail"])
+    reply = await explain(bench, task_id)
+    assert reply.reason == "queued"
+    assert "Besides" not in reply.sentence
+
+
+async def test_the_executors_of_its_pool_are_starting(bench: Bench) -> None:
+    bench.clock.advance(3600)
+    task_id = await bench.schedule()
+    await bench.store.serve("", 30, "one:7403", why_not=STARTS)
+    reply = await explain(bench, task_id)
+    assert reply.reason == "starting"
+    assert "the executors on one:7403 are starting, and none has asked for work yet" in reply.sentence
+    (host,) = (await bench.frontend.list_hosts(f.ListHostsRequest())).hosts
+    assert (host.starting, host.why_not) == (True, "")
+    await bench.store.serve("", 300, "one:7403", why_not=WHY)
+    (host,) = (await bench.frontend.list_hosts(f.ListHostsRequest())).hosts
+    assert (host.starting, host.why_not) == (False, WHY)
 
 
 async def test_every_host_of_its_pool_sets_its_lambda_aside(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import textwrap
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process
 
 import pytest
 
@@ -127,6 +127,54 @@ async def test_readiness_is_written_to_the_descriptor_that_the_environment_names
     os.close(reading)
     process.terminate()
     assert await end(process) == 0
+
+
+async def test_a_role_that_never_serves_writes_why_to_that_descriptor() -> None:
+    reading, writing = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", PRELUDE.format(body="    raise ConfigError('the sentence')")),
+        stderr=DEVNULL,
+        env={**os.environ, "ATF_READY_FD": str(writing)},
+        pass_fds=(writing,),
+    )
+    os.close(writing)
+    assert await end(process) == 2
+    assert json.loads(os.read(reading, 4096)) == {"role": "tester", "error": "the sentence", "pid": process.pid}
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+
+
+FIRST = """
+import asyncio, os, signal, sys
+from atf.config import LogSettings
+from atf.process import run_role
+
+def first():
+    asyncio.run(asyncio.sleep(0))
+    {what}
+
+async def body(process):
+    process.ready()
+    await process.stopping.wait()
+
+sys.exit(run_role("tester", body, LogSettings(log_format="json"), first=first))
+"""
+
+
+async def test_what_comes_before_the_loop_may_run_one_and_a_stop_meanwhile_is_carried_out_after_it() -> None:
+    what = "os.kill(os.getpid(), signal.SIGTERM); print('goes on', file=sys.stderr, flush=True)"
+    process = await asyncio.create_subprocess_exec(*(sys.executable, "-P", "-c", FIRST.format(what=what)), stderr=PIPE)
+    assert process.stderr is not None
+    assert await process.stderr.readline() == b"goes on\n"
+    await line(process, "stopping")
+    assert await end(process) == 0
+
+
+async def test_what_fails_before_the_loop_ends_the_role_like_its_body() -> None:
+    what = "from atf.errors import ConfigError; raise ConfigError('the sentence')"
+    process = await asyncio.create_subprocess_exec(*(sys.executable, "-P", "-c", FIRST.format(what=what)), stderr=PIPE)
+    assert (await line(process, "can't go on"))["error"] == "the sentence"
+    assert await end(process) == 2
 
 
 @pytest.mark.parametrize(

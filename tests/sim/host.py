@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 from atf.config import ControllerSettings, ExecutorSettings
 from atf.controller.pool import Pool
 from atf.controller.service import ControllerService
+from atf.controller.starts import Starts
 from atf.executor.guard import TICK_S, Guard, Verdict, death
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.lanes import InlineLanes
-from atf.executor.table import Table
+from atf.executor.table import Stage, Table
 from atf.executor.worker import Executor
+from atf.exits import EXIT_BAD_INPUT
 from atf.process import Process as Frame
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import end, happens
 from atf.verify.history import FOREVER, Excused
 
-from . import deploys, lambdas, stops
+from . import deploys, lambdas, starts, stops
 from .loop import Process
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Host:
 
         world = self._world
         store = await world.open_store(frame)
+        known = Starts(EXECUTORS)
         service = ControllerService(
             store=store,
             hsc=world.wire_hsc(),
@@ -59,13 +62,14 @@ class Host:
             timing=TIMING,
             runtime=frame.runtime,
             host=self.name,
+            starts=known,
         )
         world._serve(frame.role, process, service)
 
         async def start(on_line: Callable[[str], None]) -> GuardProcess:
             return GuardProcess(self, process, on_line)
 
-        pool = Pool(start=start, size=EXECUTORS, on_death=service.executor_died, runtime=frame.runtime)
+        pool = Pool(start=start, size=EXECUTORS, on_death=service.executor_died, runtime=frame.runtime, starts=known)
         duty = frame.runtime.spawn(service.run(), name="controller")
         executors = frame.runtime.spawn(pool.run(), name="executors")
         await frame.stopping.wait()
@@ -96,7 +100,9 @@ class GuardProcess:
         self._ended = asyncio.Event()
         self._asked = asyncio.Event()
         self._stir = asyncio.Event()
+        self._notes = _Notes()
         self._table = Table.in_memory(SLOTS)
+        self._table.stage = Stage.JOINS
         self.worker: Process | None = None
         self.process = world.start(f"{host.name}-g{self._number}", host.name, self._guard)
         self.process.on_end.append(self._tell_ended)
@@ -156,6 +162,8 @@ class GuardProcess:
             self._table,
             let_go,
             drains=drains,
+            notes=self._notes,  # type: ignore[arg-type]
+            slow=lambda why: self._say({"event": "slow", "executor": worker.name, "why": why}),
             settings=SETTINGS,
             timing=TIMING,
             runtime=frame.runtime,
@@ -183,12 +191,17 @@ class GuardProcess:
 
         world = self._world
         self._drain_worker = lambda: frame.stop("the guard lets go")
+        if starts.is_bad(world, self._host.name):
+            self._notes.why = starts.WHY
+            world.chronicle.faults["failed starts"] += 1
+            return EXIT_BAD_INPUT
         frontend = world.wire_frontend()
         release = self._host.release
         if deploys.has_deploys(world.seed):
             world.server.deploys.started(process, release, world.now_us())
         request = f.RegisterLambdasRequest(lambdas=lambdas.specs_of(world.seed, release))
         await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
+        self._table.stage = Stage.WORKS
         hsc = world.wire_hsc()
         executor = Executor(
             executor_id=process.name,
@@ -221,6 +234,19 @@ class GuardProcess:
 
         frame.runtime.spawn(drain(), name="drain")
         return await executor.run()
+
+
+class _Notes:
+    """What a worker notes that makes its lambdas known, and does nothing else before it works."""
+
+    def __init__(self) -> None:
+        self.why = ""
+
+    def error(self) -> str:
+        return self.why
+
+    def last(self) -> str:
+        return "registering its lambdas"
 
 
 class _Group:

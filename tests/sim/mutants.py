@@ -511,6 +511,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "lease_from_reply": Mutant("a lease is dated from the answer that brought it", patches=_lease_from_reply),
     "pop_repeated": Mutant("a pop whose answer was lost is repeated", patches=_pop_repeated),
     "any_clock_believed": Mutant("a jump of the store's clock ends leases", patches=_any_clock),
+    "reason_stays": Mutant(
+        "a host on which executors work goes on to say why none can start",
+        (("if why == '' then redis.call('HDEL', P .. ':hosts:why', host) else", "if why ~= '' then"),),
+    ),
     "idle_guard": Mutant("nobody kills a worker that stood still", patches=_idle_guard),
     "deaf_executor": Mutant(
         "an executor without heartbeats goes on", patches=_deaf_executor, by="CONCURRENT", beside="idle_guard"

@@ -17,7 +17,7 @@ from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Breach, Finding, Found, check
 from tests.store.world import read, violations
 
-from . import batches, jobs, lambdas, link, mutants
+from . import batches, jobs, lambdas, link, mutants, starts
 from .chronicle import Logs
 from .host import ExcusedAtKill
 from .loop import Livelock
@@ -130,6 +130,7 @@ async def _whole(world: World) -> None:
         await asyncio.sleep(5)  # what still travels arrives, and may be one task more
         if not _busy(world) or world.loop.time() >= until:
             break
+    await starts.end_of_reasons(world)
     known = world.server.deleted | {task_id: state[0] for task_id, state in world.server.tasks().items()}
     for task_id in {*service.ids, *known}:
         status = known.get(task_id, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atf.store.capacity import HostRecord
+from atf.store.capacity import STARTS, HostRecord
 from atf.store.roles import RoleProcess
 from atf.store.types import LambdaRecord
 from atf.task import US
@@ -76,11 +76,54 @@ async def test_hosts_are_listed_while_they_are_alive_with_what_they_set_aside(wo
     await world.store.serve("", 20, "one")
     now = world.clock.us
     two: HostRecord = HostRecord("two", "gpu", now + 30 * US, {LAMBDA: now + 5 * US, "shop/other": now}, {})
-    assert await world.store.hosts() == (now, [("one", "", now + 20 * US, {}, {}, 0, None), two])
+    assert await world.store.hosts() == (now, [HostRecord("one", "", now + 20 * US, {}, {}), two])
     world.clock.advance(20)
     assert (await world.store.hosts())[1] == [two]
     await world.store.serve("", 30)
     assert (await world.store.hosts())[1] == [two], "who has no name is not listed"
+
+
+async def test_a_host_says_why_no_executor_can_start_there_until_one_works(world: World) -> None:
+    async def host() -> tuple[str, int]:
+        ((found,), now) = (await world.store.hosts())[::-1]
+        return found.why_not, (found.until_us - now) // US
+
+    await world.store.serve("", 30, "one", why_not=STARTS)
+    assert await host() == (STARTS, 30)
+    await world.store.serve("", 300, "one", why_not="shop.py line 3: SyntaxError")
+    assert await host() == ("shop.py line 3: SyntaxError", 300)
+    assert await world.store.live_pools() == [], "nobody runs anything"
+    world.clock.advance(10)
+    await world.store.serve("", 30, "one", why_not=STARTS)
+    assert await host() == ("shop.py line 3: SyntaxError", 290), "a controller that tries again takes nothing back"
+    await world.store.serve("", 30, "one")
+    assert await host() == ("", 30)
+    assert await world.store.live_pools() == [""]
+    await world.store.serve("", 300, "one", why_not="gone")
+    world.clock.advance(300)
+    await world.store.serve("", 30, "two")
+    assert await world.store._link.command("HGETALL", "atf:{0}:hosts:why", key="atf:{0}") in ({}, [])
+
+
+async def test_explain_tells_the_hosts_where_none_can_start_apart_from_the_others(world: World) -> None:
+    (task_id,) = await world.schedule("a")
+    for host in ("a", "b", "c", "d"):
+        await world.store.serve("", 300, host, why_not=f"{host} fails")
+    await world.store.serve("gpu", 300, "of another pool", why_not="fails")
+    found = await world.store.explain(task_id)
+    assert found is not None
+    assert (found.served, found.hosts, len(found.failing)) == (False, 0, 3)
+    await world.store.serve("", 30, "a")
+    await world.store.serve("", 30, "b", why_not=STARTS)
+    found = await world.store.explain(task_id)
+    assert found is not None
+    assert (found.served, found.hosts) == (True, 1)
+    assert found.failing == {"b": "b fails", "c": "c fails", "d": "d fails"}
+    await world.store.serve("", 30, "b")
+    await world.store.serve("", 30, "e", why_not=STARTS)
+    found = await world.store.explain(task_id)
+    assert found is not None
+    assert (found.hosts, list(found.failing), found.starting) == (2, ["c", "d"], ["e"])
 
 
 async def test_pools_are_alive_as_long_as_a_worker_of_theirs_is(world: World) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import mmap
+import os
 import random
 import string
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from atf import App, task
 from atf.cli.output import print_task
 from atf.client.coalesce import answer_of
 from atf.controller.losses import Death, report_death
-from atf.controller.pool import Pool
+from atf.controller.pool import Pool, Slow
 from atf.demo.record import Record
 from atf.errors import AtfError, InvalidArgument
 from atf.errors import Internal as InternalError
@@ -29,6 +29,7 @@ from atf.executor.guard import Ended, death
 from atf.executor.held import HeldTask
 from atf.executor.outcome import of_exception, to_result
 from atf.executor.perform import Performer, Unawaited
+from atf.executor.start_notes import StartNotes
 from atf.executor.table import HEADER_BYTES, SLOT_BYTES, SlotState, Table
 from atf.lambdas import named, request_template
 from atf.options import Backoff, duration_us, instant_us, priority_number
@@ -295,10 +296,7 @@ def test_a_table_that_somebody_wrote_over_is_read_as_far_as_it_can_be(data: Any,
         at = data.draw(st.integers(0, size - 1))
         junk = data.draw(st.binary(min_size=1, max_size=40))[: size - at]
         buffer[at : at + len(junk)] = junk
-    event = json.loads(json.dumps(death("executor-1", 7, Ended(137, "killed", data.draw(st.booleans())), table)))
-    deaths: list[Death] = []
-    pool(deaths.append)._event(json.dumps(event))
-    assert len(deaths) <= 1
+    heard(json.dumps(death("executor-1", 7, Ended(137, "killed", data.draw(st.booleans())), table)))
 
 
 def test_a_slot_that_can_not_be_read_hides_no_other() -> None:
@@ -312,8 +310,8 @@ def test_a_slot_that_can_not_be_read_hides_no_other() -> None:
     assert [entry.task_id for entry in table.entries()] == ["0-2"]
 
 
-def pool(on_death: Callable[[Death], None]) -> Pool:
-    return Pool(start=None, size=1, on_death=on_death, runtime=SystemRuntime())  # type: ignore[arg-type]
+def pool() -> Pool:
+    return Pool(start=None, size=1, on_death=lambda _death: None, runtime=SystemRuntime())  # type: ignore[arg-type]
 
 
 CLAIMS = st.one_of(
@@ -322,9 +320,9 @@ CLAIMS = st.one_of(
     st.lists(st.tuples(TEXTS, NUMBERS, TEXTS, NUMBERS, TEXTS), max_size=2),
 )
 EVENTS = st.fixed_dictionaries(
-    {"event": st.sampled_from(["dead", "started", "draining", "x"])},
+    {"event": st.sampled_from(["dead", "started", "slow", "draining", "x"])},
     optional={
-        **dict.fromkeys(("executor", "why", "pid", "ordered"), st.one_of(TEXTS, JSON_VALUES)),
+        **dict.fromkeys(("executor", "why", "failed_start", "pid", "ordered"), st.one_of(TEXTS, JSON_VALUES)),
         "code": st.one_of(st.integers(), st.floats(), JSON_VALUES),
         **dict.fromkeys(("held", "cut", "started", "stopped", "timed_out", "suspects"), CLAIMS),
     },
@@ -346,10 +344,29 @@ class Kept:
 
 
 def heard(line: str) -> None:
-    deaths: list[Death] = []
-    pool(deaths.append)._event(line)
-    for each in deaths:
-        report_death(each, [], Kept())  # type: ignore[arg-type]
+    match pool()._event(line):
+        case Death() as death:
+            report_death(death, [], Kept())  # type: ignore[arg-type]
+            f.WorkerHost(why_not=death.failed_start).SerializeToString()
+        case Slow(why):
+            f.WorkerHost(why_not=why).SerializeToString()
+
+
+@fuzz
+@given(
+    written=st.lists(
+        st.one_of(
+            st.binary(max_size=200), st.sampled_from([b"!", b"=", b"\n", b'!"why"\n', b"(most recent call first):\n"])
+        )
+    )
+)
+def test_whatever_user_code_writes_over_its_notes_the_guard_reads_on(written: list[bytes]) -> None:
+    notes = StartNotes.new()
+    try:
+        os.write(notes.descriptor, b"".join(written))
+        f.ScheduleRequest(id=notes.error() + notes.last() + notes.place()).SerializeToString()
+    finally:
+        os.close(notes.descriptor)
 
 
 @fuzz

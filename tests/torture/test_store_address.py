@@ -74,7 +74,7 @@ async def test_atf_up_puts_a_password_on_no_screen_and_on_no_command_line(
 ) -> None:
     url, started = "redis://bob:5ecret@127.0.0.1:6379/0", []
 
-    async def start(_supervisor: Supervisor, role: RoleProcess) -> None:
+    async def start(_supervisor: Supervisor, role: RoleProcess, **_more: object) -> None:
         started.append(role)
 
     async def register(_cluster: Cluster) -> None:

@@ -9,8 +9,10 @@
 --          live hosts of its pool, and of those that set its lambda aside: host, until when, ...,
 --          1 if a worker of the pool that its lambda runs in is alive, whether that has a name or not,
 --          1 if there are such, all of them say which lambdas they run, and none runs this one,
---          1 if this partition does not know its lambda, digests of the signatures of it that live executors run
+--          1 if this partition does not know its lambda, digests of the signatures of it that live executors run,
+--          of up to 3 hosts of its pool on which no worker can start: host, why ("=" = they start), ...
 local HOSTS_SEEN = 256
+local FAILING_TOLD = 3
 
 -- What a host has said of itself: its pool, and by lambda until when it sets that aside.
 local function host_says(P, host)
@@ -48,10 +50,13 @@ register('explain', {'no-writes'}, function(keys, args)
   local function said(what) return tonumber(redis.call('ZSCORE', P .. ':served', (pool or '') .. ' ' .. what) or 0) end
   local signatures = misfits.alive(P, lambda_of(task[2]), now)
   local not_run = served and said('=') == alive and said('*') <= now and said(lambda_of(task[2])) <= now and #signatures == 0
-  local hosts, aside = 0, {}
+  local hosts, aside, failing = 0, {}, {}
   for _, host in ipairs(redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, HOSTS_SEEN)) do
     local said = host_says(P, host)
-    if said.pool == (pool or '') then
+    local why = said.pool == (pool or '') and redis.call('HGET', P .. ':hosts:why', host)
+    if why then
+      if #failing < 2 * FAILING_TOLD then failing[#failing + 1], failing[#failing + 2] = host, why end
+    elseif said.pool == (pool or '') then
       hosts = hosts + 1
       local until_ = said['*'] or said[lambda_of(task[2])]
       if until_ then aside[#aside + 1], aside[#aside + 2] = host, until_ end
@@ -59,5 +64,5 @@ register('explain', {'no-writes'}, function(keys, args)
   end
   return {fmt(now), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for,
     task[4] or '', not served and pool or '', taken, before, hosts, aside, served and 1 or 0, not_run and 1 or 0, config[2] and 0 or 1,
-    signatures}
+    signatures, failing}
 end)

@@ -3,7 +3,7 @@
 -- ARGV     now, how many at most
 -- RETURNS  now, {host, until when it counts as alive, its pool and what it sets aside: "pool=<pool> executors=<number> <lambda>=<until> ...",
 --          "<lambda> <digest> <digest> ..." of each lambda that it serves and of which live executors run several signatures, between commas,
---          until when it drains ("" = it does not, "0" = until that is ended), ...}
+--          until when it drains ("" = it does not, "0" = until that is ended), why no worker can start there ("" = they can, "=" = they start), ...}
 local ASKED = 64  -- such lambdas at most
 
 -- Lambdas of which live executors of a pool run several signatures.
@@ -42,6 +42,7 @@ register('hosts', {'no-writes'}, function(keys, args)
     found[#found + 1] = run_here(P, alive[i], several)
     local ends = string.match(redis.call('HGET', P .. ':hosts:drain', alive[i]) or '', '^%d+') or ''
     found[#found + 1] = (ends == '0' or ends ~= '' and tonumber(ends) > now) and ends or ''
+    found[#found + 1] = redis.call('HGET', P .. ':hosts:why', alive[i]) or ''
   end
   return {fmt(now), found}
 end)

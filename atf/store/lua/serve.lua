@@ -1,7 +1,8 @@
 -- serve: notes that workers of a pool are alive, what they run, and which lambdas their host sets aside, for `explain` and for people
 -- KEYS[1]  the partition's record
 -- ARGV     now, pool ("" = of no name), how long it counts without being said again, the host ("" = of no name), how many executors it has ("" = it does not say),
---          1 = what follows goes on a list of lambdas that another call began, how many lambdas it sets aside ("*" = all) and per such: name, for how long from now (0 = it is on trial),
+--          1 = what follows goes on a list of lambdas that another call began, why no worker can start on the host ("" = they can; "=" = they start,
+--          and a reason said before holds; unless "", none is alive there), how many lambdas it sets aside ("*" = all) and per such: name, for how long from now (0 = it is on trial),
 --          then lambdas that it serves, each with the digest of the signature behind a space where it was said, and once per such digest
 -- RETURNS  1, or 2 where the host is to drain: said in the home partition alone
 --
@@ -32,32 +33,41 @@ end
 register('serve', {'allow-oom'}, function(keys, args)
   local P, now, pool, host = keys[1], instant(args[1]), args[2], args[4] or ''
   local workers, served = P .. ':workers', P .. ':served'
-  local till, last = fmt(now + tonumber(args[3])), 7 + 2 * tonumber(args[7] or 0)
+  local till, why, last = fmt(now + tonumber(args[3])), args[7] or '', 8 + 2 * tonumber(args[8] or 0)
   for _, set in ipairs({workers, served}) do
     for _, gone in ipairs(redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
       redis.call('ZREM', set, gone)
       if set == served then note_signature(P, gone, false) end
     end
   end
-  local before = redis.call('ZSCORE', workers, pool)
-  local silent = before and before ~= redis.call('ZSCORE', served, pool .. ' =')
-  if silent or #args <= last and args[5] ~= '0' then redis.call('ZADD', served, till, pool .. ' *') end
-  for i = last + 1, #args do
-    local said = pool .. ' ' .. args[i]
-    if redis.call('ZADD', served, till, said) == 1 then note_signature(P, said, true) end
+  if why == '' then
+    local before = redis.call('ZSCORE', workers, pool)
+    local silent = before and before ~= redis.call('ZSCORE', served, pool .. ' =')
+    if silent or #args <= last and args[5] ~= '0' then redis.call('ZADD', served, till, pool .. ' *') end
+    for i = last + 1, #args do
+      local said = pool .. ' ' .. args[i]
+      if redis.call('ZADD', served, till, said) == 1 then note_signature(P, said, true) end
+    end
+    redis.call('ZADD', served, till, pool .. ' =')
+    redis.call('ZADD', workers, till, pool)
   end
-  redis.call('ZADD', served, till, pool .. ' =')
-  redis.call('ZADD', workers, till, pool)
   if host == '' then return 1 end
   for _, gone in ipairs(redis.call('ZRANGE', P .. ':hosts', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
     redis.call('ZREM', P .. ':hosts', gone)
     redis.call('HDEL', P .. ':hosts:say', gone)
     redis.call('HDEL', P .. ':hosts:run', gone)
+    redis.call('HDEL', P .. ':hosts:why', gone)
   end
   local say = {'pool=' .. pool, 'executors=' .. (args[5] ~= '' and args[5] or '0')}
-  for i = 8, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
-  redis.call('ZADD', P .. ':hosts', till, host)
+  for i = 9, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
   redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
+  if why == '=' then
+    redis.call('HSETNX', P .. ':hosts:why', host, why)
+    redis.call('ZADD', P .. ':hosts', 'GT', till, host)  -- what holds still may do so for longer
+  else
+    if why == '' then redis.call('HDEL', P .. ':hosts:why', host) else redis.call('HSET', P .. ':hosts:why', host, why) end
+    redis.call('ZADD', P .. ':hosts', till, host)
+  end
   local begun = args[6] == '1' and redis.call('HGET', P .. ':hosts:run', host) or ' '
   redis.call('HSET', P .. ':hosts:run', host, begun .. table.concat(args, ' ', last + 1) .. ' ')
   for i = last + 1, #args do placement.join_spread(P, string.match(args[i], '^%S+'), host, now) end

@@ -1,0 +1,110 @@
+"""What a worker does until it works, in a file that outlives it: the worker notes it, and its guard says by it why a start has failed.
+
+A worker that starts runs user code which may do anything: raise, exit, crash, hang, take all memory. So a note is in the file as soon as it is
+made, and where native code crashes or nothing moves, Python's faulthandler writes there which line it was.
+
+    =<what it does from now on>
+    !<JSON of the error that ended it>
+    anything else is faulthandler's
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import re
+import tempfile
+from typing import Final
+
+from atf.errors import AtfError
+from atf.task import clip
+
+LOOK_S: Final = 10.0
+"""Seconds between two notes of the line at which a worker stands that does not get on."""
+MAX_WHY_BYTES: Final = 1 << 10
+"""Of one reason: it stands in logs, in `explain` and in `atf hosts`."""
+_READ_BYTES: Final = 64 << 10
+_FRAME: Final = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>.*)')
+_HEAD: Final = "(most recent call first):"
+
+
+class StartNotes:
+    """The notes of one worker.
+
+    Args:
+        descriptor: of their file.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._watches = False
+
+    @classmethod
+    def new(cls) -> StartNotes:
+        """Notes in a file without a name, so that nothing is left of it."""
+        if hasattr(os, "memfd_create"):
+            return cls(os.memfd_create("atf-start", os.MFD_CLOEXEC))
+        with tempfile.TemporaryFile() as file:  # no Linux
+            return cls(os.dup(file.fileno()))
+
+    # --- the worker's ------------------------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Has faulthandler note where a crash happens, and where this process stands while it starts. Not where the user has it on already."""
+        if not faulthandler.is_enabled():
+            faulthandler.enable(self.descriptor, all_threads=False)
+        faulthandler.dump_traceback_later(LOOK_S, repeat=True, file=self.descriptor)
+        self._watches = True
+
+    def doing(self, what: str) -> None:
+        """What the worker does from now on, such as "importing shop:app"; it follows "while" in a sentence."""
+        self._write(f"={what}\n")
+
+    def failed(self, error: BaseException) -> None:
+        """What ends the worker."""
+        text = str(error) if isinstance(error, AtfError) else f"{type(error).__name__}: {error}"
+        self._write(f"!{json.dumps(clip(text, MAX_WHY_BYTES))}\n")
+
+    def started(self) -> None:
+        """The worker works: where it stands is nobody's concern any more."""
+        if self._watches:
+            faulthandler.cancel_dump_traceback_later()
+            self._watches = False
+
+    def _write(self, line: str) -> None:
+        with contextlib.suppress(OSError):  # user code has closed it: the guard says less
+            os.write(self.descriptor, line.encode("utf-8", "replace"))
+
+    # --- the guard's -------------------------------------------------------------------------------------------------
+
+    def error(self) -> str:
+        """The error that ended the worker; empty: it noted none."""
+        said = [line[1:] for line in self._lines() if line.startswith("!")]
+        try:
+            return clip(str(json.loads(said[-1])), MAX_WHY_BYTES) if said else ""
+        except (ValueError, RecursionError):
+            return ""  # user code wrote over it
+
+    def last(self) -> str:
+        """What the worker did last, such as "importing shop:app"; empty: it has not begun."""
+        said = [line[1:] for line in self._lines() if line.startswith("=")]
+        return clip(said[-1], MAX_WHY_BYTES) if said else ""
+
+    def place(self) -> str:
+        """The line of code where a crash happened, or where the worker stood when it was looked at last: "shop.py line 3 in load"; or empty."""
+        lines = self._lines()
+        heads = [number for number, line in enumerate(lines) if line.endswith(_HEAD)]  # of the main thread last
+        for line in lines[heads[-1] + 1 :] if heads else ():
+            frame = _FRAME.fullmatch(line)
+            if frame is not None and "importlib" not in frame["file"]:
+                return clip(f"{frame['file']} line {frame['line']} in {frame['name']}", MAX_WHY_BYTES)
+        return ""
+
+    def _lines(self) -> list[str]:
+        size = os.fstat(self.descriptor).st_size
+        # Both ends matter: what it did is noted first, and where it stood last.
+        head = os.pread(self.descriptor, _READ_BYTES, 0)
+        tail = os.pread(self.descriptor, _READ_BYTES, max(size - _READ_BYTES, len(head)))
+        return (head + tail).decode("utf-8", "replace").splitlines()

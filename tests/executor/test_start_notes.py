@@ -1,0 +1,113 @@
+"""The notes of a worker's start: what it did, what ended it, and where it stood, as its guard reads them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from atf.errors import ConfigError
+from atf.executor.start_notes import MAX_WHY_BYTES, StartNotes
+
+
+@pytest.fixture
+def notes() -> Iterator[StartNotes]:
+    made = StartNotes.new()
+    yield made
+    os.close(made.descriptor)
+
+
+def worker(notes: StartNotes, folder: Path, code: str) -> int:
+    """Runs code in a process that has these notes; its exit code."""
+    path = folder / "shop.py"
+    path.write_text(textwrap.dedent(code), encoding="utf-8")
+    prelude = (
+        "import sys\nfrom atf.executor import start_notes\nstart_notes.LOOK_S = 0.05\n"
+        "notes = start_notes.StartNotes(int(sys.argv[1]))\nnotes.watch()\nnotes.doing('importing shop:app')\nimport shop\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    env.pop("PYTHONFAULTHANDLER", None)
+    command = [sys.executable, "-P", "-c", prelude, str(notes.descriptor)]
+    return subprocess.run(command, env=env, pass_fds=[notes.descriptor], timeout=60, check=False).returncode
+
+
+def test_empty_notes_say_nothing(notes: StartNotes) -> None:
+    assert (notes.last(), notes.error(), notes.place()) == ("", "", "")
+
+
+def test_the_last_thing_that_it_did_counts(notes: StartNotes) -> None:
+    notes.doing("importing shop:app")
+    notes.doing("running its start hooks")
+    assert (notes.last(), notes.error()) == ("running its start hooks", "")
+
+
+def test_an_error_of_ours_is_its_sentence_and_any_other_one_has_its_type(notes: StartNotes) -> None:
+    notes.failed(ConfigError("app shop:app: two\nlines"))
+    assert notes.error() == "app shop:app: two\nlines"
+    notes.failed(ValueError("no é\udcff"))
+    assert notes.error() == "ValueError: no é?"
+
+
+def test_a_long_text_is_clipped(notes: StartNotes) -> None:
+    notes.failed(ValueError("é" * 10_000))
+    assert len(notes.error().encode()) <= MAX_WHY_BYTES
+
+
+@pytest.mark.parametrize("garbage", [b"!not json\n", b"!" + b"[" * 50_000 + b"\n", b"\xff\x00\n!\n"])
+def test_what_user_code_wrote_over_it_is_no_error(notes: StartNotes, garbage: bytes) -> None:
+    os.write(notes.descriptor, garbage)
+    assert notes.error() == ""
+    assert notes.place() == ""
+
+
+def test_notes_that_user_code_has_closed_are_left_out() -> None:
+    notes = StartNotes.new()
+    os.close(notes.descriptor)
+    notes.doing("importing shop:app")
+    notes.failed(ValueError("x"))
+
+
+def test_more_than_is_read_at_once_still_has_its_ends(notes: StartNotes) -> None:
+    notes.doing("importing shop:app")
+    os.write(notes.descriptor, b"x" * 200_000 + b"\n")
+    notes.failed(ConfigError("why"))
+    assert (notes.last(), notes.error()) == ("importing shop:app", "why")
+
+
+def test_a_crash_of_native_code_has_its_line(notes: StartNotes, tmp_path: Path) -> None:
+    code = worker(
+        notes,
+        tmp_path,
+        """
+        import os, signal
+        def load():
+            os.kill(os.getpid(), signal.SIGSEGV)
+        load()
+        """,
+    )
+    assert code == -11
+    assert notes.place() == f"{tmp_path}/shop.py line 4 in load"
+    assert notes.last() == "importing shop:app"
+
+
+def test_an_import_that_hangs_has_the_line_at_which_it_stands(notes: StartNotes, tmp_path: Path) -> None:
+    code = worker(
+        notes,
+        tmp_path,
+        """
+        import os, sys
+        def connect():
+            while not os.pread(int(sys.argv[1]), 200_000, 0).count(b"in connect"):
+                pass
+            os._exit(7)
+        connect()
+        """,
+    )
+    assert code == 7
+    assert notes.place().startswith(f"{tmp_path}/shop.py line ")
+    assert notes.place().endswith(" in connect")
