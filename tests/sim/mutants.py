@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from atf.controller import claims
 from atf.controller.claims import Claims, Grant
+from atf.controller.starts import Starts
 from atf.cores import Pool
 from atf.errors import Unavailable
 from atf.executor.begin import LastLook
@@ -35,6 +36,7 @@ from . import deploys
 from .jobs import may_have_job
 from .link import SimLink
 from .loop import PROCESS
+from .starts import has_bad_release
 from .stops import has_stops
 
 SHORT_LEASE_US: Final = 5_000_000
@@ -511,6 +513,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "lease_from_reply": Mutant("a lease is dated from the answer that brought it", patches=_lease_from_reply),
     "pop_repeated": Mutant("a pop whose answer was lost is repeated", patches=_pop_repeated),
     "any_clock_believed": Mutant("a jump of the store's clock ends leases", patches=_any_clock),
+    "silent_starts": Mutant(
+        "a controller keeps to itself why its executors can't start",
+        patches=lambda: [patch.object(Starts, "failed", lambda *_more: None)],
+        seeds=has_bad_release,
+    ),
     "reason_stays": Mutant(
         "a host on which executors work goes on to say why none can start",
         (("if why == '' then redis.call('HDEL', P .. ':hosts:why', host) else", "if why ~= '' then"),),

@@ -118,6 +118,7 @@ def play(seed: int, mutant: str = "") -> Result:
 async def _whole(world: World) -> None:
     world.boot_all()
     await asyncio.sleep(START_S)
+    starts.judge_reason(world)
     service = Service(world)
     world.start("service", "host-service", service.run)
     await Nemesis(world).run()

@@ -27,6 +27,12 @@ def is_bad(world: World, host: str) -> bool:
     return has_bad_release(world.seed) and host == "h1" and world.loop.time() < BAD_S
 
 
+def judge_reason(world: World) -> None:
+    """Before the first fault: the store has been told why none can start."""
+    if has_bad_release(world.seed) and world.server.client.hget(_REASONS, "h1") != WHY.encode():
+        world.chronicle.odd.append("no executor can start on h1, and the store was not told why")
+
+
 async def end_of_reasons(world: World) -> None:
     """At the end every host works, and none says that it does not."""
     until = world.loop.time() + GONE_S
