@@ -19,6 +19,13 @@ async def line(process: Process, event: str, within: float = 20) -> dict[str, An
     raise AssertionError(f"it ended without a line about {event!r}")
 
 
+async def line_of(process: Process, role: str, event: str, within: float = 60) -> dict[str, Any]:
+    """The next line about `event` of a role itself; a controller's executors write among its lines."""
+    while (found := await line(process, event, within))["role"] != role:
+        pass
+    return found
+
+
 async def end(process: Process, within: float = 20) -> int:
     """Its exit code, once it has ended."""
     async with asyncio.timeout(within):

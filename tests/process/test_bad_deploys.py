@@ -12,7 +12,6 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import grpc.aio
 import pytest
@@ -21,7 +20,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from atf.cli.cluster import Cluster
 from atf.rpc.health import WHY
 
-from .roles import end, line
+from .roles import end, line, line_of
 from .test_pools import said
 from .test_up import results, running, schedule
 from .ups import Up
@@ -175,7 +174,7 @@ async def test_what_an_app_prints_and_logs_at_import_has_the_form_of_all_lines(
     async with running(tmp_path, env) as cluster, host(cluster, tmp_path, env) as process:
         printed = await line(process, "imported")
         assert (printed["role"], printed["stream"]) == ("executor", "stdout")
-        await controller_line(process, "ready")
+        await line_of(process, "controller", "ready")
         process.terminate()
         assert await end(process) == 0
 
@@ -198,13 +197,6 @@ async def host(cluster: Cluster, folder: Path, env: dict[str, str], *more: str) 
         if process.returncode is None:
             process.kill()
             await end(process)
-
-
-async def controller_line(process: Process, event: str) -> dict[str, Any]:
-    """The next line about `event` of the controller itself; its executors' are among them."""
-    while (found := await line(process, event, within=60))["role"] != "controller":
-        pass
-    return found
 
 
 async def health(address: str, service: str) -> tuple[int, str]:
@@ -236,7 +228,7 @@ async def test_one_bad_host_of_two_is_named_and_the_other_goes_on(tmp_path: Path
             assert await health(f"127.0.0.1:{port}", "") == (not_serving, "")
             assert await health(f"127.0.0.1:{port}", "executors") == (not_serving, f"no executor can start: {why}")
             assert await results(address, [await schedule(address, "shop/add", {"a": 1, "b": 2})], 60) == [3]
-            ends = await controller_line(process, "can't go on")
+            ends = await line_of(process, "controller", "can't go on")
             assert f"no executor can start, after 3 tries of each: {why}" in ends["error"]
             assert await end(process) == 4
         hosts = await said(cluster, ["host"], lambda found: len(found) == 2)
@@ -248,7 +240,7 @@ async def test_one_bad_host_of_two_is_named_and_the_other_goes_on(tmp_path: Path
         assert f"no executor can start: {why}" in status.stdout
         write(bad, new)
         async with host(cluster, bad, env, *listen) as process:
-            await controller_line(process, "ready")
+            await line_of(process, "controller", "ready")
             assert await health(f"127.0.0.1:{port}", "") == (serving, "")
             assert await results(address, [waiting], 60) == [1]
             hosts = await said(cluster, ["host"], lambda found: not any(each["why_not"] for each in found))

@@ -17,7 +17,7 @@ import pytest
 
 from atf.cli.cluster import Cluster
 
-from .roles import end, line
+from .roles import end, line_of
 from .test_up import results, running, schedule
 
 pytestmark = pytest.mark.timeout(300)
@@ -54,7 +54,7 @@ async def another_host(cluster: Cluster, env: dict[str, str], *more: str) -> Asy
         env=env,
     )
     try:
-        yield (await line(process, "ready", within=60))["address"]
+        yield (await line_of(process, "controller", "ready"))["address"]
     finally:
         if process.returncode is None:
             process.terminate()

@@ -13,6 +13,7 @@ from typing import Any
 
 from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys
+from atf.store.capacity import STARTS
 from atf.store.library import FULL_REVISIT_US
 from atf.store.roles import RoleProcess
 from atf.store.store import Store
@@ -452,8 +453,10 @@ class World:
         await self.store.set_cores("", version, b"")
         await self.store.waiting(0, "", [LAMBDA])
         await self.store.pools()
-        await self.store.serve("gpu", 60, "host-1", {LAMBDA: 5})
-        await self.store.hosts()
+        for why_not in (STARTS, "shop.py line 3: SyntaxError", STARTS, ""):
+            await self.store.serve("gpu", 60, "host-1", {LAMBDA: 5}, why_not=why_not)
+            await self.store.hosts()
+        await self.store.serve("gpu", 300, "host-2", why_not="shop.py line 3: SyntaxError")
         await self.store.live_pools()
         await self.store.announce(RoleProcess("hsc", "1.0", "one:7"), 30, ["maxmemory warn"])
         await self.store.live_roles()
