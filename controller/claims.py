@@ -7,13 +7,13 @@ nothing more is popped. It runs by itself: if whoever asked goes away meanwhile,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from atf.config import Timing
-from atf.errors import AtfError, InvalidArgument
+from atf.errors import AtfError, InvalidArgument, StoreSettling
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
 from atf.rpc import api
@@ -53,11 +53,27 @@ class _Ask:
 class Claims:
     """The claims under way.
 
+    Args:
+        hsc: takes them.
+        reports: hands back what nobody wants any more.
+        timing: how long leases last.
+        runtime: clocks, chance, spawning.
+        paused: called where the HSC answers that claims are paused.
+
     Attributes:
         possible: cleared while the outcome of some claim is unknown after a failure: nothing more should be popped.
     """
 
-    def __init__(self, *, hsc: api.HSC, reports: Reports, timing: Timing, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        *,
+        hsc: api.HSC,
+        reports: Reports,
+        timing: Timing,
+        runtime: Runtime,
+        paused: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._paused = paused
         self._hsc = hsc
         self._reports = reports
         self._timing = timing
@@ -134,7 +150,10 @@ class Claims:
                 _log.exception("claim refused", tasks=len(ask.request.task_ids))  # repeating it would not help
                 return None
             except AtfError as error:
-                self._trouble.failed(id(ask), error)
+                if isinstance(error, StoreSettling):
+                    self._paused()  # the HSC has answered: nothing is wrong with it
+                else:
+                    self._trouble.failed(id(ask), error)
                 self._unknown.add(id(ask))
                 self.possible.clear()
             else:

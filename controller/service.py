@@ -24,6 +24,7 @@ from atf.rpc import api
 from atf.rpc import controller_pb2 as c
 from atf.runtime import Runtime, end, happens
 from atf.store.capacity import STARTS
+from atf.store.pause_log import PauseLog
 from atf.store.store import Store
 from atf.task import MAX_BATCH, US, check_lambda, check_name
 
@@ -108,7 +109,9 @@ class ControllerService:
         self._open: dict[tuple[str, str], Call] = {}
         self._answers = Answers()
         self._reports = Reports(hsc=hsc, timing=timing, runtime=runtime)
-        self._claims = Claims(hsc=hsc, reports=self._reports, timing=timing, runtime=runtime)
+        self._claims = Claims(
+            hsc=hsc, reports=self._reports, timing=timing, runtime=runtime, paused=store.pause_met.set
+        )
         self._poller = Poller(
             store=store,
             host=host,
@@ -133,6 +136,7 @@ class ControllerService:
         beside = [
             self._runtime.spawn(self._cores.run(), name="cores"),
             self._runtime.spawn(self._stay_known(), name="serve"),
+            self._runtime.spawn(PauseLog(self._store, self._runtime).run(), name="pauses of claims"),
         ]
         try:
             await self._poller.run()

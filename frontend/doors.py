@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from atf.config import FrontendSettings
@@ -10,6 +11,7 @@ from atf.rpc import api
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import dapr_scheduler_pb2 as s
 from atf.rpc import frontend_pb2 as f
+from atf.rpc.health import Detail
 from atf.rpc.server import Server, Service, serve
 
 from .dapr import runtime
@@ -47,7 +49,12 @@ class Doors:
 
     @classmethod
     async def open(
-        cls, frontend: FrontendService, scheduler: SchedulerService, settings: FrontendSettings, grace: float
+        cls,
+        frontend: FrontendService,
+        scheduler: SchedulerService,
+        settings: FrontendSettings,
+        grace: float,
+        details: Mapping[str, Detail] | None = None,
     ) -> Self:
         """Begins to listen.
 
@@ -56,6 +63,7 @@ class Doors:
             scheduler: what answers to Dapr's sidecars.
             settings: where to listen.
             grace: seconds that calls which run have when it ends.
+            details: what health says beside whether it serves, by name.
 
         Raises:
             ConfigError: an address can't be listened on.
@@ -67,7 +75,7 @@ class Doors:
             Service(d.DESCRIPTOR.services_by_name["Dapr"], dapr, name=runtime.SERVICE, metadata=True),
             Service(s.DESCRIPTOR.services_by_name["Scheduler"], scheduler, name=SERVICE),
         ]
-        server = await serve(settings.listen, services)
+        server = await serve(settings.listen, services, details=details)
         scheduler.hosts = settings.told_hosts or (server.address,)
         if not settings.dapr_http:
             return cls(frontend, scheduler, server, None, "", grace)

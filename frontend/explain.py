@@ -46,6 +46,8 @@ def explain(found: Explanation, gates: Sequence[Gate] | None = (), no_core: Answ
 
 def waits_for_executors(found: Explanation) -> bool:
     """Whether it stands in its queue, and nothing keeps it there."""
+    if found.pause is not None:
+        return False
     queued = found.record.status is Status.ENQUEUED and found.in_queue
     return (
         queued and not found.paused and found.served and not found.not_run and not (found.failing and not found.hosts)
@@ -154,7 +156,7 @@ def _waiting(found: Explanation, pause: Answer | None) -> Answer:
         return _kept_back(found, pause) or _unfit(found, record.misfit)
     if left > 0:
         return _not_yet(record, left)
-    if kept := _kept_back(found, pause):
+    if kept := _kept_back(found, pause) or _claims_paused(found, "It is due"):
         return kept
     if nobody := _nobody(found, "It is due"):
         return nobody
@@ -191,6 +193,8 @@ def _unfit(found: Explanation, misfit: Misfit) -> Answer:
     others = [each for each in found.signatures if each not in misfit.digests]
     since, left = duration(found.now_us - misfit.since_us), misfit.until_us - found.now_us
     met = f"It has waited for {since}, and does not fit {_signatures(misfit.digests)}."
+    if others and (paused := _claims_paused(found, "There are executors whose signature it may fit")):
+        return paused
     if others:
         now = f"{_signatures(others).capitalize()} {'runs' if len(others) == 1 else 'run'} now, too: it is offered to those executors."
     else:
@@ -248,6 +252,8 @@ def _enqueued(found: Explanation, pause: Answer | None) -> Answer:
             return _short_of_permits(found)
         if lost and (kept := _kept_back(found, pause)):
             return kept
+        if paused := _claims_paused(found, "A controller has taken it from its queue"):
+            return paused
         return Answer(
             "between",
             "A controller has taken it from its queue and is about to claim it for an executor. If nobody claims it, it is"
@@ -257,6 +263,8 @@ def _enqueued(found: Explanation, pause: Answer | None) -> Answer:
     place = f"at position {found.position} of {found.queue_depth} in its queue (0 is the front)"
     if pause:
         return pause._replace(sentence=f"It is {place}, but {pause.sentence}")
+    if paused := _claims_paused(found, f"It is {place}"):
+        return paused
     if nobody := _nobody(found, f"It is {place}"):
         return nobody
     if all_set_aside(found):
@@ -321,6 +329,14 @@ def _kept_back(found: Explanation, pause: Answer | None) -> Answer | None:
     if found.unknown:
         return Answer("not_registered", f"It is due, but {_unknown(found)}")
     return None
+
+
+def _claims_paused(found: Explanation, start: str) -> Answer | None:
+    """That no task of its partition starts; None: they do. It goes before what is known of workers, which may be of before a restart."""
+    if found.pause is None:
+        return None
+    until_us = 0 if found.pause.unseen else found.now_us + found.pause.left_us
+    return Answer("claims_paused", f"{start}, but {found.pause.sentence}.", until_us)
 
 
 def _nobody(found: Explanation, start: str) -> Answer | None:

@@ -20,6 +20,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
+from atf.store.claim_pause import ClaimPause
 from atf.store.store import Store
 from atf.store.types import AuditEntry, LambdaRecord, QueueDepth, TaskRecord
 from atf.task import (
@@ -382,7 +383,8 @@ class FrontendService:
             _info(known, count, queues[known.record.name], is_served(known, served))
             for known, count in zip(chosen, counts, strict=True)
         ]
-        return f.ListLambdasReply(lambdas=infos)
+        pause = ClaimPause.of_all(await self._store.claim_pauses())
+        return f.ListLambdasReply(lambdas=infos, claims_paused=pause.sentence if pause else "")
 
     async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
         """Stops a lambda's tasks from being started."""

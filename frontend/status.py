@@ -13,6 +13,7 @@ from typing import Final
 from atf.errors import AtfError, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
+from atf.store.claim_pause import ClaimPause
 from atf.store.findings import State
 from atf.store.overview import LambdaStanding
 from atf.store.store import Store
@@ -44,11 +45,13 @@ class ClusterStatus:
         await self._lambdas.refresh()
         known = self._lambdas.all()
         standing = await self._store.overview([each.record.name for each in known], recent_us)
+        pause = ClaimPause.of_all(await self._store.claim_pauses())
         served = await self._store.served()
         now_us, hosts = await self._store.hosts()
         reply = f.GetStatusReply(
             now_us=max(now_us, standing.now_us),
-            claims_in_us=standing.claims_in_us,
+            claims_in_us=pause.left_us if pause else 0,
+            claims_paused=pause.sentence if pause else "",
             partitions=self._store.partitions,
             partitions_away=standing.away,
             hosts=[view.host(each) for each in hosts],

@@ -9,8 +9,10 @@ from atf.config import HscSettings, LogSettings, StoreSettings, Timing
 from atf.process import Process, run_role
 from atf.rpc import api
 from atf.rpc import hsc_pb2 as h
+from atf.rpc.health import of_store
 from atf.rpc.server import Service, serve
 from atf.runtime import end
+from atf.store.pause_log import PauseLog
 
 from .service import HscService
 
@@ -26,14 +28,18 @@ def main(settings: HscSettings, store: StoreSettings, timing: Timing, logs: LogS
         logic: api.HSC = HscService(
             store=opened, timing=timing, runtime=process.runtime, deploy_grace_us=settings.deploy_grace_us
         )
-        server = await serve(settings.listen, [Service(h.DESCRIPTOR.services_by_name["HSC"], logic)])
-        attending = process.runtime.spawn(opened.attend(), name="attend")
+        services = [Service(h.DESCRIPTOR.services_by_name["HSC"], logic)]
+        server = await serve(settings.listen, services, details=of_store(opened))
+        duties = [
+            process.runtime.spawn(opened.attend(), name="attend"),
+            process.runtime.spawn(PauseLog(opened, process.runtime).run(), name="pauses of claims"),
+        ]
         process.ready(server.address)
         await process.stopping.wait()
         # A stop of a whole machine reaches it no later than the executors. What they have not marked as draining by then would count as lost.
         await asyncio.sleep(settings.stop_delay)
         await server.stop(DRAIN_S)
-        await end([attending])
+        await end(duties)
         await opened.close()
 
     return run_role("hsc", body, logs)

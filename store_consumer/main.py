@@ -9,6 +9,7 @@ from atf.config import LogSettings, StoreConsumerSettings, StoreSettings, Timing
 from atf.process import Process, run_role
 from atf.rpc import api
 from atf.rpc import store_consumer_pb2 as s
+from atf.rpc.health import of_store
 from atf.rpc.server import Service, serve
 from atf.runtime import end
 
@@ -26,9 +27,11 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
         if settings.poll_on_request:
             await _poll(process)
             return
-        server = await serve(settings.listen, [], serving=False)
+        details = of_store(None)
+        server = await serve(settings.listen, [], serving=False, details=details)
         try:
             opened = await process.open_store(store, timing)
+            details |= of_store(opened)
             consumer = StoreConsumer(store=opened, settings=settings, timing=timing, runtime=process.runtime)
             duty = process.runtime.spawn(consumer.run(), name="store consumer")
             stopping = process.runtime.spawn(process.stopping.wait(), name="stopping")
@@ -47,7 +50,8 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
         opened = await process.open_store(store, timing)
         consumer = StoreConsumer(store=opened, settings=settings, timing=timing, runtime=process.runtime)
         logic: api.StoreConsumer = PollService(consumer)
-        server = await serve(settings.listen, [Service(s.DESCRIPTOR.services_by_name["StoreConsumer"], logic)])
+        services = [Service(s.DESCRIPTOR.services_by_name["StoreConsumer"], logic)]
+        server = await serve(settings.listen, services, details=of_store(opened))
         process.ready(server.address)
         await process.stopping.wait()
         await server.stop(DRAIN_S)

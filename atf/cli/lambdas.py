@@ -59,6 +59,7 @@ def ls(lambda_name: str, frontend: str | None, as_json: bool) -> None:
         for info in found
     ]
     print_table(["lambda", "state", "new", "queued", "running", "to retry", "succeeded", "failed", "cancelled"], rows)
+    _say_pause(reply)
 
 
 @lambda_.command()
@@ -275,7 +276,15 @@ def queue_ls(lambda_name: str | None, frontend: str | None, as_json: bool) -> No
     found = [(info.spec.name, queue) for info in reply.lambdas for queue in info.queues]
     found.sort(key=lambda pair: (pair[0], pair[1].priority, pair[1].partition))
     if as_json:
-        print_json([{"lambda": name, **queue_json(queue)} for name, queue in found])
+        paused = reply.claims_paused or None
+        print_json([{"lambda": name, **queue_json(queue), "claims_paused": paused} for name, queue in found])
     else:
         rows = [(queue.name, name, queue.priority, queue.depth, queue.limit) for name, queue in found]
         print_table(["queue", "lambda", "priority", "waiting", "limit"], rows)
+        _say_pause(reply)
+
+
+def _say_pause(reply: f.ListLambdasReply) -> None:
+    """Says on stderr that no task starts: the table on stdout is for programs, too."""
+    if reply.claims_paused:
+        click.echo(one_line(reply.claims_paused), err=True)

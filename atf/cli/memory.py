@@ -41,6 +41,7 @@ from atf.lambdas import Lambda
 from atf.log import get_logger, setup
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
+from atf.rpc.health import of_store
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.stops import Asked, stop_signals
 from atf.store.store import Store
@@ -74,7 +75,7 @@ async def _run(
     frontend = FrontendService(store=store, settings=listening, runtime=runtime)
     listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
     scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
-    doors = await Doors.open(frontend, scheduler, replace(listening, listen=listen), grace=1.0)
+    doors = await Doors.open(frontend, scheduler, replace(listening, listen=listen), 1.0, of_store(store))
     executor_flags = {
         "threads": settings.threads or None,
         "http_allow": settings.http_allow or None,

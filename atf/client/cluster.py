@@ -36,6 +36,10 @@ class HostInfo:
     """It takes no more tasks, and its executors end once they have finished theirs."""
     drain_until: datetime | None = None
     """None: until somebody resumes it, or it does not drain."""
+    starting: bool = False
+    """Its executors start, and none has asked for work yet."""
+    why_not: str = ""
+    """Why no executor can start there; empty: they can, or nobody knows yet."""
 
     @classmethod
     def from_proto(cls, host: f.WorkerHost, now_us: int) -> HostInfo:
@@ -43,7 +47,16 @@ class HostInfo:
         aside = {
             getattr(each, "lambda"): from_us(each.until_us) if each.until_us > now_us else None for each in host.aside
         }
-        return cls(host.name, host.pool, aside, host.executors, host.draining, from_us(host.drain_until_us))
+        return cls(
+            name=host.name,
+            pool=host.pool,
+            aside=aside,
+            executors=host.executors,
+            draining=host.draining,
+            drain_until=from_us(host.drain_until_us),
+            starting=host.starting,
+            why_not=host.why_not,
+        )
 
 
 @dataclass(frozen=True)

@@ -47,10 +47,8 @@ def _store(found: f.GetStatusReply) -> list[Line]:
     lines += [Line("store", each.sentence, each.state == "refuse") for each in found.findings]
     if found.partitions_away:
         lines.append(Line("store", f"{found.partitions_away} of {found.partitions} partitions can't be reached", True))
-    if found.claims_in_us:
-        lines.append(
-            Line("store", f"no task starts for {length(found.claims_in_us // US * US + US)}: claims are paused", True)
-        )
+    if found.claims_paused:
+        lines.append(Line("store", found.claims_paused, True))
     return lines
 
 

@@ -395,10 +395,12 @@ class ListLambdasRequest(_message.Message):
     def __init__(self, **kwargs) -> None: ...
 
 class ListLambdasReply(_message.Message):
-    __slots__ = ("lambdas",)
+    __slots__ = ("lambdas", "claims_paused")
     LAMBDAS_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_PAUSED_FIELD_NUMBER: _ClassVar[int]
     lambdas: _containers.RepeatedCompositeFieldContainer[LambdaInfo]
-    def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaInfo, _Mapping]]] = ...) -> None: ...
+    claims_paused: str
+    def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaInfo, _Mapping]]] = ..., claims_paused: _Optional[str] = ...) -> None: ...
 
 class LambdaInfo(_message.Message):
     __slots__ = ("spec", "paused", "counts", "queues", "overrides", "in_force", "served")
@@ -893,7 +895,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self, recent_us: _Optional[int] = ...) -> None: ...
 
 class GetStatusReply(_message.Message):
-    __slots__ = ("now_us", "findings", "memory", "claims_in_us", "partitions", "partitions_away", "roles", "hosts", "lambdas", "lambdas_known", "jobs", "more_jobs")
+    __slots__ = ("now_us", "findings", "memory", "claims_in_us", "partitions", "partitions_away", "roles", "hosts", "lambdas", "lambdas_known", "jobs", "more_jobs", "claims_paused")
     NOW_US_FIELD_NUMBER: _ClassVar[int]
     FINDINGS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
@@ -906,6 +908,7 @@ class GetStatusReply(_message.Message):
     LAMBDAS_KNOWN_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     MORE_JOBS_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_PAUSED_FIELD_NUMBER: _ClassVar[int]
     now_us: int
     findings: _containers.RepeatedCompositeFieldContainer[StoreFinding]
     memory: _containers.RepeatedCompositeFieldContainer[StoreMemory]
@@ -918,7 +921,8 @@ class GetStatusReply(_message.Message):
     lambdas_known: int
     jobs: _containers.RepeatedCompositeFieldContainer[JobWithoutCode]
     more_jobs: bool
-    def __init__(self, now_us: _Optional[int] = ..., findings: _Optional[_Iterable[_Union[StoreFinding, _Mapping]]] = ..., memory: _Optional[_Iterable[_Union[StoreMemory, _Mapping]]] = ..., claims_in_us: _Optional[int] = ..., partitions: _Optional[int] = ..., partitions_away: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., lambdas: _Optional[_Iterable[_Union[LambdaStatus, _Mapping]]] = ..., lambdas_known: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobWithoutCode, _Mapping]]] = ..., more_jobs: bool = ...) -> None: ...
+    claims_paused: str
+    def __init__(self, now_us: _Optional[int] = ..., findings: _Optional[_Iterable[_Union[StoreFinding, _Mapping]]] = ..., memory: _Optional[_Iterable[_Union[StoreMemory, _Mapping]]] = ..., claims_in_us: _Optional[int] = ..., partitions: _Optional[int] = ..., partitions_away: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., lambdas: _Optional[_Iterable[_Union[LambdaStatus, _Mapping]]] = ..., lambdas_known: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobWithoutCode, _Mapping]]] = ..., more_jobs: bool = ..., claims_paused: _Optional[str] = ...) -> None: ...
 
 class StoreFinding(_message.Message):
     __slots__ = ("check", "state", "sentence")

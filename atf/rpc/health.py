@@ -3,6 +3,7 @@
 `""` and a service's name say whether the role serves. A detail is looked at when somebody asks for it, so one that nobody asks for costs nothing:
 
     store       the task store can be reached
+    claims      claims of its tasks are given: none is paused
     executors   of a controller that starts some: one works
 
 NOT_SERVING comes with its reason in the trailing metadata `atf-why`. `Watch` knows no details.
@@ -16,7 +17,8 @@ from typing import Any, Final
 
 from grpc_health.v1 import health, health_pb2
 
-from atf.errors import AtfError
+from atf.errors import AtfError, Unavailable
+from atf.store.claim_pause import ClaimPause
 from atf.store.store import Store
 from atf.task import clip
 from atf.visible import one_line
@@ -59,17 +61,34 @@ def said_by(why: Callable[[], str]) -> Detail:
     return look
 
 
-def of_store(store: Store) -> dict[str, Detail]:
-    """The details of a role that has a task store."""
+def of_store(store: Store | None) -> dict[str, Detail]:
+    """The details of a role that has a task store; None: it has not reached it yet."""
+
+    async def look() -> list[ClaimPause | Unavailable | None]:
+        if store is None:
+            raise Unavailable("the task store has not been reached since this process started; its log says why")
+        try:
+            async with asyncio.timeout(LOOK_S):
+                found = await store.claim_pauses()
+        except TimeoutError:
+            raise Unavailable(f"the task store does not answer within {LOOK_S:g} s") from None
+        if all(isinstance(each, Unavailable) for each in found):
+            raise Unavailable(str(found[0]))
+        return found
 
     async def reachable() -> str:
         try:
-            async with asyncio.timeout(LOOK_S):
-                await store.time_us()
-        except TimeoutError:
-            return f"the task store does not answer within {LOOK_S:g} s"
+            found = await look()
         except AtfError as error:
             return str(error)
-        return ""
+        away = [str(each) for each in found if isinstance(each, Unavailable)]
+        return f"{len(away)} of {len(found)} partitions can't be reached: {away[0]}" if away else ""
 
-    return {"store": reachable}
+    async def given() -> str:
+        try:
+            pause = ClaimPause.of_all(await look())
+        except AtfError as error:
+            return f"whether claims are given is not known: {error}"
+        return pause.sentence if pause else ""
+
+    return {"store": reachable, "claims": given}

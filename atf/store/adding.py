@@ -11,6 +11,7 @@ from atf.errors import AtfError
 from . import keys, library
 from .base import Caller
 from .calls import by_partition
+from .claim_pause import Cause
 from .connection import Arg
 from .lanes import again
 from .types import NewTask, RestoredTask, Scheduled
@@ -97,7 +98,7 @@ class Adding(Caller):
         For a store that tasks are brought back to: executors may still hold claims of them that it knows nothing of.
         """
         timeout = self._lease_us
-        return max([await self._settle(each, timeout) for each in range(self.partitions)])
+        return max([await self._settle(each, timeout, Cause.IMPORT) for each in range(self.partitions)])
 
 
 def routing_key(task: RestoredTask) -> str:

@@ -11,6 +11,7 @@ from atf.durability import Durability
 from atf.errors import AtfError
 from atf.runtime import Runtime
 
+from .claim_pause import Cause
 from .connection import Arg, Link
 from .lanes import Lanes
 from .types import NewTask, OutboxRecord, RunResult, Scheduled, TaskRecord, Verdict
@@ -33,6 +34,7 @@ class Caller(Protocol):
     _names: dict[int, str]
     _enlisting: dict[int, asyncio.Task[Listed]]
     _left: bool
+    pause_met: asyncio.Event
     _finishing: Lanes[RunResult, Verdict]
     _scheduling: Lanes[NewTask, Scheduled | AtfError]
 
@@ -48,7 +50,7 @@ class Caller(Protocol):
         """Calls one function on one partition; its first argument, the instant, is put before `args`."""
         ...
 
-    async def _settle(self, partition: int, time_us: int) -> int:
+    async def _settle(self, partition: int, time_us: int, cause: Cause) -> int:
         """Has one partition give no claims for so long; returns until when."""
         ...
 

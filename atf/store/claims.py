@@ -8,10 +8,11 @@ from types import MappingProxyType
 from typing import Final
 
 from atf.errors import AtfError, StoreSettling, Unavailable
-from atf.task import MAX_BATCH, MAX_WHY_CHARS, US, clip
+from atf.task import MAX_BATCH, MAX_WHY_CHARS, clip
 
 from . import library
 from .calls import CALL_BYTES, by_partition
+from .claim_pause import ClaimPause
 from .connection import Arg
 from .roster import Roster
 from .types import Beat, ClaimBatch, Claimed, Held, Outcome, RunResult, Verdict
@@ -40,7 +41,7 @@ class Claims(Roster):
         Where some partitions are away, their ids count as lost; they come again with their leases or enqueue timeouts.
 
         Raises:
-            StoreSettling: the server restarted and may have forgotten claims.
+            StoreSettling: claims are paused.
             Unavailable: all of the ids' partitions are away, or their claims did not come to be as durable as set.
         """
         batch = ClaimBatch([], [], [])
@@ -53,11 +54,8 @@ class Claims(Roster):
             args: list[Arg] = [owner, nonce, self._lease_us, room, int(not batch.claims), signed, *mine]
             reply = await self._lease("claim", partition, args, demand=self.settings.floor)
             if reply and reply[0] == b"settling":
-                raise StoreSettling(
-                    f"the task store has restarted or been restored; no claims for another {int(reply[1]) / US:.1f} s,"
-                    " until executors whose claims it may have forgotten have ended, or every heartbeat service has found that"
-                    " it has forgotten none"
-                )
+                pause = ClaimPause.told(reply[1:])
+                raise StoreSettling(pause.sentence if pause else "claims are paused")
             return _sort_in(batch, nonce, mine, reply, cut=room < left)
 
         # A queue may hold an id twice, and a repetition within one call would be answered as a repetition of the call.

@@ -12,12 +12,15 @@ from atf.errors import Unavailable
 from atf.task import US
 
 from . import keys, library
+from .claim_pause import Cause, ClaimPause
 from .connection import Link
 from .facts import text
 from .findings import Finding, ok, refuse, warn
 from .server import told
 
-_FIELDS: Final = ("partitions", "data", "timeout", "settled", "calm")
+_FIELDS: Final = ("partitions", "data", "timeout", "settled", "calm", "cause")
+_PAUSE: Final = "@"
+"""Among those who are asked after a restart: the pause that their answers may end."""
 _LIBRARY: Final = re.compile(r"atf_(\d+)_[0-9a-f]+")
 _CLIENT: Final = re.compile(r"\bname=(atf_\S+|atf)(?=\s)")
 _UNTOLD: Final = "atf"
@@ -179,34 +182,37 @@ def _timing(records: Sequence[Mapping[str, str]], ours: float) -> Finding:
 
 
 def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> Finding:
-    paused = [each for each in records if each.get("calm") != each.get("settled")]
-    left = max((int(each.get("settled", "0")) for each in paused), default=now_us) - now_us
-    unseen = any(each.get("calm") == f"-{each['settled']}" for each in records if "settled" in each)
-    if not now_us or (left <= 0 and not unseen):
+    pause = ClaimPause.of_all([_pause(each, now_us) for each in records])
+    if pause is None:
         return ok("claims", "given", "tasks that are due start")
-    if left <= 0:
-        return warn(
-            "claims",
-            "paused",
-            "no task starts until a store consumer has seen the pause after a restart go by: none runs, or the server's clock"
-            " has jumped",
-            "see that a store consumer runs; after a jump of the clock wait for one heartbeat_timeout",
-        )
-    return warn(
-        "claims",
-        "paused",
-        f"no task starts for another {left / US:.0f} s: the server restarted, is another one, or tasks were imported:"
-        " executors may hold claims that it does not know",
-        "wait, or start again the heartbeat services that were killed: after a restart of a server of its own the pause ends once each has"
-        " found that no claim of its own was forgotten. With appendfsync always there is no such pause, nor with --all-stopped after an"
-        " import",
-    )
+    mend = "wait. With appendfsync always there is no such pause, nor with --all-stopped after an import"
+    if pause.unseen:
+        mend = "see that a store consumer runs; after a jump of the clock wait for one heartbeat_timeout"
+    return warn("claims", "paused", pause.sentence, mend)
+
+
+def _pause(record: Mapping[str, str], now_us: int) -> ClaimPause | None:
+    """As `pause_left` of the store's functions has it; they may not be there."""
+    settled, calm = record.get("settled"), record.get("calm")
+    if settled is None or calm == settled or not now_us:
+        return None
+    left_us, noted = int(settled) - now_us, calm == f"-{settled}"
+    if left_us <= 0 and not noted:
+        return None
+    waits_for, cause = int(record.get("waits_for", "0")), Cause(record.get("cause", Cause.RESTART))
+    return ClaimPause(left_us, left_us <= 0, waits_for, cause)
 
 
 async def _record(link: Link, partition: int) -> dict[str, str]:
     key = keys.record(partition)
     answer: list[Any] = await link.command("HMGET", key, *_FIELDS, key=key)
-    return {name: text(value) for name, value in zip(_FIELDS, answer, strict=True) if value is not None}
+    found = {name: text(value) for name, value in zip(_FIELDS, answer, strict=True) if value is not None}
+    if found.get("calm") != found.get("settled"):
+        asked = list(map(text, await link.command("HGETALL", keys.asked(partition), key=key)))
+        of_pause = dict(zip(asked[::2], asked[1::2], strict=True)).pop(_PAUSE, None)
+        if of_pause is not None and of_pause == found.get("settled"):
+            found["waits_for"] = str(len(asked) // 2 - 1)
+    return found
 
 
 def _version(name: str) -> int | None:

@@ -26,7 +26,7 @@ KEYS: Final = (
         "atf:{p}",
         "hash",
         "the partition's record: number of partitions, version of the data, heartbeat timeout, server last seen, until when no claims are"
-        " given, how far TIME has come and when it last went back, versions; KEYS[1] of every function",
+        " given and why, how far TIME has come and when it last went back, versions; KEYS[1] of every function",
     ),
     KeySpec(
         "atf:{p}:roster",
@@ -349,6 +349,11 @@ TASKS: Final = "atf:{*}:t:*"
 def record(partition: int) -> str:
     """The partition's record; its name begins the names of the partition's other keys."""
     return f"atf:{{{partition}}}"
+
+
+def asked(partition: int) -> str:
+    """Who is asked after a restart of a partition's server, and which pause of claims that may end."""
+    return f"{record(partition)}:asked"
 
 
 @functools.lru_cache(maxsize=1024)  # most tasks of a call have the same

@@ -47,7 +47,6 @@ class Standing(NamedTuple):
     """How the store stands."""
 
     now_us: int
-    claims_in_us: int  # how long no claims are given in some partition, at the least; 0: they are
     lambdas: dict[str, LambdaStanding]  # those with unfinished tasks or dead letters
     away: int  # partitions that can't be reached
 
@@ -62,15 +61,15 @@ class Overview(Caller):
             names: of the lambdas.
             recent_us: how long ago a failure counts as recent.
         """
-        now_us = claims_in_us = away = 0
+        now_us = away = 0
         found: dict[str, LambdaStanding] = {}
 
         async def look(partition: int) -> None:
-            nonlocal now_us, claims_in_us
+            nonlocal now_us
             for start in range(0, max(len(names), 1), MAX_BATCH):
                 some = names[start : start + MAX_BATCH]
-                now, left, reply = await self._call("overview", partition, [recent_us, *some])
-                now_us, claims_in_us = max(now_us, int(now)), max(claims_in_us, int(left))
+                now, reply = await self._call("overview", partition, [recent_us, *some])
+                now_us = max(now_us, int(now))
                 for at in range(0, len(reply), _FIELDS):
                     number, waiting, later, running, since, dead, recent, newest = reply[at : at + _FIELDS]
                     here = LambdaStanding(waiting, later, running, int(since), dead, recent, newest.decode())
@@ -84,7 +83,7 @@ class Overview(Caller):
                 raise error
         if away == self.partitions:
             raise Unavailable("no partition of the task store can be reached")
-        return Standing(now_us, claims_in_us, found, away)
+        return Standing(now_us, found, away)
 
     async def served(self) -> set[tuple[str, str]]:
         """(pool, lambda) of what live workers run; the lambda is "*" where some of a pool did not say."""

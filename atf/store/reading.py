@@ -13,6 +13,7 @@ from . import keys
 from .base import Caller
 from .calls import by_partition
 from .capacity import STARTS
+from .claim_pause import ClaimPause
 from .connection import Arg, Link
 from .facts import text
 from .records import task_record
@@ -69,6 +70,17 @@ class Reading(Caller):
         if self.now is not None:
             return self.now()
         return max(await asyncio.gather(*map(_time_us, await self._link.masters())))
+
+    async def claim_pauses(self) -> list[ClaimPause | Unavailable | None]:
+        """By partition: the pause of claims there, None where claims are given, or why that is not known. One that is away holds up no other."""
+
+        async def look(partition: int) -> ClaimPause | Unavailable | None:
+            try:
+                return ClaimPause.told(await self._call("claim_pause", partition, []))
+            except Unavailable as error:
+                return error
+
+        return await asyncio.gather(*map(look, range(self.partitions)))
 
     async def counts(self, lambda_name: str) -> dict[Status, int]:
         """How many tasks of a lambda are in each status. Exact."""
@@ -186,6 +198,7 @@ class Reading(Caller):
             queue_limit=limit,
             position=position,
             in_queue=bool(in_queue),
+            pause=ClaimPause.told((*more[13:14], [])[0]),
             behind=behind.decode(),
             stopped_at=stopped_at,
             waits_for=waits_for,

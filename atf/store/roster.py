@@ -67,7 +67,8 @@ class Roster(Caller):
 
         async def look(partition: int) -> None:
             try:
-                await self._lease("heartbeat", partition, [self._lease_us, 0])
+                if await self._lease("heartbeat", partition, [self._lease_us, 0]):
+                    self.pause_met.set()
             except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
                 trouble.failed(partition, error)
             else:
@@ -77,8 +78,9 @@ class Roster(Caller):
         await asyncio.gather(*map(look, everywhere))
         while True:
             await asyncio.sleep(LOOK_S)
-            if not self._link.parted:
-                await look(0)  # tells of a restart of the server that has them all
+            # A partition of each server tells of its restart, and where claims pause for another reason, they do in all.
+            first = {self._link.run_id(keys.record(each)): each for each in reversed(everywhere)}
+            await asyncio.gather(*map(look, first.values()))
             await asyncio.gather(*(look(each) for each in everywhere if self._unsure(each)))
 
     async def leave(self) -> None:
@@ -113,7 +115,9 @@ class Roster(Caller):
             if listed.closed:
                 break
             listed.run_id, listed.heard = self._link.run_id(keys.record(partition)), self._runtime.monotonic()
-            if reply[0] != b"settling":
+            if reply[0] == b"settling":
+                self.pause_met.set()
+            else:
                 listed.number = max(listed.number, int(reply.pop()))
             return reply
         raise Unavailable(f"{verb}: the task store restarted while the call was under way; it may be repeated")

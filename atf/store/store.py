@@ -23,6 +23,7 @@ from .batches import Batches
 from .bells import Bell, listen
 from .calls import by_partition
 from .capacity import Capacity
+from .claim_pause import Cause
 from .claims import Claims, result_bytes
 from .concurrency import Concurrency
 from .connection import Arg, Link
@@ -46,6 +47,8 @@ from .types import (
 )
 from .windows import Windows
 
+_PAUSED: Final = "!"
+"""In the place of a queue's name: something was found, and claims are paused."""
 _APART: Final = "?"
 """In the place of a queue's name: what follows are names of sets of misfits."""
 _MISFITS_PART: Final = 4
@@ -62,12 +65,14 @@ class Store(
         settings: as it was opened; whoever waits for something reads its poll_interval there.
         findings: what was found of the servers when it was opened.
         now: in tests, answers the instant (µs) that every function takes for the server's TIME.
+        pause_met: set where a call found that claims are paused; who says so (claim_pause.py) clears it when they are given again.
     """
 
     def __init__(self, link: Link, settings: StoreSettings, timing: Timing, runtime: Runtime) -> None:
         self.partitions = settings.partitions
         self.now: Callable[[], int] | None = None
         self.findings: list[Finding] = []
+        self.pause_met = asyncio.Event()
         self._link = link
         self.settings = settings
         self._lease_us = timing.heartbeat_timeout_us
@@ -156,7 +161,7 @@ class Store(
             if self._made.setdefault(partition, made) != made:
                 # The server came back with nothing, not even the name of the one before: only this role can tell, and a task
                 # whose id is sent again must not run beside the run that was forgotten.
-                await self._settle(partition, timeout_us)
+                await self._settle(partition, timeout_us, Cause.EMPTIED)
                 self._made[partition] = made
         except BaseException:
             self._opened.pop(partition, None)  # all of it is done before the next call
@@ -234,9 +239,9 @@ class Store(
                 await self._open_partition(partition)
         return reply
 
-    async def _settle(self, partition: int, time_us: int) -> int:
+    async def _settle(self, partition: int, time_us: int, cause: Cause) -> int:
         # Made safe where it can be: a server that forgets this pause could be known to have forgotten no lease.
-        args: list[Arg] = [time_us]
+        args: list[Arg] = [time_us, cause]
         if self._link.proves:
             with contextlib.suppress(FailedPrecondition):
                 return int(await self._call("settle", partition, args, demand=Durability.DISK))
@@ -355,6 +360,9 @@ class Store(
             (queue.decode(), [each.decode() for each in ids])
             for queue, ids in zip(reply[::2], reply[1::2], strict=True)
         ]
+        if found and found[-1][0] == _PAUSED:
+            found.pop()
+            self.pause_met.set()
         if found and found[-1][0] == _APART:
             _, names = found.pop()
             found += await self._pop_misfits(partition, pool, names, want, found, signatures or {})
@@ -383,6 +391,9 @@ class Store(
         for name in ours:
             args += (name, max(room // len(ours), 1))
         reply = await self._call("pop_misfits", partition, args)
+        if reply == [b"paused"]:
+            self.pause_met.set()
+            return []
         return [
             (name.partition(" ")[0], [each.decode() for each in ids])
             for name, ids in zip(ours, reply, strict=True)

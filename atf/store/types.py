@@ -9,6 +9,8 @@ from typing import NamedTuple
 from atf.durability import Durability
 from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, Status
 
+from .claim_pause import ClaimPause
+
 
 class NewTask(NamedTuple):
     """A task to schedule; everything in it has been checked."""
@@ -512,6 +514,7 @@ class Explanation(NamedTuple):
     position: int  # in its queue or behind its ordering key; -1: in neither
     in_queue: bool
     behind: str  # the task that holds its ordering key; "": none
+    pause: ClaimPause | None = None  # of claims in its partition
     stopped_at: str = ""  # the task at which its ordering key has stopped; "": it has not
     waits_for: str = ""  # the limit of its lambda that its queue waits for, "running=5" or "rate=100"; "": none
     in_hand: int = (

@@ -39,6 +39,7 @@ class FakeFrontend:
     def __init__(self) -> None:
         self.tasks: dict[str, t.Task] = {}
         self.lambdas: list[f.LambdaInfo] = []
+        self.claims_paused = ""
         self.keys: list[f.KeyInfo] = []
         self.warnings: list[str] = []
         self.jobs: list[j.Job] = []
@@ -106,7 +107,7 @@ class FakeFrontend:
             self.looked_up.append(name)
         else:
             self._note(request)
-        return f.ListLambdasReply(lambdas=self.lambdas)
+        return f.ListLambdasReply(lambdas=self.lambdas, claims_paused=self.claims_paused)
 
     async def register_lambdas(
         self, request: f.RegisterLambdasRequest, *, timeout: float = 10

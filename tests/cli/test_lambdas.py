@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from atf.rpc import frontend_pb2 as f
 
 from .conftest import Atf, FakeFrontend
@@ -35,6 +37,20 @@ def test_queues(atf: Atf, frontend: FakeFrontend) -> None:
     assert atf("queue", "--no-header").out == "{0}shop/mail:1\tshop/mail\t1\t7\t10000\n"
     assert atf("queue", "shop/mail", "--json").json[0]["depth"] == 7
     assert frontend.looked_up[-1] == "shop/mail"
+
+
+@pytest.mark.parametrize("noun", ["queue", "lambda"])
+def test_a_pause_of_claims_is_said_beside_the_table(atf: Atf, frontend: FakeFrontend, noun: str) -> None:
+    frontend.lambdas = [info("shop/mail")]
+    before = atf(noun, "ls")
+    assert before.err == ""
+    assert atf("queue", "ls", "--json").json[0]["claims_paused"] is None
+
+    frontend.claims_paused = "no task starts for another 3 s: claims are paused"
+
+    assert atf(noun, "ls").out == before.out
+    assert atf(noun, "ls").err == "no task starts for another 3 s: claims are paused\n"
+    assert atf("queue", "ls", "--json").json[0]["claims_paused"] == "no task starts for another 3 s: claims are paused"
 
 
 def test_settings_are_set_unset_and_shown(atf: Atf, frontend: FakeFrontend) -> None:

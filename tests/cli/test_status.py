@@ -67,7 +67,9 @@ BROKEN: dict[str, Callable[[f.GetStatusReply], object]] = {
         r.findings.add(check="maxmemory-policy", state="refuse"), "sentence", "maxmemory-policy evicts"
     ),
     "1 of 1 partitions can't be reached": lambda r: setattr(r, "partitions_away", 1),
-    "no task starts for 3 s": lambda r: setattr(r, "claims_in_us", 2 * US),
+    "no task starts for another 3 s": lambda r: setattr(
+        r, "claims_paused", "no task starts for another 3 s: claims are paused"
+    ),
     "store-consumer: none is alive": lambda r: r.roles.pop(1),
     "none is alive: no task runs": lambda r: r.ClearField("hosts"),
     "one:7403 (pool default): 0 executors": lambda r: setattr(r.hosts[0], "executors", 0),

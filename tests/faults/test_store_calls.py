@@ -182,6 +182,7 @@ async def _restore(world: World) -> None:
     due_us = world.store_clock_us()
     task = RestoredTask("old", "f/step", 1, spec, b"d", due_us, due_us, "", "", 1, 1, 2, 7, "it rained")
     await world.sure(store.settle)
+    await world.sure(store.claim_pauses)
     await world.sure(lambda: store.retime(store.heartbeat_timeout_us))
     await world.sure(lambda: store.restore([task]))
     window = Window("f/step:once", f"{store.partition_for('once')}-x", world.store_clock_us() + 60 * US)

@@ -175,6 +175,57 @@ async def test_between_queue_and_claim(bench: Bench) -> None:
     assert "pushed again in 10.0 s" in answer.sentence
 
 
+async def test_claims_are_paused(bench: Bench) -> None:
+    """It goes before what is known of executors: that none is free, or that none is there, may be of before a restart."""
+    await bench.register(queue_limit=1)
+    queued = await bench.schedule("a")
+    await bench.enqueue()
+    await bench.schedule("b", ordering_key="")
+    await bench.enqueue()
+    await bench.store.settle()
+    bench.clock.advance(4)
+    answer = await explain(bench, queued)
+    assert (answer.reason, answer.until_us) == ("claims_paused", START_US + 16 * US)
+    assert answer.sentence == (
+        "It is at position 0 of 1 in its queue (0 is the front), but no task starts for at least another 12 s: claims are paused, since"
+        " tasks were imported into the task store. Executors may still run them, and no task may run twice at the same time."
+    )
+    for task_id in [await bench.schedule(name) for name in "cdef"]:
+        await bench.enqueue()
+        found = await explain(bench, task_id)
+        assert found.reason == "claims_paused"
+        assert "no task starts for at least another 12 s" in found.sentence
+    partition = int(queued.partition("-")[0])
+    await bench.store._call("hand_back", partition, [0])
+    await bench.store._link.command("LPOP", f"rq:queue:{{{partition}}}photos/thumbnail:1", key=f"atf:{{{partition}}}")
+    between = await explain(bench, queued)
+    assert between.reason == "claims_paused"
+    assert between.sentence.startswith("A controller has taken it from its queue, but no task starts for at least")
+    bench.clock.advance(3_600)
+    assert (await explain(bench, queued)).reason == "claims_paused"
+    await bench.enqueue()
+    assert (await explain(bench, queued)).reason == "no_pool", "executors have said nothing for an hour"
+
+
+async def test_a_pause_of_claims_that_no_store_consumer_has_seen_go_by(bench: Bench) -> None:
+    task_id = await bench.schedule("a")
+    await bench.enqueue()
+    await bench.store.settle()
+    bench.clock.advance(20)
+    answer = await explain(bench, task_id)
+    assert (answer.reason, answer.until_us) == ("claims_paused", 0)
+    assert "no task starts until a store consumer has seen the pause of claims go by" in answer.sentence
+
+
+async def test_a_paused_lambda_goes_before_a_pause_of_claims(bench: Bench) -> None:
+    """That one ends by itself."""
+    task_id = await bench.schedule("a")
+    await bench.enqueue()
+    await bench.store.settle()
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail"}))
+    assert (await explain(bench, task_id)).reason == "paused"
+
+
 async def test_a_payload_that_fits_nobody_says_which_field_since_when_what_runs_and_until_when(bench: Bench) -> None:
     old, new, name = "aaaaaaaaaaaa", "bbbbbbbbbbbb", "photos/thumbnail"
     await bench.store.serve("", 3600, "", None, [f"{name} {old}"])
@@ -202,6 +253,10 @@ async def test_a_payload_that_fits_nobody_says_which_field_since_when_what_runs_
         assert (await explain(bench, task_id)).reason == "paused"
         await bench.store.set_paused(name, paused=False)
     assert (await explain(bench, task_id)).until_us == 0
+    await bench.store.settle()
+    answer = await explain(bench, task_id)
+    assert answer.reason == "claims_paused"
+    assert answer.sentence.startswith("There are executors whose signature it may fit, but no task starts for at least")
     bench.clock.advance(3600)
     answer = await explain(bench, task_id)
     assert (answer.reason, answer.until_us) == ("misfit", 0)

@@ -55,6 +55,20 @@ async def test_failures_are_recent_for_a_while(bench: Bench) -> None:
         await bench.frontend.get_status(f.GetStatusRequest(recent_us=-1))
 
 
+async def test_a_pause_of_claims_is_said_with_the_status_and_with_the_queues(bench: Bench) -> None:
+    reply = await bench.frontend.get_status(f.GetStatusRequest())
+    listed = await bench.frontend.list_lambdas(f.ListLambdasRequest())
+    assert (reply.claims_in_us, reply.claims_paused, listed.claims_paused) == (0, "", "")
+    await bench.store.settle()
+    reply = await bench.frontend.get_status(f.GetStatusRequest())
+    listed = await bench.frontend.list_lambdas(f.ListLambdasRequest())
+    assert reply.claims_in_us == 16 * US
+    assert reply.claims_paused.startswith(
+        "no task starts for at least another 16 s: claims are paused, since tasks were"
+    )
+    assert listed.claims_paused == reply.claims_paused
+
+
 async def test_who_lives_and_who_runs_what(bench: Bench) -> None:
     await bench.schedule("a")
     await bench.store.announce(RoleProcess("hsc", "1.0", "one:1"), 30)

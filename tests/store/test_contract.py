@@ -138,6 +138,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await store.retime(20 * US)
     await store.retime(16 * US)
     await store.settle()
+    await store.claim_pauses()
     await store._link.call("barrier", keys.record(0), [clock()])
     clock.advance(20)
     world = World(store, clock)

@@ -282,10 +282,16 @@ def test_libraries(libraries: dict[str, str], used: dict[str, int] | None, state
         ({"data": "99"}, "data", State.REFUSE, "atf store export"),
         ({"timeout": str(30 * US)}, "timing", State.REFUSE, "cut off. Mend it: atf store timing --set 30"),
         (
-            {"settled": str(NOW_US + 7 * US)},
+            {"settled": str(NOW_US + 7 * US), "cause": "import"},
             "claims",
             State.WARN,
-            "no task starts for another 7 s: the server restarted, is another one, or tasks were imported",
+            "no task in 1 of 2 partitions starts for at least another 7 s: claims are paused, since tasks were imported",
+        ),
+        (
+            {"settled": str(NOW_US + 7 * US), "cause": "restart", "waits_for": "1"},
+            "claims",
+            State.WARN,
+            "starts for another 7 s: claims are paused, since a server of the task store restarted or was replaced",
         ),
         ({"settled": str(NOW_US)}, "claims", State.OK, "start"),
         ({"settled": str(NOW_US), "calm": str(NOW_US)}, "claims", State.OK, "start"),

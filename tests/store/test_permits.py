@@ -725,7 +725,7 @@ async def test_a_partition_that_forgot_what_it_had_asks_before_it_uses_any(
     for partition in range(2):
         if who == "both" or (partition == home) == (who == "home"):
             await set_back(world, before, partition)
-            await world.store._call("settle", partition, [1])
+            await world.store._call("settle", partition, [1, "import"])
     for _ in range(5):
         await partitions.until(clock() + 2 * US)
         claims += held(await world.claim(*await partitions.pop()))
@@ -747,7 +747,7 @@ async def test_a_server_that_forgot_when_it_forgot_and_whose_clock_is_behind_is_
     home = next(int(key[5]) for key in before.data if ":h:" in key)
     those = [each for each in range(2) if who == "both" or (each == home) == (who == "home")]
     for partition in those:
-        await world.store._call("settle", partition, [1])
+        await world.store._call("settle", partition, [1, "import"])
     await partitions.until(clock() + 40 * US)
     for partition in those:
         record = f"atf:{{{partition}}}"

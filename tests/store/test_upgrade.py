@@ -160,7 +160,7 @@ async def test_the_old_version_keeps_to_a_pause_of_claims_that_the_new_one_asked
     await World(old, clock).schedule("a")
     await World(old, clock).passes()
     assert await new.settle() == clock.us + LEASE_US
-    with pytest.raises(StoreSettling, match=r"no claims for another 16\.0 s"):
+    with pytest.raises(StoreSettling, match="at least another 16 s"):
         await old.claim("executor-1", "n", ["0-a"], PLENTY)
     clock.advance(LEASE_US / US)
     await World(new, clock).passes()  # a store consumer sees it go by

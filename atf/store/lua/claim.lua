@@ -4,7 +4,7 @@
 -- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), the caller's name on the roster, owner, nonce,
 --          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, signatures that the owner runs ("lambda=digest
 --          lambda=digest ...", with a space before each), then the ids
--- RETURNS  {"unlisted"} = the name is not on the roster; {"settling", µs} while no claims are given; else per id {id, counter, spec,
+-- RETURNS  {"unlisted"} = the name is not on the roster; {"settling", then as of `claim_pause`} while no claims are given; else per id {id, counter, spec,
 --          attempt, run, losses, at, alone}, {id} = lost, {id, ""} = left as it was, for the bytes; and then the call's number
 
 -- Keeps a task that was pushed before a gate was set: that gate looks at it now. By lambda: `known`, the gates as they were read in this
@@ -73,7 +73,7 @@ register('claim', {'allow-oom'}, function(keys, args)
   local last = roster.last(P, args[4])
   if not last then return {'unlisted'} end
   note_clock(P, now, clock, CLOCK.NOTED)
-  if pause then return {'settling', fmt(pause)} end
+  if pause then return {'settling', unpack(roster.pause(P, now))} end
 
   local answer, leased, kept = {}, {}, {}
   gathering(#args - 10, give_each, P, now, args, answer, leased, gated and {}, kept)

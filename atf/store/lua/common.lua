@@ -143,10 +143,11 @@ end
 
 -- No claims are given from now on, for so long. A store consumer whose functions see pauses go by has to, where one has passed lately;
 -- where all are of an older release, the clock alone ends it. TIME may be behind that of the server before this one, and behind what it
--- had come to (`clock`) when that passed. Returns the pause's end: another one each time, since it is an epoch, too.
-local function pause_claims(P, settled, passed, clock, now, time)
+-- had come to (`clock`) when that passed. `cause` is for people: "restart", "emptied" or "import". Returns the pause's end: another one each
+-- time, since it is an epoch, too.
+local function pause_claims(P, settled, passed, clock, now, time, cause)
   settled = math.max((settled or 0) + 1, now + time)
-  redis.call('HSET', P, 'settled', fmt(settled))
+  redis.call('HSET', P, 'settled', fmt(settled), 'cause', cause)
   local latest = math.max(now, tonumber(clock or nil) or now)
   if passed and math.abs(latest - passed) < CLOCK.PASSED_LATELY then redis.call('HSET', P, 'calm', fmt(-settled)) end
   return settled
@@ -175,6 +176,17 @@ end
 -- How many are still to answer.
 function roster.left(P)
   return #redis.call('HGETALL', roster.key(P, 'asked')) / 2 - 1
+end
+
+-- How claims are paused here, for people: for how long at least (µs), 1 = that is over and no store consumer has seen it yet, whose answers
+-- end it sooner (how many are still to answer; 0: none), its cause. Empty: claims are given.
+function roster.pause(P, now)
+  local record = redis.call('HMGET', P, 'settled', 'calm', 'cause')
+  local settled = tonumber(record[1] or nil)
+  local left = pause_left(settled, record[2], now)
+  if not left then return NOTHING end
+  local ends = tonumber(redis.call('HGET', roster.key(P, 'asked'), roster.EPOCH) or nil) == settled
+  return {fmt(left), now >= settled and 1 or 0, ends and roster.left(P) or 0, record[3] or ''}
 end
 
 -- Puts a name on a list, with its number, unless it is there.
@@ -224,7 +236,7 @@ local function note_server(P, server, memory, now, timeout)
     redis.call('HSET', P, 'server', server, 'durable', memory)
     if record[1] and (memory ~= '1' or record[3] ~= '1') then
       local known, old = redis.call('HMGET', P, 'passed', 'timeout'), settled
-      settled = pause_claims(P, settled, tonumber(known[1] or nil), record[5], now, math.max(timeout, tonumber(known[2] or 0)))
+      settled = pause_claims(P, settled, tonumber(known[1] or nil), record[5], now, math.max(timeout, tonumber(known[2] or 0)), 'restart')
       redis.call('HSET', P, 'forgot', '1')
       local over = roster.ask(P, roster.MEMORY[memory] and roster.MEMORY[record[3]], pause, old, settled)
       pause = not over and settled - now or nil

@@ -10,7 +10,8 @@
 --          1 if a worker of the pool that its lambda runs in is alive, whether that has a name or not,
 --          1 if there are such, all of them say which lambdas they run, and none runs this one,
 --          1 if this partition does not know its lambda, digests of the signatures of it that live executors run,
---          of up to 3 hosts of its pool on which no worker can start: host, why ("=" = they start), ...
+--          of up to 3 hosts of its pool on which no worker can start: host, why ("=" = they start), ...,
+--          how claims are paused here (see roster.pause)
 local HOSTS_SEEN = 256
 local FAILING_TOLD = 3
 
@@ -64,5 +65,5 @@ register('explain', {'no-writes'}, function(keys, args)
   end
   return {fmt(now), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for,
     task[4] or '', not served and pool or '', taken, before, hosts, aside, served and 1 or 0, not_run and 1 or 0, config[2] and 0 or 1,
-    signatures, failing}
+    signatures, failing, roster.pause(P, now)}
 end)

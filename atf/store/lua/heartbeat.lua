@@ -3,13 +3,16 @@
 -- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), the caller's name on the roster, heartbeat timeout,
 --          1 = the executor drains: its claims are marked, then per claim: id, counter, nonce, started (1), progress ("" = unchanged)
 -- RETURNS  {"unlisted"} = the name is not on the roster; else per claim 1 ok, 2 lost, 3 its cancellation was asked for; and then the call's
---          number. Without a claim it says that the caller lives
+--          number. Without a claim it says that the caller lives, and is answered for how long no claims are given, where that is so
 register('heartbeat', {'allow-oom'}, function(keys, args)
   local P, now, timeout, draining = keys[1], instant(args[1]), tonumber(args[5]), args[6] == '1'
-  local _, _, clock = note_server(P, args[2], args[3], now, timeout)
+  local pause, _, clock = note_server(P, args[2], args[3], now, timeout)
   local last = roster.last(P, args[4])
   if not last then return {'unlisted'} end
-  if #args == 6 then return {last < now - roster.SPEAKS and roster.count(P, args[4], last, now) or fmt(last)} end
+  if #args == 6 then
+    local number = last < now - roster.SPEAKS and roster.count(P, args[4], last, now) or fmt(last)
+    return pause and {fmt(pause), number} or {number}
+  end
   local answer, leased = {}, {}
   note_clock(P, now, clock, CLOCK.NOTED)
   gathering((#args - 6) / 5, function(sets)

@@ -1,7 +1,7 @@
--- overview: how some lambdas stand in this partition, for people; whether claims are given
+-- overview: how some lambdas stand in this partition, for people
 -- KEYS[1]  the partition's record
 -- ARGV     now, how long ago a failure counts as recent, then the lambdas
--- RETURNS  now, for how long no claims are given (0: they are), then per lambda that has unfinished tasks or dead letters: its number in
+-- RETURNS  now, then per lambda that has unfinished tasks or dead letters: its number in
 --          ARGV from 0, tasks that are due and wait, that are due later, that run, since when the first of those that wait is due (0: none),
 --          dead letters, how many of these failed recently, the newest of them ("": none)
 
@@ -52,7 +52,5 @@ register('overview', {'no-writes'}, function(keys, args)
       for _, each in ipairs({i - 3, found.due, found.later, found.running, since, dead, recent, newest}) do answer[#answer + 1] = each end
     end
   end
-  local record = redis.call('HMGET', P, 'settled', 'calm')
-  local left = record[1] and pause_left(tonumber(record[1]), record[2], now) or 0
-  return {fmt(now), fmt(left), answer}
+  return {fmt(now), answer}
 end)

@@ -4,7 +4,8 @@
 --          then per group of queues (most urgent first): how many, their names
 -- RETURNS  queue, {ids}, queue, {ids}, ...; with no ids a queue that may hold some and had to stand back, or where some are left to
 --          other hosts: of these alone there are any where fewer were found than were wanted. At the end, where some wait beside their
---          queues for executors of another signature: "?", {names of the sets in which they do}
+--          queues for executors of another signature: "?", {names of the sets in which they do}. And at last, where anything was found
+--          that is not given now: "!", {}
 --
 -- A group is emptied before the next one is looked at; within a group the queues share evenly what is still wanted. What a lambda
 -- gets by that is dealt among its priorities by their shares, so that those of the other groups have theirs.
@@ -141,5 +142,6 @@ register('pop', {'allow-oom'}, function(keys, args)
   end
   local apart = misfits.apart(P)
   if #apart > 0 then answer[#answer + 1], answer[#answer + 2] = '?', apart end
+  if look.may == false then answer[#answer + 1], answer[#answer + 2] = '!', NOTHING end
   return answer
 end)

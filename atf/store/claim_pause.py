@@ -1,0 +1,83 @@
+"""A pause of claims, while which no task of a partition starts: what it is, and the words for it.
+
+Claims pause where executors may still run tasks of which the store has forgotten the claims (docs/design.md): none may run twice at once.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Self
+
+from atf.errors import Unavailable
+from atf.task import US
+from atf.times import length
+
+
+class Cause(enum.StrEnum):
+    """Why claims pause, as the store notes it."""
+
+    RESTART = "restart"
+    EMPTIED = "emptied"
+    IMPORT = "import"
+
+
+_SAID: Final = {
+    Cause.RESTART: (
+        "a server of the task store restarted or was replaced",
+        "tasks whose claims it has forgotten",
+    ),
+    Cause.EMPTIED: ("a server of the task store came back without its data", "tasks that it has forgotten"),
+    Cause.IMPORT: ("tasks were imported into the task store", "them"),
+}
+"""What happened, and what executors may still run."""
+
+
+class ClaimPause(NamedTuple):
+    """No claims are given, in one partition or in several."""
+
+    left_us: int  # for how long at least, unless answers end it sooner
+    unseen: bool  # that is over, and no store consumer has seen it yet: it lasts until one has
+    waits_for: int  # processes that give claims and have still to answer; once all have found theirs, it ends at once. 0: it does not end so
+    cause: Cause
+    partitions: int = 1  # in which it is so
+    of: int = 1  # how many there are
+
+    @classmethod
+    def told(cls, reply: Sequence[Any]) -> Self | None:
+        """As a function of the store answers it; None: claims are given."""
+        if not reply:
+            return None
+        left, unseen, waits_for, cause = reply
+        return cls(int(left), bool(unseen), int(waits_for), Cause(cause.decode()))
+
+    @classmethod
+    def of_all(cls, found: Sequence[ClaimPause | Unavailable | None]) -> ClaimPause | None:
+        """What several partitions answer, as one: the pause that lasts longest."""
+        paused = [each for each in found if isinstance(each, ClaimPause)]
+        if not paused:
+            return None
+        longest = max(paused, key=lambda each: (each.unseen, each.left_us))
+        return longest._replace(partitions=len(paused), of=len(found))
+
+    @property
+    def sentence(self) -> str:
+        """The words for it, which begin in the middle of a sentence and end without a full stop: a length of time, why, and what ends it."""
+        tasks = "no task" if self.partitions == self.of else f"no task in {self.partitions} of {self.of} partitions"
+        happened, run = _SAID[self.cause]
+        if self.unseen:
+            return (
+                f"{tasks} starts until a store consumer has seen the pause of claims go by, which began when {happened}. None runs, or the"
+                " server's clock has jumped: then it takes one heartbeat_timeout"
+            )
+        left = length(-(-self.left_us // US) * US)
+        how_long = f"another {left}" if self.waits_for else f"at least another {left}"
+        said = (
+            f"{tasks} starts for {how_long}: claims are paused, since {happened}. Executors may still run {run}, and no task may run twice at"
+            " the same time"
+        )
+        if self.waits_for == 1:
+            said += ". The pause ends sooner once the last heartbeat service has found that none of its claims was forgotten"
+        elif self.waits_for:
+            said += f". The pause ends sooner once {self.waits_for} heartbeat services have found that none of their claims was forgotten"
+        return said

@@ -1,0 +1,70 @@
+"""A pause of claims: the controller says so in its log once, whatever it pops, and blames nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from atf import log
+from atf.config import LogSettings
+from tests.virtual import virtual
+
+from .world import World, ids_of, world
+
+_written = io.StringIO()
+
+
+@pytest.fixture(autouse=True)
+def _logs() -> Iterator[None]:
+    _written.seek(0)
+    _written.truncate()
+    before = log._out.logger, log._out.debug
+    log.setup(LogSettings(log_format="json"), "controller", stream=_written)
+    yield
+    log._out.logger, log._out.debug = before
+
+
+def events() -> list[str]:
+    return [json.loads(line)["event"] for line in _written.getvalue().splitlines()]
+
+
+@virtual(world(partitions=2))
+async def test_it_is_said_once_when_tasks_wait_and_once_when_they_start_again(w: World) -> None:
+    await w.store.settle()
+    asking = w.asking(wait=60)
+    await asyncio.sleep(3)
+    assert events() == [], "nothing waits"
+    (task_id,) = await w.enqueue(1)
+    await asyncio.sleep(8)
+    assert events() == ["claims are paused"]
+    assert not asking.done()
+    await asyncio.sleep(6)
+    await w.consume()
+    await w.consume(1)
+    assert ids_of(await asking) == [task_id]
+    await asyncio.sleep(2)
+    assert events() == ["claims are paused", "claims are given again"]
+
+
+@virtual(world())
+async def test_an_hsc_that_gives_no_claims_is_not_called_unavailable(w: World) -> None:
+    pop = w.store.pop
+
+    async def popped_before(*given: object) -> list[tuple[str, list[str]]]:
+        found = await pop(*given)  # type: ignore[arg-type]
+        if found:
+            await w.store.settle()
+        return found
+
+    w.store.pop = popped_before  # type: ignore[assignment, method-assign]
+    asking = w.asking(wait=10)
+    await w.enqueue(1)
+    await asyncio.sleep(3)
+    assert w.hsc.requests["claim_tasks"]
+    assert events() == ["claims are paused"]
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
