@@ -5,8 +5,8 @@ Pure: it knows neither the store nor a clock. It belongs to one set of lambdas, 
 - A queue is *waiting* once it rang or may hold more, and until a pop found it empty. Its clock starts anew when it is served.
 - A waiting queue counts as one priority higher for every `ageing` seconds, so that none starves.
 - A queue may be left alone for a while; then it waits again.
-- Only waiting queues are asked for. As the net for a lost ring, each partition is scanned with all its queues every
-  poll_interval: that is one pop, whatever the number of queues, up to MAX_QUEUES.
+- Only waiting queues are asked for. As the net for a lost ring, each partition is scanned every poll_interval: a pop that takes
+  nothing and names the queues that hold something. So a thousand lambdas without tasks cost nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from atf.store.library import PLACE_PATIENCE_US
-from atf.task import MAX_PRIORITY, MIN_PRIORITY, US
+from atf.task import MIN_PRIORITY, US
 
 from .demand import lambda_of
 
@@ -33,8 +33,7 @@ class Ask(NamedTuple):
     groups: list[list[str]]  # queues, most urgent first
     want: int
     since: dict[str, float]  # for each of the queues
-    scan: bool
-    probe: bool  # a scan while another partition's queues wait: it only looks, since what it finds may be less urgent
+    scan: bool  # it has no groups: it only names what holds something
 
 
 class Backlog:
@@ -60,15 +59,12 @@ class Backlog:
         poll_interval: float,
         signatures: Iterable[str] = (),
     ) -> None:
-        names = sorted(lambdas)
         self.signatures = {name: digest for name, _, digest in (each.partition(" ") for each in signatures)}
-        self.lambdas = frozenset(names)
-        self._queues = [f"{name}:{level}" for level in range(MIN_PRIORITY, MAX_PRIORITY + 1) for name in names]
+        self.lambdas = frozenset(lambdas)
         self._ageing = ageing
         self._poll_interval = poll_interval
         self._waiting: list[dict[str, float]] = [{} for _ in range(partitions)]
         self._scan_at = [0.0] * partitions
-        self._scanned = [0] * partitions  # queues of the present scan that have been asked for, or left out
         self._shut_until = [0.0] * partitions
         self._alone: list[dict[str, float]] = [{} for _ in range(partitions)]
 
@@ -92,7 +88,7 @@ class Backlog:
         open_now = [each for each, until in enumerate(self._shut_until) if until <= now]
         due = [each for each in open_now if self._scan_at[each] <= now]
         if due:
-            return self._scan(min(due, key=self._scan_at.__getitem__), want, now)
+            return Ask(min(due, key=self._scan_at.__getitem__), [], want, {}, scan=True)
         best = [
             (min((self._rank(queue, since, now), since) for queue, since in self._waiting[each].items()), each)
             for each in open_now
@@ -108,7 +104,11 @@ class Backlog:
     def popped(self, ask: Ask, found: Sequence[tuple[str, Sequence[str]]], now: float) -> None:
         """Learns from the answer to a pop which queues are empty, and where some was left to other hosts."""
         if ask.scan:
-            self._scan_done(ask, now)
+            self._scan_at[ask.partition] = now + self._poll_interval
+            for queue, ids in found:
+                if not ids:
+                    self.rang(ask.partition, queue, now)
+            return
         if sum(len(ids) for _, ids in found) < ask.want:
             if not all(ids for _, ids in found):
                 self._scan_at[ask.partition] = min(self._scan_at[ask.partition], now + LEFT_S)
@@ -136,28 +136,12 @@ class Backlog:
         for queue in ask.since:
             self._restore(ask, queue)
 
-    # --- the two kinds of pop ----------------------------------------------------------------------------------------
-
-    def _scan(self, partition: int, want: int, now: float) -> Ask:
-        first = self._scanned[partition]
-        waiting = self._waiting[partition]
-        probe = any(queues for each, queues in enumerate(self._waiting) if each != partition)
-        asked = self._queues[first : first + MAX_QUEUES]
-        since = {queue: waiting.pop(queue, now) for queue in asked if queue not in self._alone[partition]}
-        return Ask(partition, self._groups(since, now), 1 if probe else want, since, scan=True, probe=probe)
-
-    def _scan_done(self, ask: Ask, now: float) -> None:
-        self._scanned[ask.partition] += MAX_QUEUES
-        if self._scanned[ask.partition] >= len(self._queues):
-            self._scanned[ask.partition] = 0
-            self._scan_at[ask.partition] = now + self._poll_interval
-
     def _serve(self, partition: int, want: int, now: float) -> Ask:
         waiting = self._waiting[partition]
         order = sorted(waiting, key=lambda queue: (self._rank(queue, waiting[queue], now), waiting[queue]))
         # Taken out while the pop is under way: a ring that comes in between puts its queue back.
         since = {queue: waiting.pop(queue) for queue in order[:MAX_QUEUES]}
-        return Ask(partition, self._groups(since, now), want, since, scan=False, probe=False)
+        return Ask(partition, self._groups(since, now), want, since, scan=False)
 
     def _groups(self, since: dict[str, float], now: float) -> list[list[str]]:
         groups: dict[int, list[str]] = {}

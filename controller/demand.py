@@ -47,7 +47,7 @@ def is_item(task_id: str) -> bool:
 
 
 class Call:
-    """One open NextWork.
+    """One open NextWork. Where `signed` is known from an earlier one, `known` is that.
 
     Attributes:
         executor_id: who asks.
@@ -71,13 +71,14 @@ class Call:
         *,
         items: bool,
         signatures: Mapping[str, str] = _NONE,
+        known: Lambdas | None = None,
     ) -> None:
         self.executor_id = executor_id
         self.lane = lane
         self.lambdas = lambdas
         self.items = items
         self.signatures = signatures
-        self.signed = signed(signatures)
+        self.signed = signed(signatures) if known is None else known
         self.serves = Serves(lambdas, items, self.signed)
         self.room = room
         self.ids: dict[str, str] = {}

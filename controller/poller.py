@@ -38,6 +38,8 @@ pop that its tasks filled."""
 FLOODS: Final = 8
 """Tasks that it brings at least in such a pop. Who claims and reports many at once makes the others wait in the store, in the HSC and in
 the executor; so while some other lambda is busy and does not flood, pops are small, and those that brought so many are followed by a rest."""
+MANY: Final = 8
+"""Lambdas at least that share a full pop in which none floods: then tasks of many lambdas come, few of each, and small pops spare nobody."""
 MOST_BESIDE: Final = 16
 """Tasks of a small pop for each call at most."""
 RESTS: Final = 6.0
@@ -105,6 +107,7 @@ class Poller:
         self._turn = 0
         self._busy: dict[str, float] = {}
         self._floods: dict[str, float] = {}
+        self._even_until = float("-inf")
         self._rests_until: dict[Serves, float] = {}
         self._pauses = [Pauses(runtime.random, first=0.1, most=5.0) for _ in range(store.partitions)]
         self._shut_until: dict[int, float] = {}
@@ -227,10 +230,7 @@ class Poller:
             self._rests_until[serves] = now + min(RESTS * (now - began), MOST_REST_S)
         if not serves.items:
             found = await self._without_items(backlog, ask, found)
-        if ask.probe:
-            self._buffer.put(found, now)
-        else:
-            self._deal(serves, found)
+        self._deal(serves, found)
 
     def _deal(self, serves: Serves, found: list[tuple[str, list[str]]]) -> None:
         """Gives calls what is held and what was found; the rest is held."""
@@ -247,10 +247,10 @@ class Poller:
         items: dict[str, list[str]] = {}
         plain, more = _sift(found, items), ask.want
         for _ in range(MOST_PASSED):
-            if plain or ask.probe or sum(len(ids) for _, ids in found) < more:
+            if plain or ask.scan or sum(len(ids) for _, ids in found) < more:
                 break
             more = MAX_BATCH
-            found = await self._pop(backlog, ask._replace(want=more, scan=False))
+            found = await self._pop(backlog, ask._replace(want=more))
             plain = _sift(found, items)
         if items:
             count = sum(map(len, items.values()))
@@ -259,12 +259,12 @@ class Poller:
         return plain
 
     def _beside_quiet(self) -> bool:
-        """Whether several lambdas are busy, and some of them don't flood."""
+        """Whether several lambdas are busy, and some of them don't flood; but not where many are and none floods."""
         now = self._runtime.monotonic()
         if len(self._busy) > 1:
             self._busy = {name: since for name, since in self._busy.items() if since + BUSY_S > now}
             self._floods = {name: since for name, since in self._floods.items() if since + BUSY_S > now}
-        return len(self._busy) > 1 and not self._busy.keys() <= self._floods.keys()
+        return len(self._busy) > 1 and self._even_until <= now and not self._busy.keys() <= self._floods.keys()
 
     def _brought(self, ask: Ask, found: list[tuple[str, list[str]]]) -> int:
         """Notes which lambdas a pop brought tasks of, and which of them filled it: had their equal share of it. Returns how many tasks."""
@@ -276,6 +276,7 @@ class Poller:
         if counts.total() >= ask.want:
             least = max(FLOODS, ask.want // len(counts))
             self._floods |= {name: now for name, count in counts.items() if count >= least}
+            self._even_until = now + BUSY_S if len(counts) >= MANY and not self._floods else now
         return counts.total()
 
     async def _pop(self, backlog: Backlog, ask: Ask) -> list[tuple[str, list[str]]]:

@@ -34,13 +34,14 @@ from .claims import Claims, refs
 from .cores import Cores
 from .demand import Call, Lambdas, lambda_of
 from .losses import Death, report_death
+from .named import Named
 from .poller import Poller
 from .reports import Reports
 from .starts import Starts
 
 MAX_WAIT_US: Final = 60 * US
 MAX_LAMBDAS: Final = 4_096
-"""Of one executor: each has ten queues that are looked at."""
+"""Of one executor: so many names of the greatest length are half of what a message may have."""
 _LANE: Final = re.compile(r"[a-z]{0,16}")
 MAX_ACK: Final = 1 << 53
 MAX_FEATURES: Final = 16
@@ -108,6 +109,7 @@ class ControllerService:
         self._draining = asyncio.Event()
         self._open: dict[tuple[str, str], Call] = {}
         self._answers = Answers()
+        self._named = Named()
         self._reports = Reports(hsc=hsc, timing=timing, runtime=runtime)
         self._claims = Claims(
             hsc=hsc, reports=self._reports, timing=timing, runtime=runtime, paused=store.pause_met.set
@@ -196,6 +198,9 @@ class ControllerService:
         self._check(request)
         executor_id, now = request.executor_id, self._runtime.monotonic()
         self._starts.called(executor_id)
+        asked = self._named.asked(request, now)
+        if asked is None:
+            return c.NextWorkReply(name_lambdas=True)
         undelivered = self._answers.called(executor_id, request.lane, request.call, request.ack, now)
         if undelivered is None:
             return c.NextWorkReply(draining=self._draining.is_set())
@@ -207,10 +212,11 @@ class ControllerService:
         call = Call(
             executor_id,
             request.lane,
-            frozenset(request.lambdas),
+            asked.lambdas,
             request.max_tasks,
             items=items,
-            signatures=dict(zip(request.lambdas, request.signatures, strict=True)) if request.signatures else {},
+            signatures=asked.signatures,
+            known=asked.signed,
         )
         if self._cores.called(executor_id, call.lambdas, call.signed) or call.lambdas not in self._asked:
             self._tell.set()
@@ -231,6 +237,7 @@ class ControllerService:
         for key in [key for key in self._open if key[0] == death.executor_id]:
             self._open.pop(key).dismiss()
         self._cores.left(death.executor_id)
+        self._named.left(death.executor_id)
         if self._drains:
             self._tell.set()  # whoever waits for it sees at once how many are left
         now = self._runtime.monotonic()
@@ -293,7 +300,9 @@ class ControllerService:
             raise InvalidArgument(f"wait_us {request.wait_us}: use 0 to {MAX_WAIT_US} (60 s)")
         if not 0 <= request.ack <= MAX_ACK:  # numbers go on from there
             raise InvalidArgument(f"ack {request.ack}: use the number of the last answer, or 0")
-        if not request.lambdas:
+        if not 0 <= request.set <= MAX_ACK:
+            raise InvalidArgument(f"set {request.set}: number the lambdas' sets from 1; 0 is none")
+        if not request.lambdas and not request.set:
             raise InvalidArgument("lambdas: name at least one that the executor can run")
         if len(request.lambdas) > MAX_LAMBDAS:
             raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_LAMBDAS} in one executor")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound
 from atf.left_jobs import left_jobs
@@ -10,6 +12,9 @@ from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc.api import Frontend
+
+_AT_ONCE: Final = 32
+"""Jobs that are looked up and made at once: one after the other thousands would keep an executor from starting for a minute."""
 
 _log = get_logger(duty="jobs")
 
@@ -39,8 +44,13 @@ async def register_jobs(frontend: Frontend, declared: Iterable[j.JobSpec], names
 
 
 async def _bring_up_to_date(frontend: Frontend, jobs: Mapping[str, j.JobSpec], namespaces: Iterable[str]) -> None:
-    for job in jobs.values():
-        await _register(frontend, job)
+    declared = list(jobs.values())
+    for start in range(0, len(declared), _AT_ONCE):
+        some = declared[start : start + _AT_ONCE]
+        ends = await asyncio.gather(*(_register(frontend, job) for job in some), return_exceptions=True)
+        for error in ends:
+            if error is not None:
+                raise error
     try:
         for name in await left_jobs(frontend, jobs, namespaces):
             _log.warning(

@@ -89,6 +89,11 @@ class Fetch:
         self._changed = asyncio.Event()
         self._ack = 0
         self._call = 0
+        self._names: Sequence[str] = ()
+        self._set = 0
+        """The number of these names."""
+        self._known_set = 0
+        """That of the last call which was answered: whoever answered it knows the names."""
 
     def look(self) -> None:
         """There may be room now."""
@@ -115,7 +120,7 @@ class Fetch:
         """
         if self._call == 0:
             return
-        self.asked = 1
+        self.asked, self._known_set = 1, 0
         request = self._request()
         request.draining, request.wait_us = True, 0
         with contextlib.suppress(AtfError, TimeoutError):  # it may be gone; then the claims' leases end by themselves
@@ -135,11 +140,14 @@ class Fetch:
         except (AtfError, TimeoutError) as error:
             # What is held goes on meanwhile. Whether to end is not decided here: the guard knows if the controller is gone.
             self._trouble.failed(self._lane, error)
-            self.asked = 0
+            self.asked = self._known_set = 0
             await asyncio.sleep(self._pauses.next())
             return True
         self._trouble.ended(self._lane)
         self.asked = 0
+        self._known_set = 0 if reply.name_lambdas else request.set
+        if reply.name_lambdas and not request.lambdas:
+            return True  # the controller was restarted
         if reply.number > self._ack:  # else: none, or a copy of an answer that was taken
             self._ack = reply.number
             if self._admit(reply):
@@ -155,6 +163,10 @@ class Fetch:
     def _request(self) -> c.NextWorkRequest:
         self._call += 1
         lambdas = self._lambdas()
+        if lambdas != self._names:
+            self._names, self._set = lambdas, self._set + 1
+        if self._set == self._known_set:
+            lambdas = ()  # of thousands they would be most of what a call costs
         return c.NextWorkRequest(
             executor_id=self._executor_id,
             lane=self._lane,
@@ -163,6 +175,7 @@ class Fetch:
             wait_us=round(WAIT_S * US),
             lambdas=lambdas,
             signatures=[self._signatures[each] for each in lambdas],
+            set=self._set,
             boot_id=self._boot_id,
             call=self._call,
             heartbeat_timeout_us=self._lease_us,

@@ -27,7 +27,7 @@ from atf.forks import FORK_SUPPORT
 from atf.lambdas import Lambda
 from atf.log import get_logger
 from atf.process import Process, Stopped, run_role
-from atf.rpc import frontend_pb2 as f
+from atf.registration import register_lambdas
 from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
 from atf.streams import exit_at_once, protect
 
@@ -142,13 +142,12 @@ async def _register(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorS
     """Makes the lambdas known; nothing is fetched before."""
     channel = open_channel(settings.frontend)
     frontend = FrontendStub(channel)
-    request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()])
-    reply = await process.persist(lambda: frontend.register_lambdas(request), f"the frontend at {settings.frontend}")
-    for warning in reply.warnings:
+    specs, where = [each.spec() for each in lambdas.values()], f"the frontend at {settings.frontend}"
+    for warning in await process.persist(lambda: register_lambdas(frontend, specs), where):
         process.log.warning(warning)
     jobs = [each.job for each in lambdas.values() if each.job is not None]
     namespaces = {name.partition("/")[0] for name in lambdas}
-    await process.persist(lambda: register_jobs(frontend, jobs, namespaces), f"the frontend at {settings.frontend}")
+    await process.persist(lambda: register_jobs(frontend, jobs, namespaces), where)
     await channel.close()
 
 

@@ -5,7 +5,7 @@ It keeps nothing that another frontend would need. Implements atf.rpc.api.Fronte
 
 from __future__ import annotations
 
-import asyncio
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from typing import Final
@@ -370,21 +370,33 @@ class FrontendService:
                 )
 
     async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
-        """Lambdas with their counts and queues."""
+        """A page of lambdas with their counts and queues. Shorter than asked for where their specs would make it more than 4 MiB."""
+        if not 0 <= request.page_size <= MAX_BATCH:
+            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {MAX_BATCH}")
+        if request.page_token:
+            _check_token(request.page_token)
         name = getattr(request, "lambda")
         await self._lambdas.refresh()
-        chosen = [self._lambdas.get(check_lambda(shown(name)))] if name else self._lambdas.all()
-        counts = await asyncio.gather(*(self._store.counts(known.record.name) for known in chosen))
+        if name:
+            chosen: Sequence[Known] = [self._lambdas.get(check_lambda(shown(name)))]
+            more = False
+        else:
+            chosen, more = _page(self._lambdas.all(), request.page_token, request.page_size or MAX_BATCH)
+        counts = await self._store.counts_of([known.record.name for known in chosen])
         queues: dict[str, list[QueueDepth]] = defaultdict(list)
         for depth in await self._store.queues():
             queues[depth.lambda_name].append(depth)
         served = await self._store.served()
         infos = [
-            _info(known, count, queues[known.record.name], is_served(known, served))
-            for known, count in zip(chosen, counts, strict=True)
+            _info(known, counts[known.record.name], queues[known.record.name], is_served(known, served))
+            for known in chosen
         ]
         pause = ClaimPause.of_all(await self._store.claim_pauses())
-        return f.ListLambdasReply(lambdas=infos, claims_paused=pause.sentence if pause else "")
+        return f.ListLambdasReply(
+            lambdas=infos,
+            next_page_token=chosen[-1].record.name if more else "",
+            claims_paused=pause.sentence if pause else "",
+        )
 
     async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
         """Stops a lambda's tasks from being started."""
@@ -408,7 +420,7 @@ class FrontendService:
             await self._check_move(name, change)
         await self._store.override(name, change)
         _log.info("set_lambda", name=name, set=dict(request.set), unset=list(request.unset))
-        (info,) = (await self.list_lambdas(f.ListLambdasRequest(**{"lambda": name}))).lambdas
+        (info,) = (await self.list_lambdas(f.ListLambdasRequest(page_size=1, **{"lambda": name}))).lambdas
         return info
 
     async def _check_move(self, name: str, change: Callable[[LambdaRecord], str]) -> None:
@@ -504,6 +516,26 @@ def _status(asked: int) -> Status | None:
         return Status(asked) if asked else None
     except ValueError:
         raise InvalidArgument(f"status {asked}: there is none of this number") from None
+
+
+def _check_token(token: str) -> None:
+    try:
+        check_lambda(shown(token))
+    except InvalidArgument:
+        raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before") from None
+
+
+def _page(every: Sequence[Known], token: str, size: int) -> tuple[Sequence[Known], bool]:
+    """The lambdas behind the name that is the token, so many and so large as an answer holds; and whether there are more."""
+    first = last = bisect_right(every, token, key=lambda each: each.record.name)
+    size_left, bytes_left = size, _ANSWER_BYTES
+    while last < len(every) and size_left > 0 and bytes_left > 0:
+        size_left, bytes_left = (
+            size_left - 1,
+            bytes_left - 2 * len(every[last].record.spec),
+        )  # it comes as the code says, and in force
+        last += 1
+    return every[first:last], last < len(every)
 
 
 def _record(spec: f.LambdaSpec) -> LambdaRecord:

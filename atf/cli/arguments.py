@@ -80,7 +80,7 @@ async def registered(stub: api.Frontend, lambda_name: str) -> Parameters | None:
     Raises:
         UnknownLambda: it is not registered; the message names the nearest.
     """
-    known = (await stub.list_lambdas(f.ListLambdasRequest(**{"lambda": lambda_name}))).lambdas
+    known = (await stub.list_lambdas(f.ListLambdasRequest(page_size=1, **{"lambda": lambda_name}))).lambdas
     return next((parameters_of(each.spec.signature) for each in known if each.spec.name == lambda_name), None)
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from atf.errors import AtfError
+from atf.registration import every_lambda
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
@@ -93,8 +94,7 @@ async def look(stub: api.Frontend, code: Mapping[str, Code], progress: Callable[
     """
     found = Found(code, progress)
     namespaces = {name.partition("/")[0] for name in code}
-    known = (await stub.list_lambdas(f.ListLambdasRequest())).lambdas
-    for info in sorted(known, key=lambda each: each.spec.name):
+    for info in await every_lambda(stub):
         if info.spec.name.partition("/")[0] not in namespaces:
             continue
         async for task in _tasks(stub, info):

@@ -9,6 +9,7 @@ import click
 
 from atf.errors import InvalidArgument, NotFound
 from atf.failure import summary_of
+from atf.registration import every_lambda
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.task import MAX_BATCH
@@ -119,8 +120,8 @@ async def _find_all(stub: api.Frontend, lambda_name: str, key: str) -> list[tupl
     """Keys with their lambdas: of one, or of all whose keys may stop."""
     if lambda_name:
         return [(lambda_name, each) for each in await _find(stub, lambda_name, key)]
-    known = await stub.list_lambdas(f.ListLambdasRequest())
-    names = sorted(info.spec.name for info in known.lambdas if info.in_force.stop_on_fatal or info.spec.stop_on_fatal)
+    known = await every_lambda(stub)
+    names = [info.spec.name for info in known if info.in_force.stop_on_fatal or info.spec.stop_on_fatal]
     return [(name, each) for name in names for each in await _find(stub, name, "")]
 
 

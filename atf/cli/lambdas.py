@@ -13,6 +13,7 @@ from atf.config import ExecutorSettings
 from atf.exits import EXIT_FAILED
 from atf.lambdas import Lambda
 from atf.left_jobs import left_jobs
+from atf.registration import every_lambda, listed, register_lambdas
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
@@ -38,11 +39,9 @@ def lambda_() -> None:
 @no_header
 def ls(lambda_name: str, frontend: str | None, as_json: bool) -> None:
     """List the registered lambdas, or LAMBDA, with the numbers of their tasks."""
-    request = f.ListLambdasRequest(**{"lambda": lambda_name})
-    reply = ask(frontend, lambda stub: stub.list_lambdas(request))
-    found = sorted(reply.lambdas, key=lambda info: info.spec.name)
+    reply = ask(frontend, lambda stub: listed(stub, lambda_name))
     if as_json:
-        print_json([lambda_json(info) for info in found])
+        print_json([lambda_json(info) for info in reply.lambdas])
         return
     rows = [
         (
@@ -56,7 +55,7 @@ def ls(lambda_name: str, frontend: str | None, as_json: bool) -> None:
             info.counts.get("FATAL_FAILURE", 0),
             info.counts.get("CANCELLED", 0),
         )
-        for info in found
+        for info in reply.lambdas
     ]
     print_table(["lambda", "state", "new", "queued", "running", "to retry", "succeeded", "failed", "cancelled"], rows)
     _say_pause(reply)
@@ -68,7 +67,7 @@ def ls(lambda_name: str, frontend: str | None, as_json: bool) -> None:
 @as_json
 def show(lambda_name: str, frontend: str | None, as_json: bool) -> None:
     """Show what holds of LAMBDA: what its code says, and before that what was set."""
-    reply = ask(frontend, lambda stub: stub.list_lambdas(f.ListLambdasRequest(**{"lambda": lambda_name})))
+    reply = ask(frontend, lambda stub: stub.list_lambdas(f.ListLambdasRequest(page_size=1, **{"lambda": lambda_name})))
     _print_settings(reply.lambdas[0], as_json)
 
 
@@ -172,8 +171,7 @@ def register(apps: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, front
     loaded = load_lambdas(apps)
     specs = [each.spec() for each in with_builtins(loaded, ExecutorSettings()).values()]
     if not dry_run:
-        reply = ask(frontend, lambda stub: stub.register_lambdas(f.RegisterLambdasRequest(lambdas=specs)))
-        for warning in reply.warnings:
+        for warning in ask(frontend, lambda stub: register_lambdas(stub, specs)):
             print(f"atf: warning: {one_line(warning)}", file=sys.stderr)
     _say_left(loaded, prune, dry_run, yes, frontend)
     _print_specs(specs, as_json)
@@ -203,7 +201,7 @@ def _say_left(
 
 async def _served(stub: api.Frontend) -> set[str]:
     """The lambdas that live workers run."""
-    return {info.spec.name for info in (await stub.list_lambdas(f.ListLambdasRequest())).lambdas if info.served}
+    return {info.spec.name for info in await every_lambda(stub) if info.served}
 
 
 @lambda_.command()
@@ -271,8 +269,7 @@ def queue() -> None:
 @no_header
 def queue_ls(lambda_name: str | None, frontend: str | None, as_json: bool) -> None:
     """List the queues of LAMBDA, or of every lambda, with their lengths."""
-    request = f.ListLambdasRequest(**{"lambda": lambda_name or ""})
-    reply = ask(frontend, lambda stub: stub.list_lambdas(request))
+    reply = ask(frontend, lambda stub: listed(stub, lambda_name or ""))
     found = [(info.spec.name, queue) for info in reply.lambdas for queue in info.queues]
     found.sort(key=lambda pair: (pair[0], pair[1].priority, pair[1].partition))
     if as_json:

@@ -39,8 +39,8 @@ from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.lambdas import Lambda
 from atf.log import get_logger, setup
+from atf.registration import register_lambdas
 from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
 from atf.rpc.health import of_store
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.stops import Asked, stop_signals
@@ -99,7 +99,7 @@ async def _run(
     if isolated is not None:
         executor.drains = isolated.drain
         isolated.listen(gone=executor.drain)
-    await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()]))
+    await register_lambdas(frontend, [each.spec() for each in lambdas.values()])
     await register_jobs(frontend, [each.job for each in lambdas.values() if each.job is not None], ())
     asked = Asked()
 

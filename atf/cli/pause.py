@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import click
 
 from atf.errors import InvalidArgument
+from atf.registration import every_lambda
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
@@ -84,8 +85,7 @@ def _check(lambda_name: str | None, every: bool) -> None:
 
 
 async def _to_pause(stub: api.Frontend) -> _Plan:
-    known = (await stub.list_lambdas(f.ListLambdasRequest())).lambdas
-    return _Plan(sorted(info.spec.name for info in known if not info.paused), [])
+    return _Plan([info.spec.name for info in await every_lambda(stub) if not info.paused], [])
 
 
 async def _to_resume(stub: api.Frontend) -> _Plan:

@@ -14,6 +14,7 @@ from atf.client import AsyncClient
 from atf.client.calls import LATE, TRY_TIMEOUT
 from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound, Unavailable
 from atf.failure import summary_of
+from atf.registration import every_lambda
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -75,11 +76,7 @@ def ls(lambda_name: str | None, status: str | None, limit: int, frontend: str | 
 
 
 async def _list(stub: api.Frontend, lambda_name: str | None, status: str, limit: int) -> list[t.Task]:
-    if lambda_name:
-        names = [lambda_name]
-    else:
-        known = await stub.list_lambdas(f.ListLambdasRequest())
-        names = sorted(info.spec.name for info in known.lambdas)
+    names = [lambda_name] if lambda_name else [info.spec.name for info in await every_lambda(stub)]
     tasks: list[t.Task] = []
     for name in names:
         token = ""

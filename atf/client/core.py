@@ -17,6 +17,7 @@ from atf.lambdas import Prepared, Schedulable, named
 from atf.option_names import check_names
 from atf.options import CallOptions, Duration
 from atf.payload import short
+from atf.registration import every_lambda
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -307,9 +308,7 @@ class AsyncClient(BatchCalls, CapacityCalls, ClusterCalls, GateCalls, JobCalls):
 
     async def lambdas(self) -> builtins.list[LambdaInfo]:
         """The registered lambdas, with the numbers of their tasks."""
-        request = f.ListLambdasRequest()
-        reply = await self._calls.list_lambdas(request)
-        return [LambdaInfo.from_proto(each) for each in reply.lambdas]
+        return [LambdaInfo.from_proto(each) for each in await every_lambda(self._calls)]
 
     async def stopped_keys(self, lambda_name: str) -> builtins.list[KeyInfo]:
         """The ordering keys of a lambda that have stopped at a task which failed for good."""

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class NextWorkRequest(_message.Message):
-    __slots__ = ("executor_id", "ack", "max_tasks", "wait_us", "lambdas", "boot_id", "call", "heartbeat_timeout_us", "pool", "lane", "draining", "signatures", "features")
+    __slots__ = ("executor_id", "ack", "max_tasks", "wait_us", "lambdas", "boot_id", "call", "heartbeat_timeout_us", "pool", "lane", "draining", "signatures", "set", "features")
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     MAX_TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class NextWorkRequest(_message.Message):
     LANE_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     SIGNATURES_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     executor_id: str
     ack: int
@@ -34,17 +35,20 @@ class NextWorkRequest(_message.Message):
     lane: str
     draining: bool
     signatures: _containers.RepeatedScalarFieldContainer[str]
+    set: int
     features: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, executor_id: _Optional[str] = ..., ack: _Optional[int] = ..., max_tasks: _Optional[int] = ..., wait_us: _Optional[int] = ..., lambdas: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., call: _Optional[int] = ..., heartbeat_timeout_us: _Optional[int] = ..., pool: _Optional[str] = ..., lane: _Optional[str] = ..., draining: bool = ..., signatures: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, executor_id: _Optional[str] = ..., ack: _Optional[int] = ..., max_tasks: _Optional[int] = ..., wait_us: _Optional[int] = ..., lambdas: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., call: _Optional[int] = ..., heartbeat_timeout_us: _Optional[int] = ..., pool: _Optional[str] = ..., lane: _Optional[str] = ..., draining: bool = ..., signatures: _Optional[_Iterable[str]] = ..., set: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NextWorkReply(_message.Message):
-    __slots__ = ("number", "claims", "claim_sent_us", "draining")
+    __slots__ = ("number", "claims", "claim_sent_us", "draining", "name_lambdas")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
     CLAIM_SENT_US_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
+    NAME_LAMBDAS_FIELD_NUMBER: _ClassVar[int]
     number: int
     claims: _containers.RepeatedCompositeFieldContainer[_task_pb2.Claim]
     claim_sent_us: int
     draining: bool
-    def __init__(self, number: _Optional[int] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., claim_sent_us: _Optional[int] = ..., draining: bool = ...) -> None: ...
+    name_lambdas: bool
+    def __init__(self, number: _Optional[int] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., claim_sent_us: _Optional[int] = ..., draining: bool = ..., name_lambdas: bool = ...) -> None: ...

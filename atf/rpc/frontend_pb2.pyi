@@ -390,17 +390,23 @@ class DeleteLambdaReply(_message.Message):
     def __init__(self, deleted: bool = ..., waiting: _Optional[int] = ..., cancelled: _Optional[int] = ...) -> None: ...
 
 class ListLambdasRequest(_message.Message):
-    __slots__ = ()
+    __slots__ = ("page_size", "page_token")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
-    def __init__(self, **kwargs) -> None: ...
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ListLambdasReply(_message.Message):
-    __slots__ = ("lambdas", "claims_paused")
+    __slots__ = ("lambdas", "next_page_token", "claims_paused")
     LAMBDAS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_PAUSED_FIELD_NUMBER: _ClassVar[int]
     lambdas: _containers.RepeatedCompositeFieldContainer[LambdaInfo]
+    next_page_token: str
     claims_paused: str
-    def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaInfo, _Mapping]]] = ..., claims_paused: _Optional[str] = ...) -> None: ...
+    def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaInfo, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., claims_paused: _Optional[str] = ...) -> None: ...
 
 class LambdaInfo(_message.Message):
     __slots__ = ("spec", "paused", "counts", "queues", "overrides", "in_force", "served")

@@ -59,7 +59,10 @@ def where(message: str) -> tuple[int, str]:
 async def listen(
     link: Link, runtime: Runtime, kind: str, partitions: Sequence[int], wakeups: bool
 ) -> AsyncIterator[Bell]:
-    """A bell that rings with the messages of `kind` in any of the partitions: `due`, `ready` ("{partition}queue"), `done` (id)."""
+    """A bell that rings with the messages of `kind` in any of the partitions: `due`, `ready` ("{partition}queue"), `done` (id).
+
+    The store may send several in one, a line each.
+    """
     bell = Bell()
     if not wakeups:
         yield bell
@@ -114,7 +117,7 @@ async def _ring_on(connection: AbstractConnection, link: Link, server: Link, cha
             asked = False
         match answer:
             case [b"smessage", channel, data]:
-                bell.ring(_placed(channel.decode(), data.decode()))
+                bell.ring(*(_placed(channel.decode(), each) for each in data.decode().split("\n")))
             case [b"ssubscribe", channel, _]:
                 missing.discard(channel.decode())
                 if not missing:

@@ -190,10 +190,14 @@ class Registry(Caller):
     def _read_queues(self) -> list[QueueDepth]:
         from rq import Queue
 
-        found = []
         with self._link.blocking_client() as client:
-            for queue in Queue.all(connection=client):
-                ours = keys.parse_rq_name(queue.name)
-                if ours is not None:
-                    found.append(QueueDepth(queue.name, *ours, depth=queue.count))
-        return sorted(found)
+            ours = [
+                (queue, where) for queue in Queue.all(connection=client) if (where := keys.parse_rq_name(queue.name))
+            ]
+            pipe = client.pipeline(transaction=False)  # thousands of lambdas have thousands of queues
+            for queue, _ in ours:
+                pipe.llen(queue.key)
+            depths = pipe.execute()
+        return sorted(
+            QueueDepth(queue.name, *where, depth=depth) for (queue, where), depth in zip(ours, depths, strict=True)
+        )

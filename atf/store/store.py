@@ -345,7 +345,8 @@ class Store(
 
         What a lambda gets by that is dealt among its priorities by their shares. A queue with no ids may hold some, and had to stand
         back for others; those that are not named are empty. Where a lambda's placement is sticky or spread, a host leaves tasks to
-        others, for a while; without a name (""), it takes what comes first.
+        others, for a while; without a name (""), it takes what comes first. Without groups it takes nothing from queues, and names all
+        that hold something, with no ids.
 
         Of the lambdas in `signatures` (lambda -> digest of the signature that the caller's executors run) it also takes, a few of them
         beyond `want`, tasks that did not fit executors with another signature. Nobody else takes these.

@@ -31,6 +31,7 @@ from atf.executor.worker_hooks import WorkerHooks, run_here
 from atf.frontend.service import FrontendService
 from atf.hooks import WorkerHook
 from atf.hsc.service import HscService
+from atf.registration import register_lambdas
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -251,7 +252,7 @@ class Pipeline:
         pipeline = cls(store, apps, timing, runtime)
         pipeline._hooks, pipeline._of_hooks = hooks, of_hooks
         specs = [each.spec() for each in pipeline.lambdas.values()]
-        await pipeline.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=specs))
+        await register_lambdas(pipeline.frontend, specs)
         pipeline._running = {name: runtime.spawn(duty, name=name) for name, duty in pipeline._duties.items()}
         for number in range(executors):
             worker = _Worker(f"harness-{number}", pipeline)

@@ -107,7 +107,8 @@ class FakeFrontend:
             self.looked_up.append(name)
         else:
             self._note(request)
-        return f.ListLambdasReply(lambdas=self.lambdas, claims_paused=self.claims_paused)
+        by_name = {each.spec.name: each for each in self.lambdas}
+        return f.ListLambdasReply(lambdas=[by_name[name] for name in sorted(by_name)], claims_paused=self.claims_paused)
 
     async def register_lambdas(
         self, request: f.RegisterLambdasRequest, *, timeout: float = 10

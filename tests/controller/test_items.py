@@ -93,7 +93,8 @@ async def test_a_plain_task_in_the_same_queue_waits_a_quarter_of_a_second_at_mos
 async def test_items_of_a_call_that_went_away_are_not_given_to_an_executor_without_batches(w: World) -> None:
     items = await enqueue_items(w, 2)
     asking = w.asking("new", features=["batches"], wait=60)
-    await asyncio.sleep(0)
+    while w.pops[0] < 2:  # the scan, and the pop of what it has named
+        await asyncio.sleep(0)
     asking.cancel()
     assert ids_of(await w.ask("old", wait=0.2)) == []
     assert await statuses(w, items) == {Status.ENQUEUED}

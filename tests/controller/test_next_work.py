@@ -373,6 +373,50 @@ async def test_a_pop_that_brought_much_while_a_quiet_lambda_is_busy_is_followed_
 
 
 @virtual(world())
+async def test_pops_are_large_where_many_lambdas_have_few_tasks_each(w: World) -> None:
+    """The first one is small and shows that none floods; one that begins to makes them small again."""
+    running = asyncio.create_task(w.controller.run())
+    many = tuple(f"shop/l{number}" for number in range(200))
+    every = (*many, "shop/mail")
+    await w.ask(lambdas=every, wait=1, call=1)  # it listens by now
+    for name in many:
+        await w.enqueue(1, name)
+    found = [len((await w.ask(lambdas=every, call=2 + number, ack=number)).claims) for number in range(3)]
+    assert found[0] == 16
+    assert found[1] > 100
+    assert sum(found) == 200
+    await w.enqueue(400)
+    await w.enqueue(1, "shop/l0")
+    found = [len((await w.ask(lambdas=every, call=5 + number, ack=3 + number)).claims) for number in range(2)]
+    assert found[0] > 100
+    assert found[1] == 16
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+@virtual(world())
+async def test_what_lambdas_without_tasks_cost_does_not_depend_on_their_number(w: World) -> None:
+    """Ten idle seconds are as many pops, which name no queue; a task is popped by its own queue alone."""
+    asked: list[list[str]] = []
+    pop = w.store.pop
+
+    async def noted(partition: int, groups: Sequence[Sequence[str]], *more: Any) -> list[tuple[str, list[str]]]:
+        asked.append([queue for group in groups for queue in group])
+        return await pop(partition, groups, *more)
+
+    w.store.pop = noted  # type: ignore[assignment]
+    many = ["shop/mail", *(f"shop/l{number}" for number in range(3_000))]
+    await w.ask(lambdas=many, wait=10)
+    assert asked == [[]] * len(asked)
+    assert 10 <= len(asked) <= 12
+    asked.clear()
+    await w.enqueue(1)
+    assert len((await w.ask(lambdas=many, wait=2, call=1)).claims) == 1
+    assert [each for each in asked if each] == [["shop/mail:1"]]
+
+
+@virtual(world())
 async def test_a_pop_under_way_holds_up_calls_for_the_same_lambdas_alone(w: World) -> None:
     under_way, most, pop = 0, 0, w.store.pop
 

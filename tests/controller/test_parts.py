@@ -107,24 +107,40 @@ def test_the_partition_with_the_most_urgent_queue_comes_first_then_the_one_that_
     assert order == [2, 1, 0]
 
 
-def test_a_scan_asks_for_every_priority_and_only_looks_where_another_partition_has_work() -> None:
+def test_a_scan_asks_for_no_queue_and_what_it_names_waits_from_then_on() -> None:
     built = backlog(MAIL, partitions=2)
-    built.rang(1, f"{MAIL}:0", 100.0)
+    built.rang(1, f"{MAIL}:0", 99.0)
     ask = taken(built, 10, 100.0)
-    assert (ask.partition, ask.want, ask.probe) == (0, 1, True)
-    assert ask.groups == [[f"{MAIL}:{level}"] for level in range(10)]
+    assert (ask.partition, ask.groups, ask.scan) == (0, [], True)
+    built.popped(ask, [(f"{MAIL}:3", []), (f"{BILL}:0", []), (f"{MAIL}:5", ["misfit"])], 100.0)
+    built.popped(taken(built, 10, 100.0), [(f"{MAIL}:0", [])], 100.0)
+    asked = [taken(built, 10, 100.0), taken(built, 10, 100.0)]
+    assert [(each.partition, each.since) for each in asked] == [(1, {f"{MAIL}:0": 99.0}), (0, {f"{MAIL}:3": 100.0})]
+    assert built.next_look() == 200.0
 
 
-def test_a_scan_of_many_lambdas_is_made_in_slices() -> None:
-    names = [f"shop/l{number}" for number in range(60)]
+def test_a_scan_is_one_pop_however_many_lambdas_there_are_and_a_pop_asks_for_those_alone_that_wait() -> None:
+    names = [f"shop/l{number}" for number in range(3_000)]
     built = Backlog(names, partitions=1, ageing=1.0, poll_interval=1.0)
+    ask = taken(built, 10, 5.0)
+    built.popped(ask, [(f"{name}:1", []) for name in names[:2]], 5.0)
+    assert ask.groups == []
+    assert taken(built, 10, 5.0).groups == [[f"{name}:1" for name in names[:2]]]
+    assert built.choose(10, 5.5) is None
+    assert built.next_look() == 6.0
+
+
+def test_a_pop_of_very_many_queues_takes_some_of_them() -> None:
+    names = [f"shop/l{number}" for number in range(600)]
+    built = backlog(*names)
+    for name in names:
+        built.rang(0, f"{name}:1", 1.0)
     asked: list[str] = []
-    while (ask := built.choose(10, 5.0)) is not None:
+    while (ask := built.choose(10, 1.0)) is not None:
         assert len(ask.since) <= MAX_QUEUES
         asked += ask.since
-        built.popped(ask, [], 5.0)
-    assert sorted(asked) == sorted(f"{name}:{level}" for name in names for level in range(10))
-    assert built.next_look() == 6.0
+        built.popped(ask, [], 1.0)
+    assert sorted(asked) == sorted(f"{name}:1" for name in names)
 
 
 def test_a_partition_that_failed_is_left_alone_and_forgets_nothing() -> None:
@@ -156,8 +172,8 @@ def test_a_scan_leaves_out_the_queues_that_are_left_alone() -> None:
     built.leave(0, [f"{MAIL}:1"], 150.0)
     scan = taken(built, 10, 100.0)
     assert scan.scan
-    assert set(scan.since) == {f"{MAIL}:{level}" for level in range(10) if level != 1}
-    built.popped(scan, [], 100.0)
+    built.popped(scan, [(f"{MAIL}:1", [])], 100.0)
+    assert built.choose(10, 149.0) is None
     assert built.next_look() == 150.0
 
 

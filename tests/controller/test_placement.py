@@ -131,6 +131,9 @@ async def test_tasks_of_a_lambda_that_is_spread_go_evenly_over_its_hosts(w: Worl
 
 def test_a_partition_in_which_something_was_left_is_looked_at_again_soon() -> None:
     backlog = Backlog(["shop/mail"], partitions=1, ageing=1.0, poll_interval=10.0)
+    scan = backlog.choose(5, 100.0)
+    assert scan is not None
+    backlog.popped(scan, [("shop/mail:1", [])], 100.0)
     ask = backlog.choose(5, 100.0)
     assert ask is not None
     backlog.popped(ask, [("shop/mail:1", ["0-a"]), ("shop/mail:1", [])], 100.0)

@@ -26,6 +26,26 @@ async def test_a_claim_is_run_and_its_result_recorded(world: World) -> None:
 
 
 @virtual(inline)
+async def test_lambdas_are_named_once_and_again_where_the_controller_may_not_know_them(world: World) -> None:
+    def named() -> list[tuple[int, int]]:
+        return [(each.set, len(each.lambdas)) for each in world.controller.requests]
+
+    for name in "ab":
+        world.controller.give(claim(f"0-{name}"))
+        await world.settle()
+    assert named() == [(1, 4), (1, 0), (1, 0)]
+    world.controller.put(c.NextWorkReply(name_lambdas=True))
+    await world.settle()
+    assert named()[3:] == [(1, 4)]
+    world.controller.give(claim("0-c"))
+    await world.settle()
+    assert named()[4:] == [(1, 0)]
+    world.controller.put(Unavailable("it was restarted"))
+    await asyncio.sleep(2)
+    assert named()[5:] == [(1, 4)]
+
+
+@virtual(inline)
 async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_number(world: World) -> None:
     world.controller.give(claim("0-a"))
     await world.settle()
@@ -37,9 +57,10 @@ async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_num
     assert calls[0] >= 1
     request = world.controller.requests[-1]
     assert (request.executor_id, request.boot_id, request.heartbeat_timeout_us) == ("e1", "virtual", 16_000_000)
-    assert (request.lane, list(request.lambdas)) == ("def", ["t/give_back", "t/note", "t/whose", "t/work"])
+    first = world.controller.requests[0]
+    assert (request.lane, list(first.lambdas)) == ("def", ["t/give_back", "t/note", "t/whose", "t/work"])
     assert 1 <= request.max_tasks <= 256
-    assert list(request.signatures) == [app.lambdas[each].digest for each in request.lambdas]
+    assert list(first.signatures) == [app.lambdas[each].digest for each in first.lambdas]
     assert list(request.features) == ["batches"]
     (other,) = world.controller.async_requests
     assert (other.lane, list(other.lambdas), other.call, other.ack) == (

@@ -156,7 +156,7 @@ async def test_lambdas_are_listed_with_their_counts_and_queues(bench: Bench) -> 
     await bench.enqueue()
     reply = await bench.frontend.list_lambdas(f.ListLambdasRequest())
     assert [each.spec.name for each in reply.lambdas] == ["mail/send", "photos/thumbnail"]
-    (mail,) = (await bench.frontend.list_lambdas(f.ListLambdasRequest(**{"lambda": "mail/send"}))).lambdas
+    (mail,) = (await bench.frontend.list_lambdas(f.ListLambdasRequest(page_size=1, **{"lambda": "mail/send"}))).lambdas
     assert mail.spec.signature == "(to: str)"
     assert {name: count for name, count in mail.counts.items() if count} == {"NEW": 1, "ENQUEUED": 1}
     (queue,) = [each for each in mail.queues if each.depth]

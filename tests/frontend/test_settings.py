@@ -210,5 +210,5 @@ async def set_lambda(bench: Bench, settings: dict[str, str], *unset: str) -> f.L
 
 
 async def listed(bench: Bench) -> f.LambdaInfo:
-    reply = await bench.frontend.list_lambdas(f.ListLambdasRequest(**{"lambda": NAME}))
+    reply = await bench.frontend.list_lambdas(f.ListLambdasRequest(page_size=1, **{"lambda": NAME}))
     return reply.lambdas[0]

@@ -68,6 +68,22 @@ def ups() -> Iterator[list[Up]]:
         each.kill()
 
 
+MANY = """
+import atf
+
+app = atf.App("many")
+
+def made(number: int):
+    def work(given: int) -> int:
+        return number + given
+
+    work.__name__ = work.__qualname__ = f"w{number}"
+    return app.task(work)
+
+tasks = [made(number) for number in range(1_100)]
+"""
+
+
 async def schedule(address: str, name: str, payload: dict[str, Any], delay: float = 0) -> str:
     request = f.ScheduleRequest(id=os.urandom(8).hex(), spec=t.TaskSpec(payload=json.dumps(payload).encode()))
     setattr(request.spec, "lambda", name)
@@ -175,6 +191,26 @@ async def test_a_task_runs_ctrl_c_ends_everything_and_the_next_start_goes_on(
     await results(address, [begun], 20)
     assert (folder / "runs").read_text("utf-8") == "started\n"  # it was let to its end: it ran once
     assert await asyncio.to_thread(ups[1].end, signal.SIGTERM) == 0
+
+
+async def test_an_app_with_more_lambdas_than_one_call_registers_comes_up_and_runs_them(
+    folder: Path, env: dict[str, str], ups: list[Up]
+) -> None:
+    (folder / "many.py").write_text(MANY, encoding="utf-8")
+    ups.append(Up(folder, env, "many:app", "--json"))
+    address = ups[0].where()["roles"]["frontend"]
+    ids = [await schedule(address, f"many/w{number}", {"given": 1}) for number in range(0, 1_100, 100)]
+    assert await results(address, ids, 30) == [number + 1 for number in range(0, 1_100, 100)]
+    listed = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-P", "-m", "atf.cli", "lambda", "ls", "--no-header", "--frontend", address],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=True,
+    )
+    assert len(listed.stdout.splitlines()) == 1_103
+    assert await asyncio.to_thread(ups[0].end, signal.SIGTERM) == 0
 
 
 async def test_whatever_is_killed_comes_back_and_work_goes_on(folder: Path, env: dict[str, str]) -> None:

@@ -111,10 +111,10 @@ class Bells:
 
     def _ring(self, channel: str, data: str) -> None:
         tag, _, kind = channel.rpartition(":bell:")
-        message = data if kind == "done" else tag.removeprefix("atf:") + data
+        messages = [each if kind == "done" else tag.removeprefix("atf:") + each for each in data.split("\n")]
         for process, wanted, bell in list(self._bells):
             if wanted == kind and process.alive:
-                self._net.tell("store", process, lambda bell=bell: bell.ring(message), "bell", kind)  # type: ignore[misc]
+                self._net.tell("store", process, lambda bell=bell: bell.ring(*messages), "bell", kind)  # type: ignore[misc]
 
     @contextlib.asynccontextmanager
     async def listen(

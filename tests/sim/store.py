@@ -178,7 +178,7 @@ class StoreServer:
         elif verb in {"skip_key", "resume_key"}:
             self._mended(args, reply)
         self._watch(verb, int(now), args, reply)
-        if verb == "pop":
+        if verb == "pop" and len(args) > 4:  # one that asks for no queue only names what holds something
             self._judge_left(record, int(args[1]), reply, int(now))
         self._judge_queues(standing)
         if verb == "enqueue":

@@ -236,7 +236,7 @@ def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
         r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
     )
     helpers = re.search(
-        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|set_paused|write_settings|write_gates|release|pass_over|start_afresh|hear|take_part|log_entry|ends_within|cancel_task|hear_part|tell_parts?|pause_claims|delete_batch|misfits\.take)\(",
+        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|visit_all_by|set_paused|write_settings|write_gates|release|pass_over|start_afresh|hear|take_part|log_entry|ends_within|cancel_task|hear_part|tell_parts?|pause_claims|delete_batch|misfits\.take)\(",
         LUA[verb],
     )
     if verb in CREATING:

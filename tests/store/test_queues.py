@@ -556,3 +556,20 @@ async def test_tasks_that_come_one_by_one_leave_no_instant_behind_in_the_due_ind
 async def test_a_pass_pushes_much_of_a_queue_that_is_alone(world: World) -> None:
     await world.schedule(*(f"a{each}" for each in range(200)))
     assert (await world.store.enqueue(0, 0)).enqueued == 200
+
+
+# --- what a controller looks for ----------------------------------------------------------------------------------------
+
+
+async def test_a_pop_of_no_queue_takes_nothing_and_names_all_that_hold_something(world: World) -> None:
+    names = [f"many/w{number}" for number in range(150)]
+    await world.store.register([LambdaRecord(name, b"", 100, ENQUEUE_TIMEOUT_US, paused=False) for name in names])
+    for name in (names[0], names[70], names[149]):
+        await world.schedule(f"of-{name[5:]}", lambda_name=name)
+    await world.schedule("later", lambda_name=names[1], delay_us=US)
+    filled: list[tuple[str, list[str]]] = [(f"{name}:1", []) for name in (names[0], names[149], names[70])]
+    assert await world.store.pop(0, [], 10) == []
+    await world.passes()
+    assert sorted(await world.store.pop(0, [], 10)) == filled
+    assert await world.pop(f"{names[70]}:1") == ["0-of-w70"]
+    assert sorted(await world.store.pop(0, [], 10)) == filled[:2]

@@ -227,6 +227,9 @@ BOUNDS = {
     "ids to cancel": Bound("CancelTasks", lambda w, n: f.CancelTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
     "ids to retry": Bound("RetryTasks", lambda w, n: f.RetryTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
     "a page": Bound("ListTasks", lambda w, n: page_of_tasks(page_size=n), 0, MAX_BATCH, "page_size"),
+    "a page of lambdas": Bound(
+        "ListLambdas", lambda _, n: f.ListLambdasRequest(page_size=n), 0, MAX_BATCH, "page_size"
+    ),
     "a page of keys": Bound(
         "ListKeys", lambda w, n: f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=n), 0, MAX_BATCH, "page_size"
     ),
@@ -316,6 +319,7 @@ BOUNDS = {
     "features of an executor": Bound(
         "NextWork", lambda w, n: next_work(w, features=["x"] * n), 0, MAX_FEATURES, "features"
     ),
+    "a set of lambdas": Bound("NextWork", lambda w, n: next_work(w, set=n), 0, MAX_ACK, "set"),
     "an acknowledgement": Bound("NextWork", lambda w, n: next_work(w, ack=n), 0, MAX_ACK, "ack"),
 }
 SERVICE = {"NextWork": "Controller"} | dict.fromkeys(

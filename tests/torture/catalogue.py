@@ -198,7 +198,10 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("lambdas", "runbook"): Rule(_at_most(2_000), "runbook"),
         ("lambdas", "pool"): Rule(_must(r"|" + _NAME), "pool"),
     },
-    "Frontend.ListLambdas": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
+    "Frontend.ListLambdas": {
+        ("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda"),
+        ("page_token",): Rule(lambda text: OK if not text else _must(f"{_NAME}/{_NAME}")(text), "page_token"),
+    },
     "Frontend.SetCapacity": {
         ("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool"),
         ("reserve", "key"): _LAMBDA,

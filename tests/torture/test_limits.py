@@ -210,7 +210,7 @@ async def test_labels_and_signatures_come_back_as_they_were_sent(text: str) -> N
         assert dict(task.spec.labels) == {text: text}
         assert task.spec.payload == text.encode()
         await world.answer("Frontend.RegisterLambdas", spec_with(signature=text))
-        infos = await world.answer("Frontend.ListLambdas", f.ListLambdasRequest(**{"lambda": "other/one"}))
+        infos = await world.answer("Frontend.ListLambdas", f.ListLambdasRequest(page_size=1, **{"lambda": "other/one"}))
         assert infos.lambdas[0].spec.signature == text
 
 

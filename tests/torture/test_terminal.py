@@ -98,6 +98,10 @@ class Frontend:
                     return f.ListGatesReply(gates=[poison(each) for each in gates])
                 case "lift_gate":
                     return f.LiftGateReply(lifted=2)
+                case "list_lambdas":
+                    page = poison(f.ListLambdasReply())
+                    page.next_page_token = ""
+                    return page
                 case "redrive":
                     said = poison(f.RedriveReply(matched=1, redriven=1, looked_at=1))
                     said.next_page_token = ""  # of a page that is the last one

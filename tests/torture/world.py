@@ -295,7 +295,7 @@ class _Valid:
 
     @staticmethod
     def Frontend_ListLambdas(w: World) -> Message:  # noqa: N802
-        return f.ListLambdasRequest(**{"lambda": LAMBDA})
+        return f.ListLambdasRequest(page_size=1, page_token=LAMBDA, **{"lambda": LAMBDA})
 
     @staticmethod
     def Frontend_PauseLambda(w: World) -> Message:  # noqa: N802

@@ -58,7 +58,7 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
         if not again then
           counter, run = math.max(counter + 1, now), run + 1
           move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
-          leased[task[2]] = true
+          leased[task[2]] = now + timeout
         end
         local attempt = fmt(tonumber(earlier[1] or 0) + 1)
         answer[#answer + 1] = {id, fmt(counter), task[3], attempt, fmt(run), earlier[2] or '0', task[4], earlier[3] or '0'}
@@ -79,7 +79,7 @@ register('claim', {'allow-oom'}, function(keys, args)
   gathering(#args - 10, give_each, P, now, args, answer, leased, gated and {}, kept)
   for name, each in pairs(kept) do tell_kept(P, name, each) end
   -- the queue's next visit may be later than the lease's end: its enqueue timeout may be long, its lambda paused
-  for queue in pairs(leased) do visit_by(P, queue, now + timeout) end
+  visit_all_by(P, leased)
   local gives = false
   for _, each in ipairs(answer) do gives = gives or #each > 2 end  -- also once more: the call before may have been somebody else's
   answer[#answer + 1] = gives and roster.count(P, args[4], last, now) or fmt(last)

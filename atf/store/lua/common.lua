@@ -26,6 +26,7 @@ local STOPPED = '!'  -- in front of an ordering key's tasks, before the id of th
 
 -- What was made before is remembered: to build a string costs as much as half a command.
 local REMEMBERED = 2000  -- then all is forgotten
+local REMEMBERED_KEYS = 20000  -- of a kind: as many as 4,000 lambdas have sets of live tasks of one priority; some megabytes at most
 
 local texts, texts_count = {}, 0
 local function fmt(number)
@@ -47,7 +48,7 @@ local function remembered(make)
     if not mores then mores = {}; names[name] = mores end
     local key = mores[more or '']
     if not key then
-      if count == REMEMBERED then known, count = {}, 0 end
+      if count == REMEMBERED_KEYS then known, count = {}, 0 end
       key = make(P, name, more)
       mores[more or ''], count = key, count + 1
     end
@@ -84,6 +85,8 @@ local list_key = remembered(function(P, queue) return 'rq:queue:' .. string.sub(
 local lambda_of_ = remembered(function(_, queue) return string.sub(queue, 1, -3) end)                -- "ns/name:1" -> "ns/name"
 local function lambda_of(queue) return lambda_of_('', queue) end
 
+local PART = 1000  -- values of one command; Lua can unpack some thousands
+
 -- the due index ------------------------------------------------------------------------------------------------------------
 
 -- Makes sure that a queue is visited at `at` or before, and wakes the store consumers where that is earlier than anything
@@ -92,6 +95,20 @@ local function visit_by(P, queue, at)
   local index = P .. ':due'
   if redis.call('ZADD', index, 'LT', 'CH', fmt(at), queue) == 0 then return end
   if redis.call('ZRANGE', index, 0, 0)[1] == queue then redis.call('SPUBLISH', P .. ':bell:due', queue) end
+end
+
+-- The same for several queues, by the instants in `ats`: a few calls instead of two per queue.
+local function visit_all_by(P, ats)
+  local index, scores, only = P .. ':due', {}, next(ats)
+  if not only then return end
+  if not next(ats, only) then return visit_by(P, only, ats[only]) end
+  for queue, at in pairs(ats) do scores[#scores + 1], scores[#scores + 2] = fmt(at), queue end
+  local before = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
+  for first = 1, #scores, PART do
+    redis.call('ZADD', index, 'LT', unpack(scores, first, math.min(first + PART - 1, #scores)))
+  end
+  local after = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
+  if before[1] ~= after[1] or before[2] ~= after[2] then redis.call('SPUBLISH', P .. ':bell:due', after[1]) end
 end
 
 -- Has a job looked at from `at` on, and wakes the store consumers where that is earlier than any other job. Jobs have an index of
@@ -281,14 +298,12 @@ local AT_ONCE = {
   COUNT = function(P, batch, from, to, now) count_items(P, batch, {[from] = -1, [to] = 1}, now) end,
 }
 
-local PART = 1000  -- values of one command; Lua can unpack some thousands
-
 -- Calls work(sets, ...), and then writes what it has put there: one command per set costs a fraction of one per task. A task moves
 -- once in a call at most, also where a call names it twice. Also if `work` fails: what has moved must be found where it is now.
 -- Of one task there is nothing to gather: the tables that it takes would be most of a call's garbage.
 local function gathering(tasks, work, ...)
   if tasks == 1 then return work(AT_ONCE, ...) end
-  local order, values, noted, counts = {}, {ZADD = {}, ZREM = {}}, {}, nil
+  local order, values, noted, counts = {}, {ZADD = {}, ZREM = {}, SADD = {}}, {}, nil
   local function list(command, key)
     local into = values[command][key]
     if not into then
@@ -309,8 +324,10 @@ local function gathering(tasks, work, ...)
       into[#into + 1] = member
     end,
     SADD = function(key, member)
-      if not noted[member] then redis.call('SADD', key, member) end
+      if noted[member] then return end
       noted[member] = true
+      local members = list('SADD', key)
+      members[#members + 1] = member
     end,
     COUNT = function(P, batch, from, to, now)
       counts = counts or {P = P, now = now, of = {}}
@@ -322,7 +339,7 @@ local function gathering(tasks, work, ...)
       mine[from], mine[to] = (mine[from] or 0) - 1, (mine[to] or 0) + 1
     end,
   }, ...)
-  for _, command in ipairs({'ZADD', 'ZREM'}) do  -- in this order: what was renewed and then moved has left
+  for _, command in ipairs({'SADD', 'ZADD', 'ZREM'}) do  -- in this order: what was renewed and then moved has left
     for _, each in ipairs(order) do
       for first = 1, each[1] == command and #each[3] or 0, PART do
         redis.call(command, each[2], unpack(each[3], first, math.min(first + PART - 1, #each[3])))

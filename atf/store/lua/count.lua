@@ -7,9 +7,10 @@ register('count', {'no-writes'}, function(keys, args)
   for i = 2, #args do
     local counts = {}
     for _, status in ipairs(LIVE) do
-      local sum = 0
-      for priority = 0, MAX_PRIORITY do
-        sum = sum + redis.call('ZCARD', live_key(P, args[i] .. ':' .. priority, status))
+      local sum, sets = 0, {}
+      for priority = 0, MAX_PRIORITY do sets[#sets + 1] = live_key(P, args[i] .. ':' .. priority, status) end
+      if redis.call('EXISTS', unpack(sets)) > 0 then  -- mostly not: one call instead of one per priority
+        for _, set in ipairs(sets) do sum = sum + redis.call('ZCARD', set) end
       end
       counts[#counts + 1] = sum
     end

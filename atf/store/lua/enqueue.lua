@@ -95,8 +95,11 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   if door then door.gates = config[5] or nil end
   local looked, enqueued, again, lost, gated, standing = 0, 0, 0, 0, 0, 0
   local firsts = none_read()
-  if redis.call('EXISTS', live_key(P, queue, 'PROCESSING'), live_key(P, queue, 'RETRIABLE_FAILURE')) == 0 then
-    firsts[PLACE.PROCESSING], firsts[PLACE.RETRIABLE_FAILURE] = false, false  -- mostly so: one call instead of two
+  local seldom = {live_key(P, queue, 'PROCESSING'), live_key(P, queue, 'RETRIABLE_FAILURE')}
+  if redis.call('EXISTS', seldom[1], seldom[2], live_key(P, queue, 'ENQUEUED'), live_key(P, queue, 'CLAIMED')) == 0 then
+    firsts = {true, false, false, false, false}  -- all of it is NEW, as where many lambdas have a task each: one call instead of four
+  elseif redis.call('EXISTS', seldom[1], seldom[2]) == 0 then
+    firsts[PLACE.PROCESSING], firsts[PLACE.RETRIABLE_FAILURE] = false, false
   end
 
   for _, status in ipairs(LEASED) do
@@ -441,14 +444,12 @@ register('enqueue', {'allow-oom'}, function(keys, args)
         places, budget = places - looked, budget - looked
         enqueued, again, lost, gated, standing = enqueued + new, again + old, lost + gone, gated + held, standing + stood
         rare = rare or door or gone > 0  -- there may be some now
-        if new + old > 0 then
-          pushed[#pushed + 1] = queue
-          redis.call('SPUBLISH', beside_key(P, 'bell:ready'), queue)
-        end
+        if new + old > 0 then pushed[#pushed + 1] = queue end
       end
     end
     if budget <= 0 then break end
   end
+  if #pushed > 0 then redis.call('SPUBLISH', beside_key(P, 'bell:ready'), table.concat(pushed, '\n')) end
   local wait = sooner(gates_in or -1, note_pass(P, now, lease_now, record))
   if rare and redis.call('EXISTS', beside_key(P, 'lines'), beside_key(P, 'jobs')) > 0 then
     check_lines(P, now)

@@ -27,14 +27,14 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
         else
           sets.ZADD(live_key(P, task[5], task[1]), fmt(now + timeout), id)
         end
-        leased[task[5]] = true
+        leased[task[5]] = now + timeout
         if draining then redis.call('HSET', task_key(P, id), 'm', args[i + 1]) end
         if args[i + 4] ~= '' then redis.call('HSET', task_key(P, id), 'p', args[i + 4]) end
         answer[#answer + 1] = task[4] and task[4] ~= ticks.LAST_RUN and 3 or 1
       end
     end
   end)
-  for queue in pairs(leased) do visit_by(P, queue, now + timeout) end  -- only after the clock has stepped back can that be sooner
+  visit_all_by(P, leased)  -- only after the clock has stepped back can that be sooner
   answer[#answer + 1] = next(leased) and roster.count(P, args[4], last, now) or fmt(last)
   return answer
 end)

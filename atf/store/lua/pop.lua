@@ -1,7 +1,8 @@
 -- pop: takes ids from queues; no task changes its state (an id that goes astray expires and is pushed again)
 -- KEYS[1]  the partition's record
 -- ARGV     now, ids wanted, the pool that asks ("" = of no name), the host that asks ("" = of no name),
---          then per group of queues (most urgent first): how many, their names
+--          then per group of queues (most urgent first): how many, their names; no group = nothing is taken from queues, and the
+--          answer names all that hold something, with no ids
 -- RETURNS  queue, {ids}, queue, {ids}, ...; with no ids a queue that may hold some and had to stand back, or where some are left to
 --          other hosts: of these alone there are any where fewer were found than were wanted. At the end, where some wait beside their
 --          queues for executors of another signature: "?", {names of the sets in which they do}. And at last, where anything was found
@@ -13,6 +14,8 @@
 -- (see note_server), nothing is taken.
 
 local MAX_UNPACKED = 1000
+local MAX_NAMED = 8192  -- queues that are looked into where all are to be named
+local AT_ONCE_NAMED = 64
 local MAX_DRAWN = 256  -- ids of lambdas with a placement that one pop looks at; behind them it takes what comes first
 
 local function all_empty(P, queues, from, to)  -- mostly so: few calls instead of one per queue
@@ -23,6 +26,20 @@ local function all_empty(P, queues, from, to)  -- mostly so: few calls instead o
     if redis.call('EXISTS', unpack(lists, first, math.min(first + MAX_UNPACKED - 1, #lists))) > 0 then return false end
   end
   return true
+end
+
+-- Names the queues that hold something. Whatever stands in one has an instant in the due index, but for what is paused. Those that are
+-- looked at soonest come first, so beyond MAX_NAMED each has its turn within an enqueue timeout.
+local function name_filled(P, answer)
+  local queues = redis.call('ZRANGE', P .. ':due', 0, MAX_NAMED - 1)
+  for first = 1, #queues, AT_ONCE_NAMED do
+    local last = math.min(first + AT_ONCE_NAMED - 1, #queues)
+    if not all_empty(P, queues, first, last) then
+      for i = first, last do
+        if redis.call('LLEN', list_key(P, queues[i])) > 0 then answer[#answer + 1], answer[#answer + 2] = queues[i], NOTHING end
+      end
+    end
+  end
 end
 
 -- Whether claims are given, which is asked where anything was found: most pops, of hosts that wait for work, find nothing.
@@ -113,6 +130,7 @@ end
 register('pop', {'allow-oom'}, function(keys, args)
   local P, wanted = keys[1], tonumber(args[2])
   local answer, lambdas, behind, look, i = {}, {}, NOTHING, {drawn = 0, may = nil}, 5
+  if #args < i then name_filled(P, answer) end
   while i <= #args do
     local first, last = i + 1, i + tonumber(args[i])
     if wanted > 0 then

@@ -119,6 +119,6 @@ register('schedule', {}, function(keys, args)
   local records, all_new = records_of(P, args)
   gathering(#records, store_each, P, now, args, records, all_new, answers, earliest, keyed)
   for queue in pairs(keyed) do redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
-  for queue, at in pairs(earliest) do visit_by(P, queue, at) end
+  visit_all_by(P, earliest)
   return answers
 end)

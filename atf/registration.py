@@ -1,0 +1,70 @@
+"""Registers the lambdas of an app, and lists those that are registered, however many there are: call by call, each within its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+from atf.rpc import frontend_pb2 as f
+from atf.rpc.api import Frontend
+from atf.task import MAX_BATCH
+
+AT_ONCE: Final = 500
+"""Lambdas of one call: half of what a frontend takes, and written within a second on a slow store."""
+BYTES_AT_ONCE: Final = 1 << 20
+"""Bytes of one call's specs, well below what a message may have."""
+
+
+class Lists(Protocol):
+    """Whoever answers ListLambdas."""
+
+    async def list_lambdas(self, request: f.ListLambdasRequest) -> f.ListLambdasReply:
+        """A page."""
+        ...
+
+
+async def listed(frontend: Lists, lambda_name: str = "") -> f.ListLambdasReply:
+    """What is said of one registered lambda, or of all by name (""): all pages as one."""
+    request, whole = f.ListLambdasRequest(page_size=MAX_BATCH, **{"lambda": lambda_name}), f.ListLambdasReply()
+    while True:
+        reply = await frontend.list_lambdas(request)
+        whole.lambdas.extend(reply.lambdas)
+        whole.claims_paused = reply.claims_paused
+        request.page_token = reply.next_page_token
+        if not request.page_token:
+            return whole
+
+
+async def every_lambda(frontend: Lists) -> list[f.LambdaInfo]:
+    """All registered lambdas, by name."""
+    return list((await listed(frontend)).lambdas)
+
+
+async def register_lambdas(frontend: Frontend, specs: Iterable[f.LambdaSpec]) -> list[str]:
+    """Makes lambdas known, and what is known already up to date. Where one call is refused, those before it stay registered.
+
+    Returns:
+        what people should be warned of, each sentence once.
+
+    Raises:
+        InvalidArgument: a spec breaks a rule; says whose and which.
+        Unavailable, DeadlineExceeded, ResourceExhausted: trying all of it again is safe.
+    """
+    warnings: dict[str, None] = {}
+    for some in _calls(specs):
+        reply = await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=some))
+        warnings |= dict.fromkeys(reply.warnings)
+    return list(warnings)
+
+
+def _calls(specs: Iterable[f.LambdaSpec]) -> Iterator[list[f.LambdaSpec]]:
+    some: list[f.LambdaSpec] = []
+    size = 0
+    for spec in specs:
+        if some and (len(some) == AT_ONCE or size + spec.ByteSize() > BYTES_AT_ONCE):
+            yield some
+            some, size = [], 0
+        some.append(spec)
+        size += spec.ByteSize()
+    if some:
+        yield some
