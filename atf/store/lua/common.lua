@@ -26,7 +26,6 @@ local STOPPED = '!'  -- in front of an ordering key's tasks, before the id of th
 
 -- What was made before is remembered: to build a string costs as much as half a command.
 local REMEMBERED = 2000  -- then all is forgotten
-local REMEMBERED_KEYS = 20000  -- of a kind: as many as 4,000 lambdas have sets of live tasks of one priority; some megabytes at most
 
 local texts, texts_count = {}, 0
 local function fmt(number)
@@ -48,7 +47,7 @@ local function remembered(make)
     if not mores then mores = {}; names[name] = mores end
     local key = mores[more or '']
     if not key then
-      if count == REMEMBERED_KEYS then known, count = {}, 0 end
+      if count == REMEMBERED then known, count = {}, 0 end
       key = make(P, name, more)
       mores[more or ''], count = key, count + 1
     end
