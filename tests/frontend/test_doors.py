@@ -64,8 +64,8 @@ async def test_nothing_is_left_open_where_one_of_the_ports_is_taken(
     first = await opened(bench, dapr_http="127.0.0.1:0")
     begun: list[Server] = []
 
-    async def noted(*given: Any) -> Server:
-        begun.append(await serve(*given))
+    async def noted(*given: Any, **more: Any) -> Server:
+        begun.append(await serve(*given, **more))
         return begun[0]
 
     monkeypatch.setattr(doors, "serve", noted)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, cast
+from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from atf.errors import Unavailable
-from atf.rpc import health
-from atf.rpc.health import MAX_WHY_BYTES, WHY, Detail, of_store, said_by
+from atf.rpc.health import MAX_WHY_BYTES, WHY, Detail, said_by
 from atf.rpc.server import serve
-from atf.store.store import Store
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -55,30 +51,3 @@ async def test_a_detail_that_nobody_has_is_not_known() -> None:
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await ask({}, "executors")
     assert raised.value.code() is grpc.StatusCode.NOT_FOUND
-
-
-class FakeStore:
-    """A store that answers as told."""
-
-    def __init__(self, error: Exception | None = None, *, hangs: bool = False) -> None:
-        self._error, self._hangs = error, hangs
-
-    async def time_us(self) -> int:
-        if self._hangs:
-            await asyncio.Event().wait()
-        if self._error is not None:
-            raise self._error
-        return 1
-
-
-async def test_the_store_is_well_while_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "LOOK_S", 0.05)
-
-    async def look(store: FakeStore) -> str:
-        return await of_store(cast("Store", store))["store"]()
-
-    assert await look(FakeStore()) == ""
-    assert await look(FakeStore(Unavailable("the task store does not answer: refused"))) == (
-        "the task store does not answer: refused"
-    )
-    assert await look(FakeStore(hangs=True)) == "the task store does not answer within 0.05 s"

@@ -86,7 +86,7 @@ def test_a_fixture_may_name_the_apps(tmp_path: Path) -> None:
     [
         ("", "set atf_apps in pytest's configuration"),
         ("atf_apps = nowhere:app", "No module named 'nowhere'"),
-        ("atf_apps = shop:remind", "is no atf.App but DefLambda"),
+        ("atf_apps = shop:remind", "shop has no atf.App named 'remind': that is a DefLambda. Did you mean shop:app?"),
     ],
 )
 def test_a_wrong_setting_is_said(tmp_path: Path, setting: str, said: str) -> None:

@@ -62,7 +62,7 @@ register('serve', {'allow-oom'}, function(keys, args)
   for i = 9, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
   redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
   if why == '=' then
-    redis.call('HSETNX', P .. ':hosts:why', host, why)
+    if redis.call('HEXISTS', P .. ':hosts:why', host) == 0 then redis.call('HSET', P .. ':hosts:why', host, why) end
     redis.call('ZADD', P .. ':hosts', 'GT', till, host)  -- what holds still may do so for longer
   else
     if why == '' then redis.call('HDEL', P .. ':hosts:why', host) else redis.call('HSET', P .. ':hosts:why', host, why) end
