@@ -145,6 +145,7 @@ class Pool:
         slots = [self._runtime.spawn(self._slot(number), name=f"executor {number}") for number in range(self._size)]
         try:
             await asyncio.gather(*slots)
+            await self._draining.wait()  # there may be no slots
         finally:
             for slot in slots:
                 slot.cancel()

@@ -376,3 +376,14 @@ async def test_a_pool_that_is_asked_to_end_meanwhile_has_not_failed(w: World) ->
     w.pool.drain()
     await asyncio.sleep(10)
     await w.running
+
+
+@virtual(pool)
+async def test_a_pool_of_none_goes_on_until_it_drains(w: World) -> None:
+    """A controller whose executors are started elsewhere serves them."""
+    none = Pool(start=w._start, size=0, on_death=w.deaths.append, runtime=w.runtime)
+    running = w.runtime.spawn(none.run(), name="pool of none")
+    await asyncio.sleep(3600)
+    assert not running.done()
+    none.drain()
+    await running

@@ -74,7 +74,9 @@ class Role:
         async with asyncio.timeout(within):
             while True:
                 for each in self.lines:
-                    if each["event"] == event:
+                    if (
+                        each["event"] == event and each["role"] != "executor"
+                    ):  # what that says passes through its controller
                         return each
                 await asyncio.sleep(0.05)
 
