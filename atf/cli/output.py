@@ -177,6 +177,7 @@ def print_task(task: t.Task) -> None:
             ("result", _text(shown, "result")),
             ("error", failed.headline),
             ("traceback", failed.traceback.partition("\n")[2]),
+            ("to run it again", f"atf retry {task.id}" if task.status in (t.FATAL_FAILURE, t.CANCELLED) else ""),
         ]
     )
     for run in task.ended_runs:

@@ -64,6 +64,10 @@ def retry(
     """
     if bool(ids) == (lambda_name is not None):
         raise InvalidArgument("name tasks by their ids, or give --lambda LAMBDA, and not both")
+    if names := [each for each in ids if "/" in each]:
+        raise InvalidArgument(
+            f"{names[0]} is no task's id; for the dead letters of a lambda: atf retry --lambda {names[0]}"
+        )
     if lambda_name is None:
         refuse_unused({**filters, "why": filters["why"] or None}, _OF_FILTER, "without --lambda")
         _by_id(ids, dry_run, yes, frontend, as_json)

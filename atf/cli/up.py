@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from atf.errors import ConfigError
 from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
 from atf.stops import Asked, stop_signals
 from atf.streams import notice_by, protect_stdout
@@ -46,7 +47,8 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     here, on a private socket, and keep the tasks in --data-dir: the next `atf up` there goes on with them.
 
     A role that dies is started again. Ctrl-C lets executors finish what they have started, then ends everything; another
-    Ctrl-C, a second later or more, ends everything at once. Settings of single roles come from ATF_* variables or atf.toml.
+    Ctrl-C, a second later or more, ends everything at once. Settings of single roles come from ATF_* variables or atf.toml;
+    where a role listens stands there as `listen` in its table, such as [frontend].
 
     \b
     atf up shop:app
@@ -57,6 +59,11 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     settings = read(ClusterSettings, flags, "up")
     refuse_unused(flags, flags.keys() - IN_MEMORY if store == "memory" else (), "with --store memory")
     refuse_unused(flags, EMBEDDED_ONLY if settings.redis_url else (), "with --redis-url")
+    if "ATF_LISTEN" in os.environ:
+        raise ConfigError(
+            "ATF_LISTEN would have every role listen on one address: unset it, and write `listen` in atf.toml, in the tables [frontend], [hsc],"
+            " [controller] and [store_consumer]"
+        )
     look_for(apps)
     protect_stdout()
     notice_by(lambda lines, why: under_name("atf", f"{lines} lines are missing here: {why}"))
@@ -132,7 +139,7 @@ def _announce(cluster: Cluster, as_json: bool) -> None:
         print_facts([*facts, ("Dapr's HTTP API", cluster.dapr_http), ("executors", executors)])
         if settings.durability == "relaxed" and not settings.redis_url:
             print("durability relaxed: up to 2 s of accepted tasks may be lost when the power or the machine fails")
-        if not cluster.frontend_address.endswith(":7401"):
+        if not cluster.frontend_address.endswith(os.environ.get("ATF_FRONTEND") or ":7401"):  # where clients look
             print(f"clients find it with: export ATF_FRONTEND={cluster.frontend_address}")
         print("everything is up; Ctrl-C stops it", flush=True)
     sys.stdout.flush()

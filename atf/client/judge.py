@@ -83,7 +83,7 @@ def _hosts(found: f.GetStatusReply) -> list[Line]:
 
 def _lambdas(found: f.GetStatusReply, late_us: int, recent: str) -> list[Line]:
     total = [sum(getattr(each, name) for each in found.lambdas) for name in ("waiting", "later", "running", "dead")]
-    sum_of = "{} due, {} later, {} running, {} dead letters".format(*total)
+    sum_of = "{} due, {} later, {} running, ".format(*total) + _dead(total[3])
     head = Line("lambdas", f"{found.lambdas_known} registered; {sum_of}")
     return [head, *(_lambda(each, found.now_us, late_us, recent) for each in found.lambdas)]
 
@@ -109,8 +109,12 @@ def _lambda(each: f.LambdaStatus, now_us: int, late_us: int, recent: str) -> Lin
         said.append(f"{each.failed_recently} failed within {recent}: atf get {each.failed_id}")
         wrong = True
     elif each.dead:
-        said.append(f"{each.dead} dead letters: atf ls {getattr(each, 'lambda')} --status FATAL_FAILURE")
+        said.append(f"{_dead(each.dead)}, the newest: atf get {each.failed_id}")
     return Line(getattr(each, "lambda"), ", ".join(said), wrong)
+
+
+def _dead(number: int) -> str:
+    return f"{number} dead letter{'' if number == 1 else 's'}"
 
 
 def _jobs(found: f.GetStatusReply) -> list[Line]:

@@ -25,7 +25,7 @@ def healthy() -> f.GetStatusReply:
         partitions=1,
         roles=[f.RoleCount(role=each, version="1.0", processes=2) for each in ROLES],
         hosts=[f.WorkerHost(name="one:7403", pool="default", executors=2)],
-        lambdas=[of(waiting=3, later=2, running=1, dead=4, due_since_us=NOW_US - US, served=True)],
+        lambdas=[of(waiting=3, later=2, running=1, dead=4, failed_id="0-d", due_since_us=NOW_US - US, served=True)],
         lambdas_known=7,
     )
 
@@ -53,7 +53,10 @@ def test_all_is_well(atf: Atf, reply: f.GetStatusReply) -> None:
     assert "store:6379: 100 MiB of 1,024 MiB (10%)" in ran.out
     assert "hsc: 2 of 1.0" in ran.out
     assert "7 registered; 3 due, 2 later, 1 running, 4 dead letters" in ran.out
-    assert ran.out.endswith("\nall is well\n")
+    assert "4 dead letters, the newest: atf get 0-d" in ran.out
+    assert ran.out.endswith("\nall is well, but some tasks have failed for good\n")
+    reply.lambdas[0].dead = 0
+    assert atf("status").out.endswith("\nall is well\n")
     assert not [line for line in ran.out.splitlines() if line.startswith("!")]
     shown = atf("status", "--json").json
     assert shown["well"] is True

@@ -30,6 +30,15 @@ def test_get_for_people_leaves_out_what_is_not_there(atf: Atf, frontend: FakeFro
     assert "no such file" in ran.out
     assert "FATAL_FAILURE" in ran.out
     assert "losses" not in ran.out
+    assert "atf retry 0-a" in ran.out, "what to do next"
+    frontend.add("0-b", t.SUCCESS)
+    assert "atf retry" not in atf("get", "0-b").out
+
+
+def test_retry_of_what_is_a_lambda_says_how(atf: Atf) -> None:
+    ran = atf("retry", "shop/mail")
+    assert ran.code == 2
+    assert "atf retry --lambda shop/mail" in ran.err
 
 
 def test_get_for_programs(atf: Atf, frontend: FakeFrontend) -> None:

@@ -168,6 +168,21 @@ async def gone(pids: set[int], within: float) -> None:
             await asyncio.sleep(0.05)
 
 
+def test_one_address_for_every_role_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "atf.cli", "up", "shop:app"]
+    ran = subprocess.run(
+        command,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"ATF_LISTEN": "127.0.0.1:0"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert ran.returncode == 2
+    assert "write `listen` in atf.toml" in ran.stderr
+
+
 async def test_a_task_runs_ctrl_c_ends_everything_and_the_next_start_goes_on(
     folder: Path, env: dict[str, str], ups: list[Up]
 ) -> None:
