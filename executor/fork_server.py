@@ -41,6 +41,7 @@ from atf.streams import protect_without_threads
 
 from . import isolated_run, output
 from .group import children_of
+from .log_handlers import take_logging
 from .packets import DESCRIPTORS, MAX_PACKET_BYTES, pack, pair, unpack
 from .worker_hooks import call_start_hooks
 
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         output.capture()
         lambdas = load_lambdas(apps)
-        output.take_logging()
+        take_logging()
         isolated = {name: each for name, each in lambdas.items() if each.isolate}
         call_start_hooks([app for app in load_apps(apps) if any(each.isolate for each in app.lambdas.values())])
         check_threads(isolated, apps)

@@ -37,6 +37,7 @@ from .heartbeat import Heartbeats
 from .held import HeldTask
 from .isolated import IsolatedRuns
 from .lanes import ThreadLanes
+from .log_handlers import take_logging
 from .start_notes import StartNotes
 from .table import Stage, Table
 from .worker import Executor
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
             output.capture()
             lambdas.update(with_builtins(load_lambdas(apps), settings))
             loaded.extend(load_apps(apps))
-            output.take_logging()
+            take_logging()
 
     async def body(process: Process) -> int:
         _hold(int(lifeline), process)

@@ -20,6 +20,8 @@ import pytest
 from atf import log
 from atf.config import LogSettings
 from atf.executor import output
+from atf.executor.lines import Lines
+from atf.executor.log_handlers import take_logging
 from atf.executor.whose import current
 
 
@@ -70,7 +72,7 @@ def executor() -> Iterator[None]:
     root.handlers[:] = []
     root.setLevel(logging.WARNING)
     output.capture()
-    output.take_logging()
+    take_logging()
     try:
         yield
     finally:
@@ -148,7 +150,7 @@ def test_the_handlers_of_the_app_write_as_they_are(said: io.StringIO, capsys: py
     with executor():
         logging.getLogger().handlers[:] = []
         logging.basicConfig(format="mine %(message)s", level=logging.INFO)
-        output.take_logging()
+        take_logging()
         logging.info("hello")  # noqa: LOG015  what users write
         with run():
             logging.info("the secret")  # noqa: LOG015
@@ -171,7 +173,7 @@ def test_what_a_handler_of_one_logger_has_written_is_not_said_again(
         with executor():
             if at_import:
                 configure()
-                output.take_logging()
+                take_logging()
             with run():
                 if not at_import:
                     configure()
@@ -190,7 +192,7 @@ def test_logging_at_import_configures_nothing(said: io.StringIO, level: int) -> 
     with executor():
         logging.getLogger().handlers[:] = []
         logging.basicConfig(level=level)
-        output.take_logging()
+        take_logging()
         with run():
             logging.info("hello")  # noqa: LOG015
             logging.debug("details")  # noqa: LOG015
@@ -358,7 +360,7 @@ def test_streams_answer_what_code_asks_them(said: io.StringIO) -> None:
 
 
 def test_a_run_that_writes_nothing_ends_without_a_look_at_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = output._Lines("stdout", 1)
+    stream = Lines("stdout", 1)
     monkeypatch.setattr(output, "_captured", [stream])
     monkeypatch.setattr(stream, "end_of_run", None)
     with run():

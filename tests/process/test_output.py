@@ -13,6 +13,7 @@ from atf.config import LogSettings
 from atf.streams import protect, protect_stdout
 from atf import log
 from atf.executor import output, whose
+from atf.executor.log_handlers import take_logging
 
 class Run:
     task_id, lambda_name, redact, ended_at = "id-1", "shop/print", str, 0.0
@@ -20,7 +21,7 @@ class Run:
 protect(); protect_stdout()
 log.setup(LogSettings(log_format="json"), "executor")
 output.capture()
-output.take_logging()
+take_logging()
 whose.current.set(Run())
 for number in range(300):
     print("line", number)
