@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from atf.apps import load_lambdas
+from atf.app import App
+from atf.apps import load_apps, load_lambdas
 from atf.builtin import with_builtins
 from atf.config import (
     ControllerSettings,
@@ -32,6 +34,7 @@ from atf.executor.isolated import IsolatedRuns
 from atf.executor.lanes import ThreadLanes
 from atf.executor.table import Table
 from atf.executor.worker import Executor
+from atf.executor.worker_hooks import WorkerHooks, run_apart
 from atf.forks import keep_signals_from_children
 from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.doors import Doors
@@ -59,33 +62,45 @@ def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bo
     setup(read(LogSettings, {}), "atf")
     folder = Path.cwd()
     lambdas = load_lambdas(apps)
-    return asyncio.run(_run(settings, apps, lambdas, folder, as_json))
+    return asyncio.run(_run(settings, apps, load_apps(apps), lambdas, folder, as_json))
 
 
 async def _run(
     settings: ClusterSettings,
     apps: Sequence[str],
+    loaded: Sequence[App],
     theirs: Mapping[str, Lambda[..., Any]],
     folder: Path,
     as_json: bool,
 ) -> int:
+    async with AsyncExitStack() as last:
+        code = await _serve(last, settings, apps, loaded, theirs, folder, as_json)
+    if code:
+        exit_at_once(code)  # a `def` that does not end would keep the process
+    return code
+
+
+async def _serve(
+    last: AsyncExitStack,
+    settings: ClusterSettings,
+    apps: Sequence[str],
+    loaded: Sequence[App],
+    theirs: Mapping[str, Lambda[..., Any]],
+    folder: Path,
+    as_json: bool,
+) -> int:
+    """Runs the roles; `last` takes what is to be closed behind them, also where one can't start."""
     runtime, timing = SystemRuntime(), read(Timing, {})
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
+    last.push_async_callback(store.close)
     listening = read(FrontendSettings, {}, "frontend")
     frontend = FrontendService(store=store, settings=listening, runtime=runtime)
     listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
     scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
     doors = await Doors.open(frontend, scheduler, replace(listening, listen=listen), 1.0, of_store(store))
-    executor_flags = {
-        "threads": settings.threads or None,
-        "http_allow": settings.http_allow or None,
-        "command_allow": settings.command_allow or None,
-        "frontend": doors.address,
-    }
-    bounds = read(ExecutorSettings, executor_flags, "executor")
-    os.environ.setdefault(
-        "ATF_FRONTEND", doors.address
-    )  # for tasks that schedule tasks, as executors of their own have it
+    last.push_async_callback(doors.close)
+    bounds = _bounds(settings, doors.address)
+    os.environ.setdefault("ATF_FRONTEND", doors.address)  # for tasks that schedule tasks, as in other executors
     lambdas = with_builtins(theirs, bounds)
     hsc = HscService(store=store, timing=timing, runtime=runtime)
     controller = ControllerService(
@@ -95,23 +110,21 @@ async def _run(
         store=store, settings=read(StoreConsumerSettings, {}, "store_consumer"), timing=timing, runtime=runtime
     )
     isolated = await IsolatedRuns.start(apps, theirs, folder)
-    executor, heartbeats = _executor(settings, bounds, lambdas, isolated, controller, hsc, timing, runtime)
+    lanes = ThreadLanes(bounds.threads * settings.executors, bounds.async_tasks * settings.executors)
+    hooks = WorkerHooks(loaded, run_apart(lanes.turn))
+    executor, heartbeats = _executor(lanes, bounds, lambdas, isolated, controller, hsc, timing, runtime)
+    executor.stop_hooks = hooks.stop
     if isolated is not None:
         executor.drains = isolated.drain
         isolated.listen(gone=executor.drain)
-    await register_lambdas(frontend, [each.spec() for each in lambdas.values()])
-    await register_jobs(frontend, [each.job for each in lambdas.values() if each.job is not None], ())
-    asked = Asked()
-
-    def signalled(number: int) -> None:
-        if asked.at_once(number, runtime.monotonic()):
-            exit_at_once(128 + number)
-        executor.drain()
-
-    signals = stop_signals()
-    for number in signals:
-        asyncio.get_running_loop().add_signal_handler(number, signalled, number)
-    keep_signals_from_children(*signals)
+    await hooks.start()
+    try:
+        await register_lambdas(frontend, [each.spec() for each in lambdas.values()])
+        await register_jobs(frontend, [each.job for each in lambdas.values() if each.job is not None], ())
+    except BaseException:
+        await hooks.stop(bounds.drain_timeout)
+        raise
+    _drain_on_signals(executor, runtime)
     duties = {
         name: runtime.spawn(work, name=name)
         for name, work in (("consumer", consumer.run()), ("controller", controller.run()), ("beats", heartbeats.run()))
@@ -130,15 +143,35 @@ async def _run(
     for ended in await asyncio.gather(*duties.values(), return_exceptions=True):
         if isinstance(ended, Exception):
             raise ended
-    await doors.close()
-    await store.close()
-    if code:
-        exit_at_once(code)  # a `def` that does not end would keep the process
     return code
 
 
+def _drain_on_signals(executor: Executor, runtime: Runtime) -> None:
+    asked = Asked()
+
+    def signalled(number: int) -> None:
+        if asked.at_once(number, runtime.monotonic()):
+            exit_at_once(128 + number)
+        executor.drain()
+
+    signals = stop_signals()
+    for number in signals:
+        asyncio.get_running_loop().add_signal_handler(number, signalled, number)
+    keep_signals_from_children(*signals)
+
+
+def _bounds(settings: ClusterSettings, frontend: str) -> ExecutorSettings:
+    flags = {
+        "threads": settings.threads or None,
+        "http_allow": settings.http_allow or None,
+        "command_allow": settings.command_allow or None,
+        "frontend": frontend,
+    }
+    return read(ExecutorSettings, flags, "executor")
+
+
 def _executor(
-    settings: ClusterSettings,
+    lanes: ThreadLanes,
     bounds: ExecutorSettings,
     lambdas: Mapping[str, Lambda[..., Any]],
     isolated: IsolatedRuns | None,
@@ -147,13 +180,13 @@ def _executor(
     timing: Timing,
     runtime: Runtime,
 ) -> tuple[Executor, Heartbeats]:
-    """One executor as large as all that were asked for, and its heartbeats."""
+    """The one executor, with the lanes of all that were asked for, and its heartbeats."""
     executor = Executor(
         executor_id=f"memory-{new_id(runtime.random)}",
         lambdas=lambdas,
         controller=controller,
         hsc=hsc,
-        lanes=ThreadLanes(bounds.threads * settings.executors, bounds.async_tasks * settings.executors),
+        lanes=lanes,
         table=Table.in_memory(4 * MAX_BATCH),
         settings=bounds,
         timing=timing,

@@ -332,6 +332,48 @@ async def test_everything_in_one_process(folder: Path, env: dict[str, str], ups:
     assert not (folder / ".atf").exists()
 
 
+HOOKS = """
+
+def note(what: str) -> None:
+    with open("hooks", "a") as file:
+        file.write(what + "\\n")
+
+@app.on_worker_start
+def start() -> None:
+    note("start")
+
+@app.on_worker_start
+async def start_on_loop() -> None:
+    note("start on the loop")
+
+@app.on_worker_stop
+def stop() -> None:
+    note("stop")
+"""
+
+
+async def test_hooks_run_in_one_process_too(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
+    (folder / "shop.py").write_text(APP + HOOKS, encoding="utf-8")
+    ups.append(Up(folder, env, "shop:app", "--store", "memory", "--json"))
+    ups[0].where()
+    assert (folder / "hooks").read_text() == "start\nstart on the loop\n"
+
+    assert await asyncio.to_thread(ups[0].end, signal.SIGINT) == 0
+    assert (folder / "hooks").read_text() == "start\nstart on the loop\nstop\n"
+
+
+def test_a_start_hook_that_raises_keeps_one_process_from_starting(folder: Path, env: dict[str, str]) -> None:
+    broken = "\n@app.on_worker_start\ndef start() -> None:\n    raise RuntimeError('no database')\n"
+    (folder / "shop.py").write_text(APP + broken, encoding="utf-8")
+    command = [sys.executable, "-P", "-m", "atf.cli", "up", "shop:app", "--store", "memory"]
+
+    ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1].startswith("atf: @app.on_worker_start shop.start: ")
+    assert ran.stderr.splitlines()[-1].endswith("RuntimeError: no database")
+
+
 async def test_others_at_the_same_directory(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
     """A second `atf up` is refused; an export goes to the store that runs."""
     ups.append(Up(folder, env, "shop:app", "--json"))

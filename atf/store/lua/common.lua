@@ -202,7 +202,7 @@ function roster.pause(P, now)
   local left = pause_left(settled, record[2], now)
   if not left then return NOTHING end
   local ends = tonumber(redis.call('HGET', roster.key(P, 'asked'), roster.EPOCH) or nil) == settled
-  return {fmt(left), now >= settled and 1 or 0, ends and roster.left(P) or 0, record[3] or ''}
+  return {fmt(left), now >= settled and 1 or 0, ends and roster.left(P) or 0, record[3] or 'restart'}
 end
 
 -- Puts a name on a list, with its number, unless it is there.
