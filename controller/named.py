@@ -1,7 +1,7 @@
-"""The lambdas that executors have named, so that not each call need name them again: of thousands that would be most of its cost.
+"""The lambdas that executors have named. The names of thousands would be most of what a call of NextWork costs, so they come once.
 
-A call of NextWork numbers the set of lambdas that it asks for. Later calls of its lane give the number alone. Whoever does not know it, as
-a controller that has just started, asks for the names.
+A call numbers the set of lambdas that it asks for, and the answer gives that number back. Later calls of the lane give the number alone. An
+answer without it says that the set is not known, as after a restart of the controller: then the next call names the lambdas.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from .claims import Claims, refs
 from .cores import Cores
 from .demand import Call, Lambdas, lambda_of
 from .losses import Death, report_death
-from .named import Named
+from .named import Named, Runs
 from .poller import Poller
 from .reports import Reports
 from .starts import Starts
@@ -196,11 +196,17 @@ class ControllerService:
                 last longer or shorter than they do.
         """
         self._check(request)
-        executor_id, now = request.executor_id, self._runtime.monotonic()
-        self._starts.called(executor_id)
+        now = self._runtime.monotonic()
+        self._starts.called(request.executor_id)
         asked = self._named.asked(request, now)
         if asked is None:
-            return c.NextWorkReply(name_lambdas=True)
+            return c.NextWorkReply()
+        reply = await self._take_call(request, asked, now)
+        reply.set = request.set
+        return reply
+
+    async def _take_call(self, request: c.NextWorkRequest, asked: Runs, now: float) -> c.NextWorkReply:
+        executor_id = request.executor_id
         undelivered = self._answers.called(executor_id, request.lane, request.call, request.ack, now)
         if undelivered is None:
             return c.NextWorkReply(draining=self._draining.is_set())

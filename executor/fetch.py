@@ -93,7 +93,7 @@ class Fetch:
         self._set = 0
         """The number of these names."""
         self._known_set = 0
-        """That of the last call which was answered: whoever answered it knows the names."""
+        """That which the controller knows; 0: none."""
 
     def look(self) -> None:
         """There may be room now."""
@@ -145,9 +145,9 @@ class Fetch:
             return True
         self._trouble.ended(self._lane)
         self.asked = 0
-        self._known_set = 0 if reply.name_lambdas else request.set
-        if reply.name_lambdas and not request.lambdas:
-            return True  # the controller was restarted
+        self._known_set = reply.set
+        if not (reply.set or request.lambdas):
+            return True  # the controller was restarted: the next call names them
         if reply.number > self._ack:  # else: none, or a copy of an answer that was taken
             self._ack = reply.number
             if self._admit(reply):

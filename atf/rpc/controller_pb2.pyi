@@ -40,15 +40,15 @@ class NextWorkRequest(_message.Message):
     def __init__(self, executor_id: _Optional[str] = ..., ack: _Optional[int] = ..., max_tasks: _Optional[int] = ..., wait_us: _Optional[int] = ..., lambdas: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., call: _Optional[int] = ..., heartbeat_timeout_us: _Optional[int] = ..., pool: _Optional[str] = ..., lane: _Optional[str] = ..., draining: bool = ..., signatures: _Optional[_Iterable[str]] = ..., set: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NextWorkReply(_message.Message):
-    __slots__ = ("number", "claims", "claim_sent_us", "draining", "name_lambdas")
+    __slots__ = ("number", "claims", "claim_sent_us", "draining", "set")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
     CLAIM_SENT_US_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
-    NAME_LAMBDAS_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
     number: int
     claims: _containers.RepeatedCompositeFieldContainer[_task_pb2.Claim]
     claim_sent_us: int
     draining: bool
-    name_lambdas: bool
-    def __init__(self, number: _Optional[int] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., claim_sent_us: _Optional[int] = ..., draining: bool = ..., name_lambdas: bool = ...) -> None: ...
+    set: int
+    def __init__(self, number: _Optional[int] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., claim_sent_us: _Optional[int] = ..., draining: bool = ..., set: _Optional[int] = ...) -> None: ...

@@ -34,15 +34,26 @@ async def test_lambdas_are_named_once_and_again_where_the_controller_may_not_kno
         world.controller.give(claim(f"0-{name}"))
         await world.settle()
     assert named() == [(1, 4), (1, 0), (1, 0)]
-    world.controller.put(c.NextWorkReply(name_lambdas=True))
+    world.controller.keeps_names = False  # it was restarted
+    world.controller.put(c.NextWorkReply())
     await world.settle()
     assert named()[3:] == [(1, 4)]
+    world.controller.keeps_names = True
     world.controller.give(claim("0-c"))
     await world.settle()
     assert named()[4:] == [(1, 0)]
     world.controller.put(Unavailable("it was restarted"))
     await asyncio.sleep(2)
     assert named()[5:] == [(1, 4)]
+
+
+@virtual(inline)
+async def test_a_controller_of_an_earlier_release_has_the_lambdas_named_each_time(world: World) -> None:
+    world.controller.keeps_names = False
+    for name in "abc":
+        world.controller.give(claim(f"0-{name}"))
+        await world.settle()
+    assert [len(each.lambdas) for each in world.controller.requests] == [4, 4, 4, 4]
 
 
 @virtual(inline)
