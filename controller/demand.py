@@ -47,7 +47,7 @@ def is_item(task_id: str) -> bool:
 
 
 class Call:
-    """One open NextWork. Where `signed` is known from an earlier one, `known` is that.
+    """One open NextWork. `known` is `signed` where an earlier call had it made: of thousands of lambdas it takes a while.
 
     Attributes:
         executor_id: who asks.

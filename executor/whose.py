@@ -1,7 +1,7 @@
-"""Whose it is what user code writes: the run that a thread or a coroutine belongs to.
+"""The run that a thread or a coroutine belongs to: what it writes is said as that run's.
 
-`current` marks it. Contexts go from coroutine to coroutine, but to no thread: `carry` has threads that a run starts, and what it gives to a pool of
-threads, count as the run's.
+`current` is that run. A coroutine hands its context on to those that it starts, but no thread does. So `carry` marks the threads that a run
+starts, and what it gives to a pool of threads.
 """
 
 from __future__ import annotations

@@ -46,12 +46,8 @@ def explain(found: Explanation, gates: Sequence[Gate] | None = (), no_core: Answ
 
 def waits_for_executors(found: Explanation) -> bool:
     """Whether it stands in its queue, and nothing keeps it there."""
-    if found.pause is not None:
-        return False
     queued = found.record.status is Status.ENQUEUED and found.in_queue
-    return (
-        queued and not found.paused and found.served and not found.not_run and not (found.failing and not found.hosts)
-    )
+    return queued and not found.paused and found.pause is None and _nobody(found, "") is None
 
 
 def all_set_aside(found: Explanation) -> bool:
@@ -332,7 +328,7 @@ def _kept_back(found: Explanation, pause: Answer | None) -> Answer | None:
 
 
 def _claims_paused(found: Explanation, start: str) -> Answer | None:
-    """That no task of its partition starts; None: they do. It goes before what is known of workers, which may be of before a restart."""
+    """That no task of its partition starts; None: they do. Ask this first: what is known of workers may date from before a restart."""
     if found.pause is None:
         return None
     until_us = 0 if found.pause.unseen else found.now_us + found.pause.left_us
@@ -343,7 +339,8 @@ def _nobody(found: Explanation, start: str) -> Answer | None:
     """That no worker is there which would run it; None: some is, or that is not known."""
     if found.failing and not found.hosts:
         return Answer(
-            "cant_start", f"{start}, but {_cant_start(found.failing)}. Mend that and start the executors again."
+            "cant_start",
+            f"{start}, but {_cant_start(found.failing)}. Mend that, and start the host's controller again if it has ended.",
         )
     if not found.served and found.starting:
         hosts = ", ".join(found.starting)
@@ -356,7 +353,7 @@ def _nobody(found: Explanation, start: str) -> Answer | None:
 
 
 def _besides(found: Explanation) -> str:
-    """That some hosts are missing."""
+    """Some hosts on which no executor can start, as one more sentence; empty: there are none."""
     return f" Besides, {_cant_start(found.failing)}." if found.failing else ""
 
 

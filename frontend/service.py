@@ -370,7 +370,7 @@ class FrontendService:
                 )
 
     async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
-        """A page of lambdas with their counts and queues. Shorter than asked for where their specs would make it more than 4 MiB."""
+        """A page of lambdas with their counts and queues. It is shorter than asked for if their specs are large."""
         if not 0 <= request.page_size <= MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {MAX_BATCH}")
         if request.page_token:
@@ -526,14 +526,11 @@ def _check_token(token: str) -> None:
 
 
 def _page(every: Sequence[Known], token: str, size: int) -> tuple[Sequence[Known], bool]:
-    """The lambdas behind the name that is the token, so many and so large as an answer holds; and whether there are more."""
+    """The lambdas after the name that is the token, as many as one answer holds; and whether there are more."""
     first = last = bisect_right(every, token, key=lambda each: each.record.name)
-    size_left, bytes_left = size, _ANSWER_BYTES
-    while last < len(every) and size_left > 0 and bytes_left > 0:
-        size_left, bytes_left = (
-            size_left - 1,
-            bytes_left - 2 * len(every[last].record.spec),
-        )  # it comes as the code says, and in force
+    taken = 0
+    while last < len(every) and last - first < size and taken < _ANSWER_BYTES:
+        taken += 2 * len(every[last].record.spec)  # it comes twice: as the code says, and in force
         last += 1
     return every[first:last], last < len(every)
 

@@ -63,9 +63,7 @@ def export_command(file: Path, overwrite: bool, as_json: bool, **flags: Any) -> 
     as due, and run again after an import: pause their lambdas first where that matters.
     """
     if file.exists() and not file.is_file():
-        raise InvalidArgument(
-            f"{file}: is no ordinary file, and an export needs one, since it goes on where it stopped"
-        )
+        raise InvalidArgument(f"{file} is no ordinary file, and an export needs one: it goes on where it stopped")
     count = _with_store(
         flags, False, lambda opened, progress: export_tasks(opened, file, progress, overwrite=overwrite)
     )
@@ -110,9 +108,8 @@ def import_command(
 ) -> None:
     """Store every task of FILE that is not there yet, and say which may have run since the export.
 
-    An import that was interrupted may simply be run again; LIST is then written anew with
-    --overwrite, for every task of FILE. Afterwards no task
-    starts for one heartbeat_timeout, so that executors that still run some of them have ended by then.
+    An import that was interrupted may simply be run again. With --overwrite, LIST is then written anew, for every task of FILE. After an
+    import no task starts for one heartbeat_timeout: by then executors that still run some of them have ended.
     """
     refuse_unused({"overwrite": overwrite}, ("overwrite",) if ran is None else (), "without --ran")
     if ran is not None:

@@ -1,4 +1,4 @@
-"""What an argument takes, read from the text of its annotation, and texts as values of it."""
+"""What an argument takes, as the text of its annotation says; which values are none of these; and texts read as such values."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ class Takes:
         Raises:
             InvalidArgument: it takes no such value.
         """
-        may_be_json = not self.fault(text) and self.kinds & {_LIST, _OBJECT} and text.lstrip()[:1] in {"[", "{"}
-        if not may_be_json and not self.fault(text):
+        is_taken = self.fault(text) is None
+        if is_taken and not (self.kinds & {_LIST, _OBJECT} and text.lstrip()[:1] in {"[", "{"}):
             return text
         found = _json_or(text, text)
         fault = self.fault(found)
         if fault is None:
             return found
-        if may_be_json:
+        if is_taken:
             return text
         if not fault.place:
             fault = fault._replace(value=text)  # as it was written

@@ -124,7 +124,13 @@ class ClusterStatus:
 
     @classmethod
     def from_proto(cls, reply: f.GetStatusReply, late_us: int, recent_us: int) -> ClusterStatus:
-        """Reads what the frontend answered. late_us, recent_us: as `judge` takes them."""
+        """Reads what the frontend answered.
+
+        Args:
+            reply: that.
+            late_us: microseconds for which a task that is due may wait.
+            recent_us: microseconds for which a failure counts as recent, as the frontend was asked.
+        """
         roles: dict[str, dict[str, int]] = {}
         for each in reply.roles:
             roles.setdefault(each.role, {})[each.version] = each.processes
@@ -213,7 +219,14 @@ class ClusterCalls:
 async def delete_lambda(
     call: Callable[[f.DeleteLambdaRequest], Awaitable[f.DeleteLambdaReply]], request: f.DeleteLambdaRequest
 ) -> int:
-    """Repeats the call, which cancels some thousands of waiting tasks each time, until the lambda is deleted; how many were cancelled."""
+    """Repeats the call, which cancels some thousands of waiting tasks each time, until the lambda is deleted.
+
+    Returns:
+        how many tasks were cancelled.
+
+    Raises:
+        FailedPrecondition: tasks wait, and none of them could be cancelled.
+    """
     cancelled = 0
     while True:
         reply = await call(request)

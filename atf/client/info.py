@@ -176,8 +176,9 @@ class Explanation:
 
     task: TaskInfo
     reason: str
-    """not_due, behind, key_stopped, job_paused, key_busy, paused, not_registered, gated, max_running, rate, queue_full, due (about to be pushed), queued,
-    cant_start, starting, no_pool, not_served, set_aside, no_core, between, claimed, running, backing_off, put_off or finished."""
+    """not_due, behind, key_stopped, job_paused, key_busy, paused, not_registered, gated, claims_paused, max_running, rate, queue_full, due (about to
+    be pushed), queued, cant_start, starting, no_pool, not_served, set_aside, no_core, misfit, between, claimed, running, backing_off, put_off or
+    finished; the .proto file says what each means."""
     sentence: str
     """The same for people."""
     until: datetime | None

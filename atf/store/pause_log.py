@@ -1,4 +1,4 @@
-"""Who says in the log of a role that claims are paused, and that they are given again."""
+"""Says in the log of a role that claims are paused, and that they are given again."""
 
 from __future__ import annotations
 
@@ -39,17 +39,15 @@ class PauseLog:
         """Watches until cancelled."""
         while True:
             await self._store.pause_met.wait()
-            met = self._runtime.monotonic()
-            await asyncio.sleep(LOOK_S)
-            said = False
+            met, said = self._runtime.monotonic(), False
             while True:
+                await asyncio.sleep(LOOK_S)
                 pause = await self._look()
                 if not self._paused:
                     break
                 if pause is not None and not said:
                     _log.warning("claims are paused", why=pause.sentence)
                     said = True
-                await asyncio.sleep(LOOK_S)
             self._store.pause_met.clear()
             if said:
                 _log.info("claims are given again", paused_s=round(self._runtime.monotonic() - met, 1))

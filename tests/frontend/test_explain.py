@@ -492,7 +492,8 @@ async def test_no_executor_can_start_on_the_hosts_of_its_pool(bench: Bench) -> N
     assert reply.reason == "cant_start"
     assert (
         "in its queue (0 is the front), but no executor can start on host one:7403, nor on two:7403: app shop:app: /srv/shop.py"
-        " line 3: SyntaxError: invalid syntax. Mend that and start the executors again." in reply.sentence
+        " line 3: SyntaxError: invalid syntax. Mend that, and start the host's controller again if it has ended."
+        in reply.sentence
     )
 
 

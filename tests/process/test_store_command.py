@@ -94,7 +94,7 @@ def test_files_that_are_there_are_kept(tmp_path: Path, capsys: pytest.CaptureFix
     assert (tmp_path / "ran.jsonl").read_text() == "mine"
     assert not (tmp_path / "new").exists(), "nothing was stored"
     assert main(["store", "export", os.devnull, "--data-dir", "old", "--overwrite"]) == 2
-    assert "/dev/null: is no ordinary file" in capsys.readouterr().err
+    assert "/dev/null is no ordinary file" in capsys.readouterr().err
 
 
 def test_what_was_reported_is_in_the_list_if_the_import_is_killed(
