@@ -48,7 +48,7 @@ class Named:
         key = request.executor_id, request.lane
         known = self._sets.get(key)
         if request.lambdas:
-            found = runs(request)
+            found = self._shared(runs(request))
         elif known is not None and known.number == request.set:
             found = known.runs
         else:
@@ -57,6 +57,10 @@ class Named:
             self._sets = {each: named for each, named in self._sets.items() if named.seen_at + FORGET_S > now}
         self._sets[key] = _Named(request.set, found, now)
         return found
+
+    def _shared(self, found: Runs) -> Runs:
+        """The same of another lane, if there is one: most executors of a host run the same lambdas, of which thousands take a MiB."""
+        return next((each.runs for each in self._sets.values() if each.runs == found), found)
 
     def left(self, executor_id: str) -> None:
         """An executor is no more."""

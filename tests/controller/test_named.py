@@ -70,6 +70,13 @@ def test_a_number_is_one_of_its_lane_and_the_newest_counts() -> None:
     assert named.asked(request(2), 3.0) is second
 
 
+def test_lanes_that_name_the_same_share_it() -> None:
+    named = Named()
+    first = named.asked(request(1, "shop/mail", "shop/bill"), 0.0)
+    assert named.asked(request(4, "shop/bill", "shop/mail", executor="e2"), 0.0) is first
+    assert named.asked(request(1, "shop/mail", executor="e3"), 0.0) is not first
+
+
 def test_what_executors_named_is_forgotten_with_them() -> None:
     named = Named()
     named.asked(request(1, "shop/mail"), 0.0)
