@@ -486,6 +486,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "each call with a unique key makes a task",
         (("  if not until_ or tonumber(until_) <= now then return nil end\n", "  if true then return nil end\n"),),
     ),
+    "retry_beside_holder": Mutant(
+        "a task runs again although another one holds its unique key",
+        (("    if its and not FINISHED[its] then return holder end\n", ""),),
+    ),
     "stopped_key_goes_on": Mutant(
         "an ordering key goes on behind a task that failed for good, although its lambda wants it to stop",
         (

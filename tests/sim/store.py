@@ -486,6 +486,8 @@ class StoreServer:
         if verb in {"retry", "redrive"} and ITEM_MARK in task_id:
             self.ends.by_hand += 1
         if name in AFRESH:
+            if key := self.field(task_id, "uk"):
+                self._chronicle.odd += self.windows.afresh(now_us, task_id, key, self.field, self._shown_since)
             due_us = int(self.field(task_id, "at") or 0)
             self._chronicle.event(Rescheduled(self._loop.now_us, task_id, max(now_us, due_us)))
 

@@ -213,6 +213,10 @@ class Scheduled:
         )
         return "; ".join(said)
 
+    def afresh(self, now_us: int, task_id: str) -> str:
+        key = self._unique.split()[0]
+        return "; ".join(self.windows.afresh(now_us, task_id, key, lambda _, name: self.fields.get(name)))
+
     def _note(self, task_id: str, due_us: int) -> None:
         self.put_off.append((task_id, due_us))
 
@@ -231,6 +235,25 @@ def test_a_window_that_was_over_before_the_clock_was_set_back_may_have_gone() ->
     schedule(1000, "1-a", 0, 1000)
     schedule.shown_us = 1100
     assert schedule(1050, "1-b", 0, 1050) == ""
+
+
+def test_a_task_that_is_started_afresh_has_the_window_of_its_key() -> None:
+    schedule = Scheduled("0")
+    schedule(1000, "1-a", 0, 1000)
+    schedule.fields["s"] = "CANCELLED"
+    schedule(1010, "1-b", 0, 1010)
+    assert schedule.afresh(1020, "1-a") == ""
+    schedule.fields["s"] = "NEW"
+    assert schedule(1050, "1-c", 1, 1010, "1-a") == ""
+    assert "answered with 1-b" in schedule(1060, "1-d", 1, 1010, "1-b")
+
+
+def test_no_task_is_started_afresh_beside_the_one_that_has_its_key() -> None:
+    schedule = Scheduled("0")
+    schedule(1000, "1-a", 0, 1000)
+    assert schedule.afresh(1020, "1-a") == ""
+    assert "started afresh within the window" in schedule.afresh(1020, "1-b")
+    assert schedule.afresh(1200, "1-c") == ""
 
 
 def test_a_repeated_call_says_nothing_new() -> None:

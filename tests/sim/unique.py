@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import atf
+from atf.task import LIVE
 
 POLICIES: Final = ("throttle", "debounce")
 WINDOWS_S: Final = {"throttle": 25.0, "debounce": 6.0}
 _FIELDS: Final = 11
 """Arguments of each task in a call of `schedule`."""
 _THROTTLE: Final = "0"
+_LIVE: Final = {status.name for status in LIVE}
 
 
 class _Window(NamedTuple):
@@ -98,6 +100,24 @@ class Windows:
                     self._open[key] = _Window(other, int(at), at_us)
                     self.due_us[other] = int(at)
                     put_off(other, int(at))
+
+    def afresh(
+        self,
+        now_us: int,
+        task_id: str,
+        key: str,
+        field: Callable[[str, str], str | None],
+        shown_us: Callable[[int], int] = lambda _since_us: 0,
+    ) -> Iterator[str]:
+        """What is wrong with a task of the key that was started afresh at `now_us`: an open window becomes its own, where none has it that
+        can still run. The arguments are those of `look`."""
+        window = self._open.get(key)
+        if window is None or window.until_us <= now_us or window.task_id == task_id:
+            return
+        swept = shown_us(window.since_us) >= window.until_us
+        if not swept and field(window.task_id, "s") in _LIVE:
+            yield f"{task_id}: started afresh within the window of {key} that {window.task_id} has"
+        self._open[key] = window._replace(task_id=task_id)
 
 
 def _holds(window: _Window, waits: bool, now_us: int, field: Callable[[str, str], str | None]) -> bool:
