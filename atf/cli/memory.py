@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,35 +60,30 @@ from .output import print_facts, print_json, say
 def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> int:
     """Runs until SIGINT or SIGTERM, and returns the exit code."""
     setup(read(LogSettings, {}), "atf")
-    folder = Path.cwd()
+    folder = Path.cwd()  # before user code, which may go elsewhere
     lambdas = load_lambdas(apps)
-    return asyncio.run(_run(settings, apps, load_apps(apps), lambdas, folder, as_json))
+    return asyncio.run(_run(settings, _UserCode(apps, load_apps(apps), lambdas, folder), as_json))
 
 
-async def _run(
-    settings: ClusterSettings,
-    apps: Sequence[str],
-    loaded: Sequence[App],
-    theirs: Mapping[str, Lambda[..., Any]],
-    folder: Path,
-    as_json: bool,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class _UserCode:
+    """What runs here, imported before any loop ran; `folder` is where its names were looked for."""
+
+    names: Sequence[str]
+    apps: Sequence[App]
+    lambdas: Mapping[str, Lambda[..., Any]]
+    folder: Path
+
+
+async def _run(settings: ClusterSettings, code: _UserCode, as_json: bool) -> int:
     async with AsyncExitStack() as last:
-        code = await _serve(last, settings, apps, loaded, theirs, folder, as_json)
-    if code:
-        exit_at_once(code)  # a `def` that does not end would keep the process
-    return code
+        status = await _serve(last, settings, code, as_json)
+    if status:
+        exit_at_once(status)  # a `def` that does not end would keep the process
+    return status
 
 
-async def _serve(
-    last: AsyncExitStack,
-    settings: ClusterSettings,
-    apps: Sequence[str],
-    loaded: Sequence[App],
-    theirs: Mapping[str, Lambda[..., Any]],
-    folder: Path,
-    as_json: bool,
-) -> int:
+async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCode, as_json: bool) -> int:
     """Runs the roles; `last` takes what is to be closed behind them, also where one can't start."""
     runtime, timing = SystemRuntime(), read(Timing, {})
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
@@ -101,7 +96,7 @@ async def _serve(
     last.push_async_callback(doors.close)
     bounds = _bounds(settings, doors.address)
     os.environ.setdefault("ATF_FRONTEND", doors.address)  # for tasks that schedule tasks, as in other executors
-    lambdas = with_builtins(theirs, bounds)
+    lambdas = with_builtins(code.lambdas, bounds)
     hsc = HscService(store=store, timing=timing, runtime=runtime)
     controller = ControllerService(
         store=store, hsc=hsc, settings=read(ControllerSettings, {}, "controller"), timing=timing, runtime=runtime
@@ -109,9 +104,9 @@ async def _serve(
     consumer = StoreConsumer(
         store=store, settings=read(StoreConsumerSettings, {}, "store_consumer"), timing=timing, runtime=runtime
     )
-    isolated = await IsolatedRuns.start(apps, theirs, folder)
+    isolated = await IsolatedRuns.start(code.names, code.lambdas, code.folder)
     lanes = ThreadLanes(bounds.threads * settings.executors, bounds.async_tasks * settings.executors)
-    hooks = WorkerHooks(loaded, run_apart(lanes.turn))
+    hooks = WorkerHooks(code.apps, run_apart(lanes.turn))
     executor, heartbeats = _executor(lanes, bounds, lambdas, isolated, controller, hsc, timing, runtime)
     executor.stop_hooks = hooks.stop
     if isolated is not None:
@@ -131,10 +126,10 @@ async def _serve(
     }
     runtime.spawn(watch(runtime, get_logger()), name="file descriptors")
     working = runtime.spawn(executor.run(), name="executor")
-    _announce(doors, apps, as_json)
+    _announce(doors, code.names, as_json)
     await asyncio.wait({working, *duties.values()}, return_when=asyncio.FIRST_COMPLETED)
     executor.drain()
-    code = await working
+    status = await working
     if isolated is not None:
         isolated.close()
     await controller.drain()
@@ -143,7 +138,7 @@ async def _serve(
     for ended in await asyncio.gather(*duties.values(), return_exceptions=True):
         if isinstance(ended, Exception):
             raise ended
-    return code
+    return status
 
 
 def _drain_on_signals(executor: Executor, runtime: Runtime) -> None:
