@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -67,6 +67,7 @@ class Lambdas:
         self._store = store
         self._runtime = runtime
         self._known: dict[str, Known] = {}
+        self._read: Mapping[str, LambdaRecord] = {}
         self._read_at = float("-inf")
         self.refresh: SharedReading[None] = SharedReading(self._refresh)
         """Reads the registry."""
@@ -91,8 +92,9 @@ class Lambdas:
     async def _refresh(self) -> None:
         at = self._runtime.monotonic()
         records = await self._store.lambdas()
-        self._known = {name: self._parsed(record) for name, record in records.items()}
-        self._read_at = at
+        if records is not self._read:
+            self._known = {name: self._parsed(record) for name, record in records.items()}
+        self._read, self._read_at = records, at
 
     def get(self, name: str) -> Known:
         """A lambda of the copy.

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import redis.exceptions as rx
@@ -35,8 +35,18 @@ _WRITES_AT_ONCE = 64
 """Records of lambdas, and what is owed of them to other partitions, that one call writes: a few milliseconds of the server's time."""
 
 
+class _LambdasSeen(NamedTuple):
+    """Every lambda's record as the store had them last: by which process of the server, and of which version."""
+
+    server: str
+    version: bytes
+    records: Mapping[str, LambdaRecord]
+
+
 class Registry(Caller):
     """The verbs of Store about lambdas and queues."""
+
+    _lambdas_seen = _LambdasSeen("", b"", {})
 
     async def register(self, records: Sequence[LambdaRecord]) -> int:
         """Writes lambdas' specs, limits and timeouts; `paused` is left as it stands. Returns how many have changed.
@@ -68,7 +78,8 @@ class Registry(Caller):
         return changed
 
     async def _stand_as_given(self, records: Iterable[LambdaRecord]) -> bool:
-        known = {name: (spec, code) for name, spec, _, _, _, code, *_ in await self._call("lambdas", HOME, [])}
+        _, *said = await self._call("lambdas", HOME, [""])
+        known = {name: (spec, code) for name, spec, _, _, _, code, *_ in said}
         return all(
             known.get(each.name.encode())
             == (each.spec, f"limit={each.queue_limit} timeout={each.enqueue_timeout_us} {each.settings}".encode())
@@ -107,17 +118,19 @@ class Registry(Caller):
                 await self._deliver_owed()
                 return True
 
-    async def lambdas(self) -> dict[str, LambdaRecord]:
-        """Every registered lambda, by name."""
-        found = {}
-        for name, spec, limit, timeout, paused, *said in await self._call("lambdas", HOME, []):
-            code, overrides, gates = (
-                each.decode() for each in (*said, b"", b"", b"")[:3]
-            )  # an older role's functions say less
-            settings = "".join(code.split(" ", 2)[2:])  # behind limit and timeout
-            of = (name.decode(), spec, int(limit), int(timeout), paused == b"1", settings, overrides, bool(gates))
-            found[of[0]] = LambdaRecord(*of)
-        return found
+    async def lambdas(self) -> Mapping[str, LambdaRecord]:
+        """Every registered lambda, by name; the very same mapping while none has changed."""
+        seen = self._lambdas_seen
+        server = self._link.run_id(keys.record(HOME))
+        known = seen.version if seen.server == server else b""
+        version, *said = await self._call("lambdas", HOME, [known])
+        if self._link.run_id(keys.record(HOME)) != server:  # another one may have forgotten what had this version
+            version, *said = await self._call("lambdas", HOME, [known := b""])
+            server = self._link.run_id(keys.record(HOME))
+        if version != known:
+            records = {record.name: record for record in map(_lambda_record, said)}
+            seen = self._lambdas_seen = _LambdasSeen(server, version, records)
+        return seen.records
 
     async def deliver(self, record: OutboxRecord) -> None:
         """Applies an owed change in the partition that was owed it, then strikes it off. May be repeated.
@@ -201,3 +214,12 @@ class Registry(Caller):
         return sorted(
             QueueDepth(queue.name, *where, depth=depth) for (queue, where), depth in zip(ours, depths, strict=True)
         )
+
+
+def _lambda_record(said: Sequence[Any]) -> LambdaRecord:
+    """A record as the function `lambdas` says it."""
+    name, spec, limit, timeout, paused, code, overrides, gates = said
+    settings = "".join(code.decode().split(" ", 2)[2:])  # behind limit and timeout
+    return LambdaRecord(
+        name.decode(), spec, int(limit), int(timeout), paused == b"1", settings, overrides.decode(), bool(gates)
+    )

@@ -69,7 +69,7 @@ async def test_errors_of_before_are_shown_without_the_values(bench: Bench) -> No
 async def test_of_a_lambda_that_nobody_knows_every_argument_is_hidden(bench: Bench) -> None:
     await bench.register(redact=["password"])
     stored = await bench.schedule(payload=PAYLOAD)
-    await bench.store._link.command("SREM", "atf:{0}:lambdas", "photos/thumbnail", key="atf:{0}:lambdas")
+    await bench.store.delete_lambda("photos/thumbnail")
     shown = await bench.another_frontend().get_task(f.GetTaskRequest(id=stored, with_spec=True))
     assert shown.spec.payload == b'{"user":"[redacted]","password":"[redacted]"}'
 

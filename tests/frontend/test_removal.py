@@ -37,7 +37,7 @@ async def test_what_nobody_needs_is_forgotten_everywhere(bench: Bench) -> None:
 
 
 async def _said_of(bench: Bench, partition: int) -> Any:
-    names = await bench.store._call("lambdas", partition, [])
+    _, *names = await bench.store._call("lambdas", partition, [""])
     return {each[0]: each for each in names}[NAME.encode()]
 
 

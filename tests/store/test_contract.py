@@ -109,7 +109,7 @@ def _sorted(verb: str, reply: Any) -> Any:
         case "get":
             return [[each[0], sorted(zip(each[1::2], each[2::2], strict=True))] for each in reply]
         case "lambdas":
-            return sorted(reply)
+            return [*reply[:1], *sorted(reply[1:])]
         case "open":
             return reply[:3]  # and when it was made, see EXCEPTIONS
     return reply

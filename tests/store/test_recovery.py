@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -217,7 +218,7 @@ async def test_the_lambdas_are_read_once(
     reads = 0
     direct = Store.lambdas
 
-    async def lambdas(store: Store) -> dict[str, LambdaRecord]:
+    async def lambdas(store: Store) -> Mapping[str, LambdaRecord]:
         nonlocal reads
         reads += 1
         return await direct(store)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 
 import pytest
 
 from atf.errors import Unavailable
 from atf.store import library
 from atf.store.store import Store
-from atf.store.types import LambdaRecord, OutboxRecord, Verdict
+from atf.store.types import GateAction, LambdaRecord, NewGate, OutboxRecord, Verdict
 from atf.task import US
 from tests.known import know
 
@@ -60,6 +61,45 @@ async def test_a_lambda_is_written_in_every_partition(world: World) -> None:
     assert (home["spec"].encode("latin-1"), home["limit"], home["timeout"]) == (b"spec \x00\xff", "7", "10000000")
     found = await dump(world.store)
     assert not any("outbox" in key for key in found.data)
+
+
+async def test_lambdas_are_read_again_where_one_has_changed_and_only_there(world: World) -> None:
+    store, seen = world.store, await world.store.lambdas()
+
+    async def changed() -> Mapping[str, LambdaRecord]:
+        nonlocal seen
+        before, seen = seen, await store.lambdas()
+        assert seen is not before
+        assert await store.lambdas() is seen
+        return seen
+
+    await store.register([record()])
+    assert await changed() == {LAMBDA: record()}
+    await store.register([record()])
+    assert await store.lambdas() is seen
+    await store.override(LAMBDA, to("limit=3"))
+    assert (await changed())[LAMBDA].queue_limit == 3
+    await store.set_paused(LAMBDA, paused=True)
+    assert (await changed())[LAMBDA].paused
+    await store.set_paused(LAMBDA, paused=False)
+    assert not (await changed())[LAMBDA].paused
+    await store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, {}, for_us=US))
+    assert (await changed())[LAMBDA].paused
+    world.clock.advance(1.1)
+    await store.enqueue(0, 0)
+    assert not (await changed())[LAMBDA].paused, "it has ended by itself"
+    await store.delete_lambda(LAMBDA)
+    assert await changed() == {}
+
+
+async def test_lambdas_are_read_again_behind_another_server(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have forgotten a change, and have given its version to another one."""
+    await world.store.register([record()])
+    seen = await world.store.lambdas()
+    await world.store._link.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "spec", b"other", key=f"atf:{{0}}:l:{LAMBDA}")
+    assert await world.store.lambdas() is seen
+    monkeypatch.setattr(type(world.store._link), "run_id", lambda *_: "another")
+    assert (await world.store.lambdas())[LAMBDA].spec == b"other"
 
 
 async def test_registering_the_same_again_changes_nothing(world: World) -> None:
@@ -391,7 +431,7 @@ async def test_a_lambda_that_is_registered_anew_meanwhile_is_overridden_as_it_is
     await world.store.register([record(spec=b"new")])
     read, answers = world.store.lambdas, [stale]
 
-    async def lambdas() -> dict[str, LambdaRecord]:
+    async def lambdas() -> Mapping[str, LambdaRecord]:
         return answers.pop() if answers else await read()
 
     monkeypatch.setattr(world.store, "lambdas", lambdas)

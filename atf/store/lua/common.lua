@@ -26,6 +26,7 @@ local STOPPED = '!'  -- in front of an ordering key's tasks, before the id of th
 
 -- What was made before is remembered: to build a string costs as much as half a command.
 local REMEMBERED = 2000  -- then all is forgotten
+local KEYS_REMEMBERED = 32768  -- each of 3,000 lambdas has ten that its tasks need
 
 local texts, texts_count = {}, 0
 local function fmt(number)
@@ -38,18 +39,28 @@ local function fmt(number)
   return text
 end
 
+-- By partition, by name of a queue, a lambda or what else, by maker: a key, or one by status or number. A table for each would cost more
+-- than what stands in it.
+local made, made_count, makers = {}, 0, 0
 local function remembered(make)
-  local known, count = {}, 0
+  makers = makers + 1
+  local maker = makers
   return function(P, name, more)
-    local names = known[P]
-    if not names then names = {}; known[P] = names end
-    local mores = names[name]
-    if not mores then mores = {}; names[name] = mores end
-    local key = mores[more or '']
-    if not key then
-      if count == REMEMBERED then known, count = {}, 0 end
-      key = make(P, name, more)
-      mores[more or ''], count = key, count + 1
+    local names = made[P]
+    local keys = names and names[name]
+    local key = keys and keys[maker]
+    if key and more then key = key[more] end
+    if key then return key end
+    if made_count >= KEYS_REMEMBERED then made, made_count = {}, 0 end
+    made_count = made_count + 1
+    made[P] = made[P] or {}
+    made[P][name] = made[P][name] or {}
+    keys, key = made[P][name], make(P, name, more)
+    if more then
+      keys[maker] = keys[maker] or {}
+      keys[maker][more] = key
+    else
+      keys[maker] = key
     end
     return key
   end

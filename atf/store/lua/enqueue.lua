@@ -88,18 +88,18 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   local unknown = not config[1]  -- or not yet: then its limits and gates are, too
   local paused = config[3] == '1' or unknown
   local list = list_key(P, queue)
-  local length = redis.call('LLEN', list)
   local state = redis.call('HMGET', queue_key(P, queue), 'pushed', 'keyed')
   local pushed = tonumber(state[1] or 0)
   local door = (config[4] or state[2] or config[5]) and settings_of(config[4]) or nil
   if door then door.gates = config[5] or nil end
   local looked, enqueued, again, lost, gated, standing = 0, 0, 0, 0, 0, 0
-  local firsts = none_read()
+  local firsts, length = none_read(), 0
   local seldom = {live_key(P, queue, 'PROCESSING'), live_key(P, queue, 'RETRIABLE_FAILURE')}
-  if redis.call('EXISTS', seldom[1], seldom[2], live_key(P, queue, 'ENQUEUED'), live_key(P, queue, 'CLAIMED')) == 0 then
-    firsts = {true, false, false, false, false}  -- all of it is NEW, as where many lambdas have a task each: one call instead of four
-  elseif redis.call('EXISTS', seldom[1], seldom[2]) == 0 then
-    firsts[PLACE.PROCESSING], firsts[PLACE.RETRIABLE_FAILURE] = false, false
+  if redis.call('EXISTS', list, seldom[1], seldom[2], live_key(P, queue, 'ENQUEUED'), live_key(P, queue, 'CLAIMED')) == 0 then
+    firsts = {true, false, false, false, false}  -- all of it is NEW, as where many lambdas have a task each: one call instead of five
+  else
+    length = redis.call('LLEN', list)
+    if redis.call('EXISTS', seldom[1], seldom[2]) == 0 then firsts[PLACE.PROCESSING], firsts[PLACE.RETRIABLE_FAILURE] = false, false end
   end
 
   for _, status in ipairs(LEASED) do

@@ -274,7 +274,8 @@ local function past_gates(P, queue, status, ids, now, text)
   return through, kept.count
 end
 
--- Writes a lambda's gates within one partition; their numbers are those of the text. A newer word about the lambda's pause stands.
+-- Writes a lambda's gates within one partition; their numbers are those of the text. A newer word about the lambda's pause stands. No
+-- `version`: some of them have ended, which is a change all the same.
 local function put_gates(P, name, text, version, now)
   local key, paused, single = lambda_key(P, name), '0', false
   local known = redis.call('HMGET', key, 'gates', 'pv', 'paused')
@@ -285,7 +286,7 @@ local function put_gates(P, name, text, version, now)
   local single_before = known[1] and #gates_of(known[1]) > 0 or false
   if single ~= single_before then redis.call('HINCRBY', P, 'gated', single and 1 or -1) end
   if text ~= '' then redis.call('HSET', key, 'gates', text) elseif known[1] then redis.call('HDEL', key, 'gates') end
-  if version then redis.call('HSET', key, 'gv', version) end
+  if version then redis.call('HSET', key, 'gv', version) else grown(P, 'lambda_version', now) end
   local said = known[2] or '0'  -- about the pause, at last
   if version and tonumber(version) > tonumber(said) then
     set_paused(P, name, paused, version, now)

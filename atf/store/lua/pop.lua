@@ -13,33 +13,34 @@
 -- Paused lambdas are passed over, and those that another pool runs. A queue that was full is visited again once a tenth of it is free. While no claims are given
 -- (see note_server), nothing is taken.
 
-local MAX_UNPACKED = 1000
 local MAX_NAMED = 8192  -- queues that are looked into where all are to be named
-local AT_ONCE_NAMED = 64
+local IN_ONE_CALL = 64  -- that one call of Redis tells to be empty
 local MAX_DRAWN = 256  -- ids of lambdas with a placement that one pop looks at; behind them it takes what comes first
 
-local function all_empty(P, queues, from, to)  -- mostly so: few calls instead of one per queue
-  if from == to then return false end  -- its length says so itself
-  local lists = {}
-  for i = from, to do lists[#lists + 1] = list_key(P, queues[i]) end
-  for first = 1, #lists, MAX_UNPACKED do
-    if redis.call('EXISTS', unpack(lists, first, math.min(first + MAX_UNPACKED - 1, #lists))) > 0 then return false end
-  end
-  return true
-end
-
--- Names the queues that hold something. Whatever stands in one has an instant in the due index, but for what is paused. Those that are
--- looked at soonest come first, so beyond MAX_NAMED each has its turn within an enqueue timeout.
-local function name_filled(P, answer)
-  local queues = redis.call('ZRANGE', P .. ':due', 0, MAX_NAMED - 1)
-  for first = 1, #queues, AT_ONCE_NAMED do
-    local last = math.min(first + AT_ONCE_NAMED - 1, #queues)
-    if not all_empty(P, queues, first, last) then
-      for i = first, last do
-        if redis.call('LLEN', list_key(P, queues[i])) > 0 then answer[#answer + 1], answer[#answer + 2] = queues[i], NOTHING end
-      end
+-- Calls look(queue, length) for those of some queues, queues[from] to queues[to], that hold something, until it answers true. Returns the
+-- last one that it has looked at. Mostly all are empty: one call of Redis tells that of many.
+local function each_filled(P, queues, from, to, look)
+  for first = from, to, IN_ONE_CALL do
+    local last, lists = math.min(first + IN_ONE_CALL - 1, to), {}
+    for i = first, last do lists[#lists + 1] = list_key(P, queues[i]) end
+    local empty = first < last and redis.call('EXISTS', unpack(lists)) == 0  -- of one alone its length says so itself
+    for i = first, empty and first - 1 or last do
+      local length = redis.call('LLEN', lists[i - first + 1])
+      if length > 0 and look(queues[i], length) then return i end
     end
   end
+  return to
+end
+
+local function name_filled(P, queues, from, to, answer)
+  each_filled(P, queues, from, to, function(queue) answer[#answer + 1], answer[#answer + 2] = queue, NOTHING end)
+end
+
+-- Names all queues that hold something. Whatever stands in one has an instant in the due index, but for what is paused. Those that are
+-- looked at soonest come first, so beyond MAX_NAMED each has its turn within an enqueue timeout.
+local function name_all_filled(P, answer)
+  local queues = redis.call('ZRANGE', P .. ':due', 0, MAX_NAMED - 1)
+  name_filled(P, queues, 1, #queues, answer)
 end
 
 -- Whether claims are given, which is asked where anything was found: most pops, of hosts that wait for work, find nothing.
@@ -51,32 +52,32 @@ local function may_give(P, look, now)
   return look.may
 end
 
--- Those of some queues, queues[from] to queues[to], that hold something for this pool; also added to their lambda's in `lambdas`.
-local function filled(P, queues, from, to, args, lambdas, look)
-  if from > to or all_empty(P, queues, from, to) then return NOTHING end
+-- Those of some queues, queues[from] to queues[to], that hold something for this pool; also added to their lambda's in `lambdas`. It looks
+-- no further than there are ids `wanted`, one of each, and returns where it has ended.
+local function filled(P, queues, from, to, args, lambdas, look, wanted)
   local pool, host, found = args[3], args[4], NOTHING
-  for i = from, to do
-    local queue = queues[i]
-    local length, name = redis.call('LLEN', list_key(P, queue)), lambda_of(queue)
+  local last = each_filled(P, queues, from, to, function(queue, length)
+    local name = lambda_of(queue)
     local ours, placed
-    if length > 0 and may_give(P, look, args[1]) then ours, placed = given(P, name, pool) end
-    if ours then
-      local each = {queue = queue, length = length, wants = length, gets = 0}
-      if (placed == 'sticky' or placed == 'spread') and host ~= '' and look.drawn < MAX_DRAWN then
-        each.name, each.placement = name, placed
-        each.wants = placement.draw(P, each, math.min(tonumber(args[2]) + 16, MAX_DRAWN - look.drawn), host, instant(args[1]))
-        look.drawn = look.drawn + #each.tasks
-      end
-      if not lambdas[name] then
-        lambdas[name] = {}
-        lambdas[#lambdas + 1] = name
-      end
-      table.insert(lambdas[name], each)
-      if #found == 0 then found = {} end
-      found[#found + 1] = each
+    if may_give(P, look, args[1]) then ours, placed = given(P, name, pool) end
+    if not ours then return false end
+    local each = {queue = queue, length = length, wants = length, gets = 0}
+    if (placed == 'sticky' or placed == 'spread') and host ~= '' and look.drawn < MAX_DRAWN then
+      each.name, each.placement = name, placed
+      each.wants = placement.draw(P, each, math.min(tonumber(args[2]) + 16, MAX_DRAWN - look.drawn), host, instant(args[1]))
+      look.drawn = look.drawn + #each.tasks
     end
-  end
-  return found
+    if not lambdas[name] then
+      lambdas[name] = {}
+      lambdas[#lambdas + 1] = name
+    end
+    table.insert(lambdas[name], each)
+    if #found == 0 then found = {} end
+    found[#found + 1] = each
+    wanted = wanted - (each.wants > 0 and 1 or 0)
+    return wanted <= 0
+  end)
+  return found, last
 end
 
 local function got(queues)
@@ -130,11 +131,13 @@ end
 register('pop', {'allow-oom'}, function(keys, args)
   local P, wanted = keys[1], tonumber(args[2])
   local answer, lambdas, behind, look, i = {}, {}, NOTHING, {drawn = 0, may = nil}, 5
-  if #args < i then name_filled(P, answer) end
+  if #args < i then name_all_filled(P, answer) end
   while i <= #args do
     local first, last = i + 1, i + tonumber(args[i])
     if wanted > 0 then
-      wanted = share(filled(P, args, first, last, args, lambdas, look), wanted)
+      local found, looked = filled(P, args, first, last, args, lambdas, look, wanted)
+      wanted = share(found, wanted)
+      name_filled(P, args, looked + 1, last, answer)
     else
       for j = first, last do
         local of = lambdas[lambda_of(args[j])]
@@ -148,7 +151,7 @@ register('pop', {'allow-oom'}, function(keys, args)
     end
     i = last + 1
   end
-  filled(P, behind, 1, #behind, args, lambdas, look)
+  filled(P, behind, 1, #behind, args, lambdas, look, #behind)
   for _, name in ipairs(lambdas) do
     local queues = lambdas[name]
     if #queues > 1 and got(queues) > 0 then deal(P, name, queues, got(queues), 'pops') end
