@@ -188,8 +188,8 @@ class Guard:
             )
         return None
 
-    def _at_place(self) -> str:
-        place = self._notes.place()
+    def _at_place(self, *, crash: bool = False) -> str:
+        place = self._notes.place(crash=crash)
         return f"; at {place}" if place else ""
 
     def wait_s(self) -> float:
@@ -240,7 +240,7 @@ class Guard:
         code = code or (EXIT_FAILED if failed else EXIT_OK)
         if verdict is not None:
             return Ended(code, f"killed: {verdict.why}", verdict.ordered or cut, failed)
-        why = failed or _reason(code)
+        why = failed or f"{_reason(code)}{self._at_place(crash=True) if code in _CRASHES else ''}"
         return Ended(code, f"{why}, and cut what still ran" if cut else why, cut, failed)
 
     def _failed_start(self, code: int, verdict: Verdict | None) -> str:
@@ -256,7 +256,7 @@ class Guard:
             return self._drain_why
         did = f" while {last}" if (last := self._notes.last()) and starts else ""
         if code in _CRASHES:
-            return f"{_reason(code)}{did}{self._at_place()}"
+            return f"{_reason(code)}{did}{self._at_place(crash=True)}"
         if code == 128 + signal.SIGKILL:
             return f"{_reason(code)}{did}. Where nobody did that, the kernel has, for memory"
         return f"{_reason(code) if code > EXIT_OK else 'ended with exit code 0'}{did}"

@@ -1,7 +1,7 @@
 """What a worker does until it works, in a file that outlives it: the worker notes it, and its guard says by it why a start has failed.
 
 A worker that starts runs user code which may do anything: raise, exit, crash, hang, take all memory. So a note is in the file as soon as it is
-made, and where native code crashes or nothing moves, Python's faulthandler writes there which line it was.
+made, and where native code crashes or nothing moves, Python's faulthandler writes there which line it was. Of crashes it does so also later.
 
     =<what it does from now on>
     !<JSON of the error that ended it>
@@ -16,6 +16,7 @@ import json
 import os
 import re
 import tempfile
+from pathlib import Path
 from typing import Final
 
 from atf.errors import AtfError
@@ -27,6 +28,8 @@ MAX_WHY_BYTES: Final = 1 << 10
 """Of one reason: it stands in logs, in `explain` and in `atf hosts`."""
 _READ_BYTES: Final = 64 << 10
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>.*)')
+_LIBRARY: Final = f"{Path(os.__file__).parent}{os.sep}"
+_FATAL: Final = "Fatal Python error: "
 _HEAD: Final = "(most recent call first):"
 
 
@@ -92,13 +95,22 @@ class StartNotes:
         said = [line[1:] for line in self._lines() if line.startswith("=")]
         return clip(said[-1], MAX_WHY_BYTES) if said else ""
 
-    def place(self) -> str:
-        """The line of code where a crash happened, or where the worker stood when it was looked at last: "shop.py line 3 in load"; or empty."""
+    def place(self, *, crash: bool = False) -> str:
+        """The line of code where the worker stood when it was looked at last, or where it crashed: "shop.py line 3 in load"; or empty.
+
+        Of Python's own code it is the line that called that.
+
+        Args:
+            crash: only where it crashed.
+        """
         lines = self._lines()
+        if crash:
+            fatal = [number for number, line in enumerate(lines) if line.startswith(_FATAL)]
+            lines = lines[fatal[-1] :] if fatal else []
         heads = [number for number, line in enumerate(lines) if line.endswith(_HEAD)]  # of the main thread last
         for line in lines[heads[-1] + 1 :] if heads else ():
             frame = _FRAME.fullmatch(line)
-            if frame is not None and "importlib" not in frame["file"]:
+            if frame is not None and not _of_python(frame["file"]):
                 return clip(f"{frame['file']} line {frame['line']} in {frame['name']}", MAX_WHY_BYTES)
         return ""
 
@@ -108,3 +120,9 @@ class StartNotes:
         head = os.pread(self.descriptor, _READ_BYTES, 0)
         tail = os.pread(self.descriptor, _READ_BYTES, max(size - _READ_BYTES, len(head)))
         return (head + tail).decode("utf-8", "replace").splitlines()
+
+
+def _of_python(file: str) -> bool:
+    """Whether a frame's file is one of the standard library."""
+    packages = "site-packages" in file or "dist-packages" in file  # which may lie within it
+    return file.startswith("<frozen ") or (file.startswith(_LIBRARY) and not packages)

@@ -91,7 +91,7 @@ def test_a_crash_of_native_code_has_its_line(notes: StartNotes, tmp_path: Path) 
         """,
     )
     assert code == -11
-    assert notes.place() == f"{tmp_path}/shop.py line 4 in load"
+    assert notes.place() == notes.place(crash=True) == f"{tmp_path}/shop.py line 4 in load"
     assert notes.last() == "importing shop:app"
 
 
@@ -111,3 +111,4 @@ def test_an_import_that_hangs_has_the_line_at_which_it_stands(notes: StartNotes,
     assert code == 7
     assert notes.place().startswith(f"{tmp_path}/shop.py line ")
     assert notes.place().endswith(" in connect")
+    assert notes.place(crash=True) == "", "it has not crashed there"

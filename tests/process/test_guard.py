@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -366,7 +367,7 @@ async def test_a_crash_in_a_drain_counts() -> None:
         await world.until(lambda: len(world.hsc.beats[-1].claims) == 2 if world.hsc.beats else False)
         world.process.send_signal(signal.SIGTERM)
         dead = await world.death()
-        assert dead["why"] == "killed by SIGSEGV"
+        assert re.fullmatch(r"killed by SIGSEGV; at \S+/guarded\.py line \d+ in crash_in_drain", dead["why"])
         assert (dead["cut"], sorted(dead["started"])) == ([], [["0-a", 1, "nonce"], ["0-b", 1, "nonce"]])
 
 
