@@ -58,7 +58,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         result_encoding=number("enc"),
         error=text("err"),
         progress=text("p"),
-        ended_runs=[_run(line) for line in text("R").splitlines()],
+        ended_runs=[_run(line) for line in text("R").split("\n")[:-1]],
         spec=field.get("spec", b""),
         ordering_key=keys.bare(text("k")),
         digest=field.get("d", b""),

@@ -162,7 +162,7 @@ async def test_each_outcome_has_its_move(bench: Bench, outcome: t.Outcome, statu
     result = h.Result(claim=ref(claim), outcome=outcome, error="é" * 3_000, retry_in_us=7 * US)
     await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=[result]))
     record = await bench.record(claim.task_id)
-    assert (record.status, record.ended_runs[0].why) == (status, why)
+    assert (record.status, record.ended_runs[0].why) == (status, f"{why}: {'é' * 99}…")
     assert record.error == "é" * 2_048  # cut to 4 KiB, between characters
     assert record.next_at_us == (START_US + 7 * US if status is Status.RETRIABLE_FAILURE else 0)
 
@@ -206,7 +206,10 @@ async def test_a_run_that_was_cancelled_before_its_body_began_is_no_attempt(benc
         assert list(reply.verdicts) == [OK, OK]
     first, second = [await bench.record(each.task_id) for each in (before, after)]
     assert (first.status, first.attempts, first.losses, first.runs) == (Status.CANCELLED, 0, 0, 1)
-    assert (first.error, first.ended_runs[0].why) == ("cancelled before it started", "stopped")
+    assert (first.error, first.ended_runs[0].why) == (
+        "cancelled before it started",
+        "stopped: cancelled before it started",
+    )
     assert (first.ended_runs[0].started_at_us, first.ended_runs[0].ended_at_us) == (0, START_US)
     assert (second.status, second.attempts) == (Status.CANCELLED, 1)
 

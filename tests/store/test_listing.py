@@ -127,7 +127,9 @@ async def test_a_record_holds_what_was_given_and_what_happened(world: World) -> 
     await world.finish(Outcome.FAILED_FATAL, claim, error="käputt")
     record = await world.get("0-a")
     assert (record.error, record.owner, record.attempts) == ("käputt", "", 1)
-    assert [(run.owner, run.why, run.attempt) for run in record.ended_runs] == [("executor-9", "failed_fatal", 1)]
+    assert [(run.owner, run.why, run.attempt) for run in record.ended_runs] == [
+        ("executor-9", "failed_fatal: käputt", 1)
+    ]
 
 
 async def test_get_answers_in_order_with_none_for_the_unknown(world: World) -> None:

@@ -432,7 +432,7 @@ def _history_follows(world: World, way: Way, move: Move, before: TaskRecord, aft
     assert len(ended) == attempted + lost + cut
     unfit = "misfit" in {move.name, way.by}
     if cut and move.name != "lapse":
-        assert ended[0].why == ("misfit" if unfit else "handed_back: it rained")
+        assert ended[0].why == ("misfit" if unfit else "handed_back") + ": it rained"
     if attempted or (cut and move.name != "lapse"):
         now, ran_us = world.clock.us, 0 if unfit else 3 * US
         assert (ended[0].owner, ended[0].started_at_us, ended[0].ended_at_us) == (
@@ -541,6 +541,26 @@ async def test_a_flagged_task_hears_of_it_with_its_heartbeat_and_may_still_succe
 # --- history ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        ("KeyError: 'c'\nTraceback (most recent call last):\n  File", "failed: KeyError: 'c'"),
+        ("a\tb\u2028c", "failed: a\tb\u2028c"),
+        ("", "failed"),
+        ("ü" * 200, "failed: " + "ü" * 99 + "…"),
+        ("x" + "ü" * 200, "failed: x" + "ü" * 99 + "…"),
+        ("x" * 200, "failed: " + "x" * 200),
+    ],
+)
+async def test_an_ended_run_keeps_what_its_error_says_first(world: World, error: str, why: str) -> None:
+    """Also when the task is retried, and its own error gone."""
+    (claim,) = await world.run("a", max_attempts=1)
+    await world.finish(Outcome.FAILED, claim, error=error)
+    await world.store.retry(["0-a"])
+    record = await world.get("0-a")
+    assert (record.error, [run.why for run in record.ended_runs]) == ("", [why])
+
+
 async def test_the_last_ended_runs_are_kept_in_order(world: World) -> None:
     (claim,) = await world.run("a", max_attempts=50, max_losses=50)
     for number in range(ENDED_RUNS_KEPT + 3):
@@ -557,7 +577,7 @@ async def test_the_last_ended_runs_are_kept_in_order(world: World) -> None:
     assert [run.owner for run in record.ended_runs] == [
         f"executor-{number}" for number in range(2, ENDED_RUNS_KEPT + 2)
     ]
-    assert [run.why for run in record.ended_runs[:2]] == ["lost: killed 3", "failed"]
+    assert [run.why for run in record.ended_runs[:2]] == ["lost: killed 3", "failed: x"]
     assert record.ended_runs[-1].ended_at_us > record.ended_runs[0].ended_at_us
 
 

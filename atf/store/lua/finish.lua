@@ -10,6 +10,14 @@
 -- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost
 local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back', 'misfit'}
 local HANDED_BACK, MISFIT = 6, 7
+local SAID = 200  -- bytes of a run's error that are kept of it
+
+-- Why a run ended: how, and what it said first.
+local function why_of(outcome, said)
+  local line = outcome ~= 1 and string.match(said, '^[^\r\n]*') or ''
+  if #line > SAID then line = string.gsub(string.sub(line, 1, SAID), '[\192-\255]?[\128-\191]*$', '') .. '…' end
+  return WHY[outcome] .. (line ~= '' and ': ' .. line or '')
+end
 
 -- An ordered stop has cut the run, or the run has handed itself back. What runs again at once keeps what it holds, as after a loss. What
 -- has to wait is NEW: it lets go of its permit and its slot, passes its queue's door anew, and no late copy of a claim finds it.
@@ -38,8 +46,7 @@ local function record_each(sets, P, now, args, answer, ends)
       if earlier[3] then redis.call('HDEL', task_key(P, id), 'y') end
       if earlier[4] and outcome ~= MISFIT then misfits.was_read(P, id, earlier[4]) end
       local ended = now - tonumber(args[i + 9])
-      local why = WHY[outcome] .. (outcome == HANDED_BACK and args[i + 6] ~= '' and ': ' .. args[i + 6] or '')
-      local runs = with_run(earlier[2], task[5] or '', ran and ended - ran or 0, ended, attempts, why)
+      local runs = with_run(earlier[2], task[5] or '', ran and ended - ran or 0, ended, attempts, why_of(outcome, args[i + 6]))
       if not counted then
         if flagged then
           rest(P, sets, id, queue, status, 'CANCELLED', now, limits, task[9], task[10], flagged, task[11],
