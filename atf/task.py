@@ -206,7 +206,7 @@ def check_lambda(name: str) -> str:
     namespace, slash, rest = name.partition("/")
     if not slash or not _NAME.fullmatch(namespace) or not _NAME.fullmatch(rest):
         raise InvalidArgument(
-            f"lambda {name!r}: write namespace/name, each 1 to 64 of the characters A-Z a-z 0-9 . _ -"
+            f"lambda {name!r}: write namespace/name, each 1 to 64 of the characters A-Z a-z 0-9 . _ -; atf lambda lists those that are"
         )
     return name
 
@@ -291,7 +291,10 @@ def partition_of(stored_id: str, partitions: int) -> int:
     """
     match = _STORED_ID.fullmatch(stored_id)
     if match is None:
-        raise InvalidArgument(f"task id {stored_id!r}: give the id that Schedule answered with, <partition>-<id>")
+        meant = f"; the failed tasks of a lambda: atf ls {stored_id} --failed" if "/" in stored_id else ""
+        raise InvalidArgument(
+            f"task id {stored_id!r}: give the id that scheduling answered with, <partition>-<id>{meant}"
+        )
     partition = int(match[1])
     if partition >= partitions:
         raise InvalidArgument(f"task id {stored_id!r}: there is no partition {partition}; the store has {partitions}")

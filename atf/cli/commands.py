@@ -38,7 +38,7 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "job": _Entry("job", "job", "Make, show and stop jobs: schedules whose ticks make tasks."),
         "cron": _Entry("cron", "cron", "Preview when a recurring job would fire, without a cluster."),
         "get": _Entry("tasks", "get", "Show a task: its arguments, its runs, its result or why it failed."),
-        "ls": _Entry("tasks", "ls", "List tasks: of a lambda, or of all; --status FATAL_FAILURE: what failed."),
+        "ls": _Entry("tasks", "ls", "List tasks: of a lambda, or of all; --failed: what failed for good, and why."),
         "wait": _Entry("tasks", "wait", "Wait until tasks have finished."),
         "cancel": _Entry("tasks", "cancel", "Cancel tasks; what runs is asked to stop."),
         "retry": _Entry("retry", "retry", "Run failed tasks again: by id, or all of a lambda that match."),

@@ -177,12 +177,15 @@ def print_task(task: t.Task) -> None:
             ("result", _text(shown, "result")),
             ("error", failed.headline),
             ("traceback", failed.traceback.partition("\n")[2]),
-            ("to run it again", f"atf retry {task.id}" if task.status in (t.FATAL_FAILURE, t.CANCELLED) else ""),
+            ("runs", "\n".join(map(_ended_run, task.ended_runs))),
+            ("run it again", f"atf retry {task.id}" if task.status in (t.FATAL_FAILURE, t.CANCELLED) else ""),
         ]
     )
-    for run in task.ended_runs:
-        times = f"{when(run.started_at_us) or 'never started'} to {when(run.ended_at_us)}"
-        print(one_line(f"run by {run.owner}, {times}: {run.why}"))
+
+
+def _ended_run(run: t.EndedRun) -> str:
+    took = f"{(run.ended_at_us - run.started_at_us) / 1e6:.3f} s" if run.started_at_us else "never started"
+    return one_line(f"{when(run.started_at_us or run.ended_at_us)}, {took}: {run.why} ({run.owner})")
 
 
 def lambda_json(info: f.LambdaInfo) -> dict[str, Any]:

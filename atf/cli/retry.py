@@ -1,7 +1,8 @@
-"""`atf retry`: failed or cancelled tasks again, by their ids; or all dead letters of a lambda that match a filter."""
+"""`atf retry`: failed or cancelled tasks again, by their ids; or all of a lambda that failed for good and match a filter."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -22,16 +23,18 @@ from .remote import ask
 from .schedule import instant, pairs
 from .tasks import batched, print_results, statuses
 
+_SHOWN = 3
+"""Ids in a hint."""
 _OF_FILTER = ("labels", "error", "failed_from", "failed_until", "newer_version", "rate", "why")
 
 
 @click.command()
-@click.argument("ids", metavar="[TASK]...", nargs=-1)
+@click.argument("ids", metavar="[TASK...|LAMBDA]", nargs=-1)
 @click.option(
     "--lambda",
     "lambda_name",
     metavar="LAMBDA",
-    help="Instead of ids: all dead letters of LAMBDA that match what follows.",
+    help="The same as LAMBDA: all of its tasks that failed for good and match what follows.",
 )
 @labels_flag
 @click.option("--error", metavar="TEXT", help="Only tasks whose error contains this.")
@@ -55,21 +58,22 @@ def retry(
     as_json: bool,
     **filters: Any,
 ) -> None:
-    """Run failed or cancelled tasks again, now, with all their attempts: TASK by id, or the dead letters of a lambda.
+    """Run failed or cancelled tasks again, now, with all their attempts and the same arguments: TASK by id, or all of LAMBDA that failed for good.
 
     \b
-    atf retry 3-Zk2q81
-    atf retry --lambda shop/mail --error TimeoutError --dry-run      says which, and why they failed
-    atf retry --lambda shop/mail --error TimeoutError --rate 5       five a second
+    atf retry 3-0a1b2c3d4e5f60718293a4b5
+    atf retry shop/mail --error TimeoutError --dry-run   says why they failed
+    atf retry shop/mail --error TimeoutError --rate 5    five a second
     """
+    first, *more = ids or ("",)
+    if "/" in first and not more and lambda_name is None:
+        ids, lambda_name = (), first
     if bool(ids) == (lambda_name is not None):
-        raise InvalidArgument("name tasks by their ids, or give --lambda LAMBDA, and not both")
+        raise InvalidArgument("name tasks by their ids, or give one lambda, and not both")
     if names := [each for each in ids if "/" in each]:
-        raise InvalidArgument(
-            f"{names[0]} is no task's id; for the dead letters of a lambda: atf retry --lambda {names[0]}"
-        )
+        raise InvalidArgument(f"{names[0]} is a lambda: give it alone")
     if lambda_name is None:
-        refuse_unused({**filters, "why": filters["why"] or None}, _OF_FILTER, "without --lambda")
+        refuse_unused({**filters, "why": filters["why"] or None}, _OF_FILTER, "without a lambda")
         _by_id(ids, dry_run, yes, frontend, as_json)
     else:
         _by_filter(_request(lambda_name, filters), dry_run, yes, frontend, as_json)
@@ -83,7 +87,7 @@ def _by_id(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
         print_results(
             results,
             (),
-            lambda r: "would be retried" if r.status in again else f"is {status_name(r.status)}",
+            lambda r: "would run again" if r.status in again else f"is {status_name(r.status)}",
             as_json,
         )
         return
@@ -91,8 +95,11 @@ def _by_id(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
         agree(f"Run {len(ids)} tasks again", yes=yes)
     results = ask(frontend, lambda stub: batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some))))
     print_results(
-        results, ("retried", "held_by"), lambda r: "retried" if r.retried else f"is {status_name(r.status)}", as_json
+        results, ("retried", "held_by"), lambda r: "runs again" if r.retried else f"is {status_name(r.status)}", as_json
     )
+    done = [r.id for r in results if r.retried]
+    if done and not as_json:
+        _hint("how they end", " ".join(["atf wait", *done[:_SHOWN], *["..."] * (len(done) > _SHOWN)]))
     why = [f"{r.id}: {key_held(r.held_by)}" for r in results if r.held_by]
     others = [f"{r.id} is {status_name(r.status)}" for r in results if r.status and not (r.retried or r.held_by)]
     if others:
@@ -131,14 +138,18 @@ def _by_filter(request: f.RedriveRequest, dry_run: bool, yes: bool, frontend: st
         would = ask(frontend, lambda stub: redrive_all(looking, stub.redrive))
         if dry_run:
             such = f", such as {', '.join(would.ids)}" if would.ids else ""
-            said = f"{name}: {would.matched} of {would.looked_at} dead letters match{such}; --yes runs them again"
+            said = f"{name}: {would.matched} of {would.looked_at} failed tasks match{such}; without --dry-run they run again"
             _print(name, would, said, dry_run=True, as_json=as_json)
             return
-        agree(one_line(f"Run {would.matched} of {would.looked_at} dead letters of {name} again"), yes=yes)
+        if not as_json:
+            _print_errors(would)
+        agree(one_line(f"Run {would.matched} of {would.looked_at} failed tasks of {name} again"), yes=yes)
     request.dry_run = False
     done = ask(frontend, lambda stub: redrive_all(request, stub.redrive))
-    said = f"{name}: {done.redriven} of {done.looked_at} dead letters run again"
+    said = f"{name}: {done.redriven} of {done.looked_at} failed tasks run again"
     _print(name, done, said, dry_run=False, as_json=as_json)
+    if done.redriven and not as_json:
+        _hint("what fails again", f"atf ls {name} --failed")
 
 
 def _print(name: str, done: RedriveInfo, said: str, *, dry_run: bool, as_json: bool) -> None:
@@ -156,4 +167,25 @@ def _print(name: str, done: RedriveInfo, said: str, *, dry_run: bool, as_json: b
         )
         return
     print(one_line(said))
-    print_table(["tasks", "error"], [(count, line) for line, count in done.errors.items()])
+    if dry_run:
+        _print_errors(done)
+
+
+def _print_errors(would: RedriveInfo) -> None:
+    """Why they failed: one line for all of a type, since most messages name what differs from task to task."""
+    messages: dict[str, list[str]] = {}
+    for line in would.errors:
+        messages.setdefault(line.partition(": ")[0], []).append(line)
+    rows = [
+        (
+            sum(would.errors[line] for line in lines),
+            lines[0] + (f" (one of {len(lines)} messages of this type)" if len(lines) > 1 else ""),
+        )
+        for lines in messages.values()
+    ]
+    print_table(["tasks", "failed with"], rows)
+
+
+def _hint(what: str, command: str) -> None:
+    if sys.stdout.isatty():
+        print(one_line(f"{what}: {command}"))

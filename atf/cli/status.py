@@ -80,8 +80,8 @@ def _once(late: float, recent: float, frontend: str | None, as_json: bool, *, cl
     width = max(len(line.about) for line in shown)
     for line in shown:
         print(one_line(f"{'!' if line.wrong else ' '} {line.about:<{width}}  {line.text}"))
-    kept = ", but some tasks have failed for good" if any(each.dead for each in found.lambdas) else ""
-    print(f"{len(wrong)} wrong" if wrong else f"all is well{kept}", flush=True)
+    print(f"{len(wrong)} wrong" if wrong else "all is well", end="")
+    print("; failed tasks and why: atf ls --failed" if any(each.dead for each in found.lambdas) else "", flush=True)
     return EXIT_FAILED if wrong else EXIT_OK
 
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import compress
 from typing import Any
 
 import click
@@ -28,8 +29,11 @@ from .output import print_json, print_table, print_task, status_name, task_json,
 from .remote import ask
 
 _PAGE = 100
+_ANY = "STATUS_UNSPECIFIED"
+_TO_SECONDS = len("2026-01-31 12:00:00")
 _AT_ONCE = 32
 """Tasks that are asked for at the same time."""
+_NAMES = ", ".join(status.name.lower() for status in Status)
 _STATUSES = click.Choice([status.name for status in Status], case_sensitive=False)
 ids_argument = click.argument("ids", metavar="TASK...", nargs=-1, required=True)
 
@@ -49,17 +53,30 @@ def get(task_id: str, frontend: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("lambda_name", metavar="[LAMBDA]", required=False)
-@click.option("--status", type=_STATUSES, help="Only tasks in this status.")
+@click.option("--status", type=_STATUSES, metavar="STATUS", help=f"Only tasks in this status: {_NAMES}.")
+@click.option("--failed", is_flag=True, help="Only tasks that failed for good, and why.")
 @click.option("--limit", type=click.IntRange(1), default=_PAGE, show_default=True, help="At most this many.")
 @frontend_flag
 @as_json
 @no_header
-def ls(lambda_name: str | None, status: str | None, limit: int, frontend: str | None, as_json: bool) -> None:
+def ls(
+    lambda_name: str | None, status: str | None, failed: bool, limit: int, frontend: str | None, as_json: bool
+) -> None:
     """List the tasks of LAMBDA, or of every lambda."""
-    wanted = status.upper() if status else "STATUS_UNSPECIFIED"
+    if failed and status:
+        raise InvalidArgument(f"--failed means --status {Status.FATAL_FAILURE.name}: give one of the two")
+    wanted = Status.FATAL_FAILURE.name if failed else status.upper() if status else _ANY
     tasks = ask(frontend, lambda stub: _list(stub, lambda_name, wanted, limit))
     if as_json:
         print_json([task_json(task) for task in tasks])
+        return
+    if not tasks:
+        of = f" of {lambda_name}" if lambda_name else ""
+        print(one_line(f"atf: there is no task{of}{f' in status {wanted}' if wanted != _ANY else ''}"), file=sys.stderr)
+    if sys.stdout.isatty():
+        if not tasks:
+            return
+        _print_narrow(tasks, with_lambda=not lambda_name, status=None if wanted == _ANY else Status[wanted])
         return
     rows = [
         (
@@ -68,11 +85,30 @@ def ls(lambda_name: str | None, status: str | None, limit: int, frontend: str | 
             status_name(task.status),
             task.attempts,
             when(task.scheduled_at_us),
+            when(task.finished_at_us),
             summary_of(task.error),
         )
         for task in tasks
     ]
-    print_table(["task", "lambda", "status", "attempts", "scheduled for", "error"], rows)
+    print_table(["task", "lambda", "status", "attempts", "scheduled for", "finished", "error"], rows)
+
+
+def _print_narrow(tasks: Sequence[t.Task], *, with_lambda: bool, status: Status | None) -> None:
+    """For a screen of 80 columns: without what was asked for, which is the same in each row, and with one instant."""
+    ended = status is not None and status.finished
+    columns = ["task", "lambda", "status", "finished" if ended else "scheduled for", "error"]
+    shown = [True, with_lambda, status is None, True, True]
+    rows = [
+        (
+            task.id,
+            getattr(task, "lambda"),
+            status_name(task.status),
+            when(task.finished_at_us if ended else task.scheduled_at_us)[:_TO_SECONDS],
+            summary_of(task.error),
+        )
+        for task in tasks
+    ]
+    print_table([*compress(columns, shown)], [tuple(compress(row, shown)) for row in rows])
 
 
 async def _list(stub: api.Frontend, lambda_name: str | None, status: str, limit: int) -> list[t.Task]:

@@ -114,7 +114,7 @@ def _lambda(each: f.LambdaStatus, now_us: int, late_us: int, recent: str) -> Lin
 
 
 def _dead(number: int) -> str:
-    return f"{number} dead letter{'' if number == 1 else 's'}"
+    return f"{number} failed for good"
 
 
 def _jobs(found: f.GetStatusReply) -> list[Line]:

@@ -67,9 +67,9 @@ def test_whoever_says_yes_is_obeyed(atf: Atf, frontend: FakeFrontend, terminal: 
 
     ran = atf("retry", "--lambda", "shop/mail")
 
-    assert terminal == ["Run 2 of 3 dead letters of shop/mail again?"]
+    assert terminal == ["Run 2 of 3 failed tasks of shop/mail again?"]
     assert [each.dry_run for each in frontend.asked] == [True, False]
-    assert ran.out == "shop/mail: 2 of 3 dead letters run again\ntasks\terror\n2\tit rained\n"
+    assert ran.out == "tasks\tfailed with\n2\tit rained\nshop/mail: 2 of 3 failed tasks run again\n"
 
 
 def test_a_single_id_is_never_asked_about(atf: Atf, frontend: FakeFrontend) -> None:
@@ -83,7 +83,7 @@ def test_a_single_id_is_never_asked_about(atf: Atf, frontend: FakeFrontend) -> N
     ("command", "says"),
     [
         ("cancel", ["would be cancelled", "would be asked to stop", "already FATAL_FAILURE"]),
-        ("retry", ["is NEW", "is PROCESSING", "would be retried"]),
+        ("retry", ["is NEW", "is PROCESSING", "would run again"]),
     ],
 )
 def test_a_dry_run_by_ids_only_looks(command: str, says: list[str], atf: Atf, frontend: FakeFrontend) -> None:
@@ -101,7 +101,8 @@ def test_a_dry_run_by_a_filter(atf: Atf, frontend: FakeFrontend) -> None:
     filters = ("--error", "rain", "--newer-version", "--rate", "5", "--label", "team=web")
     ran = atf("retry", "--lambda", "shop/mail", *filters, "--dry-run")
     assert ran.out == (
-        "shop/mail: 2 of 3 dead letters match, such as 0-a, 0-b; --yes runs them again\ntasks\terror\n2\tit rained\n"
+        "shop/mail: 2 of 3 failed tasks match, such as 0-a, 0-b; without --dry-run they run again\n"
+        "tasks\tfailed with\n2\tit rained\n"
     )
     (request,) = frontend.asked
     assert (request.dry_run, request.error, request.newer_version, request.rate) == (True, "rain", True, 5)
@@ -112,9 +113,11 @@ def test_a_dry_run_by_a_filter(atf: Atf, frontend: FakeFrontend) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["retry"], "name tasks by their ids, or give --lambda LAMBDA, and not both"),
+        (["retry"], "name tasks by their ids, or give one lambda, and not both"),
         (["retry", "0-a", "--lambda", "shop/mail"], "and not both"),
-        (["retry", "0-a", "--error", "rain"], "--error: of no use without --lambda"),
+        (["retry", "shop/mail", "--lambda", "shop/mail"], "and not both"),
+        (["retry", "shop/mail", "shop/bill"], "shop/mail is a lambda: give it alone"),
+        (["retry", "0-a", "--error", "rain"], "--error: of no use without a lambda"),
         (["retry", "--lambda", "shop/mail", "--rate", "0", "--yes"], "--rate 0: give tasks a second"),
     ],
 )

@@ -61,7 +61,7 @@ def test_a_slip_is_answered_with_what_was_meant(words: list[str], says: str, atf
 def test_columns_are_named_in_a_pipe_too(atf: Atf, frontend: FakeFrontend) -> None:
     frontend.add("0-a", t.NEW)
     assert atf("ls", "shop/mail").out.splitlines()[0].split("\t") == [
-        "task", "lambda", "status", "attempts", "scheduled for", "error",
+        "task", "lambda", "status", "attempts", "scheduled for", "finished", "error",
     ]  # fmt: skip
     assert atf("ls", "shop/mail", "--no-header").out.startswith("0-a\t")
 
@@ -76,7 +76,7 @@ def test_an_id_is_never_broken_however_narrow_the_terminal(
     for columns in ("40", "80", "100"):
         monkeypatch.setenv("COLUMNS", columns)
         out = atf("ls", "shop/mail").out
-        assert f"{long}  shop/mail  FATAL_FAILURE" in out
+        assert f"{long}  FATAL_FAILURE" in out
         assert "…" not in out
         assert out.count("rained") == 20, "the last column is folded, not cut"
     assert "attempts" not in atf("ls", "shop/mail", "--no-header").out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -35,10 +36,50 @@ def test_get_for_people_leaves_out_what_is_not_there(atf: Atf, frontend: FakeFro
     assert "atf retry" not in atf("get", "0-b").out
 
 
-def test_retry_of_what_is_a_lambda_says_how(atf: Atf) -> None:
-    ran = atf("retry", "shop/mail")
-    assert ran.code == 2
-    assert "atf retry --lambda shop/mail" in ran.err
+def test_get_says_of_each_run_when_and_why(atf: Atf, frontend: FakeFrontend) -> None:
+    task = frontend.add("0-a", t.FATAL_FAILURE, error="no such file")
+    task.ended_runs.add(
+        owner="one", started_at_us=1_000_000, ended_at_us=3_500_000, attempt=1, why="failed: OSError: no\tdisk"
+    )
+    task.ended_runs.add(owner="two", ended_at_us=9_000_000, why="handed_back")
+    out = atf("get", "0-a").out
+    assert ", 2.500 s: failed: OSError: no\\tdisk (one)\n" in out
+    assert ", never started: handed_back (two)\n" in out
+
+
+def test_retry_of_a_lambda_is_that_of_its_failed_tasks(atf: Atf, frontend: FakeFrontend) -> None:
+    assert atf("retry", "shop/mail", "--error", "rain", "--yes").out == "shop/mail: 2 of 3 failed tasks run again\n"
+    (request,) = frontend.asked
+    assert (getattr(request, "lambda"), request.error) == ("shop/mail", "rain")
+
+
+def test_what_failed_alike_is_one_line(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def redrive(_self: object, _request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
+        return f.RedriveReply(matched=6, looked_at=6, errors={"OSError: a": 3, "OSError: b": 2, "it rained": 1})
+
+    monkeypatch.setattr(FakeFrontend, "redrive", redrive)
+    out = atf("retry", "shop/mail", "--dry-run", "--no-header").out
+    assert out.splitlines()[1:] == ["5\tOSError: a (one of 2 messages of this type)", "1\tit rained"]
+
+
+def test_ls_fits_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked for stands in no column, and the error of the longest ids keeps its place."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    frontend.lambdas = [f.LambdaInfo(spec=f.LambdaSpec(name="shop/mail"))]
+    frontend.add("0-" + "a" * 24, t.FATAL_FAILURE, error="OSError: " + "x" * 40, finished_at_us=1_000_000)
+    head, row, *_ = atf("ls", "shop/mail", "--failed").out.splitlines()
+    assert head.split() == ["task", "finished", "error"]
+    assert row.split() == ["0-" + "a" * 24, "1970-01-01", "00:00:01", "OSError:"]
+    assert atf("ls", "shop/mail").out.splitlines()[0].split() == ["task", "status", "scheduled", "for", "error"]
+    assert atf("ls").out.splitlines()[0].split() == ["task", "lambda", "status", "scheduled", "for", "error"]
+
+
+def test_ls_of_nothing_says_so(atf: Atf, frontend: FakeFrontend) -> None:
+    ran = atf("ls", "shop/mail", "--failed", "--no-header")
+    assert (ran.code, ran.out, ran.err) == (0, "", "atf: there is no task of shop/mail in status FATAL_FAILURE\n")
+    assert atf("ls", "shop/mail", "--failed", "--status", "new").code == 2
 
 
 def test_get_for_programs(atf: Atf, frontend: FakeFrontend) -> None:

@@ -194,8 +194,8 @@ async def test_a_bad_lambda_is_refused_with_all_that_came_with_it(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("get_task", "give the id that Schedule answered with"),
-        ("explain_task", "give the id that Schedule answered with"),
+        ("get_task", "give the id that scheduling answered with"),
+        ("explain_task", "give the id that scheduling answered with"),
     ],
 )
 @pytest.mark.parametrize("task_id", ["", "a", "x-1", "1-", "1-a/b", "123456-a", "1-" + "a" * 65])

@@ -396,7 +396,7 @@ def test_markup_is_shown_as_it_is(
     assert_listed(capsys.readouterr().out)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "500")
-    main(["ls", "a"])
+    main(["ls"])
     assert_listed(capsys.readouterr().out)
 
 
