@@ -11,7 +11,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import IO, Any, Final
 
@@ -166,7 +166,7 @@ def print_task(task: t.Task) -> None:
             ("looked at again", when(task.next_at_us)),
             ("started", when(task.started_at_us)),
             ("finished", when(task.finished_at_us)),
-            ("attempts", task.attempts or ""),
+            ("attempts", _attempts(task)),
             ("losses", task.losses or ""),
             ("held by", task.owner),
             ("progress", task.progress),
@@ -177,15 +177,26 @@ def print_task(task: t.Task) -> None:
             ("result", _text(shown, "result")),
             ("error", failed.headline),
             ("traceback", failed.traceback.partition("\n")[2]),
-            ("runs", "\n".join(map(_ended_run, task.ended_runs))),
+            ("runs", "\n".join(_ended_runs(task.ended_runs))),
             ("run it again", f"atf retry {task.id}" if task.status in (t.FATAL_FAILURE, t.CANCELLED) else ""),
+            ("run all again", f"atf retry {shown['lambda']}" if task.status == t.FATAL_FAILURE else ""),
         ]
     )
 
 
-def _ended_run(run: t.EndedRun) -> str:
-    took = f"{(run.ended_at_us - run.started_at_us) / 1e6:.3f} s" if run.started_at_us else "never started"
-    return one_line(f"{when(run.started_at_us or run.ended_at_us)}, {took}: {run.why} ({run.owner})")
+def _attempts(task: t.Task) -> str:
+    most = task.spec.options.max_attempts
+    return f"{task.attempts} of {most}" if task.attempts and most else str(task.attempts or "")
+
+
+def _ended_runs(runs: Iterable[t.EndedRun]) -> Iterator[str]:
+    before = ""
+    for run in runs:
+        took = f"{(run.ended_at_us - run.started_at_us) / 1e6:.3f} s" if run.started_at_us else "never started"
+        said = f"{run.why} ({run.owner})"
+        shown = "the same" if said == before else said
+        yield one_line(f"{when(run.started_at_us or run.ended_at_us)}, {took}: {shown}")
+        before = said
 
 
 def lambda_json(info: f.LambdaInfo) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def _by_id(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
     )
     done = [r.id for r in results if r.retried]
     if done and not as_json:
-        _hint("how they end", " ".join(["atf wait", *done[:_SHOWN], *["..."] * (len(done) > _SHOWN)]))
+        _hint(" ".join(["atf wait", *done[:_SHOWN], *["..."] * (len(done) > _SHOWN)]))
     why = [f"{r.id}: {key_held(r.held_by)}" for r in results if r.held_by]
     others = [f"{r.id} is {status_name(r.status)}" for r in results if r.status and not (r.retried or r.held_by)]
     if others:
@@ -149,7 +149,7 @@ def _by_filter(request: f.RedriveRequest, dry_run: bool, yes: bool, frontend: st
     said = f"{name}: {done.redriven} of {done.looked_at} failed tasks run again"
     _print(name, done, said, dry_run=False, as_json=as_json)
     if done.redriven and not as_json:
-        _hint("what fails again", f"atf ls {name} --failed")
+        _hint(f"atf lambda {name}")
 
 
 def _print(name: str, done: RedriveInfo, said: str, *, dry_run: bool, as_json: bool) -> None:
@@ -179,13 +179,13 @@ def _print_errors(would: RedriveInfo) -> None:
     rows = [
         (
             sum(would.errors[line] for line in lines),
-            lines[0] + (f" (one of {len(lines)} messages of this type)" if len(lines) > 1 else ""),
+            lines[0] + (" (the messages of the others differ)" if len(lines) > 1 else ""),
         )
         for lines in messages.values()
     ]
     print_table(["tasks", "failed with"], rows)
 
 
-def _hint(what: str, command: str) -> None:
+def _hint(command: str) -> None:
     if sys.stdout.isatty():
-        print(one_line(f"{what}: {command}"))
+        print(one_line(f"see how that ends: {command}"))

@@ -20,7 +20,7 @@ from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.streams import protect_stdout
-from atf.task import MAX_BATCH, Status
+from atf.task import MAX_BATCH, Status, check_lambda
 from atf.visible import one_line
 
 from .bulk import agree, bulk_flags
@@ -39,16 +39,27 @@ ids_argument = click.argument("ids", metavar="TASK...", nargs=-1, required=True)
 
 
 @click.command()
-@click.argument("task_id", metavar="TASK")
+@click.argument("task_id", metavar="TASK|LAMBDA")
 @frontend_flag
 @as_json
 def get(task_id: str, frontend: str | None, as_json: bool) -> None:
-    """Show one task: where it stands, its runs, its result or error."""
-    task = ask(frontend, lambda stub: stub.get_task(f.GetTaskRequest(id=task_id, with_spec=True)))
+    """Show one task: where it stands, its runs, its result or error. Of LAMBDA: the task that failed for good last."""
+    task = ask(frontend, lambda stub: _get(stub, task_id))
     if as_json:
         print_json(task_json(task))
     else:
         print_task(task)
+
+
+async def _get(stub: api.Frontend, name: str) -> t.Task:
+    if "/" not in name:
+        return await stub.get_task(f.GetTaskRequest(id=name, with_spec=True))
+    check_lambda(name)
+    found = await stub.get_status(f.GetStatusRequest())
+    for each in found.lambdas:
+        if getattr(each, "lambda") == name and each.failed_id:
+            return await stub.get_task(f.GetTaskRequest(id=each.failed_id, with_spec=True))
+    raise TaskNotFound(f"no task of {name} has failed for good; atf ls {name} lists those that there are")
 
 
 @click.command()
@@ -71,12 +82,16 @@ def ls(
         print_json([task_json(task) for task in tasks])
         return
     if not tasks:
-        of = f" of {lambda_name}" if lambda_name else ""
-        print(one_line(f"atf: there is no task{of}{f' in status {wanted}' if wanted != _ANY else ''}"), file=sys.stderr)
+        which = "has failed for good" if failed else f"is {wanted}" if status else "is here"
+        print(one_line(f"no task{f' of {lambda_name}' if lambda_name else ''} {which}"), file=sys.stderr)
     if sys.stdout.isatty():
-        if not tasks:
-            return
-        _print_narrow(tasks, with_lambda=not lambda_name, status=None if wanted == _ANY else Status[wanted])
+        if tasks:
+            _print_narrow(tasks, with_lambda=not lambda_name, status=None if wanted == _ANY else Status[wanted])
+        if tasks and failed:
+            names = {getattr(task, "lambda") for task in tasks}
+            again = names.pop() if len(names) == 1 else "LAMBDA"
+            print(one_line(f"one of them in full: atf get {tasks[-1].id}"))
+            print(one_line(f"run all again: atf retry {again}"))
         return
     rows = [
         (

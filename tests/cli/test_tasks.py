@@ -41,10 +41,32 @@ def test_get_says_of_each_run_when_and_why(atf: Atf, frontend: FakeFrontend) -> 
     task.ended_runs.add(
         owner="one", started_at_us=1_000_000, ended_at_us=3_500_000, attempt=1, why="failed: OSError: no\tdisk"
     )
-    task.ended_runs.add(owner="two", ended_at_us=9_000_000, why="handed_back")
+    for end in (9_000_000, 9_500_000):
+        task.ended_runs.add(owner="two", ended_at_us=end, why="handed_back")
+    task.attempts, task.spec.options.max_attempts = 1, 5
     out = atf("get", "0-a").out
+    assert "\nattempts       1 of 5\n" in out
+    assert ", never started: the same\n" in out
     assert ", 2.500 s: failed: OSError: no\\tdisk (one)\n" in out
     assert ", never started: handed_back (two)\n" in out
+
+
+def test_get_of_a_lambda_shows_what_failed_last(
+    atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = f.GetStatusReply()
+    for name, failed in (("shop/bill", "0-b"), ("shop/mail", "0-a"), ("shop/ring", "")):
+        status.lambdas.add(failed_id=failed, **{"lambda": name})
+
+    async def get_status(_self: object, _request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
+        return status
+
+    monkeypatch.setattr(FakeFrontend, "get_status", get_status, raising=False)
+    frontend.add("0-a", t.FATAL_FAILURE)
+    assert atf("get", "shop/mail", "--json").json["id"] == "0-a"
+    ran = atf("get", "shop/ring")
+    assert (ran.code, ran.err.startswith("atf: no task of shop/ring has failed for good")) == (3, True)
+    assert atf("get", "shop/").code == 2
 
 
 def test_retry_of_a_lambda_is_that_of_its_failed_tasks(atf: Atf, frontend: FakeFrontend) -> None:
@@ -59,7 +81,7 @@ def test_what_failed_alike_is_one_line(atf: Atf, frontend: FakeFrontend, monkeyp
 
     monkeypatch.setattr(FakeFrontend, "redrive", redrive)
     out = atf("retry", "shop/mail", "--dry-run", "--no-header").out
-    assert out.splitlines()[1:] == ["5\tOSError: a (one of 2 messages of this type)", "1\tit rained"]
+    assert out.splitlines()[1:] == ["5\tOSError: a (the messages of the others differ)", "1\tit rained"]
 
 
 def test_ls_fits_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +91,8 @@ def test_ls_fits_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.
     monkeypatch.setenv("TERM", "dumb")
     frontend.lambdas = [f.LambdaInfo(spec=f.LambdaSpec(name="shop/mail"))]
     frontend.add("0-" + "a" * 24, t.FATAL_FAILURE, error="OSError: " + "x" * 40, finished_at_us=1_000_000)
-    head, row, *_ = atf("ls", "shop/mail", "--failed").out.splitlines()
+    head, row, *_, one, again = atf("ls", "shop/mail", "--failed").out.splitlines()
+    assert (one[-26:], again) == ("0-" + "a" * 24, "run all again: atf retry shop/mail")
     assert head.split() == ["task", "finished", "error"]
     assert row.split() == ["0-" + "a" * 24, "1970-01-01", "00:00:01", "OSError:"]
     assert atf("ls", "shop/mail").out.splitlines()[0].split() == ["task", "status", "scheduled", "for", "error"]
@@ -78,7 +101,7 @@ def test_ls_fits_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.
 
 def test_ls_of_nothing_says_so(atf: Atf, frontend: FakeFrontend) -> None:
     ran = atf("ls", "shop/mail", "--failed", "--no-header")
-    assert (ran.code, ran.out, ran.err) == (0, "", "atf: there is no task of shop/mail in status FATAL_FAILURE\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "no task of shop/mail has failed for good\n")
     assert atf("ls", "shop/mail", "--failed", "--status", "new").code == 2
 
 
