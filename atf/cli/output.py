@@ -40,7 +40,7 @@ _COLORS: Final = {"store": 33, "hsc": 35, "frontend": 32, "store-consumer": 34, 
 _WIDTH: Final = max(map(len, _COLORS))
 
 
-_LEAST: Final = 30
+_LEAST: Final = 20
 """Characters that the last column of a table keeps, however narrow the terminal is."""
 
 

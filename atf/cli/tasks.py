@@ -30,7 +30,7 @@ from .remote import ask
 
 _PAGE = 100
 _ANY = "STATUS_UNSPECIFIED"
-_TO_SECONDS = len("2026-01-31 12:00:00")
+_IN_YEAR = slice(len("2026-"), len("2026-01-31 12:00:00"))
 _AT_ONCE = 32
 """Tasks that are asked for at the same time."""
 _NAMES = ", ".join(status.name.lower() for status in Status)
@@ -118,7 +118,7 @@ def _print_narrow(tasks: Sequence[t.Task], *, with_lambda: bool, status: Status 
             task.id,
             getattr(task, "lambda"),
             status_name(task.status),
-            when(task.finished_at_us if ended else task.scheduled_at_us)[:_TO_SECONDS],
+            when(task.finished_at_us if ended else task.scheduled_at_us)[_IN_YEAR],
             summary_of(task.error),
         )
         for task in tasks
