@@ -6,6 +6,7 @@ place and fail in another.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -22,12 +23,17 @@ from atf.app_faults import hidden, hidden_behind, patched_by
 from atf.errors import ConfigError
 from atf.lambdas import Lambda
 from atf.streams import go_on_without_threads
+from atf.task import clip
 
 _INSTALLED: Final = (
+    "<frozen ",
     *{sysconfig.get_path(each) + os.sep for each in ("stdlib", "platstdlib", "purelib", "platlib")},
     str(Path(__file__).parent) + os.sep,
 )
-"""Folders of code that is not the user's: what they have installed, and this package, wherever it lies."""
+"""Where code is not the user's: in Python itself, in what they have installed, and in this package, wherever it lies."""
+_DEEPEST: Final = 16
+MAX_SAID_BYTES: Final = 1 << 10
+"""Of the text of an exception; a log, a terminal and `explain` are to show it."""
 
 
 def load_lambdas(apps: Sequence[str]) -> dict[str, Lambda[..., Any]]:
@@ -76,7 +82,7 @@ def look_for(apps: Sequence[str]) -> None:
 
 def _split(name: str) -> tuple[str, str]:
     module, colon, variable = name.partition(":")
-    if not colon or not module or not variable:
+    if not colon or not variable or not all(module.split(".")) or "/" in module:
         raise ConfigError(f"app {name!r}: write MODULE:APP, such as shop:app")
     return module, variable
 
@@ -88,23 +94,23 @@ def _load(name: str) -> App:
         sys.path.append(here)  # last: a user's controller.py must not stand in for another module
     try:
         found = importlib.import_module(module)
+        there = getattr(found, variable, None)
+        app = there if isinstance(there, App) else None  # both may run code of the module
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a script without `if __name__ == "__main__"` may exit
         why = hidden(module) or hidden_behind(error)
-        raise ConfigError(
-            f"app {name}: {where(error)}{type(error).__name__}: {_said(error)}{f'. {why}' if why else ''}"
-        ) from error
+        at = where(error) or _file_of(module)
+        raise ConfigError(f"app {name}: {at}{in_words(error)}{f'. {why}' if why else ''}") from error
     if patched := patched_by():
         go_on_without_threads()  # else not even this can be said: the locks of threads that run are patched, too
         raise ConfigError(
             f"app {name}: it has Python's modules patched by {patched}, and executors need them as they are: leave the patch out of what"
             " the app imports"
         )
-    app = getattr(found, variable, None)
-    if not isinstance(app, App):
+    if app is None:
         why = hidden(module)
-        instead = f": {why}" if why else _instead(found, app)
+        instead = f": {why}" if why else _instead(found, there)
         raise ConfigError(f"app {name}: {module} has no atf.App named {variable!r}{instead}")
     return app
 
@@ -120,19 +126,37 @@ def _article(name: str) -> str:
     return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"
 
 
+def in_words(error: BaseException) -> str:
+    """Type and text of an exception of user code, and of the one that it was raised from, within bounds."""
+    first = error
+    for _ in range(_DEEPEST):  # one may lead back to itself
+        cause = first.__cause__ or (None if first.__suppress_context__ else first.__context__)
+        first = first if cause is None else cause
+    said = f"{type(error).__name__}: {_said(error)}"
+    return said if first is error else f"{said} (from {type(first).__name__}: {_said(first)})"
+
+
 def _said(error: BaseException) -> str:
     try:
-        return str(error)
-    except Exception:  # noqa: BLE001  of a user's class
+        return clip(str(error), MAX_SAID_BYTES)
+    except BaseException:  # noqa: BLE001  of a user's class
         return "its text can't be read"
 
 
 def where(error: BaseException) -> str:
     """The file and line of the user's code at fault, as the beginning of a sentence; empty: it is not known."""
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename} line {error.lineno}: "
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if "importlib" not in each.filename]
-    own = frames[1:]  # without this module
+        return f"{error.filename} line {error.lineno}: " if error.lineno else f"{error.filename}: "
+    own = traceback.extract_tb(error.__traceback__)[1:]  # without this module
     theirs = [each for each in own if not each.filename.startswith(_INSTALLED)]
-    at = (theirs or own)[-1:]
+    at = (theirs or [each for each in own if "importlib" not in each.filename])[-1:]
     return f"{at[0].filename} line {at[0].lineno}: " if at else ""
+
+
+def _file_of(module: str) -> str:
+    """The file that could not be read, in the same form."""
+    with contextlib.suppress(Exception):
+        found = importlib.util.find_spec(module)
+        if found is not None and found.origin:
+            return f"{found.origin}: "
+    return ""

@@ -84,6 +84,8 @@ def test_two_apps_with_one_name(atf: Atf, tmp_path: Path) -> None:
     ("word", "says"),
     [
         ("bad_form", "app 'bad_form': write MODULE:APP, such as shop:app"),
+        (".bad_name:app", "app '.bad_name:app': write MODULE:APP, such as shop:app"),
+        ("./bad_name.py:app", "app './bad_name.py:app': write MODULE:APP, such as shop:app"),
         (":app", "app ':app': write MODULE:APP, such as shop:app"),
         ("nowhere_at_all:app", "app nowhere_at_all:app: ModuleNotFoundError: No module named 'nowhere_at_all'"),
         ("bad_name:nothing", "app bad_name:nothing: bad_name has no atf.App named 'nothing'"),
@@ -104,3 +106,46 @@ def test_what_can_not_be_used_is_named_with_its_line(word: str, says: str, atf: 
     assert ran.code == 2
     assert says in ran.err
     assert ran.err.count("\n") == 1
+
+
+BAD = {
+    "an environment without a variable": ('import os\nos.environ["ATF_NOT_THERE"]\n', "bad_code.py line 2: KeyError: 'ATF_NOT_THERE'"),
+    "a NUL byte": ("a = 1\0\n", "bad_code.py: SyntaxError: source code string cannot contain null bytes"),
+    "an unknown coding": ("# coding: nonsense\n", "bad_code.py: SyntaxError: "),
+    "a text that exits": (
+        "class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(0)\nraise Odd\n",
+        "bad_code.py line 4: Odd: its text can't be read",
+    ),
+    "a module that answers wrongly": ("def __getattr__(name):\n    raise OSError(name)\n", "bad_code.py line 2: OSError: app"),
+    "an app that answers wrongly": (
+        "class Odd:\n    @property\n    def __class__(self):\n        raise OSError('no')\napp = Odd()\n",
+        "bad_code.py line 4: OSError: no",
+    ),
+    "a cause": (
+        "try:\n    1 / 0\nexcept ArithmeticError as error:\n    raise OSError('no settings') from error\n",
+        "bad_code.py line 4: OSError: no settings (from ZeroDivisionError: division by zero)",
+    ),
+    "a cause that is its own": ("e = OSError('no')\ne.__cause__ = e\nraise e\n", "bad_code.py line 3: OSError: no"),
+    "a context that is hidden": ("try:\n    1 / 0\nexcept ArithmeticError:\n    raise OSError('no') from None\n", "line 4: OSError: no\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "says"), BAD.values(), ids=BAD)
+def test_what_an_import_raises_is_named_with_its_line(code: str, says: str, atf: Atf, tmp_path: Path) -> None:
+    write(tmp_path, "bad_code", code)
+    ran = atf("lambdas", "check", "bad_code:app")
+    assert ran.code == 2
+    assert says in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_folder_may_be_named_like_one_of_python(atf: Atf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_importlib").mkdir()
+    monkeypatch.chdir(tmp_path / "my_importlib")
+    write(tmp_path / "my_importlib", "bad_code", "a = 1\nb = a / 0\n")
+    assert "bad_code.py line 2: ZeroDivisionError" in atf("lambdas", "check", "bad_code:app").err
+
+
+def test_a_long_text_is_cut(atf: Atf, tmp_path: Path) -> None:
+    write(tmp_path, "bad_code", "raise OSError('x' * 100_000)")
+    assert len(atf("lambdas", "check", "bad_code:app").err) < 2_000
