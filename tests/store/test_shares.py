@@ -53,6 +53,19 @@ async def test_a_share_holds_where_tasks_are_taken_one_by_one(world: World, sett
     assert [number + 1 for number, priority in enumerate(taken) if priority == 2] == [every, 2 * every]
 
 
+async def test_a_share_holds_among_priorities_that_have_aged_into_one_group(world: World) -> None:
+    """A pop for one task need look no further than at the first of them, and still each of the others has its part."""
+    await declare(world, "shares=2:0.1")
+    await flood(world, 0, 2, count=100)
+    await world.passes()
+    queues, taken = [f"{LAMBDA}:2", f"{LAMBDA}:0"], Counter[int]()
+    for _ in range(100):
+        (priority,) = await popped(world, 1, [queues])
+        taken[priority] += 1
+        queues.sort(key=f"{LAMBDA}:{priority}".__eq__)  # who was served goes behind
+    assert taken == {0: 90, 2: 10}
+
+
 async def test_what_nobody_has_a_share_in_goes_strictly_by_priority(world: World) -> None:
     await declare(world, "shares=9:0.25,0:0.25")
     await flood(world, 0, 1, 9, count=30)

@@ -130,27 +130,22 @@ end
 
 register('pop', {'allow-oom'}, function(keys, args)
   local P, wanted = keys[1], tonumber(args[2])
-  local answer, lambdas, behind, look, i = {}, {}, NOTHING, {drawn = 0, may = nil}, 5
+  local answer, lambdas, behind, others, look, i = {}, {}, {}, {}, {drawn = 0, may = nil}, 5
   if #args < i then name_all_filled(P, answer) end
   while i <= #args do
-    local first, last = i + 1, i + tonumber(args[i])
+    local next_one, last = i + 1, i + tonumber(args[i])
     if wanted > 0 then
-      local found, looked = filled(P, args, first, last, args, lambdas, look, wanted)
-      wanted = share(found, wanted)
-      name_filled(P, args, looked + 1, last, answer)
-    else
-      for j = first, last do
-        local of = lambdas[lambda_of(args[j])]
-        if of and got(of) > 0 then
-          if #behind == 0 then behind = {} end
-          behind[#behind + 1] = args[j]
-        else
-          answer[#answer + 1], answer[#answer + 2] = args[j], NOTHING
-        end
-      end
+      local found, looked = filled(P, args, next_one, last, args, lambdas, look, wanted)
+      wanted, next_one = share(found, wanted), looked + 1
+    end
+    for j = next_one, last do  -- a lambda's priorities have their shares of what it gets; the others stand back
+      local of = lambdas[lambda_of(args[j])]
+      local into = of and got(of) > 0 and behind or others
+      into[#into + 1] = args[j]
     end
     i = last + 1
   end
+  name_filled(P, others, 1, #others, answer)
   filled(P, behind, 1, #behind, args, lambdas, look, #behind)
   for _, name in ipairs(lambdas) do
     local queues = lambdas[name]
