@@ -248,6 +248,9 @@ class _Notes:
     def last(self) -> str:
         return "registering its lambdas"
 
+    def place(self, *, crash: bool = False) -> str:
+        return ""
+
 
 class _Group:
     """A process group without a bound on its memory."""
