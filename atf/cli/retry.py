@@ -68,8 +68,10 @@ def retry(
     first, *more = ids or ("",)
     if "/" in first and not more and lambda_name is None:
         ids, lambda_name = (), first
-    if bool(ids) == (lambda_name is not None):
-        raise InvalidArgument("name tasks by their ids, or give one lambda, and not both")
+    if not ids and lambda_name is None:
+        raise InvalidArgument("give ids of tasks, or one lambda")
+    if ids and lambda_name is not None:
+        raise InvalidArgument("give ids of tasks or one lambda, and not both")
     if names := [each for each in ids if "/" in each]:
         raise InvalidArgument(f"{names[0]} is a lambda: give it alone")
     if lambda_name is None:
@@ -136,6 +138,9 @@ def _by_filter(request: f.RedriveRequest, dry_run: bool, yes: bool, frontend: st
         looking = f.RedriveRequest(dry_run=True)
         looking.MergeFrom(request)
         would = ask(frontend, lambda stub: redrive_all(looking, stub.redrive))
+        if not (would.matched or as_json):
+            print(one_line(f"{name}: none of {would.looked_at} failed tasks matches"))
+            return
         if dry_run:
             such = f", such as {', '.join(would.ids)}" if would.ids else ""
             said = f"{name}: {would.matched} of {would.looked_at} failed tasks match{such}; without --dry-run they run again"
@@ -183,6 +188,9 @@ def _print_errors(would: RedriveInfo) -> None:
         )
         for lines in messages.values()
     ]
+    rows.sort(key=lambda row: -row[0])
+    if others := would.matched - sum(count for count, _ in rows):  # the answer has the most frequent messages alone
+        rows.append((others, "other messages"))
     print_table(["tasks", "failed with"], rows)
 
 

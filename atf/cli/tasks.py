@@ -15,7 +15,7 @@ from atf.client import AsyncClient
 from atf.client.calls import LATE, TRY_TIMEOUT
 from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound, Unavailable
 from atf.failure import summary_of
-from atf.registration import every_lambda
+from atf.registration import every_lambda, listed
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -59,6 +59,7 @@ async def _get(stub: api.Frontend, name: str) -> t.Task:
     for each in found.lambdas:
         if getattr(each, "lambda") == name and each.failed_id:
             return await stub.get_task(f.GetTaskRequest(id=each.failed_id, with_spec=True))
+    await listed(stub, name)  # says whether there is such a lambda, and which are meant
     raise TaskNotFound(f"no task of {name} has failed for good; atf ls {name} lists those that there are")
 
 
@@ -84,6 +85,8 @@ def ls(
     if not tasks:
         which = "has failed for good" if failed else f"is {wanted}" if status else "is here"
         print(one_line(f"no task{f' of {lambda_name}' if lambda_name else ''} {which}"), file=sys.stderr)
+    if len(tasks) == limit:
+        print(f"the first {limit}; --limit N shows more", file=sys.stderr)
     if sys.stdout.isatty():
         if tasks:
             _print_narrow(tasks, with_lambda=not lambda_name, status=None if wanted == _ANY else Status[wanted])

@@ -113,7 +113,7 @@ def test_a_dry_run_by_a_filter(atf: Atf, frontend: FakeFrontend) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["retry"], "name tasks by their ids, or give one lambda, and not both"),
+        (["retry"], "give ids of tasks, or one lambda"),
         (["retry", "0-a", "--lambda", "shop/mail"], "and not both"),
         (["retry", "shop/mail", "--lambda", "shop/mail"], "and not both"),
         (["retry", "shop/mail", "shop/bill"], "shop/mail is a lambda: give it alone"),

@@ -69,6 +69,19 @@ def test_get_of_a_lambda_shows_what_failed_last(
     assert atf("get", "shop/").code == 2
 
 
+def test_retry_of_a_lambda_without_failures_asks_nothing(
+    atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def redrive(_self: object, _request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
+        return f.RedriveReply(looked_at=3)
+
+    monkeypatch.setattr(FakeFrontend, "redrive", redrive)
+    monkeypatch.setattr("atf.cli.bulk.somebody_is_here", lambda: True)
+    for words in (["--dry-run"], []):
+        ran = atf("retry", "shop/mail", "--error", "rain", *words)
+        assert (ran.code, ran.out) == (0, "shop/mail: none of 3 failed tasks matches\n")
+
+
 def test_retry_of_a_lambda_is_that_of_its_failed_tasks(atf: Atf, frontend: FakeFrontend) -> None:
     assert atf("retry", "shop/mail", "--error", "rain", "--yes").out == "shop/mail: 2 of 3 failed tasks run again\n"
     (request,) = frontend.asked
@@ -77,11 +90,15 @@ def test_retry_of_a_lambda_is_that_of_its_failed_tasks(atf: Atf, frontend: FakeF
 
 def test_what_failed_alike_is_one_line(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
     async def redrive(_self: object, _request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
-        return f.RedriveReply(matched=6, looked_at=6, errors={"OSError: a": 3, "OSError: b": 2, "it rained": 1})
+        return f.RedriveReply(matched=9, looked_at=9, errors={"it rained": 1, "OSError: a": 3, "OSError: b": 2})
 
     monkeypatch.setattr(FakeFrontend, "redrive", redrive)
     out = atf("retry", "shop/mail", "--dry-run", "--no-header").out
-    assert out.splitlines()[1:] == ["5\tOSError: a (the messages of the others differ)", "1\tit rained"]
+    assert out.splitlines()[1:] == [
+        "5\tOSError: a (the messages of the others differ)",
+        "1\tit rained",
+        "3\tother messages",
+    ]
 
 
 def test_ls_fits_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
