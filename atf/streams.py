@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import fcntl
 import io
 import os
 import select
@@ -20,7 +21,7 @@ import sys
 import threading  # noqa: TID251  a write may take for ever: on a pipe that nobody reads, on a disk that does not answer
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO, cast
 
@@ -39,6 +40,8 @@ _LONGEST_LINE: Final = 64 << 10
 _SETTLE_S: Final = 0.5
 """Seconds that the last lines have at the end of a process."""
 
+_FAR: Final = 256
+"""Descriptors from here on are left alone by code that closes all it can think of."""
 _LAST_LINES_S: Final = 0.2
 """Seconds that they have where it is to end at once."""
 
@@ -305,7 +308,7 @@ def protect_stdout() -> None:
 
     Does nothing in a process that has not called `protect`.
     """
-    if "stderr" in _standard and "stdout" not in _standard:
+    if is_protected() and "stdout" not in _standard:
         _replace("stdout", 1)
 
 
@@ -340,6 +343,42 @@ def lead_elsewhere(stdout: int, stderr: int) -> None:
         os.close(to)
 
 
+@contextlib.contextmanager
+def given_back() -> Iterator[None]:
+    """Gives this process its stdout and stderr back at the end, whatever user code has closed or put in their places."""
+    encoding = sys.stdout.encoding
+    before = sys.stdout, sys.stderr
+    kept = [beyond_reach(os.dup(number)) for number in (1, 2)]
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, before[0]):
+            with contextlib.suppress(Exception):  # a user's stream
+                stream.flush()
+        for number, descriptor in enumerate(kept, 1):
+            with contextlib.suppress(OSError):  # it has closed all
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+        sys.stdout, sys.stderr = before
+        if sys.stdout.closed:
+            sys.stdout = open(1, "w", encoding=encoding, errors="replace", closefd=False)  # noqa: SIM115
+
+
+def beyond_reach(descriptor: int) -> int:
+    """Moves a descriptor to a high number, which user code that closes many leaves alone. Returns the number."""
+    try:
+        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FAR)
+    except OSError:  # the limit is that low
+        return descriptor
+    os.close(descriptor)
+    return moved
+
+
+def is_protected() -> bool:
+    """Whether this process has called `protect`: it is a program of ours, not a test that calls a function of one."""
+    return "stderr" in _standard
+
+
 def open_log(path: Path) -> TextIO:
     """A new file for lines of a log, of UTF-8; writing to it neither fails nor blocks.
 
@@ -352,7 +391,7 @@ def open_log(path: Path) -> TextIO:
 
 def notice_by(notice: Notice) -> None:
     """Decides how missing lines are told of on stderr, if that is protected."""
-    if "stderr" in _standard:
+    if is_protected():
         _standard["stderr"].notice = notice
 
 
@@ -365,7 +404,7 @@ def settle(seconds: float = _SETTLE_S) -> None:
         # That its reader has seen enough, as `head` has, is nothing to say.
         lost, stdout.lost = stdout.lost, 0
         sys.stderr.write(f"{lost} lines of stdout are missing: {os.strerror(stdout.error)}\n")
-    if "stderr" in _standard:
+    if is_protected():
         _standard["stderr"].settle(seconds)
 
 

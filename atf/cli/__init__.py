@@ -13,8 +13,8 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from atf.errors import AtfError, NotFound, TaskError
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
@@ -44,15 +44,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        import click
-
         from .commands import cli
     except ModuleNotFoundError as error:
         return _say(f'the command line needs {error.name}: pip install "atf-tasks[server]"', EXIT_BAD_INPUT)
+    words = None if arguments is None else list(arguments)
+    return answered(lambda: cli.main(args=words, prog_name="atf", standalone_mode=False))
+
+
+def answered(work: Callable[[], Any]) -> int:
+    """The exit code of a command's work; an error that ended it is one sentence on stderr."""
+    import click
+
     code = EXIT_OK
     stdout = sys.stdout
     try:
-        ended = cli.main(args=None if arguments is None else list(arguments), prog_name="atf", standalone_mode=False)
+        ended = work()
         code = ended if isinstance(ended, int) else EXIT_OK
         sys.stdout.flush()
         return code

@@ -11,6 +11,7 @@ It owns the order of start and end, the addresses, and the choice of the store. 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -34,12 +35,12 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.embedded.child import Child
 from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, ConfigError
-from atf.exits import EXIT_UNAVAILABLE
+from atf.exits import EXIT_UNAVAILABLE, READY_FD
 from atf.hosts import AllowedHosts
 from atf.programs import AllowedPrograms
 
 from .processes import ExecutorPids, executors_of
-from .supervisor import READY_TIMEOUT, STEADY_AFTER, EndedEarly, RoleProcess, Say, Supervisor, how_it_ended
+from .supervisor import READY_TIMEOUT, STEADY_AFTER, EndedEarly, RoleProcess, Say, Supervisor, first_line, how_it_ended
 
 ROLES: Final[dict[str, type[Any]]] = {
     "hsc": HscSettings,
@@ -294,18 +295,28 @@ class Cluster:
             ConfigError: an app can't be imported.
         """
         lines: list[str] = []
-        words = ["lambdas", "register", *self.apps, "--frontend", self._roles["frontend"].address]
-        command = [sys.executable, "-P", "-m", "atf.cli", *words]
-        check = Child(command, env=self._env, on_line=lines.append)
+        words = ["lambda", "register", *self.apps, "--frontend", self._roles["frontend"].address]
+        reader, writer = os.pipe()
         try:
-            code = await check.wait()
-            await check.last_lines(1)
+            command = [sys.executable, "-P", "-m", "atf.cli", *words]
+            env = {**self._env, READY_FD: str(writer)}
+            child = Child(command, env=env, keep_fds=[writer], on_line=lines.append)
+        except BaseException:
+            os.close(reader)
+            raise
         finally:
-            check.kill_group()
-        if code:
-            raise ConfigError(
-                lines[-1].removeprefix("atf: ") if lines else f"{self.apps}: importing them {how_it_ended(code)}"
+            os.close(writer)
+        try:
+            said = json.loads(await first_line(reader) or "{}")
+            code = await child.wait()
+            await child.last_lines(1)
+        finally:
+            child.kill_group()
+        if not said.get("done"):  # without a word it has not come to user code: the last line is ours
+            last = (
+                lines[-1].removeprefix("atf: ") if lines else f"registering {' '.join(self.apps)} {how_it_ended(code)}"
             )
+            raise ConfigError(said.get("error") or last)
 
     def _controller_flags(self) -> list[str]:
         threads = ["--threads", str(self.settings.threads)] if self.settings.threads else []

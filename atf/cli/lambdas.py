@@ -10,7 +10,7 @@ import click
 
 from atf.client.cluster import delete_lambda
 from atf.config import ExecutorSettings
-from atf.exits import EXIT_FAILED
+from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.lambdas import Lambda
 from atf.left_jobs import left_jobs
 from atf.registration import every_lambda, listed, register_lambdas
@@ -158,23 +158,30 @@ def rm(
 @frontend_flag
 @as_json
 @no_header
-def register(apps: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
+def register(apps: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> int:
     """Make the lambdas of an app known, and ATF's own, so that tasks can be scheduled before an executor runs.
 
     Jobs that an earlier code of the namespaces declared, and this one does not, are named. They go on; --prune deletes them, but for those
     whose lambda live workers still run: they may be another app's.
     """
-    from atf.apps import load_lambdas
-    from atf.builtin import with_builtins
+    from .apart import apart
 
     refuse_unused({"yes": yes}, ("yes",) if not prune else (), "without --prune")
-    loaded = load_lambdas(apps)
+    return apart(apps, lambda loaded: _register(loaded, prune, dry_run, yes, frontend, as_json))
+
+
+def _register(
+    loaded: Mapping[str, Lambda[..., Any]], prune: bool, dry_run: bool, yes: bool, frontend: str | None, as_json: bool
+) -> int:
+    from atf.builtin import with_builtins
+
     specs = [each.spec() for each in with_builtins(loaded, ExecutorSettings()).values()]
     if not dry_run:
         for warning in ask(frontend, lambda stub: register_lambdas(stub, specs)):
             print(f"atf: warning: {one_line(warning)}", file=sys.stderr)
     _say_left(loaded, prune, dry_run, yes, frontend)
     _print_specs(specs, as_json)
+    return EXIT_OK
 
 
 def _say_left(
@@ -213,18 +220,21 @@ async def _served(stub: api.Frontend) -> set[str]:
 )
 @as_json
 @no_header
-def check(apps: tuple[str, ...], against: str | None, as_json: bool) -> None:
+def check(apps: tuple[str, ...], against: str | None, as_json: bool) -> int:
     """Import an app as an executor would, and list its lambdas; nothing is registered.
 
     With --against, before a deploy: read every unfinished task, job and callback of a cluster's batches in the namespaces of the app, and
     say which payloads this code does not take, and why. Exits with 1 where some do not fit. It changes nothing.
     """
-    from atf.apps import load_lambdas
+    from .apart import apart
 
-    loaded = load_lambdas(apps)
+    return apart(apps, lambda loaded: _check(loaded, against, as_json))
+
+
+def _check(loaded: Mapping[str, Lambda[..., Any]], against: str | None, as_json: bool) -> int:
     if against is None:
         _print_specs([each.spec() for each in loaded.values()], as_json)
-        return
+        return EXIT_OK
     found = ask(against, lambda stub: fitting.look(stub, loaded, fitting.on_terminal))
     if sys.stderr.isatty():
         print(file=sys.stderr)
@@ -236,8 +246,7 @@ def check(apps: tuple[str, ...], against: str | None, as_json: bool) -> None:
         print_table(["lambda", "do not fit", "for example", "why"], rows)
     else:
         print(f"all fit: {found.looked_at} payloads were read")
-    if unfit:
-        raise SystemExit(EXIT_FAILED)
+    return EXIT_FAILED if unfit else EXIT_OK
 
 
 def _unfit_json(unfit: fitting.Unfit) -> dict[str, Any]:

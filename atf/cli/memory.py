@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from atf.app import App
 from atf.apps import load_apps, load_lambdas
@@ -49,19 +49,26 @@ from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.stops import Asked, stop_signals
 from atf.store.store import Store
 from atf.store_consumer.consumer import StoreConsumer
-from atf.streams import exit_at_once
+from atf.streams import exit_at_once, given_back
 from atf.task import MAX_BATCH
 
+from . import answered
+from .apart import end
 from .cluster import ClusterSettings, free_if_taken
 from .options import read
 from .output import print_facts, print_json, say
 
 
-def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> int:
-    """Runs until SIGINT or SIGTERM, and returns the exit code."""
+def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> NoReturn:
+    """Runs until SIGINT or SIGTERM. Ends this process: a thread of user code would keep it."""
+    end(answered(lambda: _imported(settings, apps, as_json)))
+
+
+def _imported(settings: ClusterSettings, apps: Sequence[str], as_json: bool) -> int:
     setup(read(LogSettings, {}), "atf")
     folder = Path.cwd()  # before user code, which may go elsewhere
-    lambdas = load_lambdas(apps)
+    with given_back():
+        lambdas = load_lambdas(apps)
     return asyncio.run(_run(settings, _UserCode(apps, load_apps(apps), lambdas, folder), as_json))
 
 
@@ -79,7 +86,7 @@ async def _run(settings: ClusterSettings, code: _UserCode, as_json: bool) -> int
     async with AsyncExitStack() as last:
         status = await _serve(last, settings, code, as_json)
     if status:
-        exit_at_once(status)  # a `def` that does not end would keep the process
+        exit_at_once(status)  # a `def` that does not end would keep the loop
     return status
 
 

@@ -106,7 +106,7 @@ class RoleProcess:
         finally:
             os.close(writer)
         try:
-            said = await asyncio.wait_for(_first_line(reader), self._patience)
+            said = await asyncio.wait_for(first_line(reader), self._patience)
         except TimeoutError:
             self._child.kill_group()
             raise Unavailable(f"{self.name} was not ready within {self._patience:g} s") from None
@@ -269,7 +269,7 @@ def how_it_ended(code: int) -> str:
         return f"was killed by signal {-code}"
 
 
-async def _first_line(reader: int) -> bytes:
+async def first_line(reader: int) -> bytes:
     """The first line that arrives at a pipe, b"" if all its writers are gone before. Closes the pipe."""
     stream = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(stream)

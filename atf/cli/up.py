@@ -70,7 +70,7 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     if store == "memory":
         from .memory import run_in_memory
 
-        return run_in_memory(settings, apps, as_json=as_json)
+        run_in_memory(settings, apps, as_json=as_json)
     return asyncio.run(_run(settings, apps, as_json))
 
 

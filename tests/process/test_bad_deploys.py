@@ -118,6 +118,71 @@ def test_atf_up_in_memory_is_not_up_either(tmp_path: Path, env: dict[str, str]) 
     assert f"app shop:app: {tmp_path}/shop.py line 9: SyntaxError" in ran.stderr.splitlines()[-1]
 
 
+THREAD = """
+import threading, time
+threading.Thread(target=lambda: time.sleep(600)).start()
+"""
+"""One that is no daemon: the interpreter waits for it."""
+CLOSED = """
+import sys
+sys.stdout.close()
+sys.stderr.close()
+"""
+TABLE = ("lambda\tsignature\nshop/add\t(a: int, b: int) -> int\n", "")
+ENDED = ": code that is imported must not end the process, as os._exit does"
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "out", "why"),
+    [
+        (THREAD, 0, *TABLE),
+        (CLOSED, 0, *TABLE),
+        ("import os\nos.closerange(1, 256)\n", 0, *TABLE),
+        (THREAD + "raise ValueError('no')\n", 2, "", "app shop:app: {shop} line 12: ValueError: no"),
+        ("import os\nos.closerange(1, 256)\n1 / 0\n", 2, "", "app shop:app: {shop} line 11: ZeroDivisionError: division by zero"),
+        ("import io, sys\nsys.stderr = io.StringIO()\n1 / 0\n", 2, "", "app shop:app: {shop} line 11: ZeroDivisionError: division by zero"),
+        ("import os; os._exit(0)", 2, "", f"the process ended with exit code 0 while importing shop:app{ENDED}"),
+        ("import ctypes\nctypes.string_at(0)\n", 2, "", "the process was killed by SIGSEGV while importing shop:app; at {shop} line 10 in <module>"),
+        ("import os\nos.kill(os.getpid(), 15)\n", 2, "", "the process was killed by SIGTERM while importing shop:app; at {shop} line 10 in <module>"),
+    ],
+    ids=["thread", "closed", "descriptors", "thread and error", "descriptors and error", "replaced", "silent exit", "crash", "signal"],
+)  # fmt: skip
+def test_a_check_ends_and_says_why_whatever_an_import_does(
+    tmp_path: Path, env: dict[str, str], code: str, exit_code: int, out: str, why: str
+) -> None:
+    write(tmp_path, GOOD + code)
+    ran = atf(tmp_path, env, "lambda", "check", "shop:app")
+    said = f"atf: {why.format(shop=tmp_path / 'shop.py')}\n" if why else ""
+    assert (ran.returncode, ran.stdout, ran.stderr) == (exit_code, out, said)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (THREAD + "import atexit\natexit.register(print, 'bye')\n1 / 0\n", "app shop:app: {shop} line 14: ZeroDivisionError: division by zero"),
+        ("import os\nprint('bye', flush=True)\nos._exit(0)\n", f"the process ended with exit code 0 while importing shop:app{ENDED}"),
+    ],
+    ids=["last words", "silent exit"],
+)  # fmt: skip
+def test_atf_up_says_the_reason_and_not_what_the_app_said_last(
+    tmp_path: Path, env: dict[str, str], code: str, why: str
+) -> None:
+    write(tmp_path, GOOD + code)
+    ran = atf(tmp_path, {**env, "ATF_START_RETRIES": "5"}, "up", "shop:app")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[-1] == f"atf: {why.format(shop=tmp_path / 'shop.py')}"
+
+
+@pytest.mark.parametrize("store", [[], ["--store", "memory"]], ids=["processes", "memory"])
+def test_atf_up_is_up_whatever_threads_and_streams_an_app_leaves(
+    tmp_path: Path, env: dict[str, str], ups: list[Up], store: list[str]
+) -> None:
+    write(tmp_path, GOOD + THREAD + CLOSED)
+    ups.append(Up(tmp_path, env, "shop:app", "--json", *store))
+    assert ups[0].where()["roles"]["frontend"]
+    assert ups[0].end(signal.SIGTERM) == 0
+
+
 async def test_atf_up_ends_when_code_that_worked_can_no_longer_be_started(
     tmp_path: Path, env: dict[str, str], ups: list[Up]
 ) -> None:
