@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn
 
 from atf.apps import load_lambdas
 from atf.executor.start_notes import StartNotes
-from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, READY_FD
+from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, READY_FD
 from atf.lambdas import Lambda
 from atf.streams import beyond_reach, exit_at_once, given_back, is_protected
 from atf.visible import one_line
@@ -36,10 +36,15 @@ _PR_SET_PDEATHSIG: Final = 1
 """From <linux/prctl.h>."""
 
 
-def apart(apps: Sequence[str], work: Callable[[Mapping[str, Lambda[..., Any]]], int]) -> int:
+def imports(apps: Sequence[str]) -> int:
+    """Imports apps in a child of this process, which shows nothing of what they print. Returns the exit code, and says the reason where that is not 0."""
+    return apart(apps, lambda _: EXIT_OK, shows=False)
+
+
+def apart(apps: Sequence[str], work: Callable[[Mapping[str, Lambda[..., Any]]], int], *, shows: bool = True) -> int:
     """Does a command's work with the lambdas of apps in a child of this process. Returns the exit code.
 
-    Where ATF_READY_FD names a descriptor, one line of JSON is written there: {"done": true}, or {"error"}.
+    The child writes where this process does, if it `shows` what it writes. Where ATF_READY_FD names a descriptor, one line of JSON is written there: {"done": true}, or {"error"}.
     """
     if not is_protected():  # a test calls the command, and keeps what it writes
         return work(load_lambdas(apps))
@@ -50,8 +55,12 @@ def apart(apps: Sequence[str], work: Callable[[Mapping[str, Lambda[..., Any]]], 
     if not child:
         if ready:
             os.close(int(ready))
+        if not shows:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
         _in_child(parent, notes, apps, work)
-    code, why = _outlived(child, notes)
+    code, why = _outlived(child, notes, shows)
     if ready:
         with suppress(OSError):
             os.write(int(ready), json.dumps({"error": why} if code else {"done": True}).encode() + b"\n")
@@ -99,7 +108,7 @@ def _in_child(
     end(code)
 
 
-def _outlived(child: int, notes: StartNotes) -> tuple[int, str]:
+def _outlived(child: int, notes: StartNotes, shows: bool) -> tuple[int, str]:
     """Waits for the child. Returns the exit code, and the reason where that is not 0; says the reason where the child has not."""
     status = None
     try:
@@ -109,10 +118,13 @@ def _outlived(child: int, notes: StartNotes) -> tuple[int, str]:
             os.kill(child, signal.SIGKILL)
     ended, last = os.waitstatus_to_exitcode(status), notes.last()
     if last.startswith(_ENDED):
-        return int(last.removeprefix(_ENDED)), notes.error()
-    why = notes.error() or f"the process {how_it_ended(ended)} while {last or 'it began'}{_advice(ended, notes)}"
-    print(f"atf: {one_line(why)}", file=sys.stderr)
-    return EXIT_BAD_INPUT, why
+        code, why = int(last.removeprefix(_ENDED)), notes.error()
+    else:
+        code, shows = EXIT_BAD_INPUT, False
+        why = notes.error() or f"the process {how_it_ended(ended)} while {last or 'it began'}{_advice(ended, notes)}"
+    if code and not shows:
+        print(f"atf: {one_line(why)}", file=sys.stderr)
+    return code, why
 
 
 def _advice(ended: int, notes: StartNotes) -> str:

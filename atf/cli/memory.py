@@ -53,7 +53,7 @@ from atf.streams import exit_at_once, given_back
 from atf.task import MAX_BATCH
 
 from . import answered
-from .apart import end
+from .apart import end, imports
 from .cluster import ClusterSettings, free_if_taken
 from .options import read
 from .output import print_facts, print_json, say
@@ -65,6 +65,8 @@ def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bo
 
 
 def _imported(settings: ClusterSettings, apps: Sequence[str], as_json: bool) -> int:
+    if code := imports(apps):  # a crash or an exit in there would end this process without a word
+        return code
     setup(read(LogSettings, {}), "atf")
     folder = Path.cwd()  # before user code, which may go elsewhere
     with given_back():

@@ -116,6 +116,10 @@ def test_atf_up_in_memory_is_not_up_either(tmp_path: Path, env: dict[str, str]) 
     ran = atf(tmp_path, env, "up", "shop:app", "--store", "memory")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert f"app shop:app: {tmp_path}/shop.py line 9: SyntaxError" in ran.stderr.splitlines()[-1]
+    write(tmp_path, GOOD + "import os; os._exit(0)\n")
+    ran = atf(tmp_path, env, "up", "shop:app", "--store", "memory")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == f"atf: the process ended with exit code 0 while importing shop:app{ENDED}\n"
 
 
 THREAD = """
