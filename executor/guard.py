@@ -48,6 +48,7 @@ _CRASHES: Final = frozenset(
 )
 """Exit codes of crashes, of which faulthandler notes the line."""
 _STOPS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+_UNASKED: Final = "ended with exit code 0 without being asked to"
 _WHY: Final = {
     EXIT_OK: "drained",
     EXIT_FORKED: "came back from a fork within a lambda",
@@ -237,10 +238,12 @@ class Guard:
         if verdict is not None and verdict.ordered and stage is Stage.IMPORTS:
             return Ended(EXIT_OK, verdict.why, ordered=True)
         failed = self._failed_start(code, verdict)
-        code = code or (EXIT_FAILED if failed else EXIT_OK)
+        unasked = code == EXIT_OK and stage is Stage.WORKS and not self.draining  # user code ended the process
+        code = code or (EXIT_FAILED if failed or unasked else EXIT_OK)
         if verdict is not None:
             return Ended(code, f"killed: {verdict.why}", verdict.ordered or cut, failed)
-        why = failed or f"{_reason(code)}{self._at_place(crash=True) if code in _CRASHES else ''}"
+        at = self._at_place(crash=True) if code in _CRASHES else ""
+        why = failed or (_UNASKED if unasked else f"{_reason(code)}{at}")
         return Ended(code, f"{why}, and cut what still ran" if cut else why, cut, failed)
 
     def _failed_start(self, code: int, verdict: Verdict | None) -> str:

@@ -195,6 +195,21 @@ def test_why_it_ended_says_that_it_cut(w: Worker) -> None:
     assert w.guard.ended(EXIT_OVERRUN, None).why == "a lambda did not end when it had to, and cut what still ran"
 
 
+def test_a_worker_that_ends_its_process_with_code_0_unasked_has_not_drained(w: Worker) -> None:
+    """A lambda called os._exit(0)."""
+    assert w.guard.ended(0, None) == Ended(1, "ended with exit code 0 without being asked to", ordered=False)
+    assert w.dies(code=0) == LOST
+
+
+@pytest.mark.parametrize("by", ["guard", "itself"])
+def test_a_worker_that_was_asked_to_drain_and_ends_with_code_0_has_drained(w: Worker, by: str) -> None:
+    if by == "guard":
+        w.guard.signalled(signal.SIGTERM)
+    else:
+        w.table.stage = Stage.DRAINS  # it ended before its guard looked
+    assert w.guard.ended(0, None) == Ended(0, "drained", ordered=False)
+
+
 # --- starts --------------------------------------------------------------------------------------------------------------
 
 
