@@ -12,6 +12,7 @@ import errno
 import os
 from typing import Final, Protocol
 
+from .errors import said
 from .runtime import Runtime
 
 LOOK_S: Final = 1.0
@@ -39,7 +40,8 @@ def none_left(error: BaseException | str) -> bool:
             return False
         if isinstance(seen, OSError) and seen.errno in _NUMBERS:
             return True
-        if any(each in str(seen) for each in _WORDS):
+        text = seen if isinstance(seen, str) else said(seen)
+        if any(each in text for each in _WORDS):
             return True
         seen = None if isinstance(seen, str) else seen.__cause__ or seen.__context__
     return False
@@ -55,7 +57,7 @@ def sentence() -> str:
 
 def in_words(error: BaseException) -> str:
     """An error as text; with what to do, if it says that no file descriptors are left."""
-    text = str(error)
+    text = said(error)
     return f"{text}; {sentence()}" if none_left(error) and "file descriptors" not in text else text
 
 

@@ -35,6 +35,14 @@ from .durations import in_seconds
 from .failure import failure_of
 
 
+def said(error: BaseException) -> str:
+    """What an exception says of itself. Its class may be a user's, whose `__str__` raises."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  whatever it raises
+        return "its text can't be read"
+
+
 class AtfError(Exception):
     """Base of all errors; `code` is the name of the gRPC status it travels as."""
 

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from atf.errors import AtfError
+from atf.errors import AtfError, said
 from atf.task import clip
 
 LOOK_S: Final = 10.0
@@ -67,7 +67,7 @@ class StartNotes:
 
     def failed(self, error: BaseException) -> None:
         """What ends the worker."""
-        text = str(error) if isinstance(error, AtfError) else f"{type(error).__name__}: {error}"
+        text = said(error) if isinstance(error, AtfError) else f"{type(error).__name__}: {said(error)}"
         self._write(f"!{json.dumps(clip(text, MAX_WHY_BYTES))}\n")
 
     def started(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from atf.app import App
 from atf.apps import where
-from atf.errors import ConfigError
+from atf.errors import ConfigError, said
 from atf.hooks import WorkerHook
 from atf.log import get_logger
 
@@ -24,7 +24,7 @@ _log: Final = get_logger(duty="hooks")
 
 def not_started(hook: WorkerHook, error: BaseException) -> ConfigError:
     """What keeps an executor from starting whose hook raised."""
-    return ConfigError(f"{hook.name}: {where(error)}{type(error).__name__}: {error}")
+    return ConfigError(f"{hook.name}: {where(error)}{type(error).__name__}: {said(error)}")
 
 
 def call_start_hooks(apps: Sequence[App]) -> None:

@@ -39,6 +39,13 @@ def caused(by: Exception) -> Exception:
         return error
 
 
+class Mute(Exception):
+    """Of a user."""
+
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
 @pytest.mark.parametrize(
     ("error", "is_it"),
     [
@@ -49,8 +56,9 @@ def caused(by: Exception) -> Exception:
         ("last error: UNKNOWN: Too many open files", True),
         (OSError(errno.ECONNREFUSED, "Connection refused"), False),
         (caused(ValueError("no")), False),
+        (caused(Mute()), False),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_which_errors_say_that_no_descriptors_are_left(error: Exception | str, *, is_it: bool) -> None:
     assert descriptors.none_left(error) is is_it

@@ -53,6 +53,16 @@ def test_an_error_of_ours_is_its_sentence_and_any_other_one_has_its_type(notes: 
     assert notes.error() == "ValueError: no é?"
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
+def test_an_error_whose_text_raises_is_noted_all_the_same(notes: StartNotes) -> None:
+    notes.failed(Mute())
+    assert notes.error() == "Mute: its text can't be read"
+
+
 def test_a_long_text_is_clipped(notes: StartNotes) -> None:
     notes.failed(ValueError("é" * 10_000))
     assert len(notes.error().encode()) <= MAX_WHY_BYTES

@@ -373,6 +373,17 @@ async def test_an_error_of_a_start_hook_is_a_config_error_that_names_it(error: B
     assert seen == ["a start", "a start_async"]
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
+async def test_an_error_whose_text_raises_still_names_the_hook_and_the_line() -> None:
+    hooks = WorkerHooks([worker_app([], "a", Mute())], run_here)
+    with pytest.raises(ConfigError, match=r"start_async: .*test_hooks.py line \d+: Mute: its text can't be read$"):
+        await hooks.start()
+
+
 async def test_an_error_of_a_stop_hook_is_said_and_keeps_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[str] = []
     hooks = WorkerHooks([worker_app(seen, "a"), worker_app(seen, "b", SystemExit(3))], run_here)
