@@ -358,9 +358,11 @@ def _besides(found: Explanation) -> str:
 
 
 def _cant_start(failing: Mapping[str, str]) -> str:
-    host, why = next(iter(sorted(failing.items())))
-    others = f", nor on {', '.join(sorted(failing.keys() - {host}))}" if len(failing) > 1 else ""
-    return f"no executor can start on host {host}{others}: {' '.join(why.split()).rstrip('.')}"
+    hosts_by_reason: dict[str, list[str]] = {}
+    for host, why in sorted(failing.items()):
+        hosts_by_reason.setdefault(" ".join(why.split()).rstrip("."), []).append(host)
+    told = (f"on host {', nor on '.join(hosts)}: {why}" for why, hosts in hosts_by_reason.items())
+    return f"no executor can start {'; nor '.join(told)}"
 
 
 def _unserved(found: Explanation) -> str:

@@ -487,13 +487,25 @@ async def test_no_executor_can_start_on_the_hosts_of_its_pool(bench: Bench) -> N
     reply = await explain(bench, task_id)
     assert reply.reason == "cant_start"
     await bench.enqueue()
-    await bench.store.serve("", 300, "two:7403", why_not="another")
+    await bench.store.serve("", 300, "two:7403", why_not=WHY)
     reply = await explain(bench, task_id)
     assert reply.reason == "cant_start"
     assert (
         "in its queue (0 is the front), but no executor can start on host one:7403, nor on two:7403: app shop:app: /srv/shop.py"
         " line 3: SyntaxError: invalid syntax. Mend that, and start the host's controller again if it has ended."
         in reply.sentence
+    )
+
+
+async def test_hosts_that_fail_for_different_reasons_each_have_theirs(bench: Bench) -> None:
+    bench.clock.advance(3600)
+    task_id = await bench.schedule()
+    slow = "killed: importing its apps took longer than 3 s (start_timeout)"
+    for host, why in (("a:1", WHY), ("b:1", slow), ("c:1", WHY)):
+        await bench.store.serve("", 300, host, why_not=why)
+    assert (
+        f"no executor can start on host a:1, nor on c:1: {WHY.rstrip('.')}; nor on host b:1: {slow}. Mend that"
+        in (await explain(bench, task_id)).sentence
     )
 
 
