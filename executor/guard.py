@@ -262,7 +262,8 @@ class Guard:
             return f"{_reason(code)}{did}{self._at_place(crash=True)}"
         if code == 128 + signal.SIGKILL:
             return f"{_reason(code)}{did}. Where nobody did that, the kernel has, for memory"
-        return f"{_reason(code) if code > EXIT_OK else 'ended with exit code 0'}{did}"
+        lines = "; its own lines may say why" if code in {EXIT_BAD_INPUT, EXIT_UNAVAILABLE} else ""  # codes of ours
+        return f"{_reason(code) if code > EXIT_OK else 'ended with exit code 0'}{did}{lines}"
 
 
 def death(executor_id: str, pid: int, ended: Ended, table: Table) -> dict[str, Any]:

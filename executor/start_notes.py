@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import fcntl
 import json
 import os
 import re
@@ -24,8 +25,12 @@ from atf.task import clip
 
 LOOK_S: Final = 10.0
 """Seconds between two notes of the line at which a worker stands that does not get on."""
+LOOKS: Final = 3
+"""Looks that a shorter start_timeout has room for at least."""
 MAX_WHY_BYTES: Final = 1 << 10
 """Of one reason: it stands in logs, in `explain` and in `atf hosts`."""
+HIGH_FD: Final = 256
+"""The least number of the notes' descriptor."""
 _READ_BYTES: Final = 64 << 10
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>.*)')
 _LIBRARY: Final = f"{Path(os.__file__).parent}{os.sep}"
@@ -48,17 +53,21 @@ class StartNotes:
     def new(cls) -> StartNotes:
         """Notes in a file without a name, so that nothing is left of it."""
         if hasattr(os, "memfd_create"):
-            return cls(os.memfd_create("atf-start", os.MFD_CLOEXEC))
+            return cls(_high(os.memfd_create("atf-start", os.MFD_CLOEXEC)))
         with tempfile.TemporaryFile() as file:  # no Linux
-            return cls(os.dup(file.fileno()))
+            return cls(_high(os.dup(file.fileno())))
 
     # --- the worker's ------------------------------------------------------------------------------------------------
 
-    def watch(self) -> None:
-        """Has faulthandler note where a crash happens, and where this process stands while it starts. Not where the user has it on already."""
+    def watch(self, start_timeout: float) -> None:
+        """Has faulthandler note where a crash happens, and where this process stands while it starts. Not where the user has it on already.
+
+        Args:
+            start_timeout: seconds that the import may take; 0: no bound.
+        """
         if not faulthandler.is_enabled():
             faulthandler.enable(self.descriptor, all_threads=False)
-        faulthandler.dump_traceback_later(LOOK_S, repeat=True, file=self.descriptor)
+        faulthandler.dump_traceback_later(min(LOOK_S, start_timeout / LOOKS or LOOK_S), repeat=True, file=self.descriptor)
         self._watches = True
 
     def doing(self, what: str) -> None:
@@ -120,6 +129,16 @@ class StartNotes:
         head = os.pread(self.descriptor, _READ_BYTES, 0)
         tail = os.pread(self.descriptor, _READ_BYTES, max(size - _READ_BYTES, len(head)))
         return (head + tail).decode("utf-8", "replace").splitlines()
+
+
+def _high(descriptor: int) -> int:
+    """Moves a descriptor behind those that user code closes which wants none of its parent's."""
+    try:
+        high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, HIGH_FD)
+    except OSError:  # the limit is below that
+        return descriptor
+    os.close(descriptor)
+    return high
 
 
 def _of_python(file: str) -> bool:

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     loaded: list[App] = []
 
     def imports() -> None:
-        notes.watch()
+        notes.watch(settings.start_timeout)
         notes.doing(f"importing {' '.join(apps)}")
         with _noted(notes):
             output.capture()

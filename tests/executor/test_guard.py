@@ -244,6 +244,12 @@ def test_a_worker_that_ends_without_a_word_is_said_to_have_ended_while_it_did_so
     )
 
 
+@pytest.mark.parametrize("code", [2, 4])
+def test_a_worker_whose_notes_are_lost_may_have_said_why_in_its_log(starting: Worker, code: int) -> None:
+    """User code has closed them."""
+    assert failed(starting, code) == f"ended with exit code {code} while importing shop:app; its own lines may say why"
+
+
 def test_an_import_that_ends_the_process_with_code_0_has_failed_all_the_same(starting: Worker) -> None:
     ended = starting.guard.ended(0, None)
     assert (ended.code, ended.failed_start) == (1, "ended with exit code 0 while importing shop:app")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import textwrap
@@ -22,13 +23,14 @@ def notes() -> Iterator[StartNotes]:
     os.close(made.descriptor)
 
 
-def worker(notes: StartNotes, folder: Path, code: str) -> int:
+def worker(notes: StartNotes, folder: Path, code: str, start_timeout: float = 0.15) -> int:
     """Runs code in a process that has these notes; its exit code."""
     path = folder / "shop.py"
     path.write_text(textwrap.dedent(code), encoding="utf-8")
     prelude = (
-        "import sys\nfrom atf.executor import start_notes\nstart_notes.LOOK_S = 0.05\n"
-        "notes = start_notes.StartNotes(int(sys.argv[1]))\nnotes.watch()\nnotes.doing('importing shop:app')\nimport shop\n"
+        "import sys\nfrom atf.executor.start_notes import StartNotes\nnotes = StartNotes(int(sys.argv[1]))\n"
+        f"notes.watch({start_timeout})\nnotes.doing('importing shop:app')\n"
+        "try:\n    import shop\nexcept ValueError as error:\n    notes.failed(error)\n    raise\n"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
     env.pop("PYTHONFAULTHANDLER", None)
@@ -122,3 +124,25 @@ def test_an_import_that_hangs_has_the_line_at_which_it_stands(notes: StartNotes,
     assert notes.place().startswith(f"{tmp_path}/shop.py line ")
     assert notes.place().endswith(" in connect")
     assert notes.place(crash=True) == "", "it has not crashed there"
+
+
+def test_an_import_that_closes_what_its_parent_left_open_still_has_its_reason(notes: StartNotes, tmp_path: Path) -> None:
+    assert worker(notes, tmp_path, "import os\nos.closerange(3, 256)\nraise ValueError('no')\n") == 1
+    assert notes.error() == "ValueError: no"
+
+
+def test_without_start_timeout_it_is_looked_at_all_the_same(notes: StartNotes, tmp_path: Path) -> None:
+    assert worker(notes, tmp_path, "", start_timeout=0) == 0
+    assert notes.error() == ""
+
+
+def test_below_a_low_limit_of_descriptors_the_notes_have_any_number() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        made = StartNotes.new()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    made.doing("importing shop:app")
+    assert made.last() == "importing shop:app"
+    os.close(made.descriptor)
