@@ -2,7 +2,7 @@
 
 Started by the worker (isolated.py) where a lambda has isolate=True, and ends with it:
 
-    python -P -m atf.executor.fork_server CONTROL_FD MODULE:APP...
+    python -P -m atf.executor.fork_server CONTROL_FD NOTES_FD MODULE:APP...
 
 1. imports the apps and calls their start hooks, and refuses to serve where that leaves threads: they don't survive a fork
 2. forks, kills and reaps the processes of runs, as the worker says; one is always forked ahead
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from atf.apps import load_apps, load_lambdas
-from atf.config import LogSettings, load
+from atf.config import ExecutorSettings, LogSettings, load
 from atf.errors import AtfError, ConfigError
 from atf.forks import keep_signals_from_children
 from atf.lambdas import Lambda
@@ -43,12 +43,15 @@ from . import isolated_run, output
 from .group import children_of
 from .log_handlers import take_logging
 from .packets import DESCRIPTORS, MAX_PACKET_BYTES, pack, pair, unpack
+from .start_notes import StartNotes
 from .worker_hooks import call_start_hooks
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 """From <linux/prctl.h>."""
 _LIBC: Final = ctypes.CDLL(None)
+_AGAIN: Final = " once more, for isolated runs"
+"""The worker has done it before."""
 _LOOKS: Final = 30
 _LOOK_S: Final = 0.01
 """A thread that has ended is the system's for a moment more, and one may be about to end: so many looks, so far apart."""
@@ -57,25 +60,31 @@ _LOOK_S: Final = 0.01
 def main(arguments: Sequence[str]) -> int:
     """Serves until the worker ends."""
     _die_with_parent()
-    control, *apps = arguments
-    connection = socket.socket(fileno=int(control))
-    connection.set_inheritable(False)
+    control, notes_fd, *apps = arguments
+    connection, notes = socket.socket(fileno=int(control)), StartNotes(int(notes_fd))
+    for descriptor in (int(control), int(notes_fd)):
+        os.set_inheritable(descriptor, False)
     setup(load(LogSettings), "executor")
     wakeup = _catch_signals()
+    if not faulthandler.is_enabled():  # a run that crashes says where, in lines of its own
+        faulthandler.enable(2)
     try:
         output.capture()
+        notes.watch(load(ExecutorSettings).start_timeout)
+        notes.doing(f"importing {' '.join(apps)}{_AGAIN}")
         lambdas = load_lambdas(apps)
         take_logging()
         isolated = {name: each for name, each in lambdas.items() if each.isolate}
-        call_start_hooks([app for app in load_apps(apps) if any(each.isolate for each in app.lambdas.values())])
+        hooked = [app for app in load_apps(apps) if any(each.isolate for each in app.lambdas.values())]
+        call_start_hooks(hooked, lambda what: notes.doing(what + _AGAIN))
+        notes.settled()  # the watch is a thread
         check_threads(isolated, apps)
     except AtfError as error:
         connection.send(pack("refused", str(error)))
         return 0
     _catch_signals(wakeup)  # once more: what the apps import may have handlers of its own
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    if not faulthandler.is_enabled():  # a run that crashes says where, in lines of its own
-        faulthandler.enable(2)
+    notes.close()  # not for the runs
     gc.collect()
     gc.freeze()  # a collection in a run would copy every page of what was imported
     for stream in (sys.stdout, sys.stderr):

@@ -27,6 +27,7 @@ from . import output
 from .held import HeldTask
 from .outcome import Failed, HandedBack, Outcome, Returned, Stopped, TimedOut
 from .packets import outcome_of, pack, pair, receive, unpack
+from .start_notes import StartNotes
 from .whose import current
 from .written import Written
 
@@ -113,7 +114,9 @@ class IsolatedRuns:
         self._draining = False
 
     @classmethod
-    async def start(cls, apps: Sequence[str], lambdas: Mapping[str, Any], folder: Path) -> Self | None:
+    async def start(
+        cls, apps: Sequence[str], lambdas: Mapping[str, Any], folder: Path, notes: StartNotes | None = None
+    ) -> Self | None:
         """Starts the fork server of these apps, and waits until it has imported them; None: no lambda needs it.
 
         The kernel ends it with the thread that calls this: it must be the main one.
@@ -122,6 +125,7 @@ class IsolatedRuns:
             apps: MODULE:APP.
             lambdas: theirs, by name.
             folder: where to import them: the current one may be another one by now, since imports may change it.
+            notes: what the fork server notes while it starts; None: nobody else reads them.
 
         Raises:
             ConfigError: it can't serve; the message says why.
@@ -131,19 +135,26 @@ class IsolatedRuns:
             return None
         if sys.platform != "linux":
             raise ConfigError(f"isolate=True of {', '.join(names)}: isolated runs need Linux")
+        if notes is None:
+            with contextlib.closing(StartNotes.new()) as own:
+                return await cls.start(apps, lambdas, folder, own)
         ours, theirs = pair()
         with theirs:
-            command = [sys.executable, "-P", "-m", "atf.executor.fork_server", str(theirs.fileno()), *apps]
+            descriptors = (theirs.fileno(), notes.descriptor)
+            command = [sys.executable, "-P", "-m", "atf.executor.fork_server", *map(str, descriptors), *apps]
             process = subprocess.Popen(  # noqa: ASYNC220  a millisecond
-                command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), cwd=folder
+                command, stdin=subprocess.DEVNULL, pass_fds=descriptors, cwd=folder
             )
         started = cls(process, ours)
-        match await started._first_word():
-            case ["ready"]:
-                return started
+        word = await started._first_word()
+        if word == ["ready"]:
+            return started
+        ours.close()
+        match word:
             case ["refused", str(why)]:
                 raise ConfigError(why)
-        raise Internal(f"the fork server of isolated runs {how_it_ended(process.wait())} while it imported the apps")
+        did = notes.last() or "loading Python"
+        raise Internal(f"the fork server of isolated runs {how_it_ended(process.wait())} while {did}")
 
     async def _first_word(self) -> list[Any]:
         loop, said = asyncio.get_running_loop(), asyncio.Event()

@@ -67,7 +67,9 @@ class StartNotes:
         """
         if not faulthandler.is_enabled():
             faulthandler.enable(self.descriptor, all_threads=False)
-        faulthandler.dump_traceback_later(min(LOOK_S, start_timeout / LOOKS or LOOK_S), repeat=True, file=self.descriptor)
+        faulthandler.dump_traceback_later(
+            min(LOOK_S, start_timeout / LOOKS or LOOK_S), repeat=True, file=self.descriptor
+        )
         self._watches = True
 
     def doing(self, what: str) -> None:
@@ -79,11 +81,16 @@ class StartNotes:
         text = said(error) if isinstance(error, AtfError) else f"{type(error).__name__}: {said(error)}"
         self._write(f"!{json.dumps(clip(text, MAX_WHY_BYTES))}\n")
 
-    def started(self) -> None:
-        """The worker works: where it stands is nobody's concern any more."""
+    def settled(self) -> None:
+        """User code is imported: where this process' main thread stands is nobody's concern any more."""
         if self._watches:
             faulthandler.cancel_dump_traceback_later()
             self._watches = False
+
+    def close(self) -> None:
+        """Nobody needs them any more."""
+        with contextlib.suppress(OSError):
+            os.close(self.descriptor)
 
     def _write(self, line: str) -> None:
         with contextlib.suppress(OSError):  # user code has closed it: the guard says less
@@ -107,15 +114,14 @@ class StartNotes:
     def place(self, *, crash: bool = False) -> str:
         """The line of code where the worker stood when it was looked at last, or where it crashed: "shop.py line 3 in load"; or empty.
 
-        Of Python's own code it is the line that called that.
+        It is one of what the worker did last. Of Python's own code it is the line that called that.
 
         Args:
             crash: only where it crashed.
         """
         lines = self._lines()
-        if crash:
-            fatal = [number for number, line in enumerate(lines) if line.startswith(_FATAL)]
-            lines = lines[fatal[-1] :] if fatal else []
+        begins = [number for number, line in enumerate(lines) if line.startswith(_FATAL if crash else "=")]
+        lines = lines[begins[-1] :] if begins else []
         heads = [number for number, line in enumerate(lines) if line.endswith(_HEAD)]  # of the main thread last
         for line in lines[heads[-1] + 1 :] if heads else ():
             frame = _FRAME.fullmatch(line)

@@ -19,7 +19,14 @@ from .outcome import reason
 
 Run = Callable[[WorkerHook], Awaitable[object]]
 
+Doing = Callable[[str], object]
+"""Is told what goes on from now on, such as "running @app.on_worker_start shop.connect"."""
+
 _log: Final = get_logger(duty="hooks")
+
+
+def nobody(_what: str) -> None:
+    """Nobody is told."""
 
 
 def not_started(hook: WorkerHook, error: BaseException) -> ConfigError:
@@ -27,13 +34,18 @@ def not_started(hook: WorkerHook, error: BaseException) -> ConfigError:
     return ConfigError(f"{hook.name}: {where(error)}{type(error).__name__}: {said(error)}")
 
 
-def call_start_hooks(apps: Sequence[App]) -> None:
+def call_start_hooks(apps: Sequence[App], doing: Doing = nobody) -> None:
     """Calls the start hooks of apps that are no `async def`, in this thread.
+
+    Args:
+        apps: whose.
+        doing: told of each before it is called.
 
     Raises:
         ConfigError: one raised; names it.
     """
     for hook in [hook for app in apps for hook in app.start_hooks if not hook.is_async]:
+        doing(f"running {hook.name}")
         try:
             hook.call()
         except BaseException as error:  # SystemExit says no more than any other
@@ -53,13 +65,17 @@ class WorkerHooks:
         self._stops = [hook for app in apps for hook in app.stop_hooks][::-1]
         self._run = run
 
-    async def start(self) -> None:
+    async def start(self, doing: Doing = nobody) -> None:
         """Calls the start hooks, one after another.
+
+        Args:
+            doing: told of each before it is called.
 
         Raises:
             ConfigError: one raised; names it. Those after it are not called.
         """
         for hook in self._starts:
+            doing(f"running {hook.name}")
             try:
                 await self._run(hook)
             except asyncio.CancelledError:

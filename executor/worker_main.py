@@ -80,14 +80,12 @@ def main(arguments: Sequence[str]) -> int:
     async def body(process: Process) -> int:
         _hold(int(lifeline), process)
         with _noted(notes):
-            notes.doing(f"importing {' '.join(apps)} once more, in the fork server of isolated runs")
-            isolated = await IsolatedRuns.start(apps, lambdas, folder)
+            notes.settled()
+            isolated = await IsolatedRuns.start(apps, lambdas, folder, notes)
             table.stage = Stage.JOINS
-            notes.doing("running its start hooks")
             lanes = ThreadLanes(settings.threads, settings.async_tasks)
             hooks = WorkerHooks(loaded, run_apart(lanes.turn))
-            await hooks.start()
-            notes.started()
+            await hooks.start(notes.doing)
             notes.doing(f"registering its lambdas with the frontend at {settings.frontend}")
             try:
                 await _register(lambdas, settings, process)

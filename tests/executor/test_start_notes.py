@@ -77,6 +77,15 @@ def test_what_user_code_wrote_over_it_is_no_error(notes: StartNotes, garbage: by
     assert notes.place() == ""
 
 
+def test_where_it_stood_before_is_not_where_it_stands(notes: StartNotes) -> None:
+    stood = b'Thread 0x1 (most recent call first):\n  File "/srv/shop.py", line 3 in load\n'
+    notes.doing("importing shop:app")
+    os.write(notes.descriptor, stood)
+    assert notes.place() == "/srv/shop.py line 3 in load"
+    notes.doing("running @app.on_worker_start shop.connect")
+    assert notes.place() == ""
+
+
 def test_notes_that_user_code_has_closed_are_left_out() -> None:
     notes = StartNotes.new()
     os.close(notes.descriptor)
@@ -126,7 +135,9 @@ def test_an_import_that_hangs_has_the_line_at_which_it_stands(notes: StartNotes,
     assert notes.place(crash=True) == "", "it has not crashed there"
 
 
-def test_an_import_that_closes_what_its_parent_left_open_still_has_its_reason(notes: StartNotes, tmp_path: Path) -> None:
+def test_an_import_that_closes_what_its_parent_left_open_still_has_its_reason(
+    notes: StartNotes, tmp_path: Path
+) -> None:
     assert worker(notes, tmp_path, "import os\nos.closerange(3, 256)\nraise ValueError('no')\n") == 1
     assert notes.error() == "ValueError: no"
 

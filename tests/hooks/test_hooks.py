@@ -349,6 +349,13 @@ def worker_app(seen: list[str], name: str, error: BaseException | None = None) -
     return app
 
 
+async def test_each_start_hook_is_told_before_it_is_called() -> None:
+    seen: list[str] = []
+    hooks = WorkerHooks([worker_app(seen, "a")], run_here)
+    await hooks.start(lambda what: seen.append(what.rpartition(".")[2]))
+    assert seen == ["start", "a start", "start_async", "a start_async"]
+
+
 async def test_worker_hooks_run_in_order_and_back() -> None:
     seen: list[str] = []
     hooks = WorkerHooks([worker_app(seen, "a"), worker_app(seen, "b")], run_here)
@@ -446,8 +453,10 @@ async def test_the_executor_calls_stop_hooks_once_nothing_runs_any_more(world: A
 
 def test_a_fork_server_calls_those_that_are_no_async_def() -> None:
     seen: list[str] = []
-    call_start_hooks([worker_app(seen, "a"), worker_app(seen, "b")])
+    did: list[str] = []
+    call_start_hooks([worker_app(seen, "a"), worker_app(seen, "b")], did.append)
     assert seen == ["a start", "b start"]
+    assert did == [f"running @app.on_worker_start {__name__}.worker_app.<locals>.start"] * 2
 
     app = atf.App("c")
     app.on_worker_start(functools.partial(end_by, "exit"))

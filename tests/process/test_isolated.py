@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -13,7 +14,11 @@ from typing import Any
 
 import pytest
 
+import atf
+from atf.errors import Internal
+from atf.executor.isolated import IsolatedRuns
 from atf.executor.packets import pair, receive, unpack
+from atf.executor.start_notes import StartNotes
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
@@ -223,11 +228,38 @@ def test_the_end_of_a_run_is_awaited_that_leaves_a_child_a_thread_an_open_file_o
 
 def test_imports_that_start_threads_are_refused_by_name() -> None:
     ours, theirs = pair()
-    with ours, theirs:
-        command = [sys.executable, "-P", "-m", "atf.executor.fork_server", str(theirs.fileno()), "threaded:app"]
-        subprocess.run(command, pass_fds=[theirs.fileno()], cwd=Path(__file__).parent, timeout=30, check=True)
+    with ours, theirs, contextlib.closing(StartNotes.new()) as notes:
+        descriptors = [theirs.fileno(), notes.descriptor]
+        command = [sys.executable, "-P", "-m", "atf.executor.fork_server", *map(str, descriptors), "threaded:app"]
+        subprocess.run(command, pass_fds=descriptors, cwd=Path(__file__).parent, timeout=30, check=True)
         word, why = unpack(receive(ours))
     assert word == "refused"
     assert "isolate=True of g/alone: importing threaded:app, or a start hook, starts threads" in why
     assert "flusher" in why
     assert "short" not in why, "it has ended by itself"
+
+
+EXITS = """
+import atf, os, sys
+app = atf.App("g")
+
+@app.task(isolate=True)
+def alone() -> None: ...
+
+@app.on_worker_start
+def connect() -> None:
+    if "fork_server" in " ".join(sys.orig_argv):
+        os._exit(0)
+"""
+
+
+async def test_a_fork_server_that_user_code_ends_is_said_to_have_ended_in_that_hook(tmp_path: Path) -> None:
+    (tmp_path / "exits.py").write_text(EXITS, encoding="utf-8")
+    app = atf.App("g")
+
+    @app.task(isolate=True)
+    def alone() -> None: ...
+
+    why = r"ended with exit code 0 while running @app.on_worker_start exits.connect once more, for isolated runs$"
+    with pytest.raises(Internal, match=why):
+        await IsolatedRuns.start(["exits:app"], app.lambdas, tmp_path)
