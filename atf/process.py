@@ -213,6 +213,7 @@ def run_role(
     settings: LogSettings,
     *,
     first: Callable[[], None] | None = None,
+    told: Callable[[], bool] = lambda: False,
 ) -> int:
     """Runs one role in this process until it ends.
 
@@ -222,6 +223,7 @@ def run_role(
         settings: what is said, and how.
         first: called before any event loop runs: user code is imported there, which may run one of its own. A stop that comes meanwhile is
             carried out after it.
+        told: whether somebody else says at ERROR why the role can't go on; its own line is then one at INFO.
 
     Returns:
         The exit code: 0 clean, 1 a bug, 2 a setting that breaks a rule, 3 not found, 4 something it needs refused it, 128 + n where
@@ -251,7 +253,7 @@ def run_role(
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(frame())
     except AtfError as error:
-        said.error("can't go on", error=str(error), kind=error.reason)
+        (said.info if told() else said.error)("can't go on", error=str(error), kind=error.reason)
         process.failed(str(error))
         return exit_code(error)
     except Exception as error:  # noqa: BLE001  the last place that can say it

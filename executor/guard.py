@@ -243,7 +243,8 @@ class Guard:
         if verdict is not None:
             return Ended(code, f"killed: {verdict.why}", verdict.ordered or cut, failed)
         at = self._at_place(crash=True) if code in _CRASHES else ""
-        why = failed or (_UNASKED if unasked else f"{_reason(code)}{at}")
+        error = self._notes.error() if EXIT_OK < code < EXIT_FORKED else ""
+        why = failed or (_UNASKED if unasked else error or f"{_reason(code)}{at}")
         return Ended(code, f"{why}, and cut what still ran" if cut else why, cut, failed)
 
     def _failed_start(self, code: int, verdict: Verdict | None) -> str:

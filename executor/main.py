@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from atf.config import ExecutorSettings, LogSettings, Timing
 from atf.descriptors import in_words
-from atf.exits import EXIT_BAD_INPUT, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
+from atf.exits import EXIT_OK, EXIT_UNAVAILABLE, READY_FD
 from atf.forks import FORK_SUPPORT
 from atf.runtime import SystemRuntime, new_id
 from atf.stops import stop_signals
@@ -89,7 +89,7 @@ def main(
     )
     ended = guard.watch(signals, None if events_fd is None else 0)
     told = death(executor_id, group.pid, ended, table)
-    if ended.code not in {EXIT_OK, EXIT_BAD_INPUT}:
+    if ended.code != EXIT_OK and (events_fd is None or not ended.failed_start):  # of which the controller tells
         held = ", ".join(f"{each} {len(told[each])}" for each in DEATH_CLAIMS if told[each])
         say(logs, f"{ended.why} (exit code {ended.code}{held and f'; {held}'})", executor=executor_id)
     _tell(events_fd, told)

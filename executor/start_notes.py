@@ -47,6 +47,8 @@ class StartNotes:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self.told = False
+        """Whether an error was noted: the guard knows why the worker ends."""
         self._watches = False
 
     @classmethod
@@ -79,7 +81,7 @@ class StartNotes:
     def failed(self, error: BaseException) -> None:
         """What ends the worker."""
         text = said(error) if isinstance(error, AtfError) else f"{type(error).__name__}: {said(error)}"
-        self._write(f"!{json.dumps(clip(text, MAX_WHY_BYTES))}\n")
+        self.told = self._write(f"!{json.dumps(clip(text, MAX_WHY_BYTES))}\n")
 
     def settled(self) -> None:
         """User code is imported: where this process' main thread stands is nobody's concern any more."""
@@ -92,9 +94,12 @@ class StartNotes:
         with contextlib.suppress(OSError):
             os.close(self.descriptor)
 
-    def _write(self, line: str) -> None:
-        with contextlib.suppress(OSError):  # user code has closed it: the guard says less
+    def _write(self, line: str) -> bool:
+        try:
             os.write(self.descriptor, line.encode("utf-8", "replace"))
+        except OSError:  # user code has closed it: the guard says less
+            return False
+        return True
 
     # --- the guard's -------------------------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ def main(arguments: Sequence[str]) -> int:
             finally:
                 process.deaf()
 
-    code = run_role("executor", body, logs, first=imports)
+    code = run_role("executor", body, logs, first=imports, told=lambda: notes.told)
     output.end()
     if code:
         die(code)  # a body may still run, and nothing can stop its thread

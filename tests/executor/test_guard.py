@@ -244,6 +244,14 @@ def test_a_worker_that_ends_without_a_word_is_said_to_have_ended_while_it_did_so
     )
 
 
+@pytest.mark.parametrize("code", [1, 4])
+def test_an_error_that_ends_a_worker_later_or_in_a_drain_is_why_it_ended(w: Worker, code: int) -> None:
+    w.notes.failed(ConfigError("the sentence"))
+    w.guard.signalled(signal.SIGTERM)
+    assert w.guard.ended(code, None) == Ended(code, "the sentence", ordered=False)
+    assert w.guard.ended(EXIT_OVERRUN, None).why == "a lambda did not end when it had to"
+
+
 @pytest.mark.parametrize("code", [2, 4])
 def test_a_worker_whose_notes_are_lost_may_have_said_why_in_its_log(starting: Worker, code: int) -> None:
     """User code has closed them."""

@@ -51,6 +51,7 @@ def test_the_last_thing_that_it_did_counts(notes: StartNotes) -> None:
 def test_an_error_of_ours_is_its_sentence_and_any_other_one_has_its_type(notes: StartNotes) -> None:
     notes.failed(ConfigError("app shop:app: two\nlines"))
     assert notes.error() == "app shop:app: two\nlines"
+    assert notes.told
     notes.failed(ValueError("no é\udcff"))
     assert notes.error() == "ValueError: no é?"
 
@@ -91,6 +92,7 @@ def test_notes_that_user_code_has_closed_are_left_out() -> None:
     os.close(notes.descriptor)
     notes.doing("importing shop:app")
     notes.failed(ValueError("x"))
+    assert not notes.told
 
 
 def test_more_than_is_read_at_once_still_has_its_ends(notes: StartNotes) -> None:

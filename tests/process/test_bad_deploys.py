@@ -100,7 +100,9 @@ def test_atf_up_is_not_up_where_no_executor_can_start(
     write(tmp_path, code)
     ran = atf(tmp_path, env, "up", "shop:app", "--json")
     assert (ran.returncode, ran.stdout) == (exit_code, ""), ran.stderr
-    assert why.format(shop=tmp_path / "shop.py") in ran.stderr.splitlines()[-1]
+    lines = ran.stderr.splitlines()
+    assert why.format(shop=tmp_path / "shop.py") in lines[-1]
+    assert not [each for each in lines if '"role": "executor"' in each and '"level": "error"' in each]
 
 
 def test_atf_up_is_not_up_where_an_import_hangs(tmp_path: Path, env: dict[str, str]) -> None:

@@ -157,23 +157,28 @@ async def body(process):
     process.ready()
     await process.stopping.wait()
 
-sys.exit(run_role("tester", body, LogSettings(log_format="json"), first=first))
+sys.exit(run_role("tester", body, LogSettings(log_format="json"), first=first, told=lambda: {told}))
 """
 
 
 async def test_what_comes_before_the_loop_may_run_one_and_a_stop_meanwhile_is_carried_out_after_it() -> None:
     what = "os.kill(os.getpid(), signal.SIGTERM); print('goes on', file=sys.stderr, flush=True)"
-    process = await asyncio.create_subprocess_exec(*(sys.executable, "-P", "-c", FIRST.format(what=what)), stderr=PIPE)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", FIRST.format(what=what, told=False)), stderr=PIPE
+    )
     assert process.stderr is not None
     assert await process.stderr.readline() == b"goes on\n"
     await line(process, "stopping")
     assert await end(process) == 0
 
 
-async def test_what_fails_before_the_loop_ends_the_role_like_its_body() -> None:
+@pytest.mark.parametrize(("told", "level"), [(False, "error"), (True, "info")])
+async def test_what_fails_before_the_loop_ends_the_role_like_its_body(told: bool, level: str) -> None:
     what = "from atf.errors import ConfigError; raise ConfigError('the sentence')"
-    process = await asyncio.create_subprocess_exec(*(sys.executable, "-P", "-c", FIRST.format(what=what)), stderr=PIPE)
-    assert (await line(process, "can't go on"))["error"] == "the sentence"
+    code = FIRST.format(what=what, told=told)
+    process = await asyncio.create_subprocess_exec(*(sys.executable, "-P", "-c", code), stderr=PIPE)
+    said = await line(process, "can't go on")
+    assert (said["error"], said["level"]) == ("the sentence", level)
     assert await end(process) == 2
 
 
