@@ -65,7 +65,7 @@ def _roles(found: f.GetStatusReply) -> list[Line]:
     for role in _ROLES:
         counts = {each.version: each.processes for each in found.roles if each.role == role}
         said = ", ".join(f"{number} of {version}" for version, number in sorted(counts.items()))
-        lines.append(Line("roles", f"{role}: {said or 'none is alive'}", not counts))
+        lines.append(Line("roles", f"{role}: {said or _none(found)}", not counts))
     return lines
 
 
@@ -78,7 +78,12 @@ def _hosts(found: f.GetStatusReply) -> list[Line]:
         said = f"no executor can start: {each.why_not}" if each.why_not else said + ", starts" * each.starting
         idle = not (each.executors or each.draining or each.starting)
         lines.append(Line("hosts", f"{each.name} (pool {each.pool}): {said}", bool(aside or each.why_not or idle)))
-    return lines or [Line("hosts", "none is alive: no task runs", True)]
+    return lines or [Line("hosts", f"{_none(found)}: no task runs", True)]
+
+
+def _none(found: f.GetStatusReply) -> str:
+    """That no process is known. A store that has just come back empty pauses claims, and those that live tell it so within seconds."""
+    return "none has told the store yet that it lives" if found.claims_paused else "none is alive"
 
 
 def _lambdas(found: f.GetStatusReply, late_us: int, recent: str) -> list[Line]:

@@ -100,6 +100,17 @@ def test_what_is_wrong_is_marked_and_sets_the_exit_code(says: str, atf: Atf, rep
     assert len(atf("status", "--json").json["wrong"]) == 1
 
 
+def test_while_claims_are_paused_nobody_is_called_dead(atf: Atf, reply: f.GetStatusReply) -> None:
+    """The store may have come back empty just now: who lives has not told it yet."""
+    reply.claims_paused = "no task starts for another 3 s: claims are paused"
+    del reply.roles[:]
+    del reply.hosts[:]
+    ran = atf("status")
+    assert ran.code == 1
+    assert ran.out.count("none has told the store yet that it lives") == len(ROLES) + 1
+    assert "none is alive" not in ran.out
+
+
 def test_what_is_kept_on_purpose_is_not_wrong(atf: Atf, reply: f.GetStatusReply) -> None:
     reply.lambdas[0].MergeFrom(of(paused=True))
     reply.lambdas[0].due_since_us, reply.lambdas[0].served = NOW_US - 3_600 * US, False
