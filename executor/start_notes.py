@@ -25,8 +25,8 @@ from atf.task import clip
 
 LOOK_S: Final = 10.0
 """Seconds between two notes of the line at which a worker stands that does not get on."""
-LOOKS: Final = 3
-"""Looks that a shorter start_timeout has room for at least."""
+LOOKS: Final = 10
+"""Looks for which a short start_timeout has room: loading Python, twice with isolated runs, takes a part of it."""
 MAX_WHY_BYTES: Final = 1 << 10
 """Of one reason: it stands in logs, in `explain` and in `atf hosts`."""
 HIGH_FD: Final = 256

@@ -23,7 +23,7 @@ def notes() -> Iterator[StartNotes]:
     os.close(made.descriptor)
 
 
-def worker(notes: StartNotes, folder: Path, code: str, start_timeout: float = 0.15) -> int:
+def worker(notes: StartNotes, folder: Path, code: str, start_timeout: float = 0.5) -> int:
     """Runs code in a process that has these notes; its exit code."""
     path = folder / "shop.py"
     path.write_text(textwrap.dedent(code), encoding="utf-8")
