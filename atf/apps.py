@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from atf.app import App
 from atf.app_faults import hidden, hidden_behind, patched_by
-from atf.errors import ConfigError
+from atf.errors import ConfigError, said
 from atf.lambdas import Lambda
 from atf.streams import go_on_without_threads
 from atf.task import clip
@@ -132,15 +132,8 @@ def in_words(error: BaseException) -> str:
     for _ in range(_DEEPEST):  # one may lead back to itself
         cause = first.__cause__ or (None if first.__suppress_context__ else first.__context__)
         first = first if cause is None else cause
-    said = f"{type(error).__name__}: {_said(error)}"
-    return said if first is error else f"{said} (from {type(first).__name__}: {_said(first)})"
-
-
-def _said(error: BaseException) -> str:
-    try:
-        return clip(str(error), MAX_SAID_BYTES)
-    except BaseException:  # noqa: BLE001  of a user's class
-        return "its text can't be read"
+    texts = [f"{type(each).__name__}: {clip(said(each), MAX_SAID_BYTES)}" for each in (error, first)]
+    return texts[0] if first is error else f"{texts[0]} (from {texts[1]})"
 
 
 def where(error: BaseException) -> str:

@@ -39,7 +39,7 @@ def said(error: BaseException) -> str:
     """What an exception says of itself. Its class may be a user's, whose `__str__` raises."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  whatever it raises
+    except BaseException:  # noqa: BLE001  whatever it raises, SystemExit too
         return "its text can't be read"
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import fcntl
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from atf.errors import AtfError, said
+from atf.streams import beyond_reach
 from atf.task import clip
 
 LOOK_S: Final = 10.0
@@ -55,9 +55,9 @@ class StartNotes:
     def new(cls) -> StartNotes:
         """Notes in a file without a name, so that nothing is left of it."""
         if hasattr(os, "memfd_create"):
-            return cls(_high(os.memfd_create("atf-start", os.MFD_CLOEXEC)))
+            return cls(beyond_reach(os.memfd_create("atf-start", os.MFD_CLOEXEC)))
         with tempfile.TemporaryFile() as file:  # no Linux
-            return cls(_high(os.dup(file.fileno())))
+            return cls(beyond_reach(os.dup(file.fileno())))
 
     # --- the worker's ------------------------------------------------------------------------------------------------
 
@@ -140,16 +140,6 @@ class StartNotes:
         head = os.pread(self.descriptor, _READ_BYTES, 0)
         tail = os.pread(self.descriptor, _READ_BYTES, max(size - _READ_BYTES, len(head)))
         return (head + tail).decode("utf-8", "replace").splitlines()
-
-
-def _high(descriptor: int) -> int:
-    """Moves a descriptor behind those that user code closes which wants none of its parent's."""
-    try:
-        high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, HIGH_FD)
-    except OSError:  # the limit is below that
-        return descriptor
-    os.close(descriptor)
-    return high
 
 
 def _of_python(file: str) -> bool:

@@ -23,7 +23,7 @@ from atf.apps import load_lambdas
 from atf.executor.start_notes import StartNotes
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, READY_FD
 from atf.lambdas import Lambda
-from atf.streams import beyond_reach, exit_at_once, given_back, is_protected
+from atf.streams import exit_at_once, given_back, is_protected
 from atf.visible import one_line
 
 from . import answered
@@ -49,7 +49,7 @@ def apart(apps: Sequence[str], work: Callable[[Mapping[str, Lambda[..., Any]]], 
     if not is_protected():  # a test calls the command, and keeps what it writes
         return work(load_lambdas(apps))
     ready = os.environ.pop(READY_FD, "")
-    notes = StartNotes(beyond_reach(StartNotes.new().descriptor))
+    notes = StartNotes.new()
     parent = os.getpid()
     child = os.fork()
     if not child:
@@ -87,12 +87,12 @@ def _in_child(
 
     def worked() -> int:
         try:
-            notes.watch()
+            notes.watch(0)
             faulthandler.register(signal.SIGTERM, notes.descriptor, all_threads=False, chain=True)
             notes.doing(f"importing {' '.join(apps)}")
             with given_back():
                 lambdas = load_lambdas(apps)
-            notes.started()
+            notes.settled()
             notes.doing(f"working with {' '.join(apps)}")
             return work(lambdas)
         except BaseException as error:
