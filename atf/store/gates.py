@@ -5,9 +5,10 @@ A gate is written in the home partition and owed to the others, like a lambda's 
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -22,6 +23,10 @@ from .types import AuditEntry, Gate, GateAction, NewGate
 
 AUTOMATIC: Final = "atf"
 """Who sets automatic gates."""
+
+
+_READ_AT_ONCE: Final = 32
+"""Lambdas whose gates one call reads: few enough to hold up nobody in the store."""
 
 
 class Unless(enum.IntEnum):
@@ -96,12 +101,13 @@ class Gates(Registry):
         """What the audit log adds of a drop that is lifted or replaced: its count goes with it. Empty where there is none."""
         if GateAction.DROP not in actions:
             return ""
-        replies = [await self._call("get_gates", HOME, [name])]
+        replies = await self._gates_in(HOME, [name])
         number = _number_of(_about(GateAction.DROP, labels), replies[0][4].decode())
         if number is None:
             return ""
         try:
-            replies += [await self._call("get_gates", each, [name]) for each in range(HOME + 1, self.partitions)]
+            for partition in range(HOME + 1, self.partitions):
+                replies += await self._gates_in(partition, [name])
         except Unavailable:  # which keeps nobody from lifting it
             return "; tasks dropped: unknown, as a partition was away"
         here = (zip(reply[5::4], reply[7::4], strict=True) for reply in replies)
@@ -116,27 +122,23 @@ class Gates(Registry):
             return await self.set_gate(gate, unless=Unless.ENDLESS) is not None
         return await self.lift_gates(name, {}, [GateAction.PAUSE], who, why) is not None
 
-    async def gates(self, name: str, *, counted: bool = True) -> list[Gate]:
-        """A lambda's gates, oldest first.
+    async def gates(self, *names: str, counted: bool = True) -> list[Gate]:
+        """The gates of some lambdas: lambda by lambda, oldest first.
 
         Args:
-            name: the lambda's.
+            names: the lambdas'.
             counted: with what each keeps and has dropped, for which every partition is asked; else with what their home alone knows.
         """
-        found: dict[int, Gate] = {}
-        paused, due = False, 0
-        for partition in range(self.partitions) if counted else [HOME]:
-            now, paused_here, waiting, _, text, *counts = await self._call("get_gates", partition, [name])
-            due += int(waiting)
-            if partition == HOME:
-                paused = paused_here == 1
-                found = {each.number: each for each in _parse(name, text.decode(), int(now))}
-            for number, kept, dropped, said in zip(counts[::4], counts[1::4], counts[2::4], counts[3::4], strict=True):
-                gate = found.get(int(number))
-                if gate is not None:
-                    gate = gate._replace(waiting=gate.waiting + int(kept), dropped=gate.dropped + int(dropped))
-                    found[gate.number] = _with_record(gate, said) if partition == HOME else gate
-        return _with_pause(name, list(found.values()), paused, due)
+        home, *others = await asyncio.gather(
+            *(self._gates_in(each, names) for each in (range(self.partitions) if counted else [HOME]))
+        )
+        return [gate for name, *here in zip(names, home, *others, strict=True) for gate in _together(name, here)]
+
+    async def _gates_in(self, partition: int, names: Sequence[str]) -> list[list[Any]]:
+        found: list[list[Any]] = []
+        for start in range(0, len(names), _READ_AT_ONCE):
+            found += await self._call("get_gates", partition, list(names[start : start + _READ_AT_ONCE]))
+        return found
 
     async def judge(self, name: str) -> Gate | None:
         """Closes the automatic gate of a lambda if it has to by what all partitions know. Returns it; None: it stays open."""
@@ -215,6 +217,19 @@ def _parse(name: str, text: str, now_us: int) -> list[Gate]:
             kind = GateAction(action)
             found.append(Gate(int(number), name, kind, named, float(amount), int(ends), "", "", False, 0, 0, 0))
     return found
+
+
+def _together(name: str, replies: Sequence[list[Any]]) -> list[Gate]:
+    """The gates of a lambda by what each partition says of them, their home first."""
+    now, paused, _, _, text, *_ = replies[0]
+    found = {each.number: each for each in _parse(name, text.decode(), int(now))}
+    for reply in replies:
+        for number, kept, dropped, said in zip(reply[5::4], reply[6::4], reply[7::4], reply[8::4], strict=True):
+            gate = found.get(int(number))
+            if gate is not None:
+                gate = gate._replace(waiting=gate.waiting + int(kept), dropped=gate.dropped + int(dropped))
+                found[gate.number] = _with_record(gate, said) if reply is replies[0] else gate
+    return _with_pause(name, list(found.values()), paused == 1, sum(int(reply[2]) for reply in replies))
 
 
 def _with_record(gate: Gate, said: bytes) -> Gate:

@@ -1,28 +1,40 @@
--- get_gates: a lambda's gates as they stand in one partition
+-- get_gates: the gates of some lambdas as they stand in one partition
 -- KEYS[1]  the partition's record
--- ARGV     now, name
--- RETURNS  now, 1 paused and not only until an instant that is over, due tasks that wait (NEW, RETRIABLE_FAILURE, ENQUEUED), dropped so far by any, text of the gates, then per
---          gate: number, tasks it keeps, tasks it dropped, "when it was set, id of the call, record" ("" = not known here)
-register('get_gates', {'no-writes'}, function(keys, args)
-  local P, now, name, waiting = keys[1], instant(args[1]), args[2], 0
-  local known = redis.call('HMGET', lambda_key(P, name), 'paused', 'gates', 'pv', 'gv')
+-- ARGV     now, then the lambdas
+-- RETURNS  per lambda: now, 1 paused and not only until an instant that is over, due tasks that wait (NEW, RETRIABLE_FAILURE, ENQUEUED), dropped so far by any, text of the
+--          gates, then per gate: number, tasks it keeps, tasks it dropped, "when it was set, id of the call, record" ("" = not known here)
+
+-- Due tasks of a lambda that wait.
+local function due_of(P, name, now)
+  local waiting, sets = 0, {}
   for priority = 0, MAX_PRIORITY do
-    local queue = name .. ':' .. priority
-    waiting = waiting + redis.call('ZCARD', live_key(P, queue, 'ENQUEUED'))
-    for _, status in ipairs({'NEW', 'RETRIABLE_FAILURE'}) do
-      waiting = waiting + redis.call('ZCOUNT', live_key(P, queue, status), '-inf', fmt(now))
+    for _, status in ipairs({'NEW', 'RETRIABLE_FAILURE', 'ENQUEUED'}) do sets[#sets + 1] = live_key(P, name .. ':' .. priority, status) end
+  end
+  if redis.call('EXISTS', unpack(sets)) == 0 then return 0 end  -- mostly so: one call instead of one per set
+  for i = 1, #sets, 3 do
+    waiting = waiting + redis.call('ZCOUNT', sets[i], '-inf', fmt(now)) + redis.call('ZCOUNT', sets[i + 1], '-inf', fmt(now))
+    waiting = waiting + redis.call('ZCARD', sets[i + 2])
+  end
+  return waiting
+end
+
+register('get_gates', {'no-writes'}, function(keys, args)
+  local P, now, answers = keys[1], instant(args[1]), {}
+  for i = 2, #args do
+    local name = args[i]
+    local known = redis.call('HMGET', lambda_key(P, name), 'paused', 'gates', 'pv', 'gv')
+    local text, lines = known[2] or '', {}
+    for line in string.gmatch(text, '[^;]+') do lines[#lines + 1] = line end
+    local paused = paused_now(lines, known[1], known[3], known[4], now) and 1 or 0
+    local answer = {fmt(now), paused, due_of(P, name, now), redis.call('HGET', tally_key(P, name), 'dropped') or '0', text}
+    for _, line in ipairs(lines) do
+      local number = string.match(line, '^%d+')
+      local tally = redis.call('HMGET', tally_key(P, name), number, 'r' .. number)
+      local at = #answer
+      answer[at + 1], answer[at + 2] = number, redis.call('ZCARD', parked_key(P, name, number))
+      answer[at + 3], answer[at + 4] = tally[1] or '0', tally[2] or ''
     end
+    answers[i - 1] = answer
   end
-  local text, lines = known[2] or '', {}
-  for line in string.gmatch(text, '[^;]+') do lines[#lines + 1] = line end
-  local paused = paused_now(lines, known[1], known[3], known[4], now) and 1 or 0
-  local answer = {fmt(now), paused, waiting, redis.call('HGET', tally_key(P, name), 'dropped') or '0', text}
-  for _, line in ipairs(lines) do
-    local number = string.match(line, '^%d+')
-    local tally = redis.call('HMGET', tally_key(P, name), number, 'r' .. number)
-    local at = #answer
-    answer[at + 1], answer[at + 2] = number, redis.call('ZCARD', parked_key(P, name, number))
-    answer[at + 3], answer[at + 4] = tally[1] or '0', tally[2] or ''
-  end
-  return answer
+  return answers
 end)
