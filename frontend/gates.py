@@ -40,7 +40,10 @@ _log = get_logger()
 
 
 class Gates:
-    """SetGate, LiftGate, ListGates, ListAudit, and the pause of a whole lambda, which is a gate."""
+    """SetGate, LiftGate, ListGates, ListAudit, and the pause of a whole lambda, which is a gate.
+
+    A change reads no copy of the registry, neither before nor after: it would be read anew for each of thousands of lambdas.
+    """
 
     def __init__(self, store: Store, lambdas: Lambdas) -> None:
         self._store = store
@@ -57,18 +60,17 @@ class Gates:
 
     async def set(self, request: f.SetGateRequest) -> f.Gate:
         """Sets a gate, in the place of the lambda's one with the same action and labels."""
-        name = await self._known(getattr(request, "lambda"))
+        name = check_lambda(shown(getattr(request, "lambda")))
         absolute = request.WhichOneof("ends") == "until_at_us"
         gate = _new_gate(request, await self._store.time_us() if absolute else 0)
         answer = await self._store.set_gate(gate, sentence(gate))
         if answer is None:
-            raise UnknownLambda(f"no lambda {name!r} is registered")
+            raise await self._unknown(name)
         number, until_us = answer
         if not number:
             raise FailedPrecondition(
                 f"lambda {name} has {MAX_GATES} gates, and may have no more: lift one of them first"
             )
-        await self._lambdas.refresh()
         _log.info("set_gate", name=name, action=gate.action.value, until_us=until_us)
         made = Gate(
             number, name, gate.action, dict(gate.labels), gate.amount, until_us, gate.who, gate.why, False, 0, 0, 0
@@ -77,21 +79,22 @@ class Gates:
 
     async def lift(self, request: f.LiftGateRequest) -> f.LiftGateReply:
         """Lifts a lambda's gates with these labels; one of them, where an action is named."""
-        name = await self._known(getattr(request, "lambda"))
+        name = check_lambda(shown(getattr(request, "lambda")))
         check_labels(request.labels)
         check_who(request.who, request.why)
         actions = [_action(request.action)] if request.action else list(GateAction)
         lifted = await self._store.lift_gates(name, dict(request.labels), actions, request.who, request.why)
-        await self._lambdas.refresh()
-        _log.info("lift_gate", name=name, lifted=lifted or 0)
-        return f.LiftGateReply(lifted=lifted or 0)
+        if lifted is None:
+            raise await self._unknown(name)
+        _log.info("lift_gate", name=name, lifted=lifted)
+        return f.LiftGateReply(lifted=lifted)
 
     async def set_paused(self, name: str, who: str, why: str, *, paused: bool) -> None:
         """Pauses or resumes a whole lambda. Callers of older releases don't say who they are."""
-        await self._known(name)
+        check_lambda(shown(name))
         check_who(who if who.strip() else "?", why)
-        await self._store.set_paused(name, paused, who, why)
-        await self._lambdas.refresh()
+        if not await self._store.set_paused(name, paused, who, why):
+            raise await self._unknown(name)
         _log.info("pause_lambda" if paused else "resume_lambda", name=name)
 
     async def list(self, request: f.ListGatesRequest) -> f.ListGatesReply:
@@ -100,8 +103,7 @@ class Gates:
         name = getattr(request, "lambda")
         chosen = [self._lambdas.get(check_lambda(shown(name)))] if name else self._lambdas.all()
         names = sorted(known.record.name for known in chosen if known.record.gated or known.record.paused)
-        found = [gate for each in names for gate in await self._store.gates(each)]
-        return f.ListGatesReply(gates=[to_proto(gate) for gate in found])
+        return f.ListGatesReply(gates=[to_proto(gate) for gate in await self._store.gates(*names)])
 
     async def audit(self, request: f.ListAuditRequest) -> f.ListAuditReply:
         """A page of the audit log, newest first."""
@@ -111,7 +113,9 @@ class Gates:
             raise InvalidArgument(f"before {request.before}: give the `before` of the page before, or 0")
         name, size = getattr(request, "lambda"), request.page_size or DEFAULT_PAGE
         if name:
-            await self._known(name)
+            check_lambda(shown(name))
+            await self._lambdas.load([name])
+            self._lambdas.get(name)
         before: int | None = request.before or None
         reply = f.ListAuditReply()
         for _ in range(_PAGES_LOOKED_THROUGH):
@@ -123,10 +127,10 @@ class Gates:
         reply.before = before or 0
         return reply
 
-    async def _known(self, name: str) -> str:
-        check_lambda(shown(name))
-        await self._lambdas.load([name])
-        return self._lambdas.get(name).record.name
+    async def _unknown(self, name: str) -> UnknownLambda:
+        """The store knows no such lambda: says which are near."""
+        await self._lambdas.refresh()
+        return self._lambdas.unknown(name)
 
 
 def check_who(who: str, why: str) -> None:

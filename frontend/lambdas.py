@@ -104,8 +104,12 @@ class Lambdas:
         """
         known = self._known.get(name)
         if known is None:
-            raise UnknownLambda(f"no lambda {name!r} is registered{self._hint(name)}")
+            raise self.unknown(name)
         return known
+
+    def unknown(self, name: str) -> UnknownLambda:
+        """The error that names the nearest lambdas of the copy."""
+        return UnknownLambda(f"no lambda {name!r} is registered{self._hint(name)}")
 
     def said_of(self, name: str) -> list[f.LambdaSpec]:
         """What the code of a lambda of the copy says; none where it is unknown."""

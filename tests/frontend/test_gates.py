@@ -10,6 +10,8 @@ import pytest
 from atf.errors import FailedPrecondition, InvalidArgument, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.store.library import MAX_GATES
+from atf.store.store import Store
+from atf.store.types import LambdaRecord
 from atf.task import US
 
 from .conftest import START_US, Bench
@@ -135,6 +137,46 @@ async def test_a_pause_is_a_gate_with_who_and_why(bench: Bench) -> None:
     assert (found.action, found.who, found.why) == (f.Gate.PAUSE, "bob", "lunch")
     await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": NAME}))
     assert not (await bench.frontend.list_gates(listed())).gates
+
+
+async def test_a_change_of_one_lambda_reads_no_registry(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "lambdas", None)  # of thousands of lambdas it would be read again after each change
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": NAME}, who="bob"))
+    await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": NAME}))
+    await bench.frontend.set_gate(gate())
+    assert (await bench.frontend.lift_gate(of(f.LiftGateRequest(who="bob"), NAME))).lifted == 1
+
+
+async def test_a_lambda_that_is_gone_is_not_paused(bench: Bench) -> None:
+    await bench.store.delete_lambda(NAME)  # the frontend's copy has it still
+    for call in (
+        bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": NAME}, who="bob")),
+        bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": NAME}, who="bob")),
+        bench.frontend.set_gate(gate()),
+        bench.frontend.lift_gate(of(f.LiftGateRequest(who="bob"), NAME)),
+    ):
+        with pytest.raises(UnknownLambda, match="no lambda 'photos/thumbnail' is registered"):
+            await call
+
+
+async def test_the_gates_of_many_lambdas_take_few_calls_of_the_store(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = sorted(f"many/l{number:03}" for number in range(100))
+    await bench.store.register([LambdaRecord(name, b"", 100, US, paused=False) for name in names])
+    for name in names:
+        await bench.store.set_paused(name, True, "bob", name)
+    called = []
+
+    async def call(self: Store, verb: str, *args: Any, **options: Any) -> Any:
+        called.append(verb)
+        return await whole(self, verb, *args, **options)
+
+    whole = Store._call
+    monkeypatch.setattr(Store, "_call", call)
+    found = (await bench.frontend.list_gates(listed())).gates
+    assert [(getattr(each, "lambda"), each.why) for each in found] == [(name, name) for name in names]
+    assert called.count("get_gates") == 2 * 4, "a call for 32 lambdas and partition"
 
 
 async def test_the_log_comes_page_by_page_and_of_one_lambda(bench: Bench) -> None:
