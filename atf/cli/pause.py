@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -18,6 +20,7 @@ from atf.whoami import whoami
 from .bulk import agree, bulk_flags, must_be_asked
 from .options import as_json, frontend_flag, no_header, why_flag
 from .output import print_json, print_table
+from .progress import LINE_S
 from .remote import ask
 
 _MARK: Final = "pause --all"
@@ -113,13 +116,29 @@ def _run(
     if lambda_name is None and not dry_run:
         agree(f"{verb} {len(found.names)} lambdas", yes=yes)
     if not dry_run:
-        ask(frontend, lambda stub: _all(stub, found.names, one))
+        ask(frontend, lambda stub: _all(stub, found.names, one, "paused" if paused else "resumed"))
     _print(lambda_name, found, dry_run, as_json, paused=paused)
 
 
-async def _all(stub: api.Frontend, names: Sequence[str], one: Callable[[api.Frontend, str], Awaitable[None]]) -> None:
-    for start in range(0, len(names), _AT_ONCE):
-        await asyncio.gather(*(one(stub, name) for name in names[start : start + _AT_ONCE]))
+async def _all(
+    stub: api.Frontend, names: Sequence[str], one: Callable[[api.Frontend, str], Awaitable[None]], done: str
+) -> None:
+    """Says on stderr how far it is: every two seconds, and where it ends before all are done."""
+    at, said = 0, time.monotonic()
+    try:
+        for at in range(0, len(names), _AT_ONCE):
+            if time.monotonic() - said >= LINE_S:
+                said = _say(f"{at} of {len(names)} lambdas {done}")
+            await asyncio.gather(*(one(stub, name) for name in names[at : at + _AT_ONCE]))
+    except BaseException:
+        if len(names) > 1:
+            _say(f"stopped with {at} of {len(names)} lambdas {done}; the same command goes on with the rest")
+        raise
+
+
+def _say(line: str) -> float:
+    print(line, file=sys.stderr, flush=True)
+    return time.monotonic()
 
 
 def _print(lambda_name: str | None, found: _Plan, dry_run: bool, as_json: bool, *, paused: bool) -> None:

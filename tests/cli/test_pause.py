@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from atf.cli import pause
+from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
 
 from .conftest import Atf, FakeFrontend
@@ -50,3 +52,30 @@ def test_all_is_asked_about_and_a_dry_run_only_looks(command: str, atf: Atf, thr
     assert not [each for each in three.asked if isinstance(each, f.PauseLambdaRequest | f.ResumeLambdaRequest)]
     for words in ([command], [command, "shop/mail", "--all"]):
         assert "and not both" in atf(*words).err
+
+
+@pytest.mark.parametrize(("command", "done"), [("pause", "paused"), ("resume", "resumed")])
+def test_a_long_command_says_how_far_it_is(
+    command: str, done: str, atf: Atf, three: FakeFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert atf(command, "--all", "--yes").err == "", "a short one does not"
+    monkeypatch.setattr(pause, "_AT_ONCE", 1)
+    monkeypatch.setattr(pause, "LINE_S", 0)
+    assert f"1 of 2 lambdas {done}\n" in atf(command, "--all", "--yes").err
+
+
+def test_a_command_that_ends_early_says_how_far_it_came(
+    atf: Atf, three: FakeFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def pause_lambda(_self: object, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
+        if getattr(request, "lambda") == "shop/mail":
+            raise Unavailable("the store is away")
+        return f.PauseLambdaReply()
+
+    monkeypatch.setattr(pause, "_AT_ONCE", 1)
+    monkeypatch.setattr(FakeFrontend, "pause_lambda", pause_lambda)
+    ran = atf("pause", "--all", "--yes")
+    assert ran.code == 4
+    assert ran.err == (
+        "stopped with 1 of 2 lambdas paused; the same command goes on with the rest\natf: the store is away\n"
+    )
