@@ -130,7 +130,11 @@ def _print_narrow(tasks: Sequence[t.Task], *, with_lambda: bool, status: Status 
 
 
 async def _list(stub: api.Frontend, lambda_name: str | None, status: str, limit: int) -> list[t.Task]:
-    names = [lambda_name] if lambda_name else [info.spec.name for info in await every_lambda(stub)]
+    if lambda_name:
+        names = [lambda_name]
+    else:  # asks no lambda that has none: there may be thousands
+        counted = [(info.spec.name, info.counts) for info in await every_lambda(stub)]
+        names = [name for name, counts in counted if counts.get(status) or (status == _ANY and any(counts.values()))]
     tasks: list[t.Task] = []
     for name in names:
         token = ""

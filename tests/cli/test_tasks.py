@@ -106,7 +106,7 @@ def test_ls_fits_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "dumb")
-    frontend.lambdas = [f.LambdaInfo(spec=f.LambdaSpec(name="shop/mail"))]
+    frontend.lambdas = [f.LambdaInfo(spec=f.LambdaSpec(name="shop/mail"), counts={"FATAL_FAILURE": 1})]
     frontend.add("0-" + "a" * 24, t.FATAL_FAILURE, error="OSError: " + "x" * 40, finished_at_us=1_000_000)
     head, row, *_, one, again = atf("ls", "shop/mail", "--failed").out.splitlines()
     assert (one[-26:], again) == ("0-" + "a" * 24, "run all again: atf retry shop/mail")
@@ -154,9 +154,18 @@ def test_ls_reads_page_after_page_up_to_the_limit(atf: Atf, frontend: FakeFronte
 
 def test_ls_without_a_lambda_lists_those_of_all(atf: Atf, frontend: FakeFrontend) -> None:
     frontend.add("0-a", t.NEW)
-    frontend.lambdas = [f.LambdaInfo(spec=f.LambdaSpec(name="shop/mail"))]
+    for name, counts in (("shop/bill", {"NEW": 0}), ("shop/mail", {"NEW": 1}), ("shop/ring", {"SUCCESS": 2})):
+        frontend.lambdas.append(f.LambdaInfo(spec=f.LambdaSpec(name=name), counts=counts))
 
-    assert [task["id"] for task in atf("ls", "--json").json] == ["0-a"]
+    def asked(*flags: str) -> list[str]:
+        frontend.asked.clear()
+        atf("ls", *flags)
+        return [getattr(each, "lambda") for each in frontend.asked if isinstance(each, f.ListTasksRequest)]
+
+    assert [task["id"] for task in atf("ls", "--status", "new", "--json").json] == ["0-a"]
+    assert asked() == ["shop/mail", "shop/ring"], "a lambda without tasks is not asked"
+    assert asked("--status", "new") == ["shop/mail"]
+    assert asked("--failed") == []
 
 
 def test_ls_by_status(atf: Atf, frontend: FakeFrontend) -> None:
