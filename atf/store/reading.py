@@ -130,32 +130,19 @@ class Reading(Caller):
         Raises:
             InvalidArgument: the token is not one of ours.
         """
-        sets = self._sets(lambda_name, status)
-        index, score, last = _parse_token(token, len(sets))
+        sets = _sets(lambda_name, status)
+        end = self.partitions * len(sets)
+        index, score, last = _parse_token(token, end)
         ids: list[str] = []
-        while index < len(sets) and len(ids) < size:
-            partition, owner, name = sets[index]
-            args: list[Arg] = [owner, name, score, last, size - len(ids)]
-            reply = await self._call("list", partition, args)
-            found = [each.decode() for each in reply[::2]]
-            ids += found
-            if len(ids) < size:
-                index, score, last = index + 1, "", ""
-            else:
-                score, last = reply[-1].decode(), found[-1]
+        while index < end and len(ids) < size:
+            partition, passed = divmod(index, len(sets))
+            args: list[Arg] = [score, last, size - len(ids), *(each for some in sets[passed:] for each in some)]
+            passed, *found = await self._call("list", partition, args)
+            ids += [each.decode() for each in found[::2]]
+            index += passed
+            score, last = (found[-1].decode(), ids[-1]) if len(ids) == size else ("", "")
         records = [record for record in await self.get(ids) if record is not None]
-        return records, "" if index == len(sets) else f"{index}.{last}.{score}"
-
-    def _sets(self, lambda_name: str, status: Status | None) -> list[tuple[int, str, str]]:
-        found = []
-        for partition in range(self.partitions):
-            for each in (status,) if status else _COUNTED:
-                if each in FINISHED:
-                    found.append((partition, lambda_name, each.name))
-                    continue
-                queues = (keys.queue(lambda_name, priority) for priority in range(MIN_PRIORITY, MAX_PRIORITY + 1))
-                found += [(partition, queue, each.name) for queue in queues]
-        return found
+        return records, "" if index == end else f"{index}.{last}.{score}"
 
     async def scan(self, cursor: str) -> tuple[str, list[TaskRecord]]:
         """The live tasks of a part of the store, in no order: the cursor of the next part ("": that was all), records.
@@ -236,6 +223,17 @@ def _parse_cursor(cursor: str) -> tuple[int, str, int]:
     """Which server, the process that it was, and that process's own cursor; the beginning where it is none of ours."""
     match = _CURSOR.fullmatch(cursor)
     return (int(match[1]), match[2], int(match[3])) if match else (0, "", 0)
+
+
+def _sets(lambda_name: str, status: Status | None) -> list[tuple[str, str]]:
+    """Where the tasks of a lambda are in each partition: the queue or the lambda, and the status."""
+    found = []
+    for each in (status,) if status else _COUNTED:
+        if each in FINISHED:
+            found.append((lambda_name, each.name))
+            continue
+        found += [(keys.queue(lambda_name, priority), each.name) for priority in range(MIN_PRIORITY, MAX_PRIORITY + 1)]
+    return found
 
 
 def _parse_token(token: str, sets: int) -> tuple[int, str, str]:

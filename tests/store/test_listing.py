@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from atf.errors import InvalidArgument
+from atf.store.store import Store
 from atf.store.types import LambdaRecord, Outcome
 from atf.task import US, Status
 
@@ -73,6 +76,19 @@ async def test_pages_hold_every_task_once_and_agree_with_the_counts(world: World
     assert len(everything) == len(set(everything)) == sum(counts.values())
     assert set(everything) == set().union(*where.values())
     await world.check()
+
+
+async def test_a_page_takes_one_call_of_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+
+    async def call(self: Store, verb: str, *args: Any, **options: Any) -> Any:
+        called.append(verb)
+        return await whole(self, verb, *args, **options)
+
+    whole = Store._call
+    monkeypatch.setattr(Store, "_call", call)
+    assert await world.store.list_tasks(LAMBDA, None, 100, "") == ([], "")
+    assert called == ["list"] * world.store.partitions
 
 
 async def test_a_page_begins_behind_the_last_one_although_tasks_leave(world: World) -> None:
