@@ -87,7 +87,7 @@ class Removal:
         standing = await self._store.overview([name], 0)
         if standing.away:
             raise Unavailable("a partition of the task store can't be reached: nobody knows which tasks wait there")
-        found = standing.lambdas.get(name, LambdaStanding(0, 0, 0, 0, 0, 0, ""))
+        found = standing.lambdas.get(name, LambdaStanding(0, 0, 0, 0, 0, 0, "", 0))
         if found.running:
             raise FailedPrecondition(f"{found.running} tasks of {name} run: wait until they have ended")
         return found.waiting + found.later

@@ -25,7 +25,7 @@ from .lambdas import Known, Lambdas
 
 RECENT_US: Final = 3_600 * US
 _JOBS: Final = 1_000
-_NOTHING: Final = LambdaStanding(0, 0, 0, 0, 0, 0, "")
+_NOTHING: Final = LambdaStanding(0, 0, 0, 0, 0, 0, "", 0)
 _Served = Collection[tuple[str, str]]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from atf.errors import Unavailable
@@ -15,7 +16,7 @@ from .server import Memory
 
 _HOME: Final = 0
 _SERVED: Final = 65_536
-_FIELDS: Final = 8
+_FIELDS: Final = 9
 """Of a lambda in the answer of `overview`."""
 
 
@@ -29,6 +30,7 @@ class LambdaStanding(NamedTuple):
     dead: int  # dead letters
     recent: int  # of those, failed recently
     failed_id: str  # the newest of them; "": there is none
+    failed_us: int  # when that failed
 
     def __add__(self, other: LambdaStanding) -> LambdaStanding:  # type: ignore[override]
         """Two partitions together."""
@@ -39,7 +41,8 @@ class LambdaStanding(NamedTuple):
             min(self.since_us or other.since_us, other.since_us or self.since_us),
             self.dead + other.dead,
             self.recent + other.recent,
-            (other if other.recent > self.recent or not self.failed_id else self).failed_id,
+            max(self, other, key=attrgetter("failed_us")).failed_id,
+            max(self.failed_us, other.failed_us),
         )
 
 
@@ -71,8 +74,10 @@ class Overview(Caller):
                 now, reply = await self._call("overview", partition, [recent_us, *some])
                 now_us = max(now_us, int(now))
                 for at in range(0, len(reply), _FIELDS):
-                    number, waiting, later, running, since, dead, recent, newest = reply[at : at + _FIELDS]
-                    here = LambdaStanding(waiting, later, running, int(since), dead, recent, newest.decode())
+                    number, waiting, later, running, since, dead, recent, newest, failed = reply[at : at + _FIELDS]
+                    here = LambdaStanding(
+                        waiting, later, running, int(since), dead, recent, newest.decode(), int(failed)
+                    )
                     name = some[number]
                     found[name] = found[name] + here if name in found else here
 

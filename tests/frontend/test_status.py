@@ -55,6 +55,20 @@ async def test_failures_are_recent_for_a_while(bench: Bench) -> None:
         await bench.frontend.get_status(f.GetStatusRequest(recent_us=-1))
 
 
+@pytest.mark.parametrize("partition", ["0", "1"])
+async def test_the_newest_failure_is_that_of_all_partitions(partition: str, bench: Bench) -> None:
+    ids = [await bench.schedule(f"t{number}") for number in range(20)]
+    ids = sorted(ids, key=lambda each: each.startswith(f"{partition}-"))
+    most = 4  # of the other partition
+    for task in (*ids[:most], *ids[-2:]):
+        bench.clock.advance(1)
+        await bench.finish(task, Outcome.FAILED_FATAL, error="it rained")
+        assert (await of(bench)).failed_id == task
+    assert not ids[most - 1].startswith(f"{partition}-")
+    bench.clock.advance(7_000)
+    assert (await of(bench)).failed_id == ids[-1], "also where none failed recently"
+
+
 async def test_a_pause_of_claims_is_said_with_the_status_and_with_the_queues(bench: Bench) -> None:
     reply = await bench.frontend.get_status(f.GetStatusRequest())
     listed = await bench.frontend.list_lambdas(f.ListLambdasRequest())

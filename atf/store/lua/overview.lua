@@ -3,7 +3,7 @@
 -- ARGV     now, how long ago a failure counts as recent, then the lambdas
 -- RETURNS  now, then per lambda that has unfinished tasks or dead letters: its number in
 --          ARGV from 0, tasks that are due and wait, that are due later, that run, since when the first of those that wait is due (0: none),
---          dead letters, how many of these failed recently, the newest of them ("": none)
+--          dead letters, how many of these failed recently, the newest of them ("": none), and when that failed
 
 -- Tasks of one queue that wait: counted, and the first of them looked at.
 local function look(P, queue, now, found)
@@ -28,8 +28,8 @@ end
 local function recent_of(P, set, now, span)
   local newest = redis.call('ZRANGE', set, 0, 0, 'REV', 'WITHSCORES')
   local failed = tonumber(redis.call('HGET', task_key(P, newest[1]), 't7') or 0)
-  if failed < now - span then return 0, newest[1] end
-  return redis.call('ZCOUNT', set, fmt(tonumber(newest[2]) - (failed - now + span)), '+inf'), newest[1]
+  if failed < now - span then return 0, newest[1], fmt(failed) end
+  return redis.call('ZCOUNT', set, fmt(tonumber(newest[2]) - (failed - now + span)), '+inf'), newest[1], fmt(failed)
 end
 
 register('overview', {'no-writes'}, function(keys, args)
@@ -42,14 +42,14 @@ register('overview', {'no-writes'}, function(keys, args)
     local dead = redis.call('ZCARD', failed)
     local lives = redis.call('EXISTS', unpack(sets)) > 0
     if lives or dead > 0 then
-      local found, recent, newest = {due = 0, later = 0, running = 0, since = math.huge}, 0, ''
+      local found, recent, newest, failed_at = {due = 0, later = 0, running = 0, since = math.huge}, 0, '', '0'
       for priority = 0, lives and MAX_PRIORITY or -1 do
         local first = priority * #LIVE + 1
         if redis.call('EXISTS', unpack(sets, first, first + #LIVE - 1)) > 0 then look(P, args[i] .. ':' .. priority, now, found) end
       end
-      if dead > 0 then recent, newest = recent_of(P, failed, now, span) end
+      if dead > 0 then recent, newest, failed_at = recent_of(P, failed, now, span) end
       local since = found.since < math.huge and fmt(found.since) or '0'
-      for _, each in ipairs({i - 3, found.due, found.later, found.running, since, dead, recent, newest}) do answer[#answer + 1] = each end
+      for _, each in ipairs({i - 3, found.due, found.later, found.running, since, dead, recent, newest, failed_at}) do answer[#answer + 1] = each end
     end
   end
   return {fmt(now), answer}
