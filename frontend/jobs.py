@@ -18,13 +18,13 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.schedule.instants import LATEST_US
 from atf.schedule.of_job import plan_of
+from atf.shared import SharedReading
 from atf.store.store import Store
 from atf.store.types import JobRecord, Made, MadeJob, NewJob
 
 from .lambdas import Lambdas
 from .new_job import new_job
 from .scheduling import MAX_REQUESTS, Scheduling
-from .shared import SharedReading
 from .validate import shown, spec_lambda
 from .view import fail
 

@@ -17,11 +17,11 @@ from atf.errors import Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
+from atf.shared import SharedReading
 from atf.store.store import Store
 from atf.store.types import LambdaRecord
 
 from .settings import in_force
-from .shared import SharedReading
 from .validate import check_options, filled_in
 
 _FRESH_S: Final = 1.0

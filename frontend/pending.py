@@ -15,10 +15,10 @@ from typing import Final
 
 from atf.errors import TooManyPending, Unavailable
 from atf.runtime import Runtime
+from atf.shared import SharedReading
 from atf.store.store import Store
 
 from .lambdas import Known
-from .shared import SharedReading
 
 FRESH_S: Final = 1.0
 PARTS: Final = 32

@@ -10,12 +10,14 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import redis.exceptions as rx
 
 from atf.errors import ResourceExhausted, Unavailable
+from atf.shared import SharedReading
 
 from . import keys
 from .base import Caller
@@ -166,17 +168,25 @@ class Registry(Caller):
         """Strikes off what has been delivered."""
         await self._call("delivered", record.partition, [record.number])
 
-    async def _deliver_owed(self) -> None:
+    @cached_property
+    def _deliver_owed(self) -> SharedReading[None]:
+        """Delivers what other partitions are owed. Many that change lambdas at the same time share it."""
+        return SharedReading(self._deliver_now)
+
+    async def _deliver_now(self) -> None:
         reply = await self._call("owed", HOME, [_OWED_AT_ONCE])
+        by_target: dict[int, list[OutboxRecord]] = {}
         for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
-            if _OF_BATCHES in body:
-                continue  # a walk over many items is for store consumers
-            try:
-                await self.deliver(OutboxRecord(HOME, int(number), int(target), body))
-            except Unavailable:
-                if not self._link.parted:
-                    raise
-                # only that partition is away; a store consumer tells it once it is back
+            if _OF_BATCHES not in body:  # a walk over many items is for store consumers
+                by_target.setdefault(int(target), []).append(OutboxRecord(HOME, int(number), int(target), body))
+        for error in await asyncio.gather(*map(self._deliver_to, by_target.values()), return_exceptions=True):
+            # where only that partition is away, a store consumer tells it once it is back
+            if error is not None and not (isinstance(error, Unavailable) and self._link.parted):
+                raise error
+
+    async def _deliver_to(self, records: Sequence[OutboxRecord]) -> None:
+        for record in records:
+            await self.deliver(record)
 
     async def _register_with_rq(self, names: Iterable[str]) -> None:
         """Makes queues known to RQ's tools. A command of its own: RQ's registry has no hash tag."""
