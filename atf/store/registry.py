@@ -139,11 +139,16 @@ class Registry(Caller):
 
         The end of a batch is left as it is: what comes of that is the store consumer's to say, which strikes it off itself.
         """
+        if await self._apply(record):
+            await self.strike(record)
+
+    async def _apply(self, record: OutboxRecord) -> bool:
+        """Whether it is delivered."""
         version, _, body = record.body.partition(b"\n")
         kind, name, *rest = msgspec.json.decode(body, type=list[str])
         args: list[Arg] = [version, kind, name, *rest]
         if kind == BATCH_ENDED:
-            return
+            return False
         if kind == "register":
             args[3] = base64.b64decode(rest[0])
         if kind == "ask_permits":
@@ -162,7 +167,7 @@ class Registry(Caller):
             await self._call("hear_batch", record.target, args[2:])
         else:
             await self._call("apply", record.target, args)
-        await self.strike(record)
+        return True
 
     async def strike(self, record: OutboxRecord) -> None:
         """Strikes off what has been delivered."""
@@ -185,8 +190,8 @@ class Registry(Caller):
                 raise error
 
     async def _deliver_to(self, records: Sequence[OutboxRecord]) -> None:
-        for record in records:
-            await self.deliver(record)
+        done: list[Arg] = [record.number for record in records if await self._apply(record)]
+        await self._call("delivered", HOME, done)
 
     async def _register_with_rq(self, names: Iterable[str]) -> None:
         """Makes queues known to RQ's tools. A command of its own: RQ's registry has no hash tag."""

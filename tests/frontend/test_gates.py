@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import Any, TypeVar
 
@@ -177,6 +178,26 @@ async def test_the_gates_of_many_lambdas_take_few_calls_of_the_store(
     found = (await bench.frontend.list_gates(listed())).gates
     assert [(getattr(each, "lambda"), each.why) for each in found] == [(name, name) for name in names]
     assert called.count("get_gates") == 2 * 4, "a call for 32 lambdas and partition"
+
+
+async def test_many_pauses_at_once_tell_the_other_partition_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"many/l{number:02}" for number in range(16)]
+    await bench.store.register([LambdaRecord(name, b"", 100, US, paused=False) for name in names])
+    called = []
+
+    async def call(self: Store, verb: str, *args: Any, **options: Any) -> Any:
+        called.append(verb)
+        return await whole(self, verb, *args, **options)
+
+    whole = Store._call
+    monkeypatch.setattr(Store, "_call", call)
+    await asyncio.gather(
+        *(bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": name}, who="bob")) for name in names)
+    )
+    assert called.count("set_gate") == called.count("apply") == len(names)
+    assert called.count("owed") <= 3
+    assert called.count("delivered") <= 3
+    assert await bench.store._call("owed", 0, [99]) == []
 
 
 async def test_the_log_comes_page_by_page_and_of_one_lambda(bench: Bench) -> None:

@@ -48,11 +48,11 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     async def look() -> None:
         seen.append(await world.check())
 
-    async def unreachable(_: OutboxRecord) -> None:
+    async def unreachable(_: OutboxRecord) -> bool:
         raise Unavailable("gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.store, "deliver", unreachable)
+        patch.setattr(world.store, "_apply", unreachable)
         with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
             await world.store.register([LambdaRecord(LAMBDA, b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
     await look()

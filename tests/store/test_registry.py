@@ -46,10 +46,10 @@ async def lose_everything(world: World) -> None:
 def break_delivery(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the writer die between its write and the delivery."""
 
-    async def unreachable(_: OutboxRecord) -> None:
+    async def unreachable(_: OutboxRecord) -> bool:
         raise Unavailable("gone")
 
-    monkeypatch.setattr(store, "deliver", unreachable)
+    monkeypatch.setattr(store, "_apply", unreachable)
 
 
 async def test_a_lambda_is_written_in_every_partition(world: World) -> None:
