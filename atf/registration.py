@@ -9,8 +9,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc.api import Frontend
 from atf.task import MAX_BATCH
 
-AT_ONCE: Final = 500
-"""Lambdas of one call: half of what a frontend takes, and written within a second on a slow store."""
+AT_ONCE: Final = 100
+"""Lambdas of one call: written within seconds also where sixteen partitions are to be told of each."""
 BYTES_AT_ONCE: Final = 1 << 20
 """Bytes of one call's specs, well below what a message may have."""
 
