@@ -78,7 +78,11 @@ def test_a_backoff_ends_on_the_microsecond(h: Harness) -> None:
 def test_a_later_attempt_may_succeed(h: Harness) -> None:
     assert fails_twice.schedule().result() == "at last"
     assert attempts == [(0, 1), (10, 2), (30, 3)]
-    assert [run.why for run in h.tasks(fails_twice)[0].ended_runs] == ["failed", "failed", "succeeded"]
+    assert [run.why for run in h.tasks(fails_twice)[0].ended_runs] == [
+        "failed: ConnectionError: not yet",
+        "failed: ConnectionError: not yet",
+        "succeeded",
+    ]
 
 
 def test_jitter_spreads_attempts_around_the_backoff(h: Harness) -> None:

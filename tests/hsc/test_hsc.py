@@ -162,7 +162,7 @@ async def test_each_outcome_has_its_move(bench: Bench, outcome: t.Outcome, statu
     result = h.Result(claim=ref(claim), outcome=outcome, error="é" * 3_000, retry_in_us=7 * US)
     await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=[result]))
     record = await bench.record(claim.task_id)
-    assert (record.status, record.ended_runs[0].why) == (status, f"{why}: {'é' * 99}…")
+    assert (record.status, record.ended_runs[0].why) == (status, f"{why}: {'é' * 127}…")
     assert record.error == "é" * 2_048  # cut to 4 KiB, between characters
     assert record.next_at_us == (START_US + 7 * US if status is Status.RETRIABLE_FAILURE else 0)
 

@@ -547,9 +547,9 @@ async def test_a_flagged_task_hears_of_it_with_its_heartbeat_and_may_still_succe
         ("KeyError: 'c'\nTraceback (most recent call last):\n  File", "failed: KeyError: 'c'"),
         ("a\tb\u2028c", "failed: a\tb\u2028c"),
         ("", "failed"),
-        ("ü" * 200, "failed: " + "ü" * 99 + "…"),
-        ("x" + "ü" * 200, "failed: x" + "ü" * 99 + "…"),
-        ("x" * 200, "failed: " + "x" * 200),
+        ("ü" * 200, "failed: " + "ü" * 127 + "…"),
+        ("x" + "ü" * 200, "failed: x" + "ü" * 127 + "…"),
+        ("x" * 256, "failed: " + "x" * 256),
     ],
 )
 async def test_an_ended_run_keeps_what_its_error_says_first(world: World, error: str, why: str) -> None:

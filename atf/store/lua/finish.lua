@@ -10,7 +10,7 @@
 -- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost
 local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back', 'misfit'}
 local HANDED_BACK, MISFIT = 6, 7
-local SAID = 200  -- bytes of a run's error that are kept of it
+local SAID = 256  -- bytes of a run's error that are kept of it
 
 -- Why a run ended: how, and what it said first.
 local function why_of(outcome, said)
