@@ -27,8 +27,8 @@ from .net import Net, Weather
 from .play import Result
 
 ROOT: Final = Path(__file__).parents[2]
-WITH_BATCH: Final = 17
-WITH_JOB: Final = 18
+WITH_BATCH: Final = 37
+WITH_JOB: Final = 38
 """Two seeds, the one after the other; the second one's second store consumer is polled."""
 pinned = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="seeds replay under Python 3.11")
 
