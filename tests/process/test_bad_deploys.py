@@ -166,7 +166,7 @@ def test_a_check_ends_and_says_why_whatever_an_import_does(
     ("code", "why"),
     [
         (THREAD + "import atexit\natexit.register(print, 'bye')\n1 / 0\n", "app shop:app: {shop} line 14: ZeroDivisionError: division by zero"),
-        ("import os\nprint('bye', flush=True)\nos._exit(0)\n", f"the process ended with exit code 0 while importing shop:app{ENDED}"),
+        pytest.param("import os\nprint('bye', flush=True)\nos._exit(0)\n", f"the process ended with exit code 0 while importing shop:app{ENDED}", marks=pytest.mark.long),
     ],
     ids=["last words", "silent exit"],
 )  # fmt: skip
@@ -179,7 +179,9 @@ def test_atf_up_says_the_reason_and_not_what_the_app_said_last(
     assert ran.stderr.splitlines()[-1] == f"atf: {why.format(shop=tmp_path / 'shop.py')}"
 
 
-@pytest.mark.parametrize("store", [[], ["--store", "memory"]], ids=["processes", "memory"])
+@pytest.mark.parametrize(
+    "store", [[], pytest.param(["--store", "memory"], marks=pytest.mark.long)], ids=["processes", "memory"]
+)
 def test_atf_up_is_up_whatever_threads_and_streams_an_app_leaves(
     tmp_path: Path, env: dict[str, str], ups: list[Up], store: list[str]
 ) -> None:
