@@ -32,15 +32,24 @@ from atf.config import (
     setting,
 )
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from atf.embedded.child import Child
 from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, ConfigError
-from atf.exits import EXIT_UNAVAILABLE, READY_FD
+from atf.exits import EXIT_UNAVAILABLE
 from atf.hosts import AllowedHosts
 from atf.programs import AllowedPrograms
 
 from .processes import ExecutorPids, executors_of
-from .supervisor import READY_TIMEOUT, STEADY_AFTER, EndedEarly, RoleProcess, Say, Supervisor, first_line, how_it_ended
+from .supervisor import (
+    READY_TIMEOUT,
+    STEADY_AFTER,
+    EndedEarly,
+    RoleProcess,
+    Say,
+    Supervisor,
+    child_with_word,
+    first_line,
+    how_it_ended,
+)
 
 ROLES: Final[dict[str, type[Any]]] = {
     "hsc": HscSettings,
@@ -296,16 +305,8 @@ class Cluster:
         """
         lines: list[str] = []
         words = ["lambda", "register", *self.apps, "--frontend", self._roles["frontend"].address]
-        reader, writer = os.pipe()
-        try:
-            command = [sys.executable, "-P", "-m", "atf.cli", *words]
-            env = {**self._env, READY_FD: str(writer)}
-            child = Child(command, env=env, keep_fds=[writer], on_line=lines.append)
-        except BaseException:
-            os.close(reader)
-            raise
-        finally:
-            os.close(writer)
+        command = [sys.executable, "-P", "-m", "atf.cli", *words]
+        child, reader = child_with_word(command, self._env, lines.append)
         try:
             said = json.loads(await first_line(reader) or "{}")
             code = await child.wait()

@@ -92,19 +92,9 @@ class RoleProcess:
             EndedEarly: it ended.
             Unavailable: it said nothing in time.
         """
-        reader, writer = os.pipe()
-        try:
-            self._child = Child(
-                self._command(self.address),
-                env={**self._env, READY_FD: str(writer)},
-                keep_fds=[writer],
-                on_line=lambda line: self._say(self.name, line),
-            )
-        except BaseException:
-            os.close(reader)
-            raise
-        finally:
-            os.close(writer)
+        self._child, reader = child_with_word(
+            self._command(self.address), self._env, lambda line: self._say(self.name, line)
+        )
         try:
             said = await asyncio.wait_for(first_line(reader), self._patience)
         except TimeoutError:
@@ -267,6 +257,20 @@ def how_it_ended(code: int) -> str:
         return f"was killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"was killed by signal {-code}"
+
+
+def child_with_word(
+    command: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None]
+) -> tuple[Child, int]:
+    """A child that says one line on ATF_READY_FD, and the descriptor at which that arrives (see first_line)."""
+    reader, writer = os.pipe()
+    try:
+        return Child(command, env={**env, READY_FD: str(writer)}, keep_fds=[writer], on_line=on_line), reader
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
 
 
 async def first_line(reader: int) -> bytes:

@@ -14,6 +14,7 @@ from atf.store.library import MAX_GATES
 from atf.store.store import Store
 from atf.store.types import LambdaRecord
 from atf.task import US
+from tests.store_calls import note_calls
 
 from .conftest import START_US, Bench
 
@@ -167,14 +168,7 @@ async def test_the_gates_of_many_lambdas_take_few_calls_of_the_store(
     await bench.store.register([LambdaRecord(name, b"", 100, US, paused=False) for name in names])
     for name in names:
         await bench.store.set_paused(name, True, "bob", name)
-    called = []
-
-    async def call(self: Store, verb: str, *args: Any, **options: Any) -> Any:
-        called.append(verb)
-        return await whole(self, verb, *args, **options)
-
-    whole = Store._call
-    monkeypatch.setattr(Store, "_call", call)
+    called = note_calls(monkeypatch)
     found = (await bench.frontend.list_gates(listed())).gates
     assert [(getattr(each, "lambda"), each.why) for each in found] == [(name, name) for name in names]
     assert called.count("get_gates") == 2 * 4, "a call for 32 lambdas and partition"
@@ -183,14 +177,7 @@ async def test_the_gates_of_many_lambdas_take_few_calls_of_the_store(
 async def test_many_pauses_at_once_tell_the_other_partition_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"many/l{number:02}" for number in range(16)]
     await bench.store.register([LambdaRecord(name, b"", 100, US, paused=False) for name in names])
-    called = []
-
-    async def call(self: Store, verb: str, *args: Any, **options: Any) -> Any:
-        called.append(verb)
-        return await whole(self, verb, *args, **options)
-
-    whole = Store._call
-    monkeypatch.setattr(Store, "_call", call)
+    called = note_calls(monkeypatch)
     await asyncio.gather(
         *(bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": name}, who="bob")) for name in names)
     )

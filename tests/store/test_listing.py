@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.store.store import Store
 from atf.store.types import LambdaRecord, Outcome
 from atf.task import US, Status
+from tests.store_calls import note_calls
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, World, held
 
@@ -79,14 +77,7 @@ async def test_pages_hold_every_task_once_and_agree_with_the_counts(world: World
 
 
 async def test_a_page_takes_one_call_of_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    called = []
-
-    async def call(self: Store, verb: str, *args: Any, **options: Any) -> Any:
-        called.append(verb)
-        return await whole(self, verb, *args, **options)
-
-    whole = Store._call
-    monkeypatch.setattr(Store, "_call", call)
+    called = note_calls(monkeypatch)
     assert await world.store.list_tasks(LAMBDA, None, 100, "") == ([], "")
     assert called == ["list"] * world.store.partitions
 
