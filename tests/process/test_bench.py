@@ -18,7 +18,7 @@ async def test_every_task_of_a_run_is_seen_once() -> None:
     figures = await end_to_end(SYSTEMS[OURS], Sizes(tasks=TASKS))
     assert (figures["never"], figures["twice"]) == (0, 0)
     assert figures["per_s"] > 0
-    assert figures["scheduled_per_s"] >= figures["per_s"]
+    assert figures["scheduled_per_s"] > 0  # a call may be answered after what it scheduled has run
     roles = {"client", "frontend", "hsc", "store-consumer", "controller", "guards", "executors", "store"}
     assert set(figures["cpu_us"]) == roles
     assert sum(figures["cpu_us"].values()) > 0
@@ -31,7 +31,6 @@ async def test_a_call_that_does_nothing_is_made_between_two_processes() -> None:
     assert figures["cpu_us_total"] > 0
 
 
-@pytest.mark.long
 @pytest.mark.long
 async def test_two_of_each_role_share_the_tasks_on_a_cluster() -> None:
     level, numbers = LEVELS[-1], range(TASKS)
