@@ -40,6 +40,8 @@ _ANNOUNCE_S: Final = 10.0
 """Seconds between two times that a process tells the cluster that it lives; three times as long it counts as alive."""
 _LOOK_AGAIN_S: Final = 60.0
 """Seconds between two looks at the task store's settings; each is about fifty small commands."""
+_COLLECTED: Final = (700, 10, 10)
+"""Python's own thresholds of garbage collection; the command line starts with a larger one."""
 _AT_ONCE_S: Final = 3.0
 """Seconds that a role has which does something before it ends at once."""
 
@@ -250,6 +252,7 @@ def run_role(
             early.catch()
             first()
         gc.freeze()  # what was imported stays: no collection need look at it again
+        gc.set_threshold(*_COLLECTED)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(frame())
     except AtfError as error:

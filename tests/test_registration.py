@@ -118,8 +118,8 @@ async def test_lambdas_with_long_signatures_come_fewer_a_page_and_each_page_is_a
 
 
 async def test_a_page_of_lambdas_costs_the_store_calls_for_its_own_alone(frontend: FrontendService) -> None:
-    """Of 3,000: 64 are counted by a call."""
-    await register_lambdas(frontend, specs(3_000))
+    """64 are counted by a call."""
+    await register_lambdas(frontend, specs(3 * MAX_BATCH))
     counted: list[int] = []
     call = frontend._store._call
 

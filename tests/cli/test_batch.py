@@ -223,7 +223,10 @@ def test_the_same_command_with_other_rows_is_refused(atf: Atf, batches: Frontend
     assert len(submitted(batches, "x")) == 2
 
 
-def test_only_where_the_same_command_goes_on_it_says_so(atf: Atf, batches: Frontend) -> None:
+def test_only_where_the_same_command_goes_on_it_says_so(
+    atf: Atf, batches: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATF_TIMEOUT", "100ms")
     Path("i.jsonl").write_text('"p"\n')
     for error, goes_on in ((UnknownLambda("no lambda"), False), (InvalidArgument("spec: large"), False),
                            (InvalidArgument("item 0: large"), True), (Unavailable("it is away"), True)):  # fmt: skip

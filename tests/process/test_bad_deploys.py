@@ -83,9 +83,9 @@ def atf(folder: Path, env: dict[str, str], *words: str) -> subprocess.CompletedP
 @pytest.mark.parametrize(
     ("code", "exit_code", "why"),
     [
-        (GOOD + "def broken(:\n", 2, "app shop:app: {shop} line 9: SyntaxError: invalid syntax"),
+        pytest.param(GOOD + "def broken(:\n", 2, "app shop:app: {shop} line 9: SyntaxError: invalid syntax", marks=pytest.mark.long),
         ("import not_installed_here\n" + GOOD, 2, "app shop:app: {shop} line 1: ModuleNotFoundError: No module named"),
-        (GOOD + "import sys\nsys.exit(3)\n", 2, "app shop:app: {shop} line 10: SystemExit: 3"),
+        pytest.param(GOOD + "import sys\nsys.exit(3)\n", 2, "app shop:app: {shop} line 10: SystemExit: 3", marks=pytest.mark.long),
         (GOOD + HOOK, 4, "no executor can start, after one try of each: @app.on_worker_start shop.connect: {shop} line 12: RuntimeError: no database"),
         (GOOD + IN_A_WORKER + "    import os; os.abort()\n", 4, "killed by SIGABRT while importing shop:app; at {shop} line 12 in <module>"),
         pytest.param(
@@ -210,7 +210,7 @@ async def test_atf_up_ends_when_code_that_worked_can_no_longer_be_started(
     [
         ("", []),
         ("", ["--store", "memory"]),
-        ("(isolate=True)", []),
+        pytest.param("(isolate=True)", [], marks=pytest.mark.long),
         pytest.param("(isolate=True)", ["--store", "memory"], marks=pytest.mark.long),
     ],
     ids=["processes", "memory", "isolated", "isolated in memory"],

@@ -215,7 +215,7 @@ async def test_a_worker_dies_with_its_guard(*, frozen: bool) -> None:
         await world.until(lambda: not alive(worker))
 
 
-@pytest.mark.parametrize("lambda_name", ["freeze", "hold_lock"])
+@pytest.mark.parametrize("lambda_name", ["freeze", pytest.param("hold_lock", marks=pytest.mark.long)])
 async def test_a_frozen_or_starved_worker_is_killed_before_its_lease_ends(lambda_name: str) -> None:
     async with guarded() as world:
         worker = (await world.event())["pid"]

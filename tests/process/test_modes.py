@@ -207,6 +207,7 @@ async def test_nothing_replicated_is_lost_and_all_go_on_when_the_master_is_kille
 # --- a cluster --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_cluster_runs_tasks_while_a_master_is_killed(nodes: Nodes, tmp_path: Path) -> None:
     async with roles(nodes.url, tmp_path, "") as client:
         enough = asyncio.Event()

@@ -208,6 +208,7 @@ async def test_a_task_runs_ctrl_c_ends_everything_and_the_next_start_goes_on(
     assert await asyncio.to_thread(ups[1].end, signal.SIGTERM) == 0
 
 
+@pytest.mark.long
 async def test_an_app_with_more_lambdas_than_one_call_registers_comes_up_and_runs_them(
     folder: Path, env: dict[str, str], ups: list[Up]
 ) -> None:

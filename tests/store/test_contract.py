@@ -351,6 +351,7 @@ FEW: Final = {"delivered"}
 """Of those, the one that is about a few: what one pass has to deliver."""
 
 
+@pytest.mark.long
 async def test_calls_of_the_largest_size(open_store: OpenStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """How long they take is noted in the servers' slow logs, and judged by `make contract`. fakeredis keeps none, and takes long."""
     world = World(await open_store(store_timeout=30), clock)
