@@ -58,7 +58,7 @@ def json_for(out: IO[str], value: Any) -> str:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table on a terminal; elsewhere a line per row, its values separated by tabs. The first line names the columns, but for --no-header.
 
-    Only the last column is folded to fit a terminal: an id that is broken or cut can't be copied.
+    A terminal shows no column in which every value is empty. Only the last column is folded to fit a terminal: an id that is broken or cut can't be copied.
     """
     shown = [[one_line(str(value)) for value in row] for row in rows]
     headed = not without_header()
@@ -66,6 +66,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         for row in [columns, *shown] if headed else shown:
             print("\t".join(row))
         return
+    filled = [place for place in range(len(columns)) if not shown or any(row[place] for row in shown)]
+    columns, shown = [columns[place] for place in filled], [[row[place] for place in filled] for row in shown]
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -101,7 +102,7 @@ def _by_id(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
     )
     done = [r.id for r in results if r.retried]
     if done and not as_json:
-        _hint(" ".join(["atf wait", *done[:_SHOWN], *["..."] * (len(done) > _SHOWN)]))
+        _hint(_wait_for(done))
     why = [f"{r.id}: {key_held(r.held_by)}" for r in results if r.held_by]
     others = [f"{r.id} is {status_name(r.status)}" for r in results if r.status and not (r.retried or r.held_by)]
     if others:
@@ -154,7 +155,7 @@ def _by_filter(request: f.RedriveRequest, dry_run: bool, yes: bool, frontend: st
     said = f"{name}: {done.redriven} of {done.looked_at} failed tasks run again"
     _print(name, done, said, dry_run=False, as_json=as_json)
     if done.redriven and not as_json:
-        _hint(f"atf lambda {name}")
+        _hint(_wait_for(done.ids) if len(done.ids) == done.redriven else f"atf lambda {name}")
 
 
 def _print(name: str, done: RedriveInfo, said: str, *, dry_run: bool, as_json: bool) -> None:
@@ -192,6 +193,10 @@ def _print_errors(would: RedriveInfo) -> None:
     if others := would.matched - sum(count for count, _ in rows):  # the answer has the most frequent messages alone
         rows.append((others, "other messages"))
     print_table(["tasks", "failed with"], rows)
+
+
+def _wait_for(ids: Sequence[str]) -> str:
+    return " ".join(["atf wait", *ids[:_SHOWN], *["..."] * (len(ids) > _SHOWN)])
 
 
 def _hint(command: str) -> None:

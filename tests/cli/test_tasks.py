@@ -107,13 +107,48 @@ def test_ls_fits_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "dumb")
     frontend.lambdas = [f.LambdaInfo(spec=f.LambdaSpec(name="shop/mail"), counts={"FATAL_FAILURE": 1})]
-    frontend.add("0-" + "a" * 24, t.FATAL_FAILURE, error="OSError: " + "x" * 40, finished_at_us=1_000_000)
+    frontend.add(
+        "0-" + "a" * 24,
+        t.FATAL_FAILURE,
+        error="OSError: " + "x" * 40,
+        scheduled_at_us=1_000_000,
+        finished_at_us=1_000_000,
+    )
     head, row, *_, one, again = atf("ls", "shop/mail", "--failed").out.splitlines()
     assert (one[-26:], again) == ("0-" + "a" * 24, "run all again: atf retry shop/mail")
     assert head.split() == ["task", "finished", "error"]
     assert row.split() == ["0-" + "a" * 24, "01-01", "00:00:01", "OSError:"]
     assert atf("ls", "shop/mail").out.splitlines()[0].split() == ["task", "status", "scheduled", "for", "error"]
     assert atf("ls").out.splitlines()[0].split() == ["task", "lambda", "status", "scheduled", "for", "error"]
+
+
+def test_lambdas_fit_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column in which every value is empty takes no place."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    frontend.lambdas = [f.LambdaInfo(spec=f.LambdaSpec(name="clinic/remind"), counts={"SUCCESS": 25_000})]
+    head = atf("lambda").out.splitlines()[0]
+    assert "state" not in head
+    assert head.split()[-2:] == ["failed", "cancelled"]
+    assert len(head) <= 80
+    frontend.lambdas[0].paused = True
+    assert atf("lambda").out.splitlines()[1].split()[:2] == ["clinic/remind", "paused"]
+
+
+@pytest.mark.parametrize(
+    ("retried", "ids", "command"),
+    [(1, ["0-a"], "atf wait 0-a"), (4, list("abcd"), "atf wait a b c ..."), (9, list("abcd"), "atf lambda shop/mail")],
+)
+def test_retry_says_how_to_see_its_end(
+    retried: int, ids: list[str], command: str, atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def redrive(_self: object, _request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
+        return f.RedriveReply(redriven=retried, matched=retried, looked_at=retried, ids=ids)
+
+    monkeypatch.setattr(FakeFrontend, "redrive", redrive)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert atf("retry", "shop/mail", "--yes").out.splitlines()[-1] == f"see how that ends: {command}"
 
 
 def test_ls_of_nothing_says_so(atf: Atf, frontend: FakeFrontend) -> None:

@@ -279,6 +279,7 @@ async def health(address: str, service: str) -> tuple[int, str]:
         return int(status), str(dict(await call.trailing_metadata() or ()).get(WHY, ""))
 
 
+@pytest.mark.long
 async def test_one_bad_host_of_two_is_named_and_the_other_goes_on(tmp_path: Path, env: dict[str, str]) -> None:
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.mkdir()

@@ -14,6 +14,7 @@ from tests.bench.world import World
 TASKS = 300
 
 
+@pytest.mark.long
 async def test_every_task_of_a_run_is_seen_once() -> None:
     figures = await end_to_end(SYSTEMS[OURS], Sizes(tasks=TASKS))
     assert (figures["never"], figures["twice"]) == (0, 0)

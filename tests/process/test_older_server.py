@@ -56,6 +56,7 @@ def test_up_takes_the_packaged_one(tmp_path: Path, env: dict[str, str], told: Pa
     assert not told.exists()
 
 
+@pytest.mark.long
 def test_the_demo_passes(tmp_path: Path, env: dict[str, str], told: Path) -> None:
     """Its verdict is its exit code, which stands though stdout takes nothing."""
     command = [sys.executable, "-P", "-m", "atf.cli", "demo", str(ROOT / "atf"), "--tasks", "300"]

@@ -17,11 +17,13 @@ from .world import INVALID, METHODS, OK, Answer, World, world_for
 MARK = "!!!"
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_text_that_a_caller_can_send_has_its_rule(method: str) -> None:
     assert set(RULES.get(method, {})) == set(fields_of(method)), "a new field needs its rule in catalogue.py"
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_request_that_is_spoiled_is_a_good_one(method: str, untouched: World) -> None:
@@ -64,6 +66,7 @@ async def test_a_text_is_taken_or_refused_by_its_rule(method: str, untouched: Wo
                 assert answer.code is OK, f"{'.'.join(path)}, {kind}: {answer}"
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_text_that_is_no_utf8_is_refused(method: str, untouched: World) -> None:

@@ -49,6 +49,7 @@ async def torture(world: World, method: str, spoiled: wire.Spoiled, *, may_wait:
     return answer.code
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_no_message_is_refused(method: str, untouched: World) -> None:
