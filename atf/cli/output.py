@@ -155,14 +155,15 @@ def task_json(task: t.Task) -> dict[str, Any]:
     return shown
 
 
-def print_task(task: t.Task) -> None:
-    """A task for people."""
+def print_task(task: t.Task, of_failed: int = 0) -> None:
+    """A task for people; `of_failed`: it is the last of so many of its lambda that failed."""
     shown, failed = task_json(task), failure_of(task.error)
+    others = f", the last of {of_failed} that failed: atf ls {shown['lambda']} --failed" if of_failed > 1 else ""
     print_facts(
         [
             ("id", task.id),
             ("lambda", shown["lambda"]),
-            ("status", shown["status"] + (", cancellation asked for" if task.cancel_requested else "")),
+            ("status", shown["status"] + (", cancellation asked for" if task.cancel_requested else "") + others),
             ("priority", task.priority),
             ("scheduled for", when(task.scheduled_at_us)),
             ("looked at again", when(task.next_at_us)),

@@ -44,22 +44,27 @@ ids_argument = click.argument("ids", metavar="TASK...", nargs=-1, required=True)
 @as_json
 def get(task_id: str, frontend: str | None, as_json: bool) -> None:
     """Show one task: where it stands, its runs, its result or error. Of LAMBDA: the task that failed for good last."""
-    task = ask(frontend, lambda stub: _get(stub, task_id))
+    of_lambda = "/" in task_id
+    if of_lambda:
+        check_lambda(task_id)
+    task, failed = ask(frontend, lambda stub: _last_failed(stub, task_id) if of_lambda else _get(stub, task_id))
     if as_json:
         print_json(task_json(task))
     else:
-        print_task(task)
+        print_task(task, failed)
 
 
-async def _get(stub: api.Frontend, name: str) -> t.Task:
-    if "/" not in name:
-        return await stub.get_task(f.GetTaskRequest(id=name, with_spec=True))
-    check_lambda(name)
+async def _get(stub: api.Frontend, task_id: str) -> tuple[t.Task, int]:
+    return await stub.get_task(f.GetTaskRequest(id=task_id, with_spec=True)), 0
+
+
+async def _last_failed(stub: api.Frontend, name: str) -> tuple[t.Task, int]:
+    """The task of a lambda that failed for good last, and of how many."""
+    (info,) = (await listed(stub, name)).lambdas  # says whether there is such a lambda, and which are meant
     found = await stub.get_status(f.GetStatusRequest())
     for each in found.lambdas:
         if getattr(each, "lambda") == name and each.failed_id:
-            return await stub.get_task(f.GetTaskRequest(id=each.failed_id, with_spec=True))
-    await listed(stub, name)  # says whether there is such a lambda, and which are meant
+            return (await _get(stub, each.failed_id))[0], info.counts.get("FATAL_FAILURE", 0)
     raise TaskNotFound(f"no task of {name} has failed for good; atf ls {name} lists those that there are")
 
 

@@ -58,12 +58,18 @@ def test_get_of_a_lambda_shows_what_failed_last(
     for name, failed in (("shop/bill", "0-b"), ("shop/mail", "0-a"), ("shop/ring", "")):
         status.lambdas.add(failed_id=failed, **{"lambda": name})
 
+    async def list_lambdas(_self: object, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
+        info = f.LambdaInfo(spec=f.LambdaSpec(name=getattr(request, "lambda")), counts={"FATAL_FAILURE": 12})
+        return f.ListLambdasReply(lambdas=[info])
+
     async def get_status(_self: object, _request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
         return status
 
     monkeypatch.setattr(FakeFrontend, "get_status", get_status, raising=False)
     frontend.add("0-a", t.FATAL_FAILURE)
+    monkeypatch.setattr(FakeFrontend, "list_lambdas", list_lambdas)
     assert atf("get", "shop/mail", "--json").json["id"] == "0-a"
+    assert "FATAL_FAILURE, the last of 12 that failed: atf ls shop/mail --failed\n" in atf("get", "shop/mail").out
     ran = atf("get", "shop/ring")
     assert (ran.code, ran.err.startswith("atf: no task of shop/ring has failed for good")) == (3, True)
     assert atf("get", "shop/").code == 2
