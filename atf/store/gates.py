@@ -178,10 +178,7 @@ class Gates(Registry):
     async def audit(self, before: int | None, most: int) -> list[AuditEntry]:
         """Entries of the audit log, newest first: those before the one of this number, or the newest."""
         reply = await self._call("audit", HOME, ["" if before is None else before, most])
-        return [
-            _audit_entry(int(number), int(at), entry)
-            for number, at, entry in zip(reply[::3], reply[1::3], reply[2::3], strict=True)
-        ]
+        return [_audit_entry(each) for each in reply]
 
 
 def quoted(text: str) -> str:
@@ -252,6 +249,8 @@ def _with_pause(name: str, gates: list[Gate], paused: bool, due: int) -> list[Ga
     return shown
 
 
-def _audit_entry(number: int, at_us: int, raw: bytes) -> AuditEntry:
-    entry = msgspec.json.decode(raw, type=_Entry)
+def _audit_entry(raw: bytes) -> AuditEntry:
+    head, _, said = raw.partition(b"\n")
+    number, at_us = map(int, head.split())
+    entry = msgspec.json.decode(said, type=_Entry)
     return AuditEntry(number, at_us, entry.what, entry.name, entry.labels, entry.who, entry.why, entry.detail)

@@ -8,14 +8,16 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from atf.errors import Unavailable
-from atf.task import MAX_BATCH
 
 from . import server
 from .base import Caller
 from .server import Memory
 
 _HOME: Final = 0
-_SERVED: Final = 65_536
+_AT_ONCE: Final = 32
+"""Lambdas in a call: at most some ten milliseconds of the store."""
+_PAGE: Final = 1_024
+"""Entries of what workers run in a call: they take the store some two milliseconds, and its collection of garbage more now and then."""
 _FIELDS: Final = 9
 """Of a lambda in the answer of `overview`."""
 
@@ -69,8 +71,8 @@ class Overview(Caller):
 
         async def look(partition: int) -> None:
             nonlocal now_us
-            for start in range(0, max(len(names), 1), MAX_BATCH):
-                some = names[start : start + MAX_BATCH]
+            for start in range(0, max(len(names), 1), _AT_ONCE):
+                some = names[start : start + _AT_ONCE]
                 now, reply = await self._call("overview", partition, [recent_us, *some])
                 now_us = max(now_us, int(now))
                 for at in range(0, len(reply), _FIELDS):
@@ -92,8 +94,13 @@ class Overview(Caller):
 
     async def served(self) -> set[tuple[str, str]]:
         """(pool, lambda) of what live workers run; the lambda is "*" where some of a pool did not say."""
-        found = (each.decode().split(" ") for each in await self._call("served", _HOME, [_SERVED]))
-        return {(pool, name) for pool, name, *_ in found if name != "="}
+        found: set[tuple[str, str]] = set()
+        until, told, page = b"", 0, [b""] * _PAGE
+        while len(page) == _PAGE:
+            reply = await self._call("served", _HOME, [until, told, _PAGE])
+            until, told, page = reply or (until, told, [])
+            found.update((pool, name) for pool, name, *_ in (each.decode().split(" ") for each in page) if name != "=")
+        return found
 
     async def memory(self) -> list[Memory]:
         """What each server that takes writes uses; none of a fake in this process, nor where one may not be asked."""

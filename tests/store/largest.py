@@ -279,6 +279,7 @@ async def full_reads(world: World, times: int) -> None:
     await store.register(READ)
     hosts = [f"{number:h<64}" for number in range(MAX_BATCH)]  # each in a pool of its own, of the same name
     for number, host in enumerate(hosts):
+        world.clock.advance(1e-6)  # each says it at an instant of its own
         few = names[number : number + 4]
         await store.serve(host, 3600, host, dict.fromkeys(few, 3600.0), names[:MAX_BATCH])
         await store.set_cores(host, 0, b"s" * 4096, deal_anew=True)

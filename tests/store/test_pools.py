@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from atf.store import overview
 from atf.store.capacity import STARTS, HostRecord
 from atf.store.roles import RoleProcess
 from atf.store.types import LambdaRecord
@@ -52,6 +57,36 @@ async def test_no_live_worker_of_its_pool_is_told_and_that_there_is_one_again(wo
     assert await unserved() == "gpu"
     await named(world, "")
     assert await unserved() == ""
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 100])
+async def test_what_workers_run_is_told_by_the_page_and_completely(
+    size: int, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what they say again between two pages; what is alive no more is not told."""
+    monkeypatch.setattr(overview, "_PAGE", size)
+    store, call, calls = world.store, world.store._call, 0
+    alive = [("gpu", f"shop/{number}") for number in range(5)] + [("", "shop/a"), ("", "shop/b"), ("big", "*")]
+
+    async def say(*pools: str) -> None:
+        for pool in pools:
+            world.clock.advance(1)
+            await store.serve(pool, 30, lambdas=[name for of, name in alive if of == pool and name != "*"])
+
+    async def saying_again(verb: str, *args: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += verb == "served"
+        if verb == "served" and calls == 2:
+            await say("", "big", "gpu")
+        return await call(verb, *args, **more)
+
+    await store.serve("gone", 1, lambdas=["shop/gone"])
+    world.clock.advance(2)
+    assert await store.served() == set()
+    await say("gpu", "", "big")
+    monkeypatch.setattr(store, "_call", saying_again)
+    assert await store.served() == set(alive)
+    assert calls > 11 // size  # with what says how much each pool told
 
 
 async def test_no_live_worker_without_a_pool_is_told_too(world: World) -> None:
