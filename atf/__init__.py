@@ -1,6 +1,6 @@
 """ATF: an async task framework. What a program that declares or schedules tasks needs; the roles are in subpackages.
 
-Loads neither gRPC nor any server library, and what is named here (from sdk.py) only once some of it is used: the roles, which are
+Loads neither gRPC nor any server library, and what is named here (from public.py) only once some of it is used: the roles, which are
 started again while work waits for them, need none of it.
 """
 
@@ -60,13 +60,13 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .sdk import *
+    from .public import *
 else:
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(".sdk", __name__), name)
+        value = globals()[name] = getattr(import_module(".public", __name__), name)
         return value
 
     def __dir__() -> list[str]:

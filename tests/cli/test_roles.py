@@ -70,7 +70,7 @@ def test_a_setting_that_breaks_a_rule_is_one_sentence(atf: Atf) -> None:
 def test_a_guard_carries_neither_grpc_nor_redis_nor_what_tasks_are_declared_with() -> None:
     program = (
         "import sys; from atf.cli import main; main(['executor', '--help'])\n"
-        "print([m for m in ('grpc', 'redis', 'rq', 'rich', 'structlog', 'atf.sdk') if m in sys.modules])"
+        "print([m for m in ('grpc', 'redis', 'rq', 'rich', 'structlog', 'atf.public') if m in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True).stdout
 
@@ -82,7 +82,7 @@ def test_a_role_starts_without_what_it_never_needs(role: str) -> None:
     """What tasks are declared with, and two libraries whose import takes as long as most of the others together."""
     program = (
         f"import sys; from atf.cli.roles import main_of; main_of('{role}')\n"
-        "print([m for m in ('atf.sdk', 'rich', 'rq') if m in sys.modules]); import rich"
+        "print([m for m in ('atf.public', 'rich', 'rq') if m in sys.modules]); import rich"
     )
     said = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True).stdout
 
