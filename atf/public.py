@@ -5,11 +5,18 @@ Loads neither gRPC nor any server library.
 
 from __future__ import annotations
 
-from .app import App as App
-from .batch import BatchStatus as BatchStatus
-from .batch import ItemStatus as ItemStatus
-from .chains import Chain as Chain
-from .chains import Step as Step
+from atf.sdk.app import App as App
+from atf.sdk.batch import BatchStatus as BatchStatus
+from atf.sdk.batch import ItemStatus as ItemStatus
+from atf.sdk.chains import Chain as Chain
+from atf.sdk.chains import Step as Step
+from atf.sdk.context import Context as Context
+from atf.sdk.lambdas import Lambda as Lambda
+from atf.sdk.lambdas import Prepared as Prepared
+from atf.sdk.options import Backoff as Backoff
+from atf.sdk.options import Concurrency as Concurrency
+from atf.sdk.options import Unique as Unique
+
 from .client import AsyncClient as AsyncClient
 from .client import Batch as Batch
 from .client import BatchProgress as BatchProgress
@@ -22,7 +29,6 @@ from .client import LambdaInfo as LambdaInfo
 from .client import TaskInfo as TaskInfo
 from .client.default import default_client as default_client
 from .client.default import use_client as use_client
-from .context import Context as Context
 from .errors import AlreadyExists as AlreadyExists
 from .errors import AtfError as AtfError
 from .errors import ConfigError as ConfigError
@@ -43,9 +49,4 @@ from .errors import TaskNotFound as TaskNotFound
 from .errors import TooManyPending as TooManyPending
 from .errors import Unavailable as Unavailable
 from .errors import UnknownLambda as UnknownLambda
-from .lambdas import Lambda as Lambda
-from .lambdas import Prepared as Prepared
-from .options import Backoff as Backoff
-from .options import Concurrency as Concurrency
-from .options import Unique as Unique
 from .task import Status as Status

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from atf.work_items import ITEM_MARK
+from atf.sdk.work_items import ITEM_MARK
 
 Lambdas = frozenset[str]
 

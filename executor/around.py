@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from atf.context import Context
-from atf.hooks import AroundRun
+from atf.sdk.context import Context
+from atf.sdk.hooks import AroundRun
 
 
 class HookRaised(BaseException):

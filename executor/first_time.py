@@ -97,7 +97,7 @@ class FirstTimes:
 
 
 class TaskFirstTime:
-    """What a task's Context asks: an atf.context.FirstTime."""
+    """What a task's Context asks: an atf.sdk.context.FirstTime."""
 
     __slots__ = ("_calls", "_namespace", "_portal", "_task_id")
 

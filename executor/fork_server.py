@@ -30,12 +30,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from atf.apps import load_apps, load_lambdas
 from atf.config import ExecutorSettings, LogSettings, load
 from atf.errors import AtfError, ConfigError
 from atf.forks import keep_signals_from_children
-from atf.lambdas import Lambda
 from atf.log import setup
+from atf.sdk.lambdas import Lambda
+from atf.sdk.loading import load_apps, load_lambdas
 from atf.stops import stop_signals
 from atf.streams import protect_without_threads
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from atf.redaction import NOTHING
 from atf.rpc import task_pb2 as t
+from atf.sdk.redaction import NOTHING
 from atf.task import DEFAULT_MAX_LOSSES, MAX_PROGRESS_BYTES, US, clip
 
 from .outcome import Outcome

@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
-from atf.context import FirstTime
 from atf.errors import AtfError, ConfigError, Internal
 from atf.log import get_logger
 from atf.rpc import task_pb2 as t
+from atf.sdk.context import FirstTime
 
 from . import output
 from .held import HeldTask

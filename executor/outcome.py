@@ -10,8 +10,8 @@ import random
 from typing import Final, NamedTuple, assert_never
 
 from atf.errors import AtfError, Fatal, HandBack, Retry
-from atf.redaction import NOTHING, Redactor
 from atf.rpc import task_pb2 as t
+from atf.sdk.redaction import NOTHING, Redactor
 from atf.task import MAX_AHEAD_US, US, clip
 
 from .exception_text import Redact, message_of, text_of

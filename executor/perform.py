@@ -13,15 +13,15 @@ from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from atf.context import Context, FirstTime, Flag, InBatch
 from atf.errors import InvalidArgument
 from atf.errors import Misfit as DoesNotFit
-from atf.hooks import AroundRun
-from atf.options import from_us
-from atf.redaction import NOTHING, Redactor
 from atf.runtime import Runtime
+from atf.sdk.context import Context, FirstTime, Flag, InBatch
+from atf.sdk.hooks import AroundRun
+from atf.sdk.options import from_us
+from atf.sdk.redaction import NOTHING, Redactor
+from atf.sdk.work_items import parse
 from atf.task import US
-from atf.work_items import parse
 
 from . import output
 from .around import HookRaised, await_within, call_within
@@ -56,7 +56,7 @@ class FirstTimes(Protocol):
 
 
 class Lambda(Protocol):
-    """What a run needs of a registered lambda; atf.lambdas.Lambda is one."""
+    """What a run needs of a registered lambda; atf.sdk.lambdas.Lambda is one."""
 
     @property
     def name(self) -> str: ...

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future  # noqa: TID251  how its thread answers
 from typing import Final
 
-from atf.app import App
-from atf.apps import where
 from atf.errors import ConfigError, said
-from atf.hooks import WorkerHook
 from atf.log import get_logger
+from atf.sdk.app import App
+from atf.sdk.hooks import WorkerHook
+from atf.sdk.loading import where
 
 from .outcome import reason
 

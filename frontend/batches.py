@@ -14,10 +14,10 @@ from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgum
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime, happens
+from atf.sdk.work_items import MAX_ITEMS, check_batch_id, check_work_item_id, stored_id
 from atf.store.store import Store
 from atf.store.types import BatchPlace, BatchRecord, Commanded, Found, ItemRecord, NewItem, OpenedBatch
 from atf.task import US, Status
-from atf.work_items import MAX_ITEMS, check_batch_id, check_work_item_id, stored_id
 
 from . import batch_view as view
 from .feeding import Feeding

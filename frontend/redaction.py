@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable
 from google.protobuf.message import DecodeError
 
 from atf.errors import Unavailable
-from atf.redaction import Redactor, redacted_payload
 from atf.rpc import batch_pb2 as b
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
+from atf.sdk.redaction import Redactor, redacted_payload
 from atf.store.types import BatchRecord, TaskRecord
 
 from .lambdas import Lambdas

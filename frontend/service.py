@@ -13,13 +13,13 @@ from typing import Final
 from atf.config import FrontendSettings
 from atf.dapr import check_app_id
 from atf.errors import InvalidArgument, NotFound, Unavailable
-from atf.isolation import chokes
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
+from atf.sdk.isolation import chokes
 from atf.store.claim_pause import ClaimPause
 from atf.store.store import Store
 from atf.store.types import AuditEntry, LambdaRecord, QueueDepth, TaskRecord

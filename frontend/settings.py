@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from atf.errors import InvalidArgument
-from atf.isolation import MAX_AT_ONCE, MAX_BURST, MAX_PENDING, MAX_QUEUE_LIMIT, PLACEMENTS, placement_of
-from atf.options import duration_us, plain, priority_number
-from atf.payload import short
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.isolation import MAX_AT_ONCE, MAX_BURST, MAX_PENDING, MAX_QUEUE_LIMIT, PLACEMENTS, placement_of
+from atf.sdk.options import duration_us, plain, priority_number
+from atf.sdk.payload import short
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_POOL, DEFAULT_QUEUE_LIMIT, US, pool_stored
 
 from .validate import check_lambda_spec, shown

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from atf import work_items
-from atf.batch import link_id
 from atf.errors import InvalidArgument
-from atf.payload import FAILS
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
+from atf.sdk import work_items
+from atf.sdk.batch import link_id
+from atf.sdk.payload import FAILS
 from atf.store import keys
 from atf.store.types import BatchRecord, ItemRecord, ItemTerms, NewItem, NewTask
 from atf.task import (

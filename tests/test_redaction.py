@@ -14,8 +14,8 @@ import pytest
 
 import atf
 from atf.errors import InvalidArgument
-from atf.redaction import MASK, TOO_MANY, Redactor, redacted_payload
 from atf.rpc import task_pb2 as t
+from atf.sdk.redaction import MASK, TOO_MANY, Redactor, redacted_payload
 
 
 def redactor(value: Any, name: str = "password", **more: Any) -> Redactor:

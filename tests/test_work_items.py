@@ -10,8 +10,7 @@ import pytest
 
 import atf.store
 from atf.errors import InvalidArgument
-from atf.task import partition_of
-from atf.work_items import (
+from atf.sdk.work_items import (
     EXTRA_FIRST,
     MAX_ITEMS,
     ItemId,
@@ -22,6 +21,7 @@ from atf.work_items import (
     stored_id,
     texts_of,
 )
+from atf.task import partition_of
 
 PUBLISHED = "268a4145a50ade48aed2b1147d3518c6"
 

@@ -27,8 +27,8 @@ from atf.cli.workplace import workplace
 from atf.client import AsyncClient, Client, Handle, TaskInfo
 from atf.config import StoreSettings, load
 from atf.errors import AtfError, Internal, Unavailable
-from atf.lambdas import Prepared, named
 from atf.runtime import SystemRuntime, new_id
+from atf.sdk.lambdas import Prepared, named
 from atf.task import Status
 from atf.verify.outcome import percentile
 from atf.verify.stored import Stored

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from atf.app import App
 from atf.config import ExecutorSettings
 from atf.errors import ConfigError
-from atf.lambdas import Lambda
 from atf.runtime import SystemRuntime
+from atf.sdk.app import App
+from atf.sdk.lambdas import Lambda
 
 from .command import add_command
 from .dapr import add_dapr_job

@@ -14,11 +14,11 @@ from __future__ import annotations
 import signal
 from typing import Any, Final
 
-from atf.app import App
-from atf.context import Context
 from atf.errors import Fatal, HandBack, Retry
 from atf.programs import AllowedPrograms
-from atf.work_items import COMMAND
+from atf.sdk.app import App
+from atf.sdk.context import Context
+from atf.sdk.work_items import COMMAND
 
 MAX_ARGUMENTS: Final = 1_000
 MAX_ARGV_BYTES: Final = 32 << 10

@@ -14,12 +14,12 @@ import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from atf.app import App
 from atf.config import ExecutorSettings
-from atf.context import Context
 from atf.dapr import DELIVER, split_job
 from atf.errors import AtfError, DeadlineExceeded, Fatal, Retry, Unavailable
 from atf.retry import Pauses
+from atf.sdk.app import App
+from atf.sdk.context import Context
 
 if TYPE_CHECKING:  # an executor that delivers nothing loads no transport for it
     from atf.rpc.api import Frontend

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from atf.app import App
-from atf.context import Context
 from atf.errors import Fatal, InvalidArgument, Retry
 from atf.hosts import AllowedHosts
-from atf.lambdas import Prepared, named
 from atf.runtime import Runtime
+from atf.sdk.app import App
+from atf.sdk.context import Context
+from atf.sdk.lambdas import Prepared, named
 from atf.task import US
 
 from .http_answer import UNAVAILABLE, Answer, error_of, result_of, retry_after_s

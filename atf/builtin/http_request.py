@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from atf.context import Context
 from atf.errors import InvalidArgument
 from atf.hosts import DEFAULT_PORTS, split_authority
-from atf.payload import FAILS, reason, short
+from atf.sdk.context import Context
+from atf.sdk.payload import FAILS, reason, short
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 DEFAULT_TIMEOUT_S: Final = 30.0

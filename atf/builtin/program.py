@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from atf.context import Flag
+from atf.sdk.context import Flag
 
 from .command_result import MAX_STDOUT_BYTES, STDERR_BYTES, Ended
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from atf.errors import InvalidArgument
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
-from atf.signature_text import ALIASES
+from atf.sdk.signature_text import ALIASES
 
 from .takes import Takes, json_value, said_of, takes_of
 

@@ -10,17 +10,17 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from atf.batch import MAX_WORKERS, MESSAGE_ITEMS, BatchOptions, ItemStatus
 from atf.client import AsyncClient
 from atf.client.batch import statuses_of
 from atf.failure import summary_of
-from atf.options import Backoff
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.runtime import SystemRuntime, new_id
+from atf.sdk.batch import MAX_WORKERS, MESSAGE_ITEMS, BatchOptions, ItemStatus
+from atf.sdk.options import Backoff
+from atf.sdk.work_items import check_batch_id
 from atf.task import MAX_BATCH, check_lambda
 from atf.visible import one_line
-from atf.work_items import check_batch_id
 
 from .batch_results import item_json, item_word, write_chunks, write_csv, write_jsonl
 from .batch_submit import Source, submit_rows

@@ -10,12 +10,12 @@ from array import array
 from collections.abc import AsyncIterator, Sequence
 from typing import IO, Any, Final
 
-from atf.batch import BatchStatus, ItemStatus
 from atf.builtin.command_result import read_failure
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
+from atf.sdk.batch import BatchStatus, ItemStatus
+from atf.sdk.work_items import COMMAND
 from atf.visible import visible
-from atf.work_items import COMMAND
 
 from .output import bytes_json, json_for
 

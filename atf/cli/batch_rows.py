@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from atf.errors import InvalidArgument
-from atf.items import Elements
 from atf.rpc import batch_pb2 as b
-from atf.work_items import COMMAND
+from atf.sdk.items import Elements
+from atf.sdk.work_items import COMMAND
 
 from .arguments import Parameters, untyped
 from .takes import json_value

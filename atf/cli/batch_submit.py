@@ -9,16 +9,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from atf.batch import BatchOptions
 from atf.client import AsyncClient
 from atf.client.batches import Plan, goes_on
 from atf.client.submit import check_count, count_async
 from atf.errors import AtfError, InvalidArgument
 from atf.exits import EXIT_OK
-from atf.items import Elements, OfName
 from atf.rpc import api
+from atf.sdk.batch import BatchOptions
+from atf.sdk.items import Elements, OfName
+from atf.sdk.work_items import COMMAND
 from atf.visible import one_line
-from atf.work_items import COMMAND
 
 from .arguments import Parameters, registered
 from .batch_rows import checked, rows

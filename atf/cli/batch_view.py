@@ -10,11 +10,11 @@ from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from atf.batch import BatchStatus
 from atf.client import AsyncClient, BatchProgress
 from atf.client.batch import Rate
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import batch_pb2 as b
+from atf.sdk.batch import BatchStatus
 from atf.task import US
 from atf.times import length
 from atf.visible import one_line

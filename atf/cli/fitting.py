@@ -21,7 +21,7 @@ _ENDED: Final = frozenset({b.BATCH_DONE, b.BATCH_DONE_WITH_FAILURES, b.BATCH_CAN
 
 
 class Code(Protocol):
-    """A lambda as a release has it; atf.lambdas.Lambda is one."""
+    """A lambda as a release has it; atf.sdk.lambdas.Lambda is one."""
 
     def decode(self, payload: bytes, encoding: int) -> dict[str, Any]: ...
     def decode_without(self, parameter: str, payload: bytes) -> None: ...

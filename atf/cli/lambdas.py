@@ -11,11 +11,11 @@ import click
 from atf.client.cluster import delete_lambda
 from atf.config import ExecutorSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
-from atf.lambdas import Lambda
 from atf.left_jobs import left_jobs
 from atf.registration import every_lambda, listed, register_lambdas
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.lambdas import Lambda
 from atf.visible import one_line
 from atf.whoami import whoami
 

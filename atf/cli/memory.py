@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from atf.app import App
-from atf.apps import load_apps, load_lambdas
 from atf.builtin import with_builtins
 from atf.config import (
     ControllerSettings,
@@ -40,12 +38,14 @@ from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.doors import Doors
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
-from atf.lambdas import Lambda
 from atf.log import get_logger, setup
 from atf.registration import register_lambdas
 from atf.rpc import api
 from atf.rpc.health import of_store
 from atf.runtime import Runtime, SystemRuntime, new_id
+from atf.sdk.app import App
+from atf.sdk.lambdas import Lambda
+from atf.sdk.loading import load_apps, load_lambdas
 from atf.stops import Asked, stop_signals
 from atf.store.store import Store
 from atf.store_consumer.consumer import StoreConsumer

@@ -13,11 +13,11 @@ import click
 
 from atf.durability import Durability, durability_of
 from atf.errors import InvalidArgument
-from atf.options import Concurrency, Unique
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
+from atf.sdk.options import Concurrency, Unique
 from atf.task import (
     MAX_CONCURRENCY,
     MAX_PAYLOAD_BYTES,

@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from atf.errors import InvalidArgument
-from atf.payload import short
+from atf.sdk.payload import short
 
 _TEXT: Final = "text"
 _LIST: Final = "list"

@@ -54,7 +54,7 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     atf up shop:app
     atf up shop:app mail:app --executors 4 --threads 8 --data-dir /var/lib/atf
     """
-    from atf.apps import look_for
+    from atf.sdk.loading import look_for
 
     settings = read(ClusterSettings, flags, "up")
     refuse_unused(flags, flags.keys() - IN_MEMORY if store == "memory" else (), "with --store memory")

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, get_args
 
-from atf.batch import BatchStatus, ItemStatus
 from atf.errors import InvalidArgument, TaskCancelled, TaskError, TaskFailed
-from atf.items import Elements, Target, check_target
-from atf.options import from_us
-from atf.payload import decode_result, short
 from atf.rpc import batch_pb2 as b
+from atf.sdk.batch import BatchStatus, ItemStatus
+from atf.sdk.items import Elements, Target, check_target
+from atf.sdk.options import from_us
+from atf.sdk.payload import decode_result, short
 from atf.task import US
 
 from .portal import Portal, blocking

@@ -10,19 +10,19 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast, overload
 
-from atf.batch import MESSAGE_ITEMS, BatchOptions, ItemStatus, batch_spec, link_id
-from atf.chains import Chain
 from atf.durability import durability_of
 from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, TaskCancelled, TaskFailed
-from atf.items import Elements, Target, check_target, elements_of
-from atf.lambdas import Schedulable
-from atf.payload import short
 from atf.retry import Pauses
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id
+from atf.sdk.batch import MESSAGE_ITEMS, BatchOptions, ItemStatus, batch_spec, link_id
+from atf.sdk.chains import Chain
+from atf.sdk.items import Elements, Target, check_target, elements_of
+from atf.sdk.lambdas import Schedulable
+from atf.sdk.payload import short
+from atf.sdk.work_items import EXTRA_FIRST, check_batch_id
 from atf.task import MAX_BATCH, US, check_lambda
-from atf.work_items import EXTRA_FIRST, check_batch_id
 
 from .batch import PAGE, Batch, BatchProgress, R, error_of
 from .chain import ChainHandle

@@ -17,8 +17,6 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from atf.errors import AtfError, DeadlineExceeded, InvalidArgument, NotFound, Unavailable
-from atf.options import Duration, duration_us
-from atf.payload import short
 from atf.retry import Pauses
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
@@ -26,6 +24,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
+from atf.sdk.options import Duration, duration_us
+from atf.sdk.payload import short
 from atf.task import US
 
 from .coalesce import MAX_CALLS, Coalescer, answer_of, batches, error_of

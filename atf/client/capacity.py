@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from atf.errors import InvalidArgument
-from atf.options import duration_us, from_us
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.options import duration_us, from_us
 from atf.task import DEFAULT_POOL, US
 
 if TYPE_CHECKING:

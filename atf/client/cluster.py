@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from atf.errors import FailedPrecondition
-from atf.options import Duration, duration_us, from_us
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.options import Duration, duration_us, from_us
 from atf.task import US
 from atf.times import length
 from atf.whoami import whoami

@@ -13,15 +13,15 @@ from typing import Any, Never, Self, TypeVar, Unpack, overload
 
 from atf.config import FRONTEND_PORT
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument, TaskNotFound
-from atf.lambdas import Prepared, Schedulable, named
-from atf.option_names import check_names
-from atf.options import CallOptions, Duration
-from atf.payload import short
 from atf.registration import every_lambda
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, SystemRuntime, new_id
+from atf.sdk.lambdas import Prepared, Schedulable, named
+from atf.sdk.option_names import check_names
+from atf.sdk.options import CallOptions, Duration
+from atf.sdk.payload import short
 from atf.task import MAX_BATCH, Status, key_held
 from atf.whoami import whoami
 

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from atf.errors import InvalidArgument
-from atf.options import Duration, duration_us, from_us, instant_us
-from atf.payload import short
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime, new_id
+from atf.sdk.options import Duration, duration_us, from_us, instant_us
+from atf.sdk.payload import short
 from atf.task import MAX_BATCH
 from atf.whoami import whoami
 

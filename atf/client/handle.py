@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from atf.durability import Durability
 from atf.errors import TaskCancelled, TaskFailed
-from atf.payload import decode_result
 from atf.rpc import task_pb2 as t
+from atf.sdk.payload import decode_result
 from atf.task import Status
 
 from .portal import Portal, blocking

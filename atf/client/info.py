@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from atf.options import from_us
-from atf.payload import decode_result
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.options import from_us
+from atf.sdk.payload import decode_result
 from atf.task import Status
 
 from .settings import settings_of

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from atf.options import plain
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.options import plain
 from atf.task import US
 
 

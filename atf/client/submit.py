@@ -10,11 +10,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from atf.batch import MESSAGE_ITEMS
 from atf.errors import FailedPrecondition, InvalidArgument
-from atf.items import Elements
-from atf.payload import short
 from atf.rpc import batch_pb2 as b
+from atf.sdk.batch import MESSAGE_ITEMS
+from atf.sdk.items import Elements
+from atf.sdk.payload import short
 
 LEG_MESSAGES: Final = 16
 """Messages of one leg at most. Between two legs the frontend idles for a round trip, in a leg it does not."""

@@ -11,13 +11,13 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from atf.batch import BatchOptions
-from atf.chains import Chain
-from atf.items import Target
-from atf.lambdas import Prepared, Schedulable
-from atf.options import CallOptions, Duration
 from atf.rpc import api
 from atf.runtime import Runtime, SystemRuntime
+from atf.sdk.batch import BatchOptions
+from atf.sdk.chains import Chain
+from atf.sdk.items import Target
+from atf.sdk.lambdas import Prepared, Schedulable
+from atf.sdk.options import CallOptions, Duration
 
 from .batch import Batch
 from .batches import Plan, add_note

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from atf import work_items
 from atf.cores import CoreSettings
 from atf.errors import InvalidArgument
+from atf.sdk import work_items
 from atf.task import (
     MAX_AHEAD_US,
     MAX_ERROR_BYTES,

@@ -588,7 +588,7 @@ class NewItem(NamedTuple):
     """An item of a batch; everything in it has been checked."""
 
     number: int  # in its batch, below 100 million
-    md5: str  # of what it does; see atf/work_items.py
+    md5: str  # of what it does; see atf/sdk/work_items.py
     spec: bytes  # a serialized TaskSpec with every option filled in
     ordering_key: str = ""
     concurrency: str = ""  # see keys.concurrency

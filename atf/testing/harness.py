@@ -14,12 +14,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from atf.app import App
 from atf.client import Client, Handle, TaskInfo
 from atf.client.default import use_client
 from atf.config import Timing
-from atf.lambdas import Lambda
-from atf.options import Duration, duration_us, from_us
+from atf.sdk.app import App
+from atf.sdk.lambdas import Lambda
+from atf.sdk.options import Duration, duration_us, from_us
 from atf.task import US, Status
 
 from .lanes import IN_LAMBDA

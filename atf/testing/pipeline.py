@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 import fakeredis
 
-from atf.app import App
 from atf.config import (
     ControllerSettings,
     ExecutorSettings,
@@ -29,13 +28,14 @@ from atf.executor.table import Table
 from atf.executor.worker import Executor
 from atf.executor.worker_hooks import WorkerHooks, run_here
 from atf.frontend.service import FrontendService
-from atf.hooks import WorkerHook
 from atf.hsc.service import HscService
 from atf.registration import register_lambdas
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import end
+from atf.sdk.app import App
+from atf.sdk.hooks import WorkerHook
 from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.types import EnqueuePass

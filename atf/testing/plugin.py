@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from atf.app import App
+    from atf.sdk.app import App
 
     from .harness import Harness
 
@@ -65,8 +65,8 @@ def atf_harness(atf_apps: Sequence[App]) -> Iterator[Harness]:
 
 
 def _app(name: str) -> App:
-    from atf.apps import load_apps
     from atf.errors import ConfigError
+    from atf.sdk.loading import load_apps
 
     try:
         (app,) = load_apps([name])

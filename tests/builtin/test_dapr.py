@@ -15,11 +15,11 @@ from google.protobuf.wrappers_pb2 import StringValue
 from atf import App
 from atf.builtin import dapr, with_builtins
 from atf.config import ExecutorSettings
-from atf.context import Context
 from atf.errors import AtfError, FailedPrecondition, Fatal, Internal, NotFound, ResourceExhausted, Retry, Unavailable
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.server import Service, serve
+from atf.sdk.context import Context
 
 STABLE = Service(d.DESCRIPTOR.services_by_name["AppCallback"], None, name="dapr.proto.runtime.v1.AppCallback")
 ALPHA = Service(d.DESCRIPTOR.services_by_name["AppCallbackAlpha"], None, name="dapr.proto.runtime.v1.AppCallbackAlpha")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from atf.batch import ItemStatus
 from atf.cli.cluster import ROLES
 from atf.client.batch import BatchProgress, ItemInfo
 from atf.rpc import batch_pb2 as b
+from atf.sdk.batch import ItemStatus
 
 from .rows.batches import STRUCK, judge
 

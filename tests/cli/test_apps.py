@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from atf.apps import look_for
 from atf.errors import ConfigError
+from atf.sdk.loading import look_for
 
 from .conftest import Atf, FakeFrontend
 

@@ -14,7 +14,6 @@ from typing import cast
 
 import pytest
 
-from atf.batch import BatchOptions, ItemStatus
 from atf.cli import main, remote
 from atf.cli.arguments import parameters_of
 from atf.cli.batch_submit import Source, submit_rows
@@ -25,7 +24,8 @@ from atf.errors import AtfError, InvalidArgument, Unavailable, UnknownLambda
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
-from atf.work_items import texts_of
+from atf.sdk.batch import BatchOptions, ItemStatus
+from atf.sdk.work_items import texts_of
 from tests.cli.conftest import Atf
 from tests.sdk.fake_batches import FakeBatches
 

@@ -11,12 +11,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from atf import apps
 from atf.cli import main
 from atf.embedded import DataDir, EmbeddedStore, server
 from atf.embedded.binary import ServerBinary
 from atf.errors import ConfigError
 from atf.rpc import task_pb2 as t
+from atf.sdk import loading
 from atf.store.address import parse
 from tests.cli.conftest import Atf, FakeFrontend
 
@@ -64,7 +64,7 @@ def test_the_address_of_an_embedded_store_names_its_socket_in_any_folder(
 def test_a_module_named_like_one_of_pythons_says_which_was_loaded(name: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}.py").write_text("import atf\napp = atf.App('shop')\n")
     with pytest.raises(ConfigError) as caught:
-        apps.load_lambdas([f"{name}:app"])
+        loading.load_lambdas([f"{name}:app"])
     said = str(caught.value)
     assert f"{name}.py was not loaded, but Python's own module {name!r} (" in said
     assert "give yours another name" in said
@@ -75,7 +75,7 @@ def test_a_module_behind_an_app_that_is_named_so_is_said_too(tmp_path: Path, mon
     for number, body in enumerate(("from types import Order", "import types\ntypes.Order")):
         (tmp_path / f"shop_{number}.py").write_text(body)
         with pytest.raises(ConfigError, match=r"types\.py was not loaded, but Python's own module 'types'"):
-            apps.load_lambdas([f"shop_{number}:app"])
+            loading.load_lambdas([f"shop_{number}:app"])
 
 
 def test_patched_threads_are_one_sentence(atf: Atf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

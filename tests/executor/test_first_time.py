@@ -141,4 +141,4 @@ def test_a_key_that_breaks_its_rule_is_refused_before_anybody_is_asked(key: Any)
 @pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), timedelta(days=367), timedelta(0)])
 def test_a_ttl_that_is_none_is_refused(ttl: Any) -> None:
     with pytest.raises(InvalidArgument, match="ttl"):
-        atf.context.local_context("l/plain").first_time("k", ttl=ttl)
+        atf.sdk.context.local_context("l/plain").first_time("k", ttl=ttl)

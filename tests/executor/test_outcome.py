@@ -14,7 +14,6 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 import atf
-from atf.context import Context
 from atf.executor.held import HeldTask
 from atf.executor.outcome import (
     Failed,
@@ -31,6 +30,7 @@ from atf.executor.outcome import (
 from atf.executor.perform import Performer, Unawaited
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
+from atf.sdk.context import Context
 from atf.task import MAX_AHEAD_US
 from tests.executor.world import claim
 

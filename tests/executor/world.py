@@ -22,11 +22,11 @@ from atf.executor.outcome import Outcome, Returned
 from atf.executor.perform import Performer, timed_out
 from atf.executor.table import Entry, SlotState, Table
 from atf.executor.worker import Executor
-from atf.lambdas import Lambda
 from atf.rpc import controller_pb2 as c
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
+from atf.sdk.lambdas import Lambda
 from atf.testing.runtime import VirtualRuntime
 
 app = atf.App("t")

@@ -22,10 +22,10 @@ from atf.errors import (
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.work_items import EXTRA_FIRST, digest_of
 from atf.store.library import BATCH_CHECK_US
 from atf.store.types import Claimed, Held, ItemTerms, NewItem, Outcome
 from atf.task import US
-from atf.work_items import EXTRA_FIRST, digest_of
 
 from .conftest import Bench
 

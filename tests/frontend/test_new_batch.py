@@ -13,9 +13,9 @@ from atf.frontend.new_batch import Template, completed, digest, home_only, lambd
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.work_items import digest_of
 from atf.store.types import ItemTerms, LambdaRecord
 from atf.task import US
-from atf.work_items import digest_of
 
 NAME = "photos/thumbnail"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.redaction import MASK
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
+from atf.sdk.redaction import MASK
 from atf.store.types import Outcome
 
 from .conftest import Bench

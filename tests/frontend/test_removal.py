@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from atf.errors import FailedPrecondition, InvalidArgument, NotFound, UnknownLambda
-from atf.job import job_spec
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.job import job_spec
 from atf.task import US
 
 from .conftest import Bench

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.job import job_spec
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.job import job_spec
 from atf.store.roles import RoleProcess
 from atf.store.types import Outcome
 from atf.task import US

@@ -151,7 +151,11 @@ def test_a_module_may_set_up_django_before_its_tasks_are_imported(tmp_path: Path
     (shop / "tasks.py").write_text(tasks, encoding="utf-8")
     (found,) = (each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "# shop/worker.py" in each)
     (shop / "worker.py").write_text(found, encoding="utf-8")
-    command = [sys.executable, "-c", "from atf.apps import load_lambdas; print(load_lambdas(['shop.worker:app']))"]
+    command = [
+        sys.executable,
+        "-c",
+        "from atf.sdk.loading import load_lambdas; print(load_lambdas(['shop.worker:app']))",
+    ]
     ended = subprocess.run(
         command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )

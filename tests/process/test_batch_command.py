@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from atf.work_items import digest_of
+from atf.sdk.work_items import digest_of
 
 from .ups import Up
 

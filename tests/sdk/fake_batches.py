@@ -14,8 +14,8 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.rpc.api import Frontend
+from atf.sdk.work_items import digest_of, texts_of
 from atf.testing.runtime import VirtualRuntime
-from atf.work_items import digest_of, texts_of
 from tests.sdk.fakes import ROUND_TRIP
 
 ENDED = {b.ITEM_DONE, b.ITEM_PERMANENTLY_FAILED, b.ITEM_CANCELLED}

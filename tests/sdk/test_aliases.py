@@ -14,8 +14,8 @@ import pytest
 
 import atf
 from atf.errors import InvalidArgument, Misfit
-from atf.lambdas import Lambda
 from atf.rpc import task_pb2 as t
+from atf.sdk.lambdas import Lambda
 
 
 def made(handler: Any, **options: Any) -> Lambda[..., Any]:

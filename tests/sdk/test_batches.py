@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 import atf
-from atf.batch import link_id
 from atf.client import submit
-from atf.context import InBatch
 from atf.rpc import batch_pb2 as b
+from atf.sdk.batch import link_id
+from atf.sdk.context import InBatch
 from tests.sdk.fake_batches import FakeBatches, World, batch_world, doubled, faked_batches
 from tests.virtual import virtual
 

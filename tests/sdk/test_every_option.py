@@ -19,15 +19,15 @@ from typing import Any, TypeVar, cast
 import pytest
 
 import atf
-from atf.app import App
-from atf.batch import BatchOptions
 from atf.client.portal import OwnLoop, Portal
-from atf.context import InBatch
-from atf.job import TIMING, JobOptions
-from atf.lambdas import Lambda, Schedulable
-from atf.options import CallOptions, LambdaOptions
 from atf.rpc import batch_pb2 as b
 from atf.rpc.api import Frontend
+from atf.sdk.app import App
+from atf.sdk.batch import BatchOptions
+from atf.sdk.context import InBatch
+from atf.sdk.job import TIMING, JobOptions
+from atf.sdk.lambdas import Lambda, Schedulable
+from atf.sdk.options import CallOptions, LambdaOptions
 from atf.testing import Harness
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.job import job_spec
 from atf.rpc import task_pb2 as t
+from atf.sdk.job import job_spec
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import atf
-from atf.options import duration_us, instant_us
 from atf.rpc import task_pb2 as t
+from atf.sdk.options import duration_us, instant_us
 from atf.task import check_id, id_of_key
 
 app = atf.App("photos")

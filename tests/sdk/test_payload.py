@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import atf
-from atf.payload import decode_result
 from atf.rpc import task_pb2 as t
+from atf.sdk.payload import decode_result
 from atf.task import MAX_PAYLOAD_BYTES, MAX_RESULT_BYTES
 
 app = atf.App("pay")

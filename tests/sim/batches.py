@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from atf.client import AsyncClient, Batch
 from atf.errors import AtfError
 from atf.rpc.task_pb2 import TaskSpec
+from atf.sdk.work_items import ITEM_MARK
 from atf.store import keys
 from atf.task import FINISHED
-from atf.work_items import ITEM_MARK
 from tests.store.world import Dump
 
 from .lambdas import steps_of, summed

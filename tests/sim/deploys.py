@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import atf
 from atf.client import AsyncClient
-from atf.lambdas import Lambda
 from atf.rpc.task_pb2 import JSON, TaskSpec
+from atf.sdk.lambdas import Lambda
 from atf.store.types import Outcome
 from atf.task import US
 
@@ -93,7 +93,7 @@ async def life(world: World, client: AsyncClient) -> None:
     for number in range(TASKS):
         await asyncio.sleep(chance.expovariate(TASKS / 60))
         payload, key = chance.choice((*PAYLOADS, *PAYLOADS[:2])), f"painted-{number}"
-        from atf.lambdas import named
+        from atf.sdk.lambdas import named
 
         await schedule(world, client, named(NAME, payload, {"key": key}), stored_id(key, key))
     await beside

@@ -16,13 +16,13 @@ from fakeredis._helpers import SimpleError
 
 from atf.errors import ResourceExhausted
 from atf.rpc.task_pb2 import TaskSpec
+from atf.sdk.work_items import ITEM_MARK
 from atf.store import library
 from atf.store.refusals import translate
 from atf.store.types import Outcome
 from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, FINISHED, MOVES, US, Status
 from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Accepted, Called, Claimed, Forgot, Keyed, Recorded, Rescheduled
-from atf.work_items import ITEM_MARK
 from tests.store.world import read
 
 from . import answers, batches, calls, cores, counts, deploys, jobs, rates, shortcut, unique

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from atf.batch import link_id
 from atf.errors import Unavailable
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
+from atf.sdk.batch import link_id
 from atf.store.types import BatchRecord, Commanded, Found, ItemTerms, NewItem, Outcome, RunResult, TaskRecord
 from atf.task import MAX_PAYLOAD_BYTES, US, Status
 from tests.virtual import virtual

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import pytest
 
 import atf
-from atf.redaction import MASK
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.redaction import MASK
 from atf.testing import Harness
 
 app = atf.App("redacts")

@@ -13,7 +13,12 @@ from atf.frontend import batch_view
 from atf.frontend.batches import MAX_PAGE
 from atf.frontend.scheduling import MAX_REQUESTS
 from atf.frontend.validate import MAX_REDACTED, MAX_REGISTERED_AT_ONCE, MAX_SCHEDULE_CHARS, MAX_SIGNATURE_CHARS
-from atf.isolation import (
+from atf.rpc import batch_pb2 as b
+from atf.rpc import controller_pb2 as c
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import hsc_pb2 as h
+from atf.rpc import task_pb2 as t
+from atf.sdk.isolation import (
     MAX_AT_ONCE,
     MAX_BURST,
     MAX_OWNER_CHARS,
@@ -23,11 +28,7 @@ from atf.isolation import (
     MAX_RUNBOOK_CHARS,
     MAX_VERSION,
 )
-from atf.rpc import batch_pb2 as b
-from atf.rpc import controller_pb2 as c
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.sdk.work_items import MAX_ITEMS
 from atf.task import (
     MAX_AHEAD_US,
     MAX_BATCH,
@@ -37,7 +38,6 @@ from atf.task import (
     MAX_PAYLOAD_BYTES,
     MAX_RESULT_BYTES,
 )
-from atf.work_items import MAX_ITEMS
 
 from .world import BATCH, JOB, LAMBDA, World, full_job, lambda_spec, schedule
 

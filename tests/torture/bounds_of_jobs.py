@@ -11,7 +11,6 @@ from atf.frontend.gates import MAX_LABEL_BYTES, MAX_WHO_CHARS, MAX_WHY_CHARS
 from atf.frontend.jobs import MAX_PREVIEW
 from atf.frontend.new_job import MAX_RETRIES
 from atf.frontend.redrive import MAX_ERROR_CHARS, MAX_RATE
-from atf.isolation import MAX_ENQUEUE_TIMEOUT_US, MIN_ENQUEUE_TIMEOUT_US
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
@@ -20,6 +19,7 @@ from atf.rpc import store_consumer_pb2 as s
 from atf.rpc import task_pb2 as t
 from atf.schedule.every import MAX_REPEATS
 from atf.schedule.instants import LATEST_US
+from atf.sdk.isolation import MAX_ENQUEUE_TIMEOUT_US, MIN_ENQUEUE_TIMEOUT_US
 from atf.task import MAX_AHEAD_US, MAX_BATCH, MAX_HELD, MAX_JOB_CHARS, MAX_KEY_CHARS, MAX_LABELS, US
 
 from .bounds import Bound, next_work

@@ -23,8 +23,8 @@ from atf.frontend.new_batch import (
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.work_items import MAX_ITEMS
 from atf.task import MAX_CONCURRENCY, MAX_LABELS, MAX_PAYLOAD_BYTES
-from atf.work_items import MAX_ITEMS
 
 from . import wire
 from .catalogue import STREAMED, Path, put, texts_of

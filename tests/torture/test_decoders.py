@@ -31,14 +31,14 @@ from atf.executor.outcome import of_exception, to_result
 from atf.executor.perform import Performer, Unawaited
 from atf.executor.start_notes import StartNotes
 from atf.executor.table import HEADER_BYTES, SLOT_BYTES, SlotState, Table
-from atf.lambdas import named, request_template
-from atf.options import Backoff, duration_us, instant_us, priority_number
-from atf.payload import decode_result, encode_result
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import status_pb2
 from atf.rpc import task_pb2 as t
 from atf.rpc.failure import DETAILS_KEY, to_error
 from atf.runtime import SystemRuntime
+from atf.sdk.lambdas import named, request_template
+from atf.sdk.options import Backoff, duration_us, instant_us, priority_number
+from atf.sdk.payload import decode_result, encode_result
 from atf.store import keys
 from atf.store.records import task_record
 

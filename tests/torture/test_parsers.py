@@ -18,7 +18,6 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from atf import work_items
 from atf.builtin import command_result, http_answer
 from atf.builtin.http_request import _address
 from atf.cli import arguments, batch_rows
@@ -31,8 +30,9 @@ from atf.frontend.dapr import http
 from atf.frontend.jobs import Jobs
 from atf.frontend.settings import SETTINGS
 from atf.hosts import AllowedHosts, split_authority
-from atf.items import OfName
 from atf.programs import AllowedPrograms
+from atf.sdk import work_items
+from atf.sdk.items import OfName
 from atf.store import ordering, reading, transfer
 from tests.chaos.frame import PRODUCT
 from tests.schedule import test_fuzz as schedules
@@ -48,11 +48,11 @@ _SCHEDULES: Final = _HERE + "test_any_schedule_is_read_or_refused"
 _URLS: Final = _HERE + "test_any_url_is_an_address_or_refused_without_its_secrets"
 _TOKENS: Final = _HERE + "test_any_page_token_is_ours_or_refused"
 FUZZED: Final = {
-    "atf/signature.py::Codec.decode": _PAYLOADS,
-    "atf/signature.py::Codec.decode_result": _PAYLOADS,
-    "atf/lambdas.py::Lambda.decode": _PAYLOADS,
-    "atf/payload.py::decode_result": _PAYLOADS,
-    "atf/items.py::OfName.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
+    "atf/sdk/signature.py::Codec.decode": _PAYLOADS,
+    "atf/sdk/signature.py::Codec.decode_result": _PAYLOADS,
+    "atf/sdk/lambdas.py::Lambda.decode": _PAYLOADS,
+    "atf/sdk/payload.py::decode_result": _PAYLOADS,
+    "atf/sdk/items.py::OfName.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
     "atf/store/lines.py::decode": "torture/test_files.py::test_any_line_is_read_or_refused",
     "atf/store/transfer.py::_decode": _HERE + "test_any_line_of_an_export_that_goes_on_is_ours_or_none",
     "atf/store/address.py::parse": "torture/test_store_address.py::test_an_address_of_a_store_is_understood_or_refused",
@@ -65,7 +65,7 @@ FUZZED: Final = {
     "controller/losses.py::parse_death": _DECODERS + "test_any_event_of_a_guard_is_taken_or_passed_over",
     "atf/hosts.py::AllowedHosts.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
     "atf/programs.py::AllowedPrograms.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
-    "atf/work_items.py::parse": _HERE + "test_any_id_is_that_of_an_item_or_none",
+    "atf/sdk/work_items.py::parse": _HERE + "test_any_id_is_that_of_an_item_or_none",
     "atf/cores.py::Pool.decode": _HERE + "test_any_state_of_cores_is_read_or_said_to_be_damaged",
     **{
         f"atf/schedule/{each}": _SCHEDULES
@@ -94,16 +94,16 @@ OTHERS: Final = {
 }
 """The same for what reads something that somebody else wrote and is not called so: no test finds it by its name."""
 LEFT_OUT: Final = {
-    "atf/items.py::Elements.decode": "a protocol",
+    "atf/sdk/items.py::Elements.decode": "a protocol",
     "executor/perform.py::Lambda.decode": "a protocol",
-    "atf/lambdas.py::Lambda.decode_without": "calls that of its codec",
-    "atf/signature.py::Codec.decode_without": "reads as decode does, with one parameter less: sdk/test_aliases.py and cli/test_fitting.py",
-    "atf/signature.py::Codec._decode_old": "the part of decode for lambdas with aliases: sdk/test_aliases.py",
+    "atf/sdk/lambdas.py::Lambda.decode_without": "calls that of its codec",
+    "atf/sdk/signature.py::Codec.decode_without": "reads as decode does, with one parameter less: sdk/test_aliases.py and cli/test_fitting.py",
+    "atf/sdk/signature.py::Codec._decode_old": "the part of decode for lambdas with aliases: sdk/test_aliases.py",
     "atf/cli/nouns.py::Noun.parse_args": "puts the name of a command before words that click then parses: cli/test_nouns.py",
     "atf/cli/commands.py::_Commands.parse_args": "prints the help where no word was given: cli/test_help.py",
     "atf/cli/fitting.py::Code.decode": "calls that of the lambda",
     "atf/cli/fitting.py::Code.decode_without": "calls that of the lambda",
-    "atf/items.py::OfProgram.decode": "calls decode_result",
+    "atf/sdk/items.py::OfProgram.decode": "calls decode_result",
     "atf/client/batch.py::Batch._decode": "answers a function: decode of the elements",
     "atf/store/gates.py::_parse": "reads what the store's functions alone write, of labels that were checked and quoted",
 }

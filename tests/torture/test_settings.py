@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given
 
 from atf import config
-from atf.apps import load_lambdas
 from atf.cli import main, remote
 from atf.cli.options import duration
 from atf.cli.schedule import build_request
@@ -27,6 +26,7 @@ from atf.frontend.validate import check_options, check_spec, check_when
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.rpc.server import serve, split_address
+from atf.sdk.loading import load_lambdas
 from atf.task import MAX_AHEAD_US, US
 
 from .examples import BROKEN_TEXTS, JSON_VALUES, NUMBERS, TEXTS, fuzz, understood_or

@@ -24,9 +24,9 @@ from typing import Any, Final
 from atf.cli.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient, TaskInfo
 from atf.embedded.child import Child
-from atf.lambdas import named
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import FrontendStub, open_channel
+from atf.sdk.lambdas import named
 from atf.verify.outcome import percentile
 from atf.verify.record import DIRECTORY, Record
 from tests.chaos.bench import environment

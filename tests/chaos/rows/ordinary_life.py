@@ -30,7 +30,7 @@ from atf.cli.supervisor import RoleProcess, Supervisor
 from atf.client import AsyncClient
 from atf.client.handle import Handle
 from atf.errors import AtfError
-from atf.lambdas import named
+from atf.sdk.lambdas import named
 from atf.verify.load import Load, PlannedTask, Stream
 from atf.verify.record import pid_of
 from tests.chaos import ordinary

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from atf.client import AsyncClient
 from atf.errors import AtfError, ResourceExhausted
-from atf.lambdas import named
+from atf.sdk.lambdas import named
 from atf.verify.bench import Bench
 from atf.verify.history import Accepted, Called, Event, Found, Gone, check
 from atf.verify.load import Load, PlannedTask, Stream

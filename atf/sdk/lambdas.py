@@ -12,11 +12,16 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
+from atf.durability import durability_of
+from atf.errors import InvalidArgument
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import job_pb2 as j
+from atf.rpc import task_pb2 as t
+from atf.task import check_key, check_lambda, check_name, id_of_key
+
 from .batch import OF_SINGLE_TASKS, BatchOptions
 from .chains import Chain, Step
 from .context import local_context
-from .durability import durability_of
-from .errors import InvalidArgument
 from .handlers import inner_function, name_of
 from .hooks import AroundRun
 from .isolation import isolation_spec
@@ -36,15 +41,11 @@ from .options import (
 )
 from .payload import decode_result, encode_named, encode_result, short
 from .redaction import Redactor
-from .rpc import frontend_pb2 as f
-from .rpc import job_pb2 as j
-from .rpc import task_pb2 as t
 from .signature import Codec
-from .task import check_key, check_lambda, check_name, id_of_key
 
 if TYPE_CHECKING:
-    from .client.batch import Batch
-    from .client.handle import Handle
+    from atf.client.batch import Batch
+    from atf.client.handle import Handle
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,13 +97,13 @@ class Schedulable(Generic[P, R]):
             AlreadyExists: another request has taken the `key`.
             Unavailable, DeadlineExceeded, ResourceExhausted: it could not be stored within the client's timeout.
         """
-        from .client.default import default_client
+        from atf.client.default import default_client
 
         return default_client().schedule(self.prepare(*args, **kwargs))
 
     async def schedule_async(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Like `schedule`, from any event loop."""
-        from .client.default import default_client
+        from atf.client.default import default_client
 
         return await default_client().schedule_async(self.prepare(*args, **kwargs))
 
@@ -114,13 +115,13 @@ class Schedulable(Generic[P, R]):
         A tuple is arguments by position, a mapping arguments by name, anything else the only argument. The iterable may be a
         generator of millions. `AsyncClient.batch` has the options and what is raised.
         """
-        from .client.default import default_client
+        from atf.client.default import default_client
 
         return default_client().batch(self, items, **options)
 
     async def map_async(self, items: Iterable[Any] | AsyncIterable[Any], **options: Unpack[BatchOptions]) -> Batch[R]:
         """Like `map`, from any event loop; the elements may come asynchronously."""
-        from .client.default import default_client
+        from atf.client.default import default_client
 
         return await default_client().batch_async(self, items, **options)
 

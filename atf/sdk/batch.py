@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import md5
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from .errors import InvalidArgument
-from .named_numbers import NamedNumber
+from atf.errors import InvalidArgument
+from atf.named_numbers import NamedNumber
+from atf.rpc import batch_pb2 as b
+from atf.rpc import task_pb2 as t
+from atf.task import check_key
+
 from .option_names import check_names
 from .options import Duration, RunOptions, checked_labels, duration_us, run_options
 from .payload import short
-from .rpc import batch_pb2 as b
-from .rpc import task_pb2 as t
-from .task import check_key
 
 if TYPE_CHECKING:
     from .chains import Step

@@ -18,12 +18,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from atf.app import App
-from atf.app_faults import hidden, hidden_behind, patched_by
 from atf.errors import ConfigError, said
-from atf.lambdas import Lambda
 from atf.streams import go_on_without_threads
 from atf.task import clip
+
+from .app import App
+from .app_faults import hidden, hidden_behind, patched_by
+from .lambdas import Lambda
 
 _INSTALLED: Final = (
     "<frozen ",

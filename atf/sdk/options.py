@@ -12,11 +12,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypedDict
 
-from .durations import FORMS, seconds_of
-from .errors import InvalidArgument
+from atf.durations import FORMS, seconds_of
+from atf.errors import InvalidArgument
+from atf.rpc import task_pb2 as t
+from atf.task import MAX_AHEAD_US, MAX_CONCURRENCY, MIN_WINDOW_US, PRIORITIES, US, check_key, check_priority
+
 from .payload import short
-from .rpc import task_pb2 as t
-from .task import MAX_AHEAD_US, MAX_CONCURRENCY, MIN_WINDOW_US, PRIORITIES, US, check_key, check_priority
 
 Duration = float | timedelta | str
 """Seconds, a timedelta, or text: 500ms, 30s, 5m, 2h, 1d, 1h30m."""
@@ -168,7 +169,7 @@ class LambdaOptions(RunOptions, total=False):
     redact: Collection[str]  # parameters whose values nobody is to see
     schedule: str  # the lambda is a job, too, of its own name: when it ticks
     tz: str  # by whose clocks its schedule is read; default UTC
-    job: Mapping[str, Any]  # what else a job may say; see atf.job.JobOptions
+    job: Mapping[str, Any]  # what else a job may say; see atf.sdk.job.JobOptions
     queue_limit: int  # entries of one queue of this lambda
     enqueue_timeout: Duration  # how long an id may stay unclaimed outside its queue
     owner: str  # who answers for it; for people

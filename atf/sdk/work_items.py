@@ -25,7 +25,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from .errors import InvalidArgument
+from atf.errors import InvalidArgument
+
 from .payload import FAILS, reason
 
 COMMAND: Final = "atf/command"

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from .errors import InvalidArgument
+from atf.errors import InvalidArgument
+from atf.task import DEFAULT_FIRST_TIME_US, MAX_PROGRESS_BYTES, US, check_first_time
+
 from .options import Duration, duration_us
-from .task import DEFAULT_FIRST_TIME_US, MAX_PROGRESS_BYTES, US, check_first_time
 
 if TYPE_CHECKING:
-    from .client.batch import Batch, BatchProgress
+    from atf.client.batch import Batch, BatchProgress
+
     from .items import Target
     from .lambdas import Schedulable
 
@@ -63,7 +65,7 @@ class InBatch:
         Args:
             of: the lambda of its items, or the lambda's name; an item knows it.
         """
-        from .client.default import default_client
+        from atf.client.default import default_client
 
         return default_client().batch_handle(self.id, of or self.lambda_)
 

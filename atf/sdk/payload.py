@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from .errors import InvalidArgument
-from .rpc import task_pb2 as t
-from .task import MAX_PAYLOAD_BYTES, MAX_RESULT_BYTES
+from atf.errors import InvalidArgument
+from atf.rpc import task_pb2 as t
+from atf.task import MAX_PAYLOAD_BYTES, MAX_RESULT_BYTES
+
 from .values import ENCODER, form_of, lost_key
 
 _ANY: Final = msgspec.json.Decoder(Any)

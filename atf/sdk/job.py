@@ -9,12 +9,13 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypedDict
 
-from .errors import InvalidArgument
+from atf.errors import InvalidArgument
+from atf.rpc import job_pb2 as j
+from atf.rpc import task_pb2 as t
+
 from .option_names import check_names
 from .options import Duration, duration_us, instant_us
 from .payload import short
-from .rpc import job_pb2 as j
-from .rpc import task_pb2 as t
 
 Point = str | datetime | timedelta
 """An instant, or a duration from some other one: RFC 3339 or ISO 8601 or Go's, in text; or a value of Python's."""

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from atf.rpc import batch_pb2 as b
+
 from .batch import BatchOptions
-from .rpc import batch_pb2 as b
 
 if TYPE_CHECKING:
-    from .client import Client
-    from .client.chain import ChainHandle
+    from atf.client import Client
+    from atf.client.chain import ChainHandle
+
     from .lambdas import Schedulable
 
 R = TypeVar("R")
@@ -116,13 +118,13 @@ class Chain(Generic[R]):
             TypeError: a step can't be given what comes before it; names the argument.
             AtfError: as for `map`.
         """
-        from .client.default import default_client
+        from atf.client.default import default_client
 
         return (client or default_client()).chain(self, batch_id=batch_id)
 
     async def submit_async(self, client: Client | None = None, *, batch_id: str | None = None) -> ChainHandle[R]:
         """Like `submit`, from any event loop."""
-        from .client.default import default_client
+        from atf.client.default import default_client
 
         return await (client or default_client()).chain_async(self, batch_id=batch_id)
 

@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .errors import InvalidArgument
+from atf.errors import InvalidArgument
+from atf.rpc import frontend_pb2 as f
+from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US, check_pool, check_priority
+from atf.times import length
+
 from .options import LambdaOptions, duration_us, priority_number
 from .payload import short
-from .rpc import frontend_pb2 as f
-from .task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US, check_pool, check_priority
-from .times import length
 
 MAX_OWNER_CHARS: Final = 200
 MAX_RUNBOOK_CHARS: Final = 2_000

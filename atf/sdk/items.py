@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import md5
 from typing import Any, Final, Protocol
 
-from .errors import InvalidArgument
+from atf.errors import InvalidArgument
+from atf.rpc import batch_pb2 as b
+
 from .payload import decode_result, encode_named, short
-from .rpc import batch_pb2 as b
 from .signature import Codec
 from .work_items import COMMAND, digest_of, texts_of
 

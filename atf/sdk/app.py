@@ -6,18 +6,19 @@ from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mappin
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from atf.errors import InvalidArgument
+from atf.task import check_name
+
 from .batch import BatchOptions
 from .context import Context
-from .errors import InvalidArgument
 from .handlers import check_handler, is_async, is_nested
 from .hooks import AroundRun, AroundRunFunction, WorkerHook, WorkerHookFunction, around_run, worker_hook
 from .lambdas import AsyncLambda, DefLambda, Lambda, Schedulable
 from .option_names import check_names
 from .options import LambdaOptions
-from .task import check_name
 
 if TYPE_CHECKING:
-    from .client.batch import Batch
+    from atf.client.batch import Batch
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -119,7 +120,7 @@ class App:
             priority: "high", "normal", "low", or 0 (high) to 9; default normal.
             schedule: the lambda is a job, too, of its own name, which executors register: cron, macro, `@every` or a period.
             tz: by whose clocks the schedule is read; default UTC.
-            job: what else a job may say, such as {"misfire": "all"}; see atf.job.JobOptions.
+            job: what else a job may say, such as {"misfire": "all"}; see atf.sdk.job.JobOptions.
             queue_limit: entries that one queue of the lambda holds; the rest waits in the task store. Default 10,000.
             enqueue_timeout: seconds, a timedelta or text such as "5m" after which a queued id is looked at again; default 10.
             owner, runbook: who answers for it, and where it says what to do when it fails; for people.
@@ -197,7 +198,7 @@ class App:
             of: the lambda, perhaps with options, or its name; without a slash, one of this app.
             items, options: as for `AsyncClient.batch`, and so is what is raised.
         """
-        from .client.default import default_client
+        from atf.client.default import default_client
 
         return default_client().batch(self._one(of), items, **options)
 
@@ -208,7 +209,7 @@ class App:
         **options: Unpack[BatchOptions],
     ) -> Batch[Any]:
         """Like `batch`, from any event loop; the elements may come asynchronously."""
-        from .client.default import default_client
+        from atf.client.default import default_client
 
         return await default_client().batch_async(self._one(of), items, **options)
 

@@ -14,12 +14,13 @@ from typing import Any, Final, get_args
 
 import msgspec
 
+from atf.errors import InvalidArgument, Misfit
+from atf.rpc import task_pb2 as t
+
 from .context import Context
-from .errors import InvalidArgument, Misfit
 from .handlers import check_parameters, hints_of, signature_of
 from .payload import FAILS, check_size, decode_result, encode_arguments, reason, short
 from .redaction import MASK, NOTHING, Redactor, checked_redact
-from .rpc import task_pb2 as t
 from .signature_digest import digest_of
 from .signature_text import signature_text
 from .values import NOWHERE, NoFormError, decoder_of, difference, plain_types, same, travelling, travelling_result

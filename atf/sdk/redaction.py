@@ -27,9 +27,10 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-from .errors import InvalidArgument
+from atf.errors import InvalidArgument
+from atf.rpc import task_pb2 as t
+
 from .payload import FAILS, short
-from .rpc import task_pb2 as t
 from .values import form_of
 
 MASK: Final = "[redacted]"
