@@ -20,9 +20,10 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import ExcInfo, FilteringBoundLogger, Processor
 
-from atf import streams
 from atf.config import LogSettings
 from atf.visible import one_line, visible
+
+from .process import streams
 
 _SECRET = frozenset({"payload", "spec", "result", "token", "nonce"})
 

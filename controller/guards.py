@@ -1,7 +1,7 @@
 """Starts the guard processes of executors, and carries their lines.
 
 Each guard gets a pipe as its stdin, which carries this process's word and ends with it: then its executor finishes what it holds and
-ends. The word is no signal, since a guard that a service manager has signalled too would take that for a second one (atf/stops.py). A
+ends. The word is no signal, since a guard that a service manager has signalled too would take that for a second one (atf/process/stops.py). A
 guard is in a session of its own, so that a terminal's Ctrl-C reaches the controller alone, which ends its executors in order.
 """
 
@@ -15,8 +15,8 @@ from dataclasses import fields, replace
 from typing import Final
 
 from atf.config import ControllerSettings, ExecutorSettings, LogSettings, Timing
+from atf.process.stops import AT_ONCE, DRAIN
 from atf.runtime import Runtime
-from atf.stops import AT_ONCE, DRAIN
 
 MAX_LINE_BYTES: Final = 16 << 20
 """Of one line of a guard: all that an executor held, at about 200 bytes each."""

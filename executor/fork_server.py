@@ -32,12 +32,12 @@ from typing import Any, Final
 
 from atf.config import ExecutorSettings, LogSettings, load
 from atf.errors import AtfError, ConfigError
-from atf.forks import keep_signals_from_children
 from atf.log import setup
+from atf.process.forks import keep_signals_from_children
+from atf.process.stops import stop_signals
+from atf.process.streams import protect_without_threads
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
-from atf.stops import stop_signals
-from atf.streams import protect_without_threads
 
 from . import isolated_run, output
 from .group import children_of

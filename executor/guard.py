@@ -27,8 +27,8 @@ from atf.exits import (
     EXIT_OVERRUN,
     EXIT_UNAVAILABLE,
 )
+from atf.process.stops import AT_ONCE, Asked
 from atf.runtime import Runtime
-from atf.stops import AT_ONCE, Asked
 from atf.task import US
 
 from .group import Group
@@ -146,7 +146,7 @@ class Guard:
         return None
 
     def told(self, word: bytes) -> Verdict | None:
-        """Takes the controller's word (atf/stops.py); none: the controller is gone."""
+        """Takes the controller's word (atf/process/stops.py); none: the controller is gone."""
         self._asked_to_end = True
         if AT_ONCE in word:
             return Verdict("its controller was asked twice to end", ordered=True)

@@ -20,11 +20,11 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from atf.errors import BY_REASON, FailedPrecondition, Internal
 from atf.exits import EXIT_FORKED
-from atf.forks import keep_signals_from_children
+from atf.process.forks import keep_signals_from_children
+from atf.process.stops import stop_signals
+from atf.process.streams import lead_elsewhere, settle
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
-from atf.stops import stop_signals
-from atf.streams import lead_elsewhere, settle
 from atf.task import MAX_PROGRESS_BYTES, clip
 
 from . import output

@@ -16,11 +16,11 @@ from functools import partial
 from typing import Any, Final
 
 from atf.config import ExecutorSettings, LogSettings, Timing
-from atf.descriptors import in_words
 from atf.exits import EXIT_OK, EXIT_UNAVAILABLE, READY_FD
-from atf.forks import FORK_SUPPORT
+from atf.process.descriptors import in_words
+from atf.process.forks import FORK_SUPPORT
+from atf.process.stops import stop_signals
 from atf.runtime import SystemRuntime, new_id
-from atf.stops import stop_signals
 
 from .group import Group
 from .guard import DEATH_CLAIMS, Guard, death

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from atf.errors import AtfError, said
-from atf.streams import beyond_reach
+from atf.process.streams import beyond_reach
 from atf.task import clip
 
 LOOK_S: Final = 10.0

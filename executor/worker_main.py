@@ -21,15 +21,15 @@ from atf.builtin import with_builtins
 from atf.client.fork import GATE
 from atf.config import ExecutorSettings, LogSettings, Timing, load
 from atf.exits import EXIT_NO_HEARTBEAT
-from atf.forks import FORK_SUPPORT
 from atf.log import get_logger
-from atf.process import Process, Stopped, run_role
+from atf.process.forks import FORK_SUPPORT
+from atf.process.role import Process, Stopped, run_role
+from atf.process.streams import exit_at_once, protect
 from atf.registration import register_lambdas
 from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
 from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
-from atf.streams import exit_at_once, protect
 
 from . import output
 from .code_jobs import register_jobs

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from atf.config import HscSettings, LogSettings, StoreSettings, Timing
-from atf.process import Process, run_role
+from atf.process.role import Process, run_role
 from atf.rpc import api
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.health import of_store

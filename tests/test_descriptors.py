@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 import redis.exceptions as rx
 
-from atf import descriptors
+from atf.process import descriptors
 from atf.store.refusals import translate
 from atf.testing.runtime import VirtualRuntime
 from tests.virtual import virtual

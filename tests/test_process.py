@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import atf.process
+import atf.process.role
 from atf.errors import Unavailable
-from atf.process import Process
+from atf.process.role import Process
 from atf.store.findings import Changes, Finding, warn
 from atf.store.roles import RoleProcess
 
@@ -60,8 +60,8 @@ def test_an_odd_answer_is_said_once_and_does_not_end_the_looks(monkeypatch: pyte
     async def happens(_event: asyncio.Event, _seconds: float | None) -> bool:
         return next(looks)
 
-    monkeypatch.setattr(atf.process, "happens", happens)
-    monkeypatch.setattr(atf.process, "_LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(atf.process.role, "happens", happens)
+    monkeypatch.setattr(atf.process.role, "_LOOK_AGAIN_S", 0.0)
 
     async def run() -> list[tuple[str, str]]:
         process: Any = Process("tester")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from atf.stops import Asked, stop_signals
+from atf.process.stops import Asked, stop_signals
 
 
 @pytest.mark.parametrize(

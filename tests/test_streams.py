@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from atf import streams
-from atf.streams import SafeOutput
+from atf.process import streams
+from atf.process.streams import SafeOutput
 
 PATIENCE_S = 20.0
 DISK = 99

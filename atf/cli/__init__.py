@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from atf.errors import AtfError, NotFound, TaskError
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
-from atf.streams import protect
+from atf.process.streams import protect
 from atf.visible import one_line
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _unwritten(error: OSError, code: int) -> int:
 def _unforeseen(error: Exception) -> int:
     if isinstance(error, UnicodeEncodeError):  # a word of the command line went into a message
         return _say(f"{error.object[:80]!r}: this is no text in UTF-8", EXIT_BAD_INPUT)
-    from atf.descriptors import in_words, none_left
+    from atf.process.descriptors import in_words, none_left
 
     if none_left(error):
         return _say(in_words(error), EXIT_UNAVAILABLE)

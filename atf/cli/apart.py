@@ -21,9 +21,9 @@ from typing import Any, Final, NoReturn
 
 from atf.executor.start_notes import StartNotes
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, READY_FD
+from atf.process.streams import exit_at_once, given_back, is_protected
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_lambdas
-from atf.streams import exit_at_once, given_back, is_protected
 from atf.visible import one_line
 
 from . import answered

@@ -27,13 +27,13 @@ from atf.config import (
 from atf.embedded import DataDir
 from atf.errors import ConfigError, FailedPrecondition, Unavailable
 from atf.exits import EXIT_FAILED, EXIT_OK, EXIT_UNAVAILABLE
+from atf.process.streams import protect_stdout
 from atf.runtime import SystemRuntime
 from atf.store import contents, server
 from atf.store.connection import Link
 from atf.store.findings import Finding, State, ok, refuse, warn, worst
 from atf.store.modes import open_link
 from atf.store.permissions import acl_user
-from atf.streams import protect_stdout
 
 from .options import as_json, no_header, read, refuse_unused, settings_flags
 from .output import print_json, print_table

@@ -24,7 +24,6 @@ from atf.config import (
     Timing,
 )
 from atf.controller.service import ControllerService
-from atf.descriptors import watch
 from atf.errors import ConfigError
 from atf.executor.code_jobs import register_jobs
 from atf.executor.heartbeat import Heartbeats
@@ -33,12 +32,15 @@ from atf.executor.lanes import ThreadLanes
 from atf.executor.table import Table
 from atf.executor.worker import Executor
 from atf.executor.worker_hooks import WorkerHooks, run_apart
-from atf.forks import keep_signals_from_children
 from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.doors import Doors
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.log import get_logger, setup
+from atf.process.descriptors import watch
+from atf.process.forks import keep_signals_from_children
+from atf.process.stops import Asked, stop_signals
+from atf.process.streams import exit_at_once, given_back
 from atf.registration import register_lambdas
 from atf.rpc import api
 from atf.rpc.health import of_store
@@ -46,10 +48,8 @@ from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
-from atf.stops import Asked, stop_signals
 from atf.store.store import Store
 from atf.store_consumer.consumer import StoreConsumer
-from atf.streams import exit_at_once, given_back
 from atf.task import MAX_BATCH
 
 from . import answered

@@ -11,7 +11,7 @@ from typing import Final, Protocol, Self
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from atf.streams import protect_stdout
+from atf.process.streams import protect_stdout
 
 LINE_S: Final = 2.0
 

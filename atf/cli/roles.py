@@ -21,7 +21,7 @@ from atf.config import (
     StoreSettings,
     Timing,
 )
-from atf.forks import without_fork_support
+from atf.process.forks import without_fork_support
 
 from .options import read, refuse_unused, settings_flags
 

@@ -15,10 +15,10 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from atf.descriptors import in_words
 from atf.embedded.child import Child
 from atf.errors import AtfError, Unavailable
 from atf.exits import READY_FD
+from atf.process.descriptors import in_words
 
 READY_TIMEOUT: Final = 60.0
 """Seconds a role gets to say that it is ready."""

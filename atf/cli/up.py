@@ -15,8 +15,8 @@ import click
 
 from atf.errors import ConfigError
 from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
-from atf.stops import Asked, stop_signals
-from atf.streams import notice_by, protect_stdout
+from atf.process.stops import Asked, stop_signals
+from atf.process.streams import notice_by, protect_stdout
 
 from .cluster import EMBEDDED_ONLY, Cluster, ClusterSettings
 from .options import as_json, read, refuse_unused, settings_flags
@@ -111,7 +111,7 @@ async def _run(settings: ClusterSettings, apps: tuple[str, ...], as_json: bool) 
 
 
 class _Signals:
-    """What signals ask for: the first to stop, a second one to end everything at once (atf/stops.py)."""
+    """What signals ask for: the first to stop, a second one to end everything at once (atf/process/stops.py)."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.first = asyncio.Event()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from atf.streams import open_log
+from atf.process.streams import open_log
 
 from .progress import View
 from .supervisor import Say

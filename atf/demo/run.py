@@ -15,7 +15,7 @@ from atf.cli.cluster import Cluster, ClusterSettings
 from atf.cli.progress import View
 from atf.client import AsyncClient
 from atf.errors import InvalidArgument
-from atf.streams import open_log
+from atf.process.streams import open_log
 
 from .files import KnownFile, read_files
 from .flow import Flow, plan

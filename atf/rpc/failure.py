@@ -11,7 +11,6 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import DecodeError
 
-from atf.descriptors import none_left, sentence
 from atf.errors import (
     BY_REASON,
     AlreadyExists,
@@ -25,6 +24,7 @@ from atf.errors import (
     TooManyPending,
     Unavailable,
 )
+from atf.process.descriptors import none_left, sentence
 from atf.task import MAX_BATCH_BYTES, US
 
 from . import status_pb2

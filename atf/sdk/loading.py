@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from atf.errors import ConfigError, said
-from atf.streams import go_on_without_threads
+from atf.process.streams import go_on_without_threads
 from atf.task import clip
 
 from .app import App
@@ -29,7 +29,7 @@ from .lambdas import Lambda
 _INSTALLED: Final = (
     "<frozen ",
     *{sysconfig.get_path(each) + os.sep for each in ("stdlib", "platstdlib", "purelib", "platlib")},
-    str(Path(__file__).parent) + os.sep,
+    str(Path(__file__).parents[1]) + os.sep,
 )
 """Where code is not the user's: in Python itself, in what they have installed, and in this package, wherever it lies."""
 _DEEPEST: Final = 16

@@ -6,8 +6,8 @@ from typing import Final
 
 import redis.exceptions as rx
 
-from atf import descriptors
 from atf.errors import AtfError, FailedPrecondition, Internal, ResourceExhausted, Unavailable
+from atf.process import descriptors
 
 _REFUSALS: Final = {
     "OOM": (

@@ -14,7 +14,7 @@ from atf.executor.guard import Ended, Guard, Verdict, death
 from atf.executor.start_notes import StartNotes
 from atf.executor.table import SlotState, Stage, Table
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
-from atf.stops import AT_ONCE, DRAIN
+from atf.process.stops import AT_ONCE, DRAIN
 
 MIB = 1 << 20
 

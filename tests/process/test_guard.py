@@ -19,13 +19,13 @@ import pytest
 
 from atf.config import Timing
 from atf.errors import Internal, Unavailable
+from atf.process.stops import AT_ONCE, DRAIN
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.rpc.server import Service, serve
 from atf.runtime import SystemRuntime
-from atf.stops import AT_ONCE, DRAIN
 from tests.executor.world import FakeController, FakeHsc, claim
 
 ROOT = Path(__file__).parents[2]

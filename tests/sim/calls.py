@@ -47,7 +47,7 @@ COMMANDS: Final = ("FUNCTION", "SADD", RQ_READS, "TIME")
 BELLS: Final = ("again", "done", "due", "ready")
 """Kinds of bells; "again": a connection is there anew, and whoever listens looks for himself."""
 EXCEPTED: Final = {
-    "store announce": "of the frame of a role's process (atf/process.py), in whose place the simulation stands",
+    "store announce": "of the frame of a role's process (atf/process/role.py), in whose place the simulation stands",
     "store barrier": "sent by the connection itself behind a write that must reach a disk or a replica; SimLink stands in its place",
     "store restore": "of `atf store import`, which no role calls",
     "store restore_windows": "of `atf store import`, which no role calls",

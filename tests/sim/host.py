@@ -20,7 +20,7 @@ from atf.executor.lanes import InlineLanes
 from atf.executor.table import Stage, Table
 from atf.executor.worker import Executor
 from atf.exits import EXIT_BAD_INPUT
-from atf.process import Process as Frame
+from atf.process.role import Process as Frame
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import end, happens
 from atf.verify.history import FOREVER, Excused

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import atf
 from atf.client import AsyncClient
 from atf.errors import AtfError
-from atf.process import Process as Frame
+from atf.process.role import Process as Frame
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
 from atf.verify.history import Accepted, Called, Keyed

@@ -11,7 +11,7 @@ import pytest
 
 import atf.store
 from atf.errors import Unavailable
-from atf.process import Process as Frame
+from atf.process.role import Process as Frame
 from atf.rpc import api
 from atf.store import library
 from tests.store.test_keys import CREATING

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
-from atf.process import Process as Frame
+from atf.process.role import Process as Frame
 from atf.verify.history import Accepted, Breach, Rescheduled
 from tests.chaos.rows import simulation as row
 

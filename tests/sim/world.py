@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 from atf.config import FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
-from atf.process import Process as Frame
-from atf.process import Stopped
+from atf.process.role import Process as Frame
+from atf.process.role import Stopped
 from atf.store.store import Store
 from atf.store_consumer.consumer import StoreConsumer
 from atf.store_consumer.service import PollService

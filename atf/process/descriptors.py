@@ -12,8 +12,8 @@ import errno
 import os
 from typing import Final, Protocol
 
-from .errors import said
-from .runtime import Runtime
+from atf.errors import said
+from atf.runtime import Runtime
 
 LOOK_S: Final = 1.0
 """Seconds between two looks; each is two system calls."""

@@ -17,19 +17,21 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import uvloop
 
-from . import __version__, log, streams
-from .config import LogSettings, StoreSettings, Timing
+from atf import __version__, log
+from atf.config import LogSettings, StoreSettings, Timing
+from atf.errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
+from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
+from atf.retry import Pauses
+from atf.runtime import SystemRuntime, happens
+
+from . import streams
 from .descriptors import in_words, none_left, watch
-from .errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
-from .exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
 from .forks import keep_signals_from_children
-from .retry import Pauses
-from .runtime import SystemRuntime, happens
 from .stops import Asked, stop_signals
 
 if TYPE_CHECKING:
-    from .store.findings import Changes, Finding
-    from .store.store import Store
+    from atf.store.findings import Changes, Finding
+    from atf.store.store import Store
 
 T = TypeVar("T")
 
@@ -144,8 +146,8 @@ class Process:
         Raises:
             FailedPrecondition: it is there and does not fit (too old, other partitions); waiting would not help.
         """
-        from .store.findings import Changes
-        from .store.store import Store
+        from atf.store.findings import Changes
+        from atf.store.store import Store
 
         store = await self.persist(lambda: Store.open(settings, timing, self.runtime), "the task store")
         changes = Changes()
@@ -187,7 +189,7 @@ class Process:
 
     async def _announce(self, store: Store, wrong: Sequence[Finding]) -> dict[str, bool]:
         """Tells the cluster that this process lives; returns of each finding, by its name, whether nobody has said it yet."""
-        from .store.roles import RoleProcess
+        from atf.store.roles import RoleProcess
 
         me = RoleProcess(self.role, __version__, f"{platform.node()[:64]}:{os.getpid()}")
         names = [each.name for each in wrong]
