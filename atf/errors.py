@@ -31,8 +31,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import ClassVar, Self
 
-from .durations import in_seconds
-from .failure import failure_of
+from atf.sdk.durations import in_seconds
+from atf.sdk.failure import failure_of
 
 
 def said(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """Has the executors of this controller run the lambdas whose turn it is on the cores of their groups.
 
-Which lambda that is, is in the pool's record in the store (atf/cores.py): this module reads it, tells the poller what each executor
+Which lambda that is, is in the pool's record in the store (atf/cores/pool.py): this module reads it, tells the poller what each executor
 may run, and writes down what it sees happen: a lambda that waits, a hand-over, a turn whose tasks have ended or whose time is up.
 All controllers of a pool do so. Whoever comes second finds it done.
 
@@ -15,8 +15,8 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from atf.core_groups import core_of, deal
-from atf.cores import Pool
+from atf.cores.groups import core_of, deal
+from atf.cores.pool import Pool
 from atf.errors import AtfError, Unavailable
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble

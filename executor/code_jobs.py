@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from atf.client.left_jobs import left_jobs
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound
-from atf.left_jobs import left_jobs
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j

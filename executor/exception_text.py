@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import atf.builtin
-from atf.failure import TRACEBACK, headline
+from atf.sdk.failure import TRACEBACK, headline
 from atf.task import MAX_ERROR_BYTES, clip
 
 Redact = Callable[[str], str]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from atf.failure import failure_of, sentence_of
 from atf.log import get_logger
+from atf.sdk.failure import failure_of, sentence_of
 from atf.task import DEFAULT_MAX_ATTEMPTS
 
 from .held import HeldTask

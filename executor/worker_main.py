@@ -19,13 +19,13 @@ from typing import Any, Final, NoReturn
 
 from atf.builtin import with_builtins
 from atf.client.fork import GATE
+from atf.client.registration import register_lambdas
 from atf.config import ExecutorSettings, LogSettings, Timing, load
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.log import get_logger
 from atf.process.forks import FORK_SUPPORT
 from atf.process.role import Process, Stopped, run_role
 from atf.process.streams import exit_at_once, protect
-from atf.registration import register_lambdas
 from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
 from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda

@@ -8,9 +8,9 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from atf.errors import InvalidArgument
-from atf.failure import failure_of
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
+from atf.sdk.failure import failure_of
 from atf.sdk.work_items import COMMAND, texts_of
 from atf.store.types import BatchRecord, ItemRecord, TaskRecord
 from atf.task import Status

@@ -1,6 +1,6 @@
 """The cores of pools: what operators set of them, and what there is to see.
 
-What cores are and who comes next is atf/cores.py; controllers carry it out.
+What cores are and who comes next is atf/cores/pool.py; controllers carry it out.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from atf.core_groups import deal, group_on
-from atf.cores import MAX_CORES, CoreClaim, CoreSettings, Pool
+from atf.cores.groups import deal, group_on
+from atf.cores.pool import MAX_CORES, CoreClaim, CoreSettings, Pool
 from atf.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable, UnknownLambda
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from atf.failure import sentence_of
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.failure import sentence_of
 from atf.store import keys
 from atf.store.types import Explanation, Gate, GateAction, Misfit, TaskRecord
 from atf.task import US, Status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atf.cores import Pool
+from atf.cores.pool import Pool
 from atf.store.types import Explanation
 from atf.task import Status, pool_called
 

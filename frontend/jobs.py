@@ -18,7 +18,7 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.schedule.instants import LATEST_US
 from atf.schedule.of_job import plan_of
-from atf.shared import SharedReading
+from atf.single_flight import SharedReading
 from atf.store.store import Store
 from atf.store.types import JobRecord, Made, MadeJob, NewJob
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from atf.errors import FailedPrecondition, InvalidArgument
-from atf.failure import failure_of
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.failure import failure_of
 from atf.store.store import Store
 from atf.store.types import KeyRecord, Mended, Mending, SlotsRecord
 from atf.task import MAX_BATCH, check_key, key_held

@@ -17,7 +17,7 @@ from atf.errors import Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
-from atf.shared import SharedReading
+from atf.single_flight import SharedReading
 from atf.store.store import Store
 from atf.store.types import LambdaRecord
 

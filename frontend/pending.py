@@ -15,7 +15,7 @@ from typing import Final
 
 from atf.errors import TooManyPending, Unavailable
 from atf.runtime import Runtime
-from atf.shared import SharedReading
+from atf.single_flight import SharedReading
 from atf.store.store import Store
 
 from .lambdas import Known

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from atf.errors import InvalidArgument
-from atf.failure import summary_of
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.failure import summary_of
 from atf.store.store import Store
 from atf.store.types import AuditEntry, TaskRecord
 from atf.task import US, Status, check_lambda

@@ -7,9 +7,9 @@ from typing import Final, cast
 from google.protobuf.message import DecodeError
 
 from atf.errors import AtfError, TaskNotFound, TooManyPending
-from atf.failure import failure_of
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.failure import failure_of
 from atf.store.capacity import STARTS, HostRecord
 from atf.store.types import Run, TaskRecord
 from atf.task import US, Status, pool_called

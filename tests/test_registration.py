@@ -8,11 +8,11 @@ from typing import Any, cast
 import fakeredis
 import pytest
 
+from atf.client.registration import AT_ONCE, BYTES_AT_ONCE, every_lambda, register_lambdas
 from atf.config import FrontendSettings, StoreSettings, Timing
 from atf.errors import InvalidArgument
 from atf.frontend.service import FrontendService
 from atf.frontend.validate import MAX_REGISTERED_AT_ONCE
-from atf.registration import AT_ONCE, BYTES_AT_ONCE, every_lambda, register_lambdas
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.api import Frontend
 from atf.runtime import SystemRuntime

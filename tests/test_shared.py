@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from atf.shared import SharedReading
+from atf.single_flight import SharedReading
 
 
 async def test_those_who_come_while_it_reads_share_the_next_reading() -> None:

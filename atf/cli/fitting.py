@@ -9,8 +9,8 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+from atf.client.registration import every_lambda
 from atf.errors import AtfError
-from atf.registration import every_lambda
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import click
 
 from atf.client.gates import audit_all, word_of
+from atf.client.whoami import whoami
 from atf.errors import InvalidArgument, NotFound
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime, new_id
 from atf.task import US
 from atf.times import length
 from atf.visible import one_line
-from atf.whoami import whoami
 
 from .nouns import Noun
 from .options import as_json, duration, frontend_flag, no_header, why_flag

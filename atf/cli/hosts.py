@@ -6,11 +6,11 @@ import time
 
 import click
 
+from atf.client.whoami import whoami
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
 from atf.visible import one_line
-from atf.whoami import whoami
 
 from .nouns import Noun
 from .options import as_json, duration, frontend_flag, no_header, why_flag

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from atf.client.registration import every_lambda
 from atf.errors import InvalidArgument, NotFound
-from atf.failure import summary_of
-from atf.registration import every_lambda
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.failure import summary_of
 from atf.task import MAX_BATCH
 from atf.visible import one_line
 

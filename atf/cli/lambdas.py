@@ -9,15 +9,15 @@ from typing import Any
 import click
 
 from atf.client.cluster import delete_lambda
+from atf.client.left_jobs import left_jobs
+from atf.client.registration import every_lambda, listed, register_lambdas
+from atf.client.whoami import whoami
 from atf.config import ExecutorSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
-from atf.left_jobs import left_jobs
-from atf.registration import every_lambda, listed, register_lambdas
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.lambdas import Lambda
 from atf.visible import one_line
-from atf.whoami import whoami
 
 from . import fitting
 from .bulk import agree, bulk_flags, must_be_asked

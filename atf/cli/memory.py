@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from atf.builtin import with_builtins
+from atf.client.registration import register_lambdas
 from atf.config import (
     ControllerSettings,
     ExecutorSettings,
@@ -41,7 +42,6 @@ from atf.process.descriptors import watch
 from atf.process.forks import keep_signals_from_children
 from atf.process.stops import Asked, stop_signals
 from atf.process.streams import exit_at_once, given_back
-from atf.registration import register_lambdas
 from atf.rpc import api
 from atf.rpc.health import of_store
 from atf.runtime import Runtime, SystemRuntime, new_id

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from atf.config import load
-from atf.durations import FORMS, seconds_of
 from atf.errors import InvalidArgument
+from atf.sdk.durations import FORMS, seconds_of
 from atf.task import MAX_AHEAD_US, US
 
 F = TypeVar("F", bound=Callable[..., Any])

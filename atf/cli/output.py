@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from typing import IO, Any, Final
 
 from atf.client.settings import settings_of
-from atf.failure import failure_of
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.failure import failure_of
 from atf.visible import json_text, one_line, visible
 
 from .options import without_header

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 import click
 
+from atf.client.registration import every_lambda
+from atf.client.whoami import whoami
 from atf.errors import InvalidArgument
-from atf.registration import every_lambda
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
-from atf.whoami import whoami
 
 from .bulk import agree, bulk_flags, must_be_asked
 from .options import as_json, frontend_flag, no_header, why_flag

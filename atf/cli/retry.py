@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from atf.client.gates import RedriveInfo, redrive_all
+from atf.client.whoami import whoami
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.task import check_lambda, key_held
 from atf.visible import one_line
-from atf.whoami import whoami
 
 from .bulk import agree, bulk_flags, must_be_asked
 from .gate import labels_flag

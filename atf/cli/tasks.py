@@ -13,13 +13,13 @@ import click
 
 from atf.client import AsyncClient
 from atf.client.calls import LATE, TRY_TIMEOUT
+from atf.client.registration import every_lambda, listed
 from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound, Unavailable
-from atf.failure import summary_of
 from atf.process.streams import protect_stdout
-from atf.registration import every_lambda, listed
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.failure import summary_of
 from atf.task import MAX_BATCH, Status, check_lambda
 from atf.visible import one_line
 

@@ -13,9 +13,9 @@ from atf.rpc import frontend_pb2 as f
 from atf.sdk.options import Duration, duration_us, from_us
 from atf.task import US
 from atf.times import length
-from atf.whoami import whoami
 
 from .judge import judge
+from .whoami import whoami
 
 if TYPE_CHECKING:
     from .calls import Calls

@@ -13,7 +13,6 @@ from typing import Any, Never, Self, TypeVar, Unpack, overload
 
 from atf.config import FRONTEND_PORT
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument, TaskNotFound
-from atf.registration import every_lambda
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -23,7 +22,6 @@ from atf.sdk.option_names import check_names
 from atf.sdk.options import CallOptions, Duration
 from atf.sdk.payload import short
 from atf.task import MAX_BATCH, Status, key_held
-from atf.whoami import whoami
 
 from .batches import BatchCalls
 from .calls import Calls, call_timeout
@@ -34,7 +32,9 @@ from .handle import Handle
 from .info import ConcurrencyKeyInfo, Explanation, KeyInfo, LambdaInfo, TaskInfo
 from .jobs import JobCalls
 from .portal import OwnLoop, Portal
+from .registration import every_lambda
 from .settings import written
+from .whoami import whoami
 
 R = TypeVar("R")
 

@@ -15,7 +15,8 @@ from atf.runtime import Runtime, new_id
 from atf.sdk.options import Duration, duration_us, from_us, instant_us
 from atf.sdk.payload import short
 from atf.task import MAX_BATCH
-from atf.whoami import whoami
+
+from .whoami import whoami
 
 if TYPE_CHECKING:
     from .calls import Calls

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypedDict
 
-from atf.durations import FORMS, seconds_of
 from atf.errors import InvalidArgument
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_AHEAD_US, MAX_CONCURRENCY, MIN_WINDOW_US, PRIORITIES, US, check_key, check_priority
 
+from .durations import FORMS, seconds_of
 from .payload import short
 
 Duration = float | timedelta | str

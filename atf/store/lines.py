@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from atf.cores import CoreSettings
+from atf.cores.pool import CoreSettings
 from atf.errors import InvalidArgument
 from atf.sdk import work_items
 from atf.task import (

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from atf.cores import Pool
+from atf.cores.pool import Pool
 from atf.errors import AtfError, InvalidArgument
 from atf.sdk import work_items
 from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status

@@ -17,7 +17,7 @@ import msgspec
 import redis.exceptions as rx
 
 from atf.errors import ResourceExhausted, Unavailable
-from atf.shared import SharedReading
+from atf.single_flight import SharedReading
 
 from . import keys
 from .base import Caller

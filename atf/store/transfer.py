@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from atf.cores import Pool
+from atf.cores.pool import Pool
 from atf.errors import InvalidArgument
 from atf.task import MIN_PRIORITY, Status
 

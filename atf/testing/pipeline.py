@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import fakeredis
 
+from atf.client.registration import register_lambdas
 from atf.config import (
     ControllerSettings,
     ExecutorSettings,
@@ -29,7 +30,6 @@ from atf.executor.worker import Executor
 from atf.executor.worker_hooks import WorkerHooks, run_here
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
-from atf.registration import register_lambdas
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t

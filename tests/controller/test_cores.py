@@ -9,7 +9,7 @@ from typing import Any
 from atf.config import FrontendSettings
 from atf.controller.cores import PRESENT_S, STALE_S, STAY_S
 from atf.controller.service import ASKED_S, ControllerService
-from atf.cores import CoreSettings, Pool
+from atf.cores.pool import CoreSettings, Pool
 from atf.errors import Unavailable
 from atf.frontend.service import FrontendService
 from atf.rpc import controller_pb2 as c

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from atf.cores import MAX_BEYOND, CoreSettings, Pool
+from atf.cores.pool import MAX_BEYOND, CoreSettings, Pool
 from atf.errors import InvalidArgument
 from atf.task import US
 

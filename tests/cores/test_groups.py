@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atf.core_groups import Rotation, core_of, deal, group_on
+from atf.cores.groups import Rotation, core_of, deal, group_on
 from atf.task import US
 
 MEMBERS = [f"executor-{number}" for number in range(23)]

@@ -10,7 +10,7 @@ import pytest
 
 import atf
 from atf.executor.exception_text import text_of
-from atf.failure import TRACEBACK, Failure, failure_of, sentence_of, summary_of
+from atf.sdk.failure import TRACEBACK, Failure, failure_of, sentence_of, summary_of
 from atf.task import MAX_ERROR_BYTES
 
 

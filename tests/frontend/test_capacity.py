@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from atf.cores import Pool
+from atf.cores.pool import Pool
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument, NotFound, Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.task import US

@@ -6,7 +6,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from atf.cores import Pool
+from atf.cores.pool import Pool
 from atf.errors import Unavailable
 from atf.frontend.explain import duration
 from atf.rpc import frontend_pb2 as f

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from atf.cores import CoreSettings, Pool
+from atf.cores.pool import CoreSettings, Pool
 
 POOL: Final = ""
 KEY: Final = b"atf:{0}:c:"

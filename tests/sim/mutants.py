@@ -15,7 +15,7 @@ from unittest.mock import patch
 from atf.controller import claims
 from atf.controller.claims import Claims, Grant
 from atf.controller.starts import Starts
-from atf.cores import Pool
+from atf.cores.pool import Pool
 from atf.errors import Unavailable
 from atf.executor.begin import LastLook
 from atf.executor.guard import Ended, Guard

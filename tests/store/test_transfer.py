@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from atf.config import StoreSettings, Timing
-from atf.cores import CoreSettings, Pool
+from atf.cores.pool import CoreSettings, Pool
 from atf.errors import InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store import keys, library

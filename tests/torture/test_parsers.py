@@ -21,7 +21,7 @@ from hypothesis import given
 from atf.builtin import command_result, http_answer
 from atf.builtin.http_request import _address
 from atf.cli import arguments, batch_rows
-from atf.cores import CoreSettings, Pool
+from atf.cores.pool import CoreSettings, Pool
 from atf.errors import ConfigError, InvalidArgument
 from atf.errors import Internal as InternalError
 from atf.frontend import redrive
@@ -66,7 +66,7 @@ FUZZED: Final = {
     "atf/hosts.py::AllowedHosts.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
     "atf/programs.py::AllowedPrograms.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
     "atf/sdk/work_items.py::parse": _HERE + "test_any_id_is_that_of_an_item_or_none",
-    "atf/cores.py::Pool.decode": _HERE + "test_any_state_of_cores_is_read_or_said_to_be_damaged",
+    "atf/cores/pool.py::Pool.decode": _HERE + "test_any_state_of_cores_is_read_or_said_to_be_damaged",
     **{
         f"atf/schedule/{each}": _SCHEDULES
         for each in (

@@ -26,10 +26,11 @@ from typing import Final
 
 import msgspec
 
-from .core_groups import Rotation, core_of, group_on
-from .errors import Internal, InvalidArgument
-from .task import US
-from .times import length
+from atf.errors import Internal, InvalidArgument
+from atf.task import US
+from atf.times import length
+
+from .groups import Rotation, core_of, group_on
 
 MAX_CORES: Final = 64
 MAX_LOOKAHEAD: Final = 16
