@@ -17,7 +17,7 @@ from atf.config import ControllerSettings
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
 from atf.runtime import Runtime, end, happens
-from atf.store.bells import where
+from atf.store.servers.notifications import where
 from atf.store.store import Store
 from atf.task import MAX_BATCH
 

@@ -21,7 +21,7 @@ from atf.errors import AtfError
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
 from atf.runtime import Runtime, end, happens
-from atf.store.bells import where
+from atf.store.servers.notifications import where
 from atf.store.store import Store
 from atf.store.types import EnqueuePass
 from atf.task import US

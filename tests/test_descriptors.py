@@ -13,7 +13,7 @@ import pytest
 import redis.exceptions as rx
 
 from atf.process import descriptors
-from atf.store.refusals import translate
+from atf.store.servers.refusals import translate
 from atf.testing.runtime import VirtualRuntime
 from tests.virtual import virtual
 

@@ -11,8 +11,8 @@ import pytest
 import atf.process.role
 from atf.errors import Unavailable
 from atf.process.role import Process
-from atf.store.findings import Changes, Finding, warn
 from atf.store.roles import RoleProcess
+from atf.store.servers.check_results import Changes, Finding, warn
 
 
 class Store:

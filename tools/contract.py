@@ -6,7 +6,7 @@
 A server that is interrupted, by other work or by the host of a virtual machine, takes long for any call, and for another one each
 time. So where a call took too long the tests run again, three times at most, and a function is too slow that was so in two of them.
 
-Then the tests of real servers run once more, as the user that ships (atf/store/atf.acl), who may do only what ATF needs; on a Redis
+Then the tests of real servers run once more, as the user that ships (atf/store/servers/atf.acl), who may do only what ATF needs; on a Redis
 Cluster and behind Sentinels, too, and after them those of real processes (tests/process). That pass has no bar on time.
 
 The result goes to reliability/ as JSON. Beside fakeredis and the embedded server (Valkey) the tests run on Redis 7.0, which

@@ -30,7 +30,7 @@ import atf
 from atf.config import StoreSettings, Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.runtime import SystemRuntime
-from atf.store.contents import libraries
+from atf.store.backup.contents import libraries
 from atf.store.store import Store
 
 ROOT: Final = Path(__file__).parents[1]

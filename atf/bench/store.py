@@ -7,11 +7,11 @@ from typing import Final, NamedTuple, Self
 
 from atf.config import StoreSettings
 from atf.runtime import SystemRuntime
-from atf.store.connection import Link
-from atf.store.facts import text
-from atf.store.findings import Finding
-from atf.store.modes import open_link
-from atf.store.server import examine, told, used_bytes
+from atf.store.servers.check_results import Finding
+from atf.store.servers.checks import examine, told, used_bytes
+from atf.store.servers.connection import Link
+from atf.store.servers.modes import open_link
+from atf.store.servers.server_info import text
 from atf.task import US
 
 HIDDEN: Final = "hidden"

@@ -259,7 +259,7 @@ class Cluster:
     async def _start_store(self) -> None:
         """Starts the embedded store, unless another one was named."""
         if self.settings.redis_url:
-            from atf.store.address import safe_url
+            from atf.store.servers.address import safe_url
 
             self.store = safe_url(self.settings.redis_url)
             return

@@ -29,11 +29,12 @@ from atf.errors import ConfigError, FailedPrecondition, Unavailable
 from atf.exits import EXIT_FAILED, EXIT_OK, EXIT_UNAVAILABLE
 from atf.process.streams import protect_stdout
 from atf.runtime import SystemRuntime
-from atf.store import contents, server
-from atf.store.connection import Link
-from atf.store.findings import Finding, State, ok, refuse, warn, worst
-from atf.store.modes import open_link
-from atf.store.permissions import acl_user
+from atf.store.backup import contents
+from atf.store.servers import checks
+from atf.store.servers.check_results import Finding, State, ok, refuse, warn, worst
+from atf.store.servers.connection import Link
+from atf.store.servers.modes import open_link
+from atf.store.servers.permissions import acl_user
 
 from .options import as_json, no_header, read, refuse_unused, settings_flags
 from .output import print_json, print_table
@@ -111,7 +112,7 @@ def _examine(flags: dict[str, Any]) -> tuple[list[Finding], int]:
 async def _of_store(settings: StoreSettings, timing: Timing) -> list[Finding]:
     link = open_link(settings)
     try:
-        found = await server.examine(link, SystemRuntime())
+        found = await checks.examine(link, SystemRuntime())
         if any(each.check in {"acl", "role"} and each.state is State.REFUSE for each in found):
             return found  # the rest would fail by the same cause
         away = {each.where for each in found if (each.check, each.value) == ("server", "away")}

@@ -1,4 +1,4 @@
-"""`atf store export|import|timing`: finds the store, opens it, shows how far it is. What a file holds is atf/store/transfer.py's matter."""
+"""`atf store export|import|timing`: finds the store, opens it, shows how far it is. What a file holds is atf/store/backup/exporting.py's matter."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.embedded.server import PARTITIONS
 from atf.errors import ConfigError, InvalidArgument
 from atf.runtime import SystemRuntime
-from atf.store.recovery import Contents, Imported, Suspect, contents_of, header_of, import_tasks
+from atf.store.backup.exporting import Progress, export_tasks
+from atf.store.backup.importing import Contents, Imported, Suspect, contents_of, header_of, import_tasks
 from atf.store.store import Store
-from atf.store.transfer import Progress, export_tasks
 from atf.task import US
 from atf.visible import one_line
 

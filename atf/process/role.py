@@ -30,7 +30,7 @@ from .forks import keep_signals_from_children
 from .stops import Asked, stop_signals
 
 if TYPE_CHECKING:
-    from atf.store.findings import Changes, Finding
+    from atf.store.servers.check_results import Changes, Finding
     from atf.store.store import Store
 
 T = TypeVar("T")
@@ -146,7 +146,7 @@ class Process:
         Raises:
             FailedPrecondition: it is there and does not fit (too old, other partitions); waiting would not help.
         """
-        from atf.store.findings import Changes
+        from atf.store.servers.check_results import Changes
         from atf.store.store import Store
 
         store = await self.persist(lambda: Store.open(settings, timing, self.runtime), "the task store")

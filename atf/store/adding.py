@@ -7,12 +7,12 @@ from typing import Final
 
 from atf.durability import Durability
 from atf.errors import AtfError
+from atf.store.servers.connection import Arg
 
 from . import keys, library
 from .base import Caller
 from .calls import by_partition
 from .claim_pause import Cause
-from .connection import Arg
 from .lanes import again
 from .types import NewTask, RestoredTask, Scheduled
 

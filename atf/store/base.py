@@ -10,9 +10,9 @@ from atf.config import StoreSettings
 from atf.durability import Durability
 from atf.errors import AtfError
 from atf.runtime import Runtime
+from atf.store.servers.connection import Arg, Link
 
 from .claim_pause import Cause
-from .connection import Arg, Link
 from .lanes import Lanes
 from .types import NewTask, OutboxRecord, RunResult, Scheduled, TaskRecord, Verdict
 

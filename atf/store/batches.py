@@ -15,13 +15,13 @@ import msgspec
 
 from atf.durability import Durability
 from atf.errors import FailedPrecondition
+from atf.store.servers.connection import Arg
+from atf.store.servers.server_info import text
 from atf.task import Status
 
 from . import keys, library
 from .base import Caller
 from .calls import by_partition
-from .connection import Arg
-from .facts import text
 from .types import (
     BatchPlace,
     BatchRecord,

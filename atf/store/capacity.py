@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from atf.store.servers.connection import Arg
 from atf.task import MAX_BATCH, US
 
 from .base import Caller
-from .connection import Arg
 
 _HOME: Final = 0
 MAX_HOSTS: Final = 1_024

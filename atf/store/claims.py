@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Final
 
 from atf.errors import AtfError, StoreSettling, Unavailable
+from atf.store.servers.connection import Arg
 from atf.task import MAX_BATCH, MAX_WHY_CHARS, clip
 
 from . import library
 from .calls import CALL_BYTES, by_partition
 from .claim_pause import ClaimPause
-from .connection import Arg
 from .roster import Roster
 from .types import Beat, ClaimBatch, Claimed, Held, Outcome, RunResult, Verdict
 

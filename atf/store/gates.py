@@ -14,10 +14,10 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from atf.errors import Unavailable
+from atf.store.servers.connection import Arg
 
 from . import library
 from .calls import by_partition
-from .connection import Arg
 from .registry import HOME, Registry
 from .types import AuditEntry, Gate, GateAction, NewGate
 

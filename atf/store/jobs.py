@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from atf.errors import AtfError
+from atf.store.servers.connection import Arg
+from atf.store.servers.server_info import text
 
 from . import keys, library
 from .base import Caller
 from .calls import by_partition
-from .connection import Arg
-from .facts import text
 from .types import DueJob, JobRecord, Made, MadeJob, NewJob, NewTask, Paused, Scheduled, Tick
 
 _READ_BATCH = 64

@@ -8,10 +8,10 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from atf.errors import Unavailable
+from atf.store.servers.checks import Memory
 
-from . import server
 from .base import Caller
-from .server import Memory
+from .servers import checks
 
 _HOME: Final = 0
 _AT_ONCE: Final = 32
@@ -104,4 +104,4 @@ class Overview(Caller):
 
     async def memory(self) -> list[Memory]:
         """What each server that takes writes uses; none of a fake in this process, nor where one may not be asked."""
-        return [] if self._link.in_process else await server.memory(self._link)
+        return [] if self._link.in_process else await checks.memory(self._link)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from atf.errors import InvalidArgument, Unavailable
+from atf.store.servers.connection import Arg, Link
+from atf.store.servers.server_info import text
 from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, US, Status
 
 from . import keys
@@ -15,8 +17,6 @@ from .base import Caller
 from .calls import by_partition
 from .capacity import STARTS
 from .claim_pause import ClaimPause
-from .connection import Arg, Link
-from .facts import text
 from .records import task_record
 from .types import Explanation, TaskRecord
 

@@ -18,11 +18,11 @@ import redis.exceptions as rx
 
 from atf.errors import ResourceExhausted, Unavailable
 from atf.single_flight import SharedReading
+from atf.store.servers.connection import Arg
+from atf.store.servers.refusals import translate
 
 from . import keys
 from .base import Caller
-from .connection import Arg
-from .refusals import translate
 from .types import LambdaRecord, OutboxRecord, QueueDepth
 
 BATCH_TOLD: Final = "batch"

@@ -24,11 +24,11 @@ from atf.errors import AtfError, Unavailable
 from atf.log import get_logger
 from atf.retry import Trouble
 from atf.runtime import end, new_id
+from atf.store.servers.connection import Arg
 from atf.task import US
 
 from . import keys, library
 from .base import Caller
-from .connection import Arg
 
 LOOK_S: Final = 1.0
 """Seconds between two looks whether the server is still the same, where nobody asks for leases."""

@@ -15,36 +15,31 @@ from atf.config import StoreSettings, Timing
 from atf.durability import Durability
 from atf.errors import FailedPrecondition, Unavailable
 from atf.runtime import Runtime
+from atf.store.servers.check_results import Finding
+from atf.store.servers.connection import Arg, Link
+from atf.store.servers.modes import open_link
+from atf.store.servers.notifications import Bell, listen
 from atf.task import MAX_BATCH, US, Status, partition_of
 
-from . import keys, library, server
+from . import keys, library
 from .adding import Adding, spec_bytes
 from .batches import Batches
-from .bells import Bell, listen
 from .calls import by_partition
 from .capacity import Capacity
 from .claim_pause import Cause
 from .claims import Claims, result_bytes
 from .concurrency import Concurrency
-from .connection import Arg, Link
-from .findings import Finding
 from .gates import Gates
 from .jobs import Jobs, due_jobs
 from .lanes import Lanes
-from .modes import open_link
 from .ordering import Ordering
 from .overview import Overview
 from .reading import Reading
 from .registry import HOME, Registry
 from .roles import Roles
 from .roster import Listed
-from .types import (
-    CancelResult,
-    EnqueuePass,
-    FirstTime,
-    OutboxRecord,
-    RetryResult,
-)
+from .servers import checks
+from .types import CancelResult, EnqueuePass, FirstTime, OutboxRecord, RetryResult
 from .windows import Windows
 
 _PAUSED: Final = "!"
@@ -112,14 +107,14 @@ class Store(
             FailedPrecondition: the server or its data don't fit; trying again does not help.
         """
         if fake is not None:
-            from .fake import fake_link
+            from atf.store.servers.fake import fake_link
 
             store = cls(fake_link(fake), settings, timing, runtime)
         else:
             store = cls(open_link(settings), settings, timing, runtime)
         try:
             if fake is None:
-                store.findings = await server.check(store._link, runtime)
+                store.findings = await checks.check(store._link, runtime)
             await store._link.load_library()
             await store._open_all(agree)
         except BaseException:
@@ -203,7 +198,7 @@ class Store(
         Raises:
             Unavailable: they can't be reached.
         """
-        return [] if self._link.in_process else await server.examine(self._link, self._runtime)
+        return [] if self._link.in_process else await checks.examine(self._link, self._runtime)
 
     async def close(self) -> None:
         """Closes the connections. A process that asked for leases is struck off the rosters."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple
 
+from atf.store.servers.connection import Arg
+
 from . import keys
 from .base import Caller
 from .calls import by_partition
-from .connection import Arg
 
 _PAGE: Final = 256
 

@@ -21,7 +21,7 @@ from atf.retry import Pauses, Trouble
 from atf.rpc import dapr_scheduler_pb2 as d
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, end, happens, new_id
-from atf.store.bells import where
+from atf.store.servers.notifications import where
 from atf.store.store import Store
 from atf.store.types import ClaimBatch, Claimed, Held, Outcome, RunResult
 from atf.task import MAX_BATCH, MAX_BATCH_BYTES

@@ -19,8 +19,8 @@ from atf.bench.run import Course, Plan, Report, cluster_settings
 from atf.bench.store import Found, TaskStore
 from atf.cli.progress import Lines
 from atf.errors import FailedPrecondition, Internal, Unavailable
-from atf.store.findings import ok, warn
-from atf.store.server import used_bytes
+from atf.store.servers.check_results import ok, warn
+from atf.store.servers.checks import used_bytes
 from atf.task import Status
 
 

@@ -17,7 +17,7 @@ from atf.embedded.binary import ServerBinary
 from atf.errors import ConfigError
 from atf.rpc import task_pb2 as t
 from atf.sdk import loading
-from atf.store.address import parse
+from atf.store.servers.address import parse
 from tests.cli.conftest import Atf, FakeFrontend
 
 

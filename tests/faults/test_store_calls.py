@@ -15,8 +15,8 @@ from atf.config import StoreSettings
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.store import keys, library
-from atf.store.connection import Link
 from atf.store.roles import RoleProcess
+from atf.store.servers.connection import Link
 from atf.store.store import Store
 from atf.store.types import ItemTerms, LambdaRecord, NewItem, RestoredTask
 from atf.store.windows import Window

@@ -16,7 +16,7 @@ from atf.cli.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient
 from atf.demo.record import DIRECTORY
 from atf.embedded import find_binary
-from atf.store.permissions import acl_user
+from atf.store.servers.permissions import acl_user
 from tests.store.servers import Server, running
 
 from . import kills

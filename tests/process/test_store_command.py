@@ -17,7 +17,7 @@ from atf.config import StoreSettings, Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
-from atf.store.recovery import Imported, Suspect, import_tasks
+from atf.store.backup.importing import Imported, Suspect, import_tasks
 from atf.store.store import Store
 from atf.store.types import NewTask
 from tests.store.servers import running

@@ -1,6 +1,6 @@
 """How processes reach the simulated store: calls that go astray on the network, and bells.
 
-Stands in for atf.store.connection and atf.store.bells; what the server does with a call is store.py's.
+Stands in for atf.store.servers.connection and atf.store.servers.notifications; what the server does with a call is store.py's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import redis.exceptions as rx
 from atf.durability import Durability
 from atf.errors import DeadlineExceeded, Unavailable
 from atf.runtime import Runtime
-from atf.store.bells import Bell
-from atf.store.connection import Link
+from atf.store.servers.connection import Link
+from atf.store.servers.notifications import Bell
 from atf.store.types import QueueDepth
 
 from .calls import RQ_READS
@@ -120,7 +120,7 @@ class Bells:
     async def listen(
         self, _link: Link, _runtime: Runtime, kind: str, _partitions: Sequence[int], wakeups: bool
     ) -> AsyncIterator[Bell]:
-        """Stands in for atf.store.bells.listen."""
+        """Stands in for atf.store.servers.notifications.listen."""
         bell, process = Bell(), PROCESS.get()
         assert process is not None
         entry = (process, kind, bell)

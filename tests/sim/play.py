@@ -96,7 +96,7 @@ def play(seed: int, mutant: str = "") -> Result:
     asyncio.set_event_loop(world.loop)
     world.loop.set_exception_handler(lambda _loop, context: _odd(world, context))
     with (
-        patch("atf.store.fake.fake_link", lambda _fake: world.link()),
+        patch("atf.store.servers.fake.fake_link", lambda _fake: world.link()),
         patch("atf.store.store.listen", world.bells.listen),
         patch("atf.store.registry.Registry.queues", link.queues),
         patch.object(atf.log._out, "logger", Logs(world.chronicle)),

@@ -18,7 +18,7 @@ from atf.errors import ResourceExhausted
 from atf.rpc.task_pb2 import TaskSpec
 from atf.sdk.work_items import ITEM_MARK
 from atf.store import library
-from atf.store.refusals import translate
+from atf.store.servers.refusals import translate
 from atf.store.types import Outcome
 from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, FINISHED, MOVES, US, Status
 from atf.testing.runtime import EPOCH_US

@@ -1,6 +1,6 @@
 """Real store servers for tests: each on a private Unix socket in a directory of its own, ended by its process id.
 
-With ATF_TEST_ACL=1 the stores that tests open are used by the user that ships (atf/store/atf.acl). It is given a few commands
+With ATF_TEST_ACL=1 the stores that tests open are used by the user that ships (atf/store/servers/atf.acl). It is given a few commands
 more, which only tests use, to look at a store and to spoil it, or which only the library of an older release calls. Who starts a store of
 ATF's own, which has no such user, gets one whose default user may do only that: see `restricted`.
 """
@@ -19,7 +19,7 @@ from typing import Final
 
 import redis
 
-from atf.store.permissions import acl_user
+from atf.store.servers.permissions import acl_user
 
 from . import slow_log
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atf.errors import ConfigError
-from atf.store.address import parse, safe_url
+from atf.store.servers.address import parse, safe_url
 
 
 def test_a_server_of_its_own() -> None:

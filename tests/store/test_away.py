@@ -15,7 +15,7 @@ from atf.durability import Durability
 from atf.errors import ConfigError, FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store.calls import by_partition
-from atf.store.fake import fake_link
+from atf.store.servers.fake import fake_link
 from atf.store.store import Store
 from atf.store.types import Beat, GateAction, LambdaRecord, NewGate, Outcome, RunResult, Scheduled, Verdict
 from tests.known import know

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atf.store.bells import Bell
+from atf.store.servers.notifications import Bell
 
 
 async def test_a_waiter_hears_all_messages_since_its_last_look() -> None:

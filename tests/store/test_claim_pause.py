@@ -17,8 +17,8 @@ from atf.config import LogSettings, StoreSettings, Timing
 from atf.errors import StoreSettling, Unavailable
 from atf.runtime import end
 from atf.store.claim_pause import Cause, ClaimPause
-from atf.store.fake import fake_link
 from atf.store.pause_log import PauseLog
+from atf.store.servers.fake import fake_link
 from atf.store.store import Store
 from atf.task import US
 from atf.testing.runtime import VirtualRuntime

@@ -11,7 +11,7 @@ from redis.asyncio.connection import ConnectionPool
 from redis.exceptions import ConnectionError
 
 from atf.errors import Unavailable
-from atf.store.connection import Link, lost
+from atf.store.servers.connection import Link, lost
 
 
 class Connection:

@@ -16,11 +16,12 @@ from atf.cli import doctor as doctor_command
 from atf.cli import main
 from atf.config import StoreSettings, Timing
 from atf.runtime import SystemRuntime
-from atf.store import contents, library
-from atf.store import modes as store_modes
-from atf.store.connection import Link
-from atf.store.findings import State
-from atf.store.permissions import acl_user
+from atf.store import library
+from atf.store.backup import contents
+from atf.store.servers import modes as store_modes
+from atf.store.servers.check_results import State
+from atf.store.servers.connection import Link
+from atf.store.servers.permissions import acl_user
 from atf.store.store import Store
 from atf.task import US
 

@@ -27,9 +27,9 @@ from atf.errors import (
 )
 from atf.runtime import SystemRuntime
 from atf.store import library
-from atf.store.address import safe_url
-from atf.store.fake import fake_link
-from atf.store.refusals import translate
+from atf.store.servers.address import safe_url
+from atf.store.servers.fake import fake_link
+from atf.store.servers.refusals import translate
 from atf.store.store import Store
 from atf.store.types import Held, LambdaRecord, Outcome, Verdict
 from atf.task import US, Status

@@ -9,9 +9,9 @@ import pytest
 
 from atf.config import StoreSettings
 from atf.errors import Unavailable
-from atf.store import sentinel
-from atf.store.modes import open_link
-from atf.store.sentinel import Said, SentinelLink
+from atf.store.servers import sentinel
+from atf.store.servers.modes import open_link
+from atf.store.servers.sentinel import Said, SentinelLink
 
 
 @pytest.fixture

@@ -249,7 +249,7 @@ def test_the_verbs_of_the_library_are_those_that_python_calls() -> None:
     package = Path(str(files(atf.store)))
     called = {
         verb
-        for path in package.glob("*.py")
+        for path in package.rglob("*.py")
         for verb in re.findall(r'_(?:call|function|lease)\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
     }
     assert called == set(LUA)

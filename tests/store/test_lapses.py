@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from atf.store import transfer
-from atf.store.recovery import import_tasks
+from atf.store.backup import exporting
+from atf.store.backup.importing import import_tasks
 from atf.store.types import Held, Outcome, TaskRecord, Verdict
 from atf.task import DEFAULT_MAX_LOSSES, US, Status
 
@@ -219,7 +219,7 @@ async def test_rows_and_being_alone_go_along_with_an_export(
     await lapse(world, 2, started=False)
     await lapse(world, 3, started=False, draining=True)
     file = tmp_path / "tasks.jsonl"
-    await transfer.export_tasks(world.store, file)
+    await exporting.export_tasks(world.store, file)
     for partition in range(world.store.partitions):
         await world.store._link.command("FLUSHALL", key=f"atf:{{{partition}}}")
     other = World(await open_store(1), clock)

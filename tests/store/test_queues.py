@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from atf.store import keys, library
-from atf.store.bells import where
+from atf.store.servers.notifications import where
 from atf.store.types import LambdaRecord, Outcome
 from atf.task import MAX_BATCH, US, Status
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from atf.errors import StoreSettling
-from atf.store.recovery import Imported, Ran, Suspect, Why, import_tasks
+from atf.store.backup.exporting import export_tasks
+from atf.store.backup.importing import Imported, Ran, Suspect, Why, import_tasks
 from atf.store.store import Store
-from atf.store.transfer import export_tasks
 from atf.store.types import LambdaRecord, Outcome, Verdict
 from atf.task import US, Status
 from tests.known import know

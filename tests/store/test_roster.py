@@ -16,9 +16,9 @@ from atf.durability import Durability
 from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store import library
-from atf.store.facts import Facts
-from atf.store.fake import fake_link
 from atf.store.roster import LOOK_S
+from atf.store.servers.fake import fake_link
+from atf.store.servers.server_info import Facts
 from atf.store.store import Store
 from atf.store.types import Outcome, Verdict
 from atf.task import US

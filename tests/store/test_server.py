@@ -14,10 +14,10 @@ import redis
 from atf.config import StoreSettings, Timing
 from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
-from atf.store import permissions, server, settings
-from atf.store.fake import fake_link
-from atf.store.findings import Changes, Finding, State, ok, refuse, warn
-from atf.store.modes import open_link
+from atf.store.servers import checks, permissions, settings
+from atf.store.servers.check_results import Changes, Finding, State, ok, refuse, warn
+from atf.store.servers.fake import fake_link
+from atf.store.servers.modes import open_link
 from atf.store.store import Store
 from atf.store.types import LambdaRecord
 from tests.known import know
@@ -126,7 +126,7 @@ def test_a_server_that_hides_its_settings_is_judged_by_what_it_says() -> None:
     ],
 )
 def test_two_clocks(offset_s: float, error_s: float, state: State, says: str) -> None:
-    found = server.clock(offset_s * 1e6, error_s * 1e6)
+    found = checks.clock(offset_s * 1e6, error_s * 1e6)
 
     assert found.state is state
     assert says in found.text
@@ -166,7 +166,7 @@ def acl(client: Any, *words: str) -> None:
 async def examined(url: str) -> dict[str, Finding]:
     link = open_link(StoreSettings(redis_url=url))
     try:
-        return {each.check: each for each in await server.examine(link, SystemRuntime())}
+        return {each.check: each for each in await checks.examine(link, SystemRuntime())}
     finally:
         await link.close()
 

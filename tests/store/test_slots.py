@@ -11,11 +11,11 @@ import pytest
 from atf.config import StoreSettings
 from atf.durability import Durability
 from atf.errors import Unavailable
-from atf.store import cluster, facts
-from atf.store.cluster import ClusterLink
-from atf.store.connection import Arg, Link
-from atf.store.modes import open_link
-from atf.store.slots import read, slot_of
+from atf.store.servers import cluster, server_info
+from atf.store.servers.cluster import ClusterLink
+from atf.store.servers.cluster_slots import read, slot_of
+from atf.store.servers.connection import Arg, Link
+from atf.store.servers.modes import open_link
 
 _VIEW = """\
 aaa 10.0.0.1:6379@16379,one.example myself,master - 0 0 {one} connected 0-8191 [93->-bbb]
@@ -153,7 +153,7 @@ async def test_a_master_that_is_a_replica_now_is_not_asked_for_replicas_for_ever
     nodes: tuple[Node, Node], link: ClusterLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "SPACED_S", 0)
-    monkeypatch.setattr(facts, "FRESH_S", 0)
+    monkeypatch.setattr(server_info, "FRESH_S", 0)
     heir, replaced = nodes
     for node in nodes:
         node.answers["INFO"] = lambda: bulk(INFO.replace("connected_slaves:0", "connected_slaves:1"))

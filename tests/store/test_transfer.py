@@ -14,10 +14,10 @@ from atf.cores.pool import CoreSettings, Pool
 from atf.errors import InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
-from atf.store.lines import JobLine, encode
-from atf.store.recovery import import_tasks
+from atf.store.backup.export_records import JobLine, encode
+from atf.store.backup.exporting import export_tasks
+from atf.store.backup.importing import import_tasks
 from atf.store.store import Store
-from atf.store.transfer import export_tasks
 from atf.store.types import Found, GateAction, LambdaRecord, Mended, NewGate, NewTask, Outcome, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, US, Status
 from tests.known import know

@@ -17,10 +17,19 @@ from hypothesis import given
 from atf.config import StoreSettings, Timing
 from atf.errors import AtfError, InvalidArgument
 from atf.runtime import SystemRuntime
-from atf.store.lines import MAX_LINE_BYTES, MAX_SPEC_BYTES, EndLine, LambdaLine, PageLine, TaskLine, decode, encode
-from atf.store.recovery import import_tasks
+from atf.store.backup.export_records import (
+    MAX_LINE_BYTES,
+    MAX_SPEC_BYTES,
+    EndLine,
+    LambdaLine,
+    PageLine,
+    TaskLine,
+    decode,
+    encode,
+)
+from atf.store.backup.exporting import export_tasks
+from atf.store.backup.importing import import_tasks
 from atf.store.store import Store
-from atf.store.transfer import export_tasks
 
 from .examples import JSON_VALUES, NUMBERS, TEXTS, fuzz, understood_or
 from .texts import BOMBS

@@ -10,7 +10,7 @@ from atf.cli.cluster import Cluster, ClusterSettings
 from atf.cli.supervisor import RoleProcess, Supervisor
 from atf.cli.up import _announce
 from atf.errors import ConfigError
-from atf.store.address import parse, safe_url
+from atf.store.servers.address import parse, safe_url
 
 from .examples import TEXTS, fuzz, understood_or
 

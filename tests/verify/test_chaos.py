@@ -434,7 +434,13 @@ def test_what_is_done_for_this_proof_is_not_done_again(tmp_path: Path, monkeypat
 
 def test_what_tries_and_judges_keeps_trials_apart_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame, "ROOT", tmp_path)
-    paths = ["atf/a.py", "atf/store/atf.acl", "tests/chaos/rows/kills.py", "tests/chaos/shim.c", "tests/sim/play.py"]
+    paths = [
+        "atf/a.py",
+        "atf/store/servers/atf.acl",
+        "tests/chaos/rows/kills.py",
+        "tests/chaos/shim.c",
+        "tests/sim/play.py",
+    ]
     for path in map(tmp_path.joinpath, paths):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("old")

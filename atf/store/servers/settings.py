@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from . import keys
-from .findings import Finding, ok, refuse, warn
+from atf.store import keys
+
+from .check_results import Finding, ok, refuse, warn
 
 _OLDEST: Final = (7, 0)
 _LISTPACK_BYTES: Final = 1024

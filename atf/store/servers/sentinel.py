@@ -27,8 +27,8 @@ from atf.errors import Unavailable
 from .address import Address, Host
 from .background import Background
 from .connection import Arg, Link, lost
-from .facts import Facts, text
 from .refusals import translate
+from .server_info import Facts, text
 
 T = TypeVar("T")
 

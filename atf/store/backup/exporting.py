@@ -18,9 +18,11 @@ from typing import BinaryIO, Final, NamedTuple
 
 from atf.cores.pool import Pool
 from atf.errors import InvalidArgument
+from atf.store.store import Store
+from atf.store.types import GateAction, LambdaRecord, TaskRecord
 from atf.task import MIN_PRIORITY, Status
 
-from .lines import (
+from .export_records import (
     FORMAT,
     MAX_LINE_BYTES,
     CoresLine,
@@ -37,8 +39,6 @@ from .lines import (
     decode,
     encode,
 )
-from .store import Store
-from .types import GateAction, LambdaRecord, TaskRecord
 
 _WAITING: Final = frozenset({Status.NEW, Status.RETRIABLE_FAILURE})
 _HELD: Final = frozenset({Status.CLAIMED, Status.PROCESSING})

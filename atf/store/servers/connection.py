@@ -21,10 +21,10 @@ from redis.retry import Retry as BlockingRetry
 from atf.config import StoreSettings
 from atf.durability import Durability
 from atf.errors import AtfError, FailedPrecondition, Internal
+from atf.store import library
 
-from . import library
-from .facts import WAIT_S, Facts, check_possible, facts_of, proof, text, unproven
 from .refusals import translate
+from .server_info import WAIT_S, Facts, check_possible, facts_of, proof, text, unproven
 
 Arg = str | bytes | int
 BROKEN: Final = (rx.ConnectionError, rx.TimeoutError, OSError)

@@ -20,12 +20,15 @@ from typing import Final, NamedTuple
 from atf.cores.pool import Pool
 from atf.errors import AtfError, InvalidArgument
 from atf.sdk import work_items
+from atf.store import keys, library
+from atf.store.adding import routing_key
+from atf.store.gates import Unless
+from atf.store.store import Store
+from atf.store.types import GateAction, JobTask, LambdaRecord, Made, NewGate, NewJob, Replace, RestoredTask, TaskRecord
+from atf.store.windows import Window
 from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status
 
-from . import keys, library
-from .adding import routing_key
-from .gates import Unless
-from .lines import (
+from .export_records import (
     FORMAT,
     CoresLine,
     EndLine,
@@ -39,10 +42,7 @@ from .lines import (
     WindowLine,
     decode,
 )
-from .store import Store
-from .transfer import Progress, lines_of
-from .types import GateAction, JobTask, LambdaRecord, Made, NewGate, NewJob, Replace, RestoredTask, TaskRecord
-from .windows import Window
+from .exporting import Progress, lines_of
 
 _PAGE: Final = 256
 

@@ -15,6 +15,8 @@ import msgspec
 from atf.cores.pool import CoreSettings
 from atf.errors import InvalidArgument
 from atf.sdk import work_items
+from atf.store.library import DRAINING_LAPSES, MAX_GATES, UNSTARTED_LAPSES
+from atf.store.types import GateAction
 from atf.task import (
     MAX_AHEAD_US,
     MAX_ERROR_BYTES,
@@ -29,9 +31,6 @@ from atf.task import (
     check_priority,
     clip,
 )
-
-from .library import DRAINING_LAPSES, MAX_GATES, UNSTARTED_LAPSES
-from .types import GateAction
 
 FORMAT: Final = 1
 MAX_SPEC_BYTES: Final = MAX_PAYLOAD_BYTES + (64 << 10)

@@ -13,10 +13,10 @@ from typing import Final
 import redis.exceptions as rx
 from redis.asyncio.connection import AbstractConnection
 
+from .check_results import Finding, ok, refuse, warn
 from .connection import Link
-from .facts import text
-from .findings import Finding, ok, refuse, warn
 from .refusals import translate
+from .server_info import text
 
 PLACEHOLDER: Final = "CHANGE-ME"
 """Stands in atf.acl for a password."""

@@ -16,9 +16,9 @@ from atf.runtime import Runtime
 from atf.task import US
 
 from . import permissions, settings
+from .check_results import Finding, State, ok, warn
 from .connection import Link
-from .facts import text
-from .findings import Finding, State, ok, warn
+from .server_info import text
 
 _CLOCK_READINGS: Final = 3
 

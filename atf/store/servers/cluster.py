@@ -29,10 +29,10 @@ from atf.errors import AtfError, Unavailable
 
 from .address import Address, Host
 from .background import Background
+from .cluster_slots import SlotMap, read, slot_of
 from .connection import BROKEN, Arg, Link
-from .facts import text
 from .refusals import translate
-from .slots import SlotMap, read, slot_of
+from .server_info import text
 
 ASK_S: Final = 1.0
 """Seconds that a node has to say which slots it knows of."""

@@ -9,14 +9,13 @@ from typing import Any, Final
 
 from atf.config import Timing
 from atf.errors import Unavailable
+from atf.store import keys, library
+from atf.store.claim_pause import Cause, ClaimPause
+from atf.store.servers.check_results import Finding, ok, refuse, warn
+from atf.store.servers.checks import told
+from atf.store.servers.connection import Link
+from atf.store.servers.server_info import text
 from atf.task import US
-
-from . import keys, library
-from .claim_pause import Cause, ClaimPause
-from .connection import Link
-from .facts import text
-from .findings import Finding, ok, refuse, warn
-from .server import told
 
 _FIELDS: Final = ("partitions", "data", "timeout", "settled", "calm", "cause")
 _PAUSE: Final = "@"

@@ -15,8 +15,8 @@ from redis.asyncio.connection import AbstractConnection
 
 from atf.errors import AtfError
 from atf.runtime import Runtime, end, happens
+from atf.store import keys
 
-from . import keys
 from .connection import Link, lost
 
 _RECONNECT_S: Final = 0.5
