@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from atf.cli import cluster, remote, store
+from atf.cli import remote, store
+from atf.cli.local import cluster
 from atf.config import (
     TABLES,
     ControllerSettings,

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.workplace import workplace
 from atf.cli.progress import View
-from atf.cli.workplace import workplace
 from atf.client import AsyncClient, Client, Handle, TaskInfo
 from atf.config import StoreSettings, load
 from atf.errors import AtfError, Internal, Unavailable

@@ -13,9 +13,9 @@ import click
 
 from atf.bench.run import Plan, Report
 from atf.bench.run import bench as run_bench
+from atf.cli.local.cluster import ClusterSettings
 from atf.exits import EXIT_OK
 
-from .cluster import ClusterSettings
 from .options import as_json, no_header, read, settings_flags
 from .output import print_json, print_table
 from .progress import view

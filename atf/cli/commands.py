@@ -22,7 +22,7 @@ class _Entry(NamedTuple):
 
 SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
     "Run everything on this machine": {
-        "up": _Entry("up", "up", "Every role and a task store of its own, with your lambdas."),
+        "up": _Entry("local.up", "up", "Every role and a task store of its own, with your lambdas."),
         "demo": _Entry("demo", "demo", "Hash real files through every role, and survive a kill."),
         "verify": _Entry("verify", "verify", "Kill and freeze roles under load on your store, and judge."),
         "bench": _Entry("bench", "bench", "Measure throughput, lateness and cost on your store."),
@@ -34,7 +34,7 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
     },
     "Tasks": {
         "schedule": _Entry("schedule", "schedule", "Schedule a task."),
-        "batch": _Entry("batch", "batch", "Submit a file of work items as a batch; watch it, fetch its results."),
+        "batch": _Entry("batch.commands", "batch", "Submit a file of work items as a batch; watch it, fetch its results."),
         "job": _Entry("job", "job", "Make, show and stop jobs: schedules whose ticks make tasks."),
         "cron": _Entry("cron", "cron", "Preview when a recurring job would fire, without a cluster."),
         "get": _Entry(

@@ -164,7 +164,7 @@ def register(apps: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, front
     Jobs that an earlier code of the namespaces declared, and this one does not, are named. They go on; --prune deletes them, but for those
     whose lambda live workers still run: they may be another app's.
     """
-    from .apart import apart
+    from atf.cli.local.apart import apart
 
     refuse_unused({"yes": yes}, ("yes",) if not prune else (), "without --prune")
     return apart(apps, lambda loaded: _register(loaded, prune, dry_run, yes, frontend, as_json))
@@ -226,7 +226,7 @@ def check(apps: tuple[str, ...], against: str | None, as_json: bool) -> int:
     With --against, before a deploy: read every unfinished task, job and callback of a cluster's batches in the namespaces of the app, and
     say which payloads this code does not take, and why. Exits with 1 where some do not fit. It changes nothing.
     """
-    from .apart import apart
+    from atf.cli.local.apart import apart
 
     return apart(apps, lambda loaded: _check(loaded, against, as_json))
 

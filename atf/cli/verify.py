@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 
+from atf.cli.local.cluster import ClusterSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.verify.outcome import times
 from atf.verify.run import Course, Kind, Report, kinds
 from atf.verify.run import verify as run_verify
 from atf.verify.strikes import ROLES, STORE
 
-from .cluster import ClusterSettings
 from .options import as_json, no_header, read, settings_flags
 from .output import print_facts, print_json, print_table
 from .progress import view

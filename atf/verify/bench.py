@@ -21,9 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
-from atf.cli.cluster import Cluster, ClusterSettings
-from atf.cli.processes import ExecutorPids
-from atf.cli.supervisor import Say
+from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.processes import ExecutorPids
+from atf.cli.local.supervisor import Say
 from atf.client import AsyncClient
 from atf.config import Timing, load
 from atf.demo.strike import stands_still

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from atf.cli.local.workplace import workplace
 from atf.cli.progress import View
-from atf.cli.workplace import workplace
 from atf.config import StoreConsumerSettings, StoreSettings, Timing, load
 from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, InvalidArgument, Unavailable

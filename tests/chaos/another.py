@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from atf.cli.processes import ExecutorPids, executors_of
+from atf.cli.local.processes import ExecutorPids, executors_of
 from atf.embedded.child import Child
 
 

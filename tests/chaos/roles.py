@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from atf.cli.processes import ExecutorPids, executors_of
+from atf.cli.local.processes import ExecutorPids, executors_of
 from atf.embedded.child import Child
 from atf.errors import Unavailable
 

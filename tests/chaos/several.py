@@ -15,8 +15,8 @@ from typing import Final
 
 import redis
 
-from atf.cli.cluster import Cluster, ClusterSettings
-from atf.cli.processes import ExecutorPids
+from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.processes import ExecutorPids
 from atf.embedded import find_binary
 from atf.errors import AtfError
 from tests.store.modes import Nodes, TcpServer, in_step

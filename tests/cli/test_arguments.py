@@ -241,7 +241,7 @@ def test_a_lambda_that_is_not_registered_is_said(
 
 
 def test_a_cell_of_a_table_is_read_in_the_same_way() -> None:
-    from atf.cli.batch_rows import rows
+    from atf.cli.batch.rows import rows
 
     table = ["zip,flag,urls\n", '75001,true,"[""a""]"\n', "1e5,,b\n"]
     assert [row for _, row in rows(table, "csv", "shop/send", takes())] == [

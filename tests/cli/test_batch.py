@@ -16,8 +16,8 @@ import pytest
 
 from atf.cli import main, remote
 from atf.cli.arguments import parameters_of
-from atf.cli.batch_submit import Source, submit_rows
-from atf.cli.batch_view import Going, Submitting
+from atf.cli.batch.submit import Source, submit_rows
+from atf.cli.batch.view import Going, Submitting
 from atf.cli.progress import Lines
 from atf.client import BatchProgress
 from atf.errors import AtfError, InvalidArgument, Unavailable, UnknownLambda

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from atf.cli.supervisor import STEADY_AFTER, EndedEarly, Supervisor, how_it_ended
+from atf.cli.local.supervisor import STEADY_AFTER, EndedEarly, Supervisor, how_it_ended
 from atf.errors import Unavailable
 
 

@@ -17,7 +17,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from atf.cli.cluster import Cluster
+from atf.cli.local.cluster import Cluster
 from atf.rpc.health import WHY
 
 from .roles import end, line, line_of

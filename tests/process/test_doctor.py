@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient
 from atf.demo.record import DIRECTORY
 from atf.embedded import find_binary

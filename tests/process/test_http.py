@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestServer
 
 import atf
 from atf.builtin import http_request
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster, ClusterSettings
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster, ClusterSettings
 
 pytestmark = pytest.mark.timeout(120)
 

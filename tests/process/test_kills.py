@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient, Handle, TaskInfo
 from atf.demo.record import DIRECTORY, Record, concurrent
 from atf.demo.strike import Kill, kill_one

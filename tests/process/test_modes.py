@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient, Handle
 from atf.config import StoreSettings, Timing
 from atf.demo.record import DIRECTORY, Record, concurrent

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from atf.cli.cluster import Cluster
+from atf.cli.local.cluster import Cluster
 
 from .roles import end, line_of
 from .test_up import results, running, schedule

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from atf.cli.processes import descendants
+from atf.cli.local.processes import descendants
 from atf.client import Handle
 from atf.task import Status
 

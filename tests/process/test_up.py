@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from atf.cli import cluster as cluster_module
-from atf.cli.cluster import ROLES, Cluster, ClusterSettings
+from atf.cli.local import cluster as cluster_module
+from atf.cli.local.cluster import ROLES, Cluster, ClusterSettings
 from atf.cli.remote import connect
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f

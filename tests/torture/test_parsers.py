@@ -20,7 +20,8 @@ from hypothesis import given
 
 from atf.builtin import command_result, http_answer
 from atf.builtin.http_request import _address
-from atf.cli import arguments, batch_rows
+from atf.cli import arguments
+from atf.cli.batch import rows
 from atf.cores.pool import CoreSettings, Pool
 from atf.errors import ConfigError, InvalidArgument
 from atf.errors import Internal as InternalError
@@ -83,7 +84,7 @@ OTHERS: Final = {
     "frontend/dapr/http.py::_body": _HERE + "test_any_body_of_dapr_s_http_is_a_job_or_refused",
     "frontend/jobs.py::Jobs._after": _TOKENS,
     "frontend/batches.py::Batches._after": _TOKENS,
-    "atf/cli/batch_rows.py::rows": _HERE + "test_any_file_of_items_is_read_or_refused_by_its_line",
+    "atf/cli/batch/rows.py::rows": _HERE + "test_any_file_of_items_is_read_or_refused_by_its_line",
     "atf/cli/arguments.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
     "atf/cli/options.py::duration": "torture/test_settings.py::test_a_duration_is_seconds_or_refused",
     "atf/rpc/server.py::split_address": "torture/test_settings.py::test_an_address_is_host_and_port_or_refused",
@@ -178,7 +179,7 @@ def test_any_file_of_items_is_read_or_refused_by_its_line(
     given_lines = "\n".join(lines).splitlines(keepends=True)
     parameters = arguments.parameters_of(signature) if signature else None
     try:
-        for number, row in batch_rows.rows(given_lines, form, name, parameters):
+        for number, row in rows.rows(given_lines, form, name, parameters):
             assert number >= 1
             json.dumps(row, allow_nan=False)
     except InvalidArgument as error:

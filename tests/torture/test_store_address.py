@@ -6,9 +6,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from atf.cli.cluster import Cluster, ClusterSettings
-from atf.cli.supervisor import RoleProcess, Supervisor
-from atf.cli.up import _announce
+from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.supervisor import RoleProcess, Supervisor
+from atf.cli.local.up import _announce
 from atf.errors import ConfigError
 from atf.store.servers.address import parse, safe_url
 

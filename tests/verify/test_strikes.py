@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from atf.cli.processes import ExecutorPids
+from atf.cli.local.processes import ExecutorPids
 from atf.config import Timing
 from atf.errors import InvalidArgument, Unavailable
 from atf.testing.loop import VirtualLoop

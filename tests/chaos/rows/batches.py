@@ -22,7 +22,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient
 from atf.client.batch import Batch, BatchProgress, ItemInfo
 from atf.embedded.child import Child

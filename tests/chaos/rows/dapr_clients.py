@@ -24,7 +24,7 @@ from typing import Any, Final
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.wrappers_pb2 import StringValue
 
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.embedded.child import Child
 from tests.chaos.bench import environment
 from tests.chaos.frame import ROOT, Progress, Row, Trial

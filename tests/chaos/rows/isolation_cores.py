@@ -19,7 +19,7 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient
 from atf.client.capacity import CapacityInfo, CoreInfo
 from tests.chaos import cored

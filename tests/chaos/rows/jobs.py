@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from atf.cli.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient
 from atf.embedded.child import Child
 from tests.chaos import ticks

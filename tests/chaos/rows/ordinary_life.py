@@ -25,8 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from atf.cli.processes import ExecutorPids, descendants, executors_of
-from atf.cli.supervisor import RoleProcess, Supervisor
+from atf.cli.local.processes import ExecutorPids, descendants, executors_of
+from atf.cli.local.supervisor import RoleProcess, Supervisor
 from atf.client import AsyncClient
 from atf.client.handle import Handle
 from atf.errors import AtfError

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
-from atf.cli.processes import ExecutorPids, executors_of
+from atf.cli.local.processes import ExecutorPids, executors_of
 from atf.embedded.child import Child
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.task import US

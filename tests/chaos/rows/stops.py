@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from atf.cli.processes import descendants
+from atf.cli.local.processes import descendants
 from atf.task import US
 from atf.verify.bench import Bench
 from atf.verify.load import Load

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from atf.builtin import with_builtins
+from atf.cli import answered
+from atf.cli.options import read
+from atf.cli.output import print_facts, print_json, say
 from atf.client.registration import register_lambdas
 from atf.config import (
     ControllerSettings,
@@ -52,11 +55,8 @@ from atf.store.store import Store
 from atf.store_consumer.consumer import StoreConsumer
 from atf.task import MAX_BATCH
 
-from . import answered
 from .apart import end, imports
 from .cluster import ClusterSettings, free_if_taken
-from .options import read
-from .output import print_facts, print_json, say
 
 
 def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> NoReturn:

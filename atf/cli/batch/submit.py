@@ -9,6 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
+from atf.cli.arguments import Parameters, registered
+from atf.cli.output import print_json
+from atf.cli.progress import View
+from atf.cli.stdin import arriving, open_stdin
 from atf.client import AsyncClient
 from atf.client.batches import Plan, goes_on
 from atf.client.submit import check_count, count_async
@@ -20,12 +24,8 @@ from atf.sdk.items import Elements, OfName
 from atf.sdk.work_items import COMMAND
 from atf.visible import one_line
 
-from .arguments import Parameters, registered
-from .batch_rows import checked, rows
-from .batch_view import Submitting, batch_json, follow
-from .output import print_json
-from .progress import View
-from .stdin import arriving, open_stdin
+from .rows import checked, rows
+from .view import Submitting, batch_json, follow
 
 
 class Source:

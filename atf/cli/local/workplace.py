@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from atf.cli.progress import View
 from atf.process.streams import open_log
 
-from .progress import View
 from .supervisor import Say
 
 _LOG: Final = "roles.log"

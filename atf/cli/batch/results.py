@@ -11,13 +11,12 @@ from collections.abc import AsyncIterator, Sequence
 from typing import IO, Any, Final
 
 from atf.builtin.command_result import read_failure
+from atf.cli.output import bytes_json, json_for
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.sdk.batch import BatchStatus, ItemStatus
 from atf.sdk.work_items import COMMAND
 from atf.visible import visible
-
-from .output import bytes_json, json_for
 
 _CODES: Final[dict[int, int]] = {
     BatchStatus.CREATED: 0,

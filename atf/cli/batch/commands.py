@@ -10,6 +10,14 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from atf.cli.bulk import agree, bulk_flags
+from atf.cli.files import check_free, overwrite_flag, whole_file
+from atf.cli.nouns import Noun
+from atf.cli.options import as_json, duration, frontend_flag, no_header, refuse_unused
+from atf.cli.output import print_json, print_table, when
+from atf.cli.progress import view
+from atf.cli.remote import ask
+from atf.cli.schedule import pairs
 from atf.client import AsyncClient
 from atf.client.batch import statuses_of
 from atf.rpc import api
@@ -22,17 +30,9 @@ from atf.sdk.work_items import check_batch_id
 from atf.task import MAX_BATCH, check_lambda
 from atf.visible import one_line
 
-from .batch_results import item_json, item_word, write_chunks, write_csv, write_jsonl
-from .batch_submit import Source, submit_rows
-from .batch_view import batch_json, batch_word, follow, show_batch
-from .bulk import agree, bulk_flags
-from .files import check_free, overwrite_flag, whole_file
-from .nouns import Noun
-from .options import as_json, duration, frontend_flag, no_header, refuse_unused
-from .output import print_json, print_table, when
-from .progress import view
-from .remote import ask
-from .schedule import pairs
+from .results import item_json, item_word, write_chunks, write_csv, write_jsonl
+from .submit import Source, submit_rows
+from .view import batch_json, batch_word, follow, show_batch
 
 R = TypeVar("R")
 

@@ -6,13 +6,12 @@ import csv
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from atf.cli.arguments import Parameters, untyped
+from atf.cli.takes import json_value
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b
 from atf.sdk.items import Elements
 from atf.sdk.work_items import COMMAND
-
-from .arguments import Parameters, untyped
-from .takes import json_value
 
 MAX_LINE_CHARS: Final = 4 << 20
 

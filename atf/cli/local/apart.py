@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NoReturn
 
+from atf.cli import answered
 from atf.executor.start_notes import StartNotes
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, READY_FD
 from atf.process.streams import exit_at_once, given_back, is_protected
@@ -26,7 +27,6 @@ from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_lambdas
 from atf.visible import one_line
 
-from . import answered
 from .supervisor import how_it_ended
 
 _ENDED: Final = "ended "

@@ -13,14 +13,14 @@ from typing import Any
 
 import click
 
+from atf.cli.options import as_json, read, refuse_unused, settings_flags
+from atf.cli.output import print_facts, print_json, say, under_name
 from atf.errors import ConfigError
 from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
 from atf.process.stops import Asked, stop_signals
 from atf.process.streams import notice_by, protect_stdout
 
 from .cluster import EMBEDDED_ONLY, Cluster, ClusterSettings
-from .options import as_json, read, refuse_unused, settings_flags
-from .output import print_facts, print_json, say, under_name
 from .supervisor import EndedEarly
 
 IN_MEMORY = frozenset({"threads", "http_allow", "command_allow"})

@@ -10,6 +10,8 @@ from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from atf.cli.output import print_facts, print_json, when
+from atf.cli.progress import View
 from atf.client import AsyncClient, BatchProgress
 from atf.client.batch import Rate
 from atf.exits import EXIT_FAILED, EXIT_OK
@@ -18,9 +20,6 @@ from atf.sdk.batch import BatchStatus
 from atf.task import US
 from atf.times import length
 from atf.visible import one_line
-
-from .output import print_facts, print_json, when
-from .progress import View
 
 _EVERY_S: Final = 0.25
 """Seconds between two looks."""

@@ -1,0 +1,1 @@
+"""The commands of batches: atf batch, and what reads their items and shows their progress."""
