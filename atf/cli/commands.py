@@ -34,7 +34,9 @@ SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
     },
     "Tasks": {
         "schedule": _Entry("schedule", "schedule", "Schedule a task."),
-        "batch": _Entry("batch.commands", "batch", "Submit a file of work items as a batch; watch it, fetch its results."),
+        "batch": _Entry(
+            "batch.commands", "batch", "Submit a file of work items as a batch; watch it, fetch its results."
+        ),
         "job": _Entry("job", "job", "Make, show and stop jobs: schedules whose ticks make tasks."),
         "cron": _Entry("cron", "cron", "Preview when a recurring job would fire, without a cluster."),
         "get": _Entry(

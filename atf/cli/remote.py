@@ -51,7 +51,7 @@ async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -
 @asynccontextmanager
 async def connect(address: str) -> AsyncIterator[api.Frontend]:
     """The frontend at `address`, host:port. A call that has no time of its own takes as long as a client's."""
-    from atf.client.calls import DEFAULT_TIMEOUT, call_timeout
+    from atf.client.retrying import DEFAULT_TIMEOUT, call_timeout
     from atf.rpc.channel import FrontendStub, open_channel
 
     class Frontend(FrontendStub):

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from atf.client import AsyncClient
-from atf.client.calls import LATE, TRY_TIMEOUT
 from atf.client.registration import every_lambda, listed
+from atf.client.retrying import LATE, TRY_TIMEOUT
 from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound, Unavailable
 from atf.process.streams import protect_stdout
 from atf.rpc import api

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from .async_client import AsyncClient
 from .batch import Batch, BatchProgress, ItemInfo
+from .blocking_client import Client
 from .chain import ChainHandle
-from .core import AsyncClient
 from .handle import Handle
 from .info import KeyInfo, LambdaInfo, TaskInfo
-from .sync import Client
 
 __all__ = [
     "AsyncClient",

@@ -16,10 +16,10 @@ from atf.sdk.options import from_us
 from atf.sdk.payload import decode_result, short
 from atf.task import US
 
-from .portal import Portal, blocking
+from .loop_bridge import Portal, blocking
 
 if TYPE_CHECKING:
-    from .core import AsyncClient
+    from .async_client import AsyncClient
 
 R = TypeVar("R")
 T = TypeVar("T")

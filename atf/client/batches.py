@@ -26,13 +26,13 @@ from atf.task import MAX_BATCH, US, check_lambda
 
 from .batch import PAGE, Batch, BatchProgress, R, error_of
 from .chain import ChainHandle
-from .legs import legs_of, skip
-from .portal import Portal
+from .chunks import legs_of, skip
+from .loop_bridge import Portal
 from .submit import Cutter, Leg, check_batch_size, check_count, count_async, count_of
 
 if TYPE_CHECKING:
-    from .calls import Calls
-    from .core import AsyncClient
+    from .async_client import AsyncClient
+    from .retrying import Calls
 
 _ENDED: Final = frozenset(int(each) for each in ItemStatus if each.finished)
 _FAILED: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)

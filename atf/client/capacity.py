@@ -14,7 +14,7 @@ from atf.sdk.options import duration_us, from_us
 from atf.task import DEFAULT_POOL, US
 
 if TYPE_CHECKING:
-    from .calls import Calls
+    from .retrying import Calls
 
 
 @dataclass(frozen=True)

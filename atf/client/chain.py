@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .batch import BatchProgress
-from .portal import Portal, blocking
+from .loop_bridge import Portal, blocking
 
 if TYPE_CHECKING:
-    from .core import AsyncClient
+    from .async_client import AsyncClient
 
 R = TypeVar("R")
 T = TypeVar("T")

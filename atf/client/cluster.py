@@ -18,7 +18,7 @@ from .judge import judge
 from .whoami import whoami
 
 if TYPE_CHECKING:
-    from .calls import Calls
+    from .retrying import Calls
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .sync import Client
+from .blocking_client import Client
 
 _lock = threading.Lock()
 _clients: list[Client] = []

@@ -19,7 +19,7 @@ from atf.task import MAX_BATCH
 from .whoami import whoami
 
 if TYPE_CHECKING:
-    from .calls import Calls
+    from .retrying import Calls
 
 _ACTIONS: Final = {"pause": f.Gate.PAUSE, "drop": f.Gate.DROP, "delay": f.Gate.DELAY, "admit": f.Gate.ADMIT}
 MOST_IDS: Final = 5

@@ -11,10 +11,10 @@ from atf.rpc import task_pb2 as t
 from atf.sdk.payload import decode_result
 from atf.task import Status
 
-from .portal import Portal, blocking
+from .loop_bridge import Portal, blocking
 
 if TYPE_CHECKING:
-    from .core import AsyncClient
+    from .async_client import AsyncClient
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from atf.sdk.payload import short
 from atf.task import MAX_BATCH, Status
 
 if TYPE_CHECKING:
-    from .calls import Calls
+    from .retrying import Calls
 
 
 @dataclass(frozen=True)

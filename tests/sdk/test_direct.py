@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from atf.client import fork
-from atf.client.direct import Direct, Door, _Waiting
+from atf.client.thread_coalescing import Direct, Door, _Waiting
 from atf.errors import AlreadyExists, AtfError, DeadlineExceeded, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 import atf
-from atf.client.portal import OwnLoop, Portal
+from atf.client.loop_bridge import OwnLoop, Portal
 from atf.rpc import batch_pb2 as b
 from atf.rpc.api import Frontend
 from atf.sdk.app import App

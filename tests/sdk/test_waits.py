@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 import atf
-from atf.client.portal import OwnLoop
+from atf.client.loop_bridge import OwnLoop
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t

@@ -19,7 +19,7 @@ from hypothesis import given
 
 from atf import App, task
 from atf.cli.output import print_task
-from atf.client.coalesce import answer_of
+from atf.client.coalescing import answer_of
 from atf.controller.losses import Death, report_death
 from atf.controller.pool import Pool, Slow
 from atf.demo.record import Record

@@ -28,7 +28,7 @@ from atf.sdk.options import Duration, duration_us
 from atf.sdk.payload import short
 from atf.task import US
 
-from .coalesce import MAX_CALLS, Coalescer, answer_of, batches, error_of
+from .coalescing import MAX_CALLS, Coalescer, answer_of, batches, error_of
 from .fork import GATE
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from atf.sdk.items import Target
 from atf.sdk.lambdas import Prepared, Schedulable
 from atf.sdk.options import CallOptions, Duration
 
+from .async_client import AsyncClient
 from .batch import Batch
 from .batches import Plan, add_note
 from .chain import ChainHandle
-from .core import AsyncClient
-from .direct import Direct
 from .handle import Handle
-from .portal import BackgroundLoop, Portal, blocking
+from .loop_bridge import BackgroundLoop, Portal, blocking
 from .submit import Cutter, check_count, count_of
+from .thread_coalescing import Direct
 
 R = TypeVar("R")
 T = TypeVar("T")

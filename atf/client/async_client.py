@@ -24,15 +24,15 @@ from atf.sdk.payload import short
 from atf.task import MAX_BATCH, Status, key_held
 
 from .batches import BatchCalls
-from .calls import Calls, call_timeout
 from .capacity import CapacityCalls
 from .cluster import ClusterCalls
 from .gates import GateCalls
 from .handle import Handle
 from .info import ConcurrencyKeyInfo, Explanation, KeyInfo, LambdaInfo, TaskInfo
 from .jobs import JobCalls
-from .portal import OwnLoop, Portal
+from .loop_bridge import OwnLoop, Portal
 from .registration import every_lambda
+from .retrying import Calls, call_timeout
 from .settings import written
 from .whoami import whoami
 

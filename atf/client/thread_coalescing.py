@@ -18,9 +18,9 @@ from atf.retry import Pauses
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 
-from .calls import AGAIN, FIRST_PAUSE, LONGEST_PAUSE, TRY_TIMEOUT, time_of_try
-from .coalesce import answer_of, take
+from .coalescing import answer_of, take
 from .fork import GATE
+from .retrying import AGAIN, FIRST_PAUSE, LONGEST_PAUSE, TRY_TIMEOUT, time_of_try
 
 if TYPE_CHECKING:
     from .transport import BlockingChannel
