@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import ExcInfo, FilteringBoundLogger, Processor
 
-from atf.config import LogSettings
+from atf.config.settings import LogSettings
 from atf.visible import one_line, visible
 
 from .process import streams

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument, StoreSettling
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble

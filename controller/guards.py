@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
-from atf.config import ControllerSettings, ExecutorSettings, LogSettings, Timing
+from atf.config.settings import ControllerSettings, ExecutorSettings, LogSettings, Timing
 from atf.process.stops import AT_ONCE, DRAIN
 from atf.runtime import Runtime
 

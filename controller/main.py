@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from atf.config import ControllerSettings, ExecutorSettings, LogSettings, StoreSettings, Timing
+from atf.config.settings import ControllerSettings, ExecutorSettings, LogSettings, StoreSettings, Timing
 from atf.process.role import Process, run_role
 from atf.rpc import controller_pb2 as c
 from atf.rpc.channel import HSCStub, open_channel

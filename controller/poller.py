@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from atf.config import ControllerSettings
+from atf.config.settings import ControllerSettings
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble
 from atf.runtime import Runtime, end, happens

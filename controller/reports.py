@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument, Unavailable
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from atf.config import ControllerSettings, Timing
+from atf.config.settings import ControllerSettings, Timing
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import api

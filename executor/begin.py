@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.runtime import Runtime
 from atf.task import US
 

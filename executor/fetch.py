@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import AtfError, FailedPrecondition
 from atf.retry import Pauses, Trouble
 from atf.rpc import controller_pb2 as c

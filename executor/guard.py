@@ -17,7 +17,7 @@ import signal
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from atf.config import ExecutorSettings, Timing
+from atf.config.settings import ExecutorSettings, Timing
 from atf.exits import (
     EXIT_BAD_INPUT,
     EXIT_FAILED,

@@ -7,7 +7,7 @@ import os
 import sys
 from datetime import UTC, datetime
 
-from atf.config import LogSettings
+from atf.config.settings import LogSettings
 
 
 def say(logs: LogSettings, event: str, *, executor: str = "") -> None:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h

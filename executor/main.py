@@ -15,7 +15,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Final
 
-from atf.config import ExecutorSettings, LogSettings, Timing
+from atf.config.settings import ExecutorSettings, LogSettings, Timing
 from atf.exits import EXIT_OK, EXIT_UNAVAILABLE, READY_FD
 from atf.process.descriptors import in_words
 from atf.process.forks import FORK_SUPPORT

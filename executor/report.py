@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.rpc.api import HSC

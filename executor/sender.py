@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from atf.config import ExecutorSettings, Timing
+from atf.config.settings import ExecutorSettings, Timing
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
 from atf.log import get_logger
 from atf.retry import Trouble

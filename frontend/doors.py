@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
-from atf.config import FrontendSettings
+from atf.config.settings import FrontendSettings
 from atf.rpc import api
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import dapr_scheduler_pb2 as s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from atf.config import FrontendSettings, LogSettings, StoreSettings, Timing
+from atf.config.settings import FrontendSettings, LogSettings, StoreSettings, Timing
 from atf.process.role import Process, run_role
 from atf.rpc.health import of_store
 

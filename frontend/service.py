@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from typing import Final
 
-from atf.config import FrontendSettings
-from atf.dapr import check_app_id
+from atf.config.dapr_names import check_app_id
+from atf.config.settings import FrontendSettings
 from atf.errors import InvalidArgument, NotFound, Unavailable
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from atf.config import HscSettings, LogSettings, StoreSettings, Timing
+from atf.config.settings import HscSettings, LogSettings, StoreSettings, Timing
 from atf.process.role import Process, run_role
 from atf.rpc import api
 from atf.rpc import hsc_pb2 as h

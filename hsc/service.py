@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
-from atf.config import HscSettings, Timing
+from atf.config.settings import HscSettings, Timing
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h

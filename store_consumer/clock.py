@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from atf.config import CLOCKS_AGREE_S, Timing
+from atf.config.settings import CLOCKS_AGREE_S, Timing
 from atf.task import US
 
 STEP_US: Final = 1 * US

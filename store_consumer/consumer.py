@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from atf.config import StoreConsumerSettings, Timing
+from atf.config.settings import StoreConsumerSettings, Timing
 from atf.errors import AtfError
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from atf.config import LogSettings, StoreConsumerSettings, StoreSettings, Timing
+from atf.config.settings import LogSettings, StoreConsumerSettings, StoreSettings, Timing
 from atf.process.role import Process, run_role
 from atf.rpc import api
 from atf.rpc import store_consumer_pb2 as s

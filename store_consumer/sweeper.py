@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from atf.config import StoreConsumerSettings
+from atf.config.settings import StoreConsumerSettings
 from atf.log import get_logger
 from atf.retry import Trouble
 from atf.runtime import Runtime

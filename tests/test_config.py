@@ -10,7 +10,7 @@ import pytest
 
 from atf.cli import remote, store
 from atf.cli.local import cluster
-from atf.config import (
+from atf.config.settings import (
     TABLES,
     ControllerSettings,
     ExecutorSettings,

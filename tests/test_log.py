@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from atf import log
-from atf.config import LogSettings
+from atf.config.settings import LogSettings
 
 
 @pytest.fixture(autouse=True)

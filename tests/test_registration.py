@@ -9,7 +9,7 @@ import fakeredis
 import pytest
 
 from atf.client.registration import AT_ONCE, BYTES_AT_ONCE, every_lambda, register_lambdas
-from atf.config import FrontendSettings, StoreSettings, Timing
+from atf.config.settings import FrontendSettings, StoreSettings, Timing
 from atf.errors import InvalidArgument
 from atf.frontend.service import FrontendService
 from atf.frontend.validate import MAX_REGISTERED_AT_ONCE

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import atf
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.runtime import SystemRuntime
 from atf.store.backup.contents import libraries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
 
-from atf.config import StoreSettings
+from atf.config.settings import StoreSettings
 from atf.runtime import SystemRuntime
 from atf.store.servers.check_results import Finding
 from atf.store.servers.checks import examine, told, used_bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from atf.config import ExecutorSettings
+from atf.config.settings import ExecutorSettings
 from atf.errors import ConfigError
 from atf.runtime import SystemRuntime
 from atf.sdk.app import App

@@ -1,6 +1,6 @@
 """The built-in lambda `atf/command`: runs a program of the allow-list, so that a task or the items of a batch need no code of their own.
 
-    argv[0]    a program of the allow-list (atf/programs.py), which is closed by default
+    argv[0]    a program of the allow-list (atf/config/allowed_programs.py), which is closed by default
     the rest   its arguments, as they are: there is no shell
     result     {"result": {"stdout", "exit_code"}, "function_invocation", "arguments"} (command_result.py)
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 import signal
 from typing import Any, Final
 
+from atf.config.allowed_programs import AllowedPrograms
 from atf.errors import Fatal, HandBack, Retry
-from atf.programs import AllowedPrograms
 from atf.sdk.app import App
 from atf.sdk.context import Context
 from atf.sdk.work_items import COMMAND

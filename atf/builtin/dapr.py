@@ -14,8 +14,8 @@ import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from atf.config import ExecutorSettings
-from atf.dapr import DELIVER, split_job
+from atf.config.dapr_names import DELIVER, split_job
+from atf.config.settings import ExecutorSettings
 from atf.errors import AtfError, DeadlineExceeded, Fatal, Retry, Unavailable
 from atf.retry import Pauses
 from atf.sdk.app import App

@@ -1,6 +1,6 @@
 """The built-in lambda `atf/http`: calls any service of an allowed host, so that a task or a job needs no code of its own.
 
-1. the arguments are checked (http_request.py), and every address against the allow-list (atf/hosts.py)
+1. the arguments are checked (http_request.py), and every address against the allow-list (atf/config/allowed_hosts.py)
 2. the target's addresses are tried in turn (rotation.py) until one has taken the request (http_session.py)
 3. its answer is a result, atf.Retry or atf.Fatal (http_answer.py)
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from atf.config.allowed_hosts import AllowedHosts
 from atf.errors import Fatal, InvalidArgument, Retry
-from atf.hosts import AllowedHosts
 from atf.runtime import Runtime
 from atf.sdk.app import App
 from atf.sdk.context import Context

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from atf.config.allowed_hosts import DEFAULT_PORTS, split_authority
 from atf.errors import InvalidArgument
-from atf.hosts import DEFAULT_PORTS, split_authority
 from atf.sdk.context import Context
 from atf.sdk.payload import FAILS, reason, short
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from atf.config import (
+from atf.config.settings import (
     TABLES,
     ControllerSettings,
     ExecutorSettings,

@@ -12,7 +12,7 @@ from atf.client.cluster import delete_lambda
 from atf.client.left_jobs import left_jobs
 from atf.client.registration import every_lambda, listed, register_lambdas
 from atf.client.whoami import whoami
-from atf.config import ExecutorSettings
+from atf.config.settings import ExecutorSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f

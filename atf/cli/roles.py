@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from atf.config import (
+from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,

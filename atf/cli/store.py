@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from atf.config import StoreSettings, Timing, setting
+from atf.config.settings import StoreSettings, Timing, setting
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.embedded.server import PARTITIONS
 from atf.errors import ConfigError, InvalidArgument

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Never, Self, TypeVar, Unpack, overload
 
-from atf.config import FRONTEND_PORT
+from atf.config.settings import FRONTEND_PORT
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument, TaskNotFound
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f

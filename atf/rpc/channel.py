@@ -18,7 +18,7 @@ import grpc.aio
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from atf.config import ADDRESS, FRONTEND_PORT
+from atf.config.settings import ADDRESS, FRONTEND_PORT
 from atf.errors import Internal, InvalidArgument, Unavailable
 from atf.runtime import end
 

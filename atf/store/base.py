@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from atf.config import StoreSettings
+from atf.config.settings import StoreSettings
 from atf.durability import Durability
 from atf.errors import AtfError
 from atf.runtime import Runtime

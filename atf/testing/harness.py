@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeVar
 
 from atf.client import Client, Handle, TaskInfo
 from atf.client.default import use_client
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
 from atf.sdk.options import Duration, duration_us, from_us

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import fakeredis
 
 from atf.client.registration import register_lambdas
-from atf.config import (
+from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,

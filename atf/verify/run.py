@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from atf.cli.local.workplace import workplace
 from atf.cli.progress import View
-from atf.config import StoreConsumerSettings, StoreSettings, Timing, load
+from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing, load
 from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, InvalidArgument, Unavailable
 

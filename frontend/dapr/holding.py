@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import Unavailable
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble

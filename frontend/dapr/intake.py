@@ -14,7 +14,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import AtfError
 from atf.log import get_logger
 from atf.retry import Pauses, Trouble

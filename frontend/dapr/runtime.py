@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from atf.config import FrontendSettings
-from atf.dapr import DELIVER, check_app_id, job_of, namespace_of, split_job
+from atf.config.dapr_names import DELIVER, check_app_id, job_of, namespace_of, split_job
+from atf.config.settings import FrontendSettings
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted, UnknownLambda
 from atf.frontend.validate import shown
 from atf.rpc import api

@@ -11,7 +11,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import Internal, NotFound, ResourceExhausted, UnknownLambda
 from atf.rpc import api
 from atf.rpc import dapr_scheduler_pb2 as d

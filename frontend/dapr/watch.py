@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import InvalidArgument, Unavailable
 from atf.log import get_logger
 from atf.rpc import dapr_scheduler_pb2 as d

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Final, NamedTuple
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
 from atf.store.store import Store

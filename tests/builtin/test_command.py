@@ -16,10 +16,10 @@ import atf
 from atf.builtin import with_builtins
 from atf.builtin.command import MAX_ARGUMENTS, MAX_ARGV_BYTES
 from atf.builtin.command_result import Ended, Failure, error_of, read_failure
-from atf.config import ExecutorSettings
+from atf.config.allowed_programs import AllowedPrograms
+from atf.config.settings import ExecutorSettings
 from atf.errors import ConfigError
 from atf.executor.outcome import Failed, GaveUp, of_exception
-from atf.programs import AllowedPrograms
 from atf.task import MAX_ERROR_BYTES, MAX_RESULT_BYTES
 
 PYTHON = os.path.realpath(sys.executable)

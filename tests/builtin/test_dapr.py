@@ -14,7 +14,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from atf import App
 from atf.builtin import dapr, with_builtins
-from atf.config import ExecutorSettings
+from atf.config.settings import ExecutorSettings
 from atf.errors import AtfError, FailedPrecondition, Fatal, Internal, NotFound, ResourceExhausted, Retry, Unavailable
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f

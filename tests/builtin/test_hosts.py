@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from atf.config import ExecutorSettings, load
+from atf.config.allowed_hosts import AllowedHosts, split_authority
+from atf.config.settings import ExecutorSettings, load
 from atf.errors import ConfigError, InvalidArgument
-from atf.hosts import AllowedHosts, split_authority
 
 
 def allows(entries: str, authority: str, default: int = 80) -> bool:

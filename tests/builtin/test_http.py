@@ -21,10 +21,10 @@ from atf.builtin import with_builtins
 from atf.builtin.http import HttpCaller
 from atf.builtin.http_request import checked_request
 from atf.builtin.http_session import why_no_tls
-from atf.config import ExecutorSettings
+from atf.config.allowed_hosts import AllowedHosts
+from atf.config.settings import ExecutorSettings
 from atf.errors import ConfigError
 from atf.executor.outcome import Failed, GaveUp, of_exception
-from atf.hosts import AllowedHosts
 from atf.runtime import SystemRuntime
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

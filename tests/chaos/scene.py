@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.embedded.child import Child
 from atf.errors import Unavailable
 from atf.verify.history import Accepted, Began, Called, Ended, Event, Forgot, Found, Gone, Recorded

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from atf import __version__, config
+from atf import __version__
 from atf.cli import commands, main, roles
+from atf.config import settings
 
 from .conftest import Atf
 
@@ -19,11 +20,11 @@ from .conftest import Atf
 @pytest.mark.parametrize(
     ("command", "settings"),
     [
-        ("frontend", config.FrontendSettings),
-        ("store-consumer", config.StoreConsumerSettings),
-        ("hsc", config.HscSettings),
-        ("controller", config.ControllerSettings),
-        ("executor", config.ExecutorSettings),
+        ("frontend", settings.FrontendSettings),
+        ("store-consumer", settings.StoreConsumerSettings),
+        ("hsc", settings.HscSettings),
+        ("controller", settings.ControllerSettings),
+        ("executor", settings.ExecutorSettings),
     ],
 )
 def test_help_has_every_setting_with_its_variable(command: str, settings: Any, atf: Atf) -> None:
@@ -54,10 +55,10 @@ def test_settings_reach_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 7
     assert got == [
         "frontend",
-        config.FrontendSettings(listen="127.0.0.1:0", max_attempts_cap=9, dapr_app="a=127.0.0.1:1,b=127.0.0.1:2"),
-        config.StoreSettings(partitions=4),
-        config.Timing(),
-        config.LogSettings(),
+        settings.FrontendSettings(listen="127.0.0.1:0", max_attempts_cap=9, dapr_app="a=127.0.0.1:1,b=127.0.0.1:2"),
+        settings.StoreSettings(partitions=4),
+        settings.Timing(),
+        settings.LogSettings(),
     ]
 
 

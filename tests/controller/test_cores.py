@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from atf.config import FrontendSettings
+from atf.config.settings import FrontendSettings
 from atf.controller.cores import PRESENT_S, STALE_S, STAY_S
 from atf.controller.service import ASKED_S, ControllerService
 from atf.cores.pool import CoreSettings, Pool

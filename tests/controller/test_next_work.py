@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from atf.config import ControllerSettings
+from atf.config.settings import ControllerSettings
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import controller_pb2 as c
 from atf.store.types import LambdaRecord

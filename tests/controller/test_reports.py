@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.controller.reports import Reports
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t

@@ -10,7 +10,7 @@ from typing import Any
 
 import fakeredis
 
-from atf.config import ControllerSettings, StoreSettings, Timing
+from atf.config.settings import ControllerSettings, StoreSettings, Timing
 from atf.controller.service import ControllerService
 from atf.errors import DeadlineExceeded, Unavailable
 from atf.hsc.service import HscService

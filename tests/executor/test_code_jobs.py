@@ -9,7 +9,7 @@ import fakeredis
 import pytest
 
 import atf
-from atf.config import FrontendSettings, StoreSettings, Timing
+from atf.config.settings import FrontendSettings, StoreSettings, Timing
 from atf.executor.code_jobs import register_jobs
 from atf.frontend.service import FrontendService
 from atf.rpc import frontend_pb2 as f

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from atf.config import ExecutorSettings
+from atf.config.settings import ExecutorSettings
 from atf.errors import FailedPrecondition, Unavailable
 from atf.executor.outcome import Failed
 from atf.executor.table import SlotState, Stage

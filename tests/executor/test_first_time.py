@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import atf
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import DeadlineExceeded, InvalidArgument, Unavailable
 from atf.executor.begin import LastLook
 from atf.executor.first_time import PATIENCE_S, FirstTimes, LoopPortal

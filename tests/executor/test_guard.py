@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atf.config import ExecutorSettings, Timing
+from atf.config.settings import ExecutorSettings, Timing
 from atf.errors import ConfigError
 from atf.executor.guard import Ended, Guard, Verdict, death
 from atf.executor.start_notes import StartNotes

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import atf
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.executor.begin import LastLook
 from atf.executor.held import HeldTask, Ledger
 from atf.executor.lanes import ThreadLanes

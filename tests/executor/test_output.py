@@ -18,7 +18,7 @@ from typing import Any, cast
 import pytest
 
 from atf import log
-from atf.config import LogSettings
+from atf.config.settings import LogSettings
 from atf.executor import output
 from atf.executor.lines import Lines
 from atf.executor.log_handlers import take_logging

@@ -12,7 +12,7 @@ import pytest
 
 import atf
 from atf import log
-from atf.config import LogSettings
+from atf.config.settings import LogSettings
 from atf.testing import Harness
 
 app = atf.App("said")

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import InvalidArgument, Unavailable
 from atf.executor.sender import Sender
 from atf.rpc import hsc_pb2 as h

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from atf.config import ExecutorSettings
+from atf.config.settings import ExecutorSettings
 from atf.testing.runtime import VirtualRuntime
 from tests.executor.world import HeldLanes, World, claim, job
 from tests.virtual import virtual

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from google.protobuf.message import DecodeError
 
 import atf
-from atf.config import ExecutorSettings, Timing
+from atf.config.settings import ExecutorSettings, Timing
 from atf.errors import AtfError
 from atf.executor.begin import Begin
 from atf.executor.first_time import LoopPortal

@@ -11,7 +11,7 @@ import fakeredis
 import pytest
 
 import atf.store
-from atf.config import StoreSettings
+from atf.config.settings import StoreSettings
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.store import keys, library

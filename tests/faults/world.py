@@ -12,7 +12,7 @@ import fakeredis
 
 import atf
 from atf.client import AsyncClient, Handle
-from atf.config import (
+from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,

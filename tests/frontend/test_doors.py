@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from atf.config import FrontendSettings, Timing
+from atf.config.settings import FrontendSettings, Timing
 from atf.errors import ConfigError
 from atf.frontend import doors
 from atf.frontend.dapr.scheduler import SchedulerService

@@ -9,7 +9,7 @@ from typing import Any
 import fakeredis
 import pytest
 
-from atf.config import FrontendSettings, StoreSettings, Timing
+from atf.config.settings import FrontendSettings, StoreSettings, Timing
 from atf.errors import InvalidArgument, TaskNotFound
 from atf.frontend.service import FrontendService
 from atf.rpc import frontend_pb2 as f

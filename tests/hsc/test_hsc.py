@@ -9,7 +9,7 @@ from typing import Any
 import fakeredis
 import pytest
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.hsc.service import HscService
 from atf.rpc import hsc_pb2 as h

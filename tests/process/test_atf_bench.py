@@ -18,7 +18,7 @@ from atf import cli
 from atf.bench import run
 from atf.bench.run import Plan, Report, bench
 from atf.cli.progress import Lines
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.embedded import find_binary
 from atf.runtime import SystemRuntime
 from atf.store.store import Store

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from atf.client import AsyncClient
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.exits import READY_FD
 from atf.runtime import SystemRuntime

@@ -14,7 +14,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.controller.guards import start_guard
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import controller_pb2 as c

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import Internal, Unavailable
 from atf.process.stops import AT_ONCE, DRAIN
 from atf.rpc import controller_pb2 as c

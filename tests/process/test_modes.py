@@ -19,7 +19,7 @@ import pytest
 
 from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient, Handle
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.demo.record import DIRECTORY, Record, concurrent
 from atf.durability import Durability
 from atf.embedded.binary import find_binary

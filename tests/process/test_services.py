@@ -14,7 +14,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.rpc import frontend_pb2 as f
@@ -26,8 +26,8 @@ from atf.task import US
 from .roles import end, line
 
 RUN = {
-    "frontend": "from atf.frontend.main import main; from atf.config import FrontendSettings as Own",
-    "hsc": "from atf.hsc.main import main; from atf.config import HscSettings as Own",
+    "frontend": "from atf.frontend.main import main; from atf.config.settings import FrontendSettings as Own",
+    "hsc": "from atf.hsc.main import main; from atf.config.settings import HscSettings as Own",
 }
 CODE = """
 import sys

@@ -13,7 +13,7 @@ import pytest
 
 from atf.cli import main
 from atf.cli import store as store_command
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime

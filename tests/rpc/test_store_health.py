@@ -9,7 +9,7 @@ from typing import Any
 import fakeredis
 import pytest
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.errors import Unavailable
 from atf.rpc import health
 from atf.runtime import SystemRuntime

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from atf.config import ControllerSettings, ExecutorSettings
+from atf.config.settings import ControllerSettings, ExecutorSettings
 from atf.controller.pool import Pool
 from atf.controller.service import ControllerService
 from atf.controller.starts import Starts

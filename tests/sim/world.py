@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from atf.config import FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
+from atf.config.settings import FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.process.role import Process as Frame

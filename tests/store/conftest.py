@@ -15,7 +15,7 @@ from typing import Any
 import fakeredis
 import pytest
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.embedded.binary import find_binary
 from atf.runtime import SystemRuntime
 from atf.store import library

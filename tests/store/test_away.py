@@ -10,7 +10,7 @@ from typing import Any
 import fakeredis
 import pytest
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.durability import Durability
 from atf.errors import ConfigError, FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime

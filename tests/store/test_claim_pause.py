@@ -13,7 +13,7 @@ import fakeredis
 import pytest
 
 from atf import log
-from atf.config import LogSettings, StoreSettings, Timing
+from atf.config.settings import LogSettings, StoreSettings, Timing
 from atf.errors import StoreSettling, Unavailable
 from atf.runtime import end
 from atf.store.claim_pause import Cause, ClaimPause

@@ -19,7 +19,7 @@ import fakeredis
 import pytest
 
 import atf.store
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.errors import Internal
 from atf.runtime import SystemRuntime
 from atf.store import keys, library

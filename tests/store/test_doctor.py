@@ -14,7 +14,7 @@ import redis
 
 from atf.cli import doctor as doctor_command
 from atf.cli import main
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.runtime import SystemRuntime
 from atf.store import library
 from atf.store.backup import contents

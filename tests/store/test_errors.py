@@ -15,7 +15,7 @@ import redis
 import redis.exceptions as rx
 from redis._parsers.base import BaseParser
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.errors import (
     AtfError,
     ConfigError,

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from atf.config import StoreSettings
+from atf.config.settings import StoreSettings
 from atf.errors import Unavailable
 from atf.store.servers import sentinel
 from atf.store.servers.modes import open_link

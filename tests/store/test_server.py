@@ -11,7 +11,7 @@ import fakeredis
 import pytest
 import redis
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store.servers import checks, permissions, settings

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from atf.config import StoreSettings
+from atf.config.settings import StoreSettings
 from atf.durability import Durability
 from atf.errors import Unavailable
 from atf.store.servers import cluster, server_info

@@ -9,7 +9,7 @@ import fakeredis
 import msgspec
 import pytest
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.cores.pool import CoreSettings, Pool
 from atf.errors import InvalidArgument
 from atf.runtime import SystemRuntime

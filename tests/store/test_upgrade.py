@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from hypothesis import settings
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.errors import FailedPrecondition, StoreSettling
 from atf.runtime import SystemRuntime
 from atf.store.store import Store

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.store_consumer.clock import NO_LEASE_EXPIRES, STEP_US, StoreClock
 from atf.task import US
 

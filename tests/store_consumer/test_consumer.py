@@ -12,7 +12,7 @@ from typing import Any
 import fakeredis
 import pytest
 
-from atf.config import StoreConsumerSettings, StoreSettings, Timing
+from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
 from atf.errors import Unavailable
 from atf.runtime import end
 from atf.store.store import Store

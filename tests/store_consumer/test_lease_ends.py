@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import fakeredis
 import pytest
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.types import EnqueuePass

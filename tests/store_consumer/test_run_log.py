@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import fakeredis
 import pytest
 
-from atf.config import StoreConsumerSettings, StoreSettings, Timing
+from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
 from atf.store.store import Store
 from atf.store.types import Beat, Held, NewTask
 from atf.store_consumer.consumer import StoreConsumer

@@ -14,7 +14,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from atf.config import StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.errors import AtfError, InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store.backup.export_records import (

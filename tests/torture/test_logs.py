@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 import atf
-from atf.config import (
+from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,
@@ -387,7 +387,7 @@ class Refuses:
 
 
 async def test_a_dead_executors_tokens_are_in_no_log(said: Said) -> None:
-    from atf.config import Timing
+    from atf.config.settings import Timing
     from atf.runtime import SystemRuntime
 
     refuses: Any = Refuses()

@@ -22,6 +22,8 @@ from atf.builtin import command_result, http_answer
 from atf.builtin.http_request import _address
 from atf.cli import arguments
 from atf.cli.batch import rows
+from atf.config.allowed_hosts import AllowedHosts, split_authority
+from atf.config.allowed_programs import AllowedPrograms
 from atf.cores.pool import CoreSettings, Pool
 from atf.errors import ConfigError, InvalidArgument
 from atf.errors import Internal as InternalError
@@ -30,8 +32,6 @@ from atf.frontend.batches import Batches
 from atf.frontend.dapr import http
 from atf.frontend.jobs import Jobs
 from atf.frontend.settings import SETTINGS
-from atf.hosts import AllowedHosts, split_authority
-from atf.programs import AllowedPrograms
 from atf.sdk import work_items
 from atf.sdk.items import OfName
 from atf.store import ordering, reading
@@ -65,8 +65,9 @@ FUZZED: Final = {
     "frontend/redrive.py::_parse": _TOKENS,
     "frontend/settings.py::_whole.parse": _HERE + "test_any_setting_of_a_lambda_is_read_or_refused",
     "controller/losses.py::parse_death": _DECODERS + "test_any_event_of_a_guard_is_taken_or_passed_over",
-    "atf/hosts.py::AllowedHosts.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
-    "atf/programs.py::AllowedPrograms.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
+    "atf/config/allowed_hosts.py::AllowedHosts.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
+    "atf/config/allowed_programs.py::AllowedPrograms.parse": _HERE
+    + "test_any_list_of_what_is_allowed_is_read_or_refused",
     "atf/sdk/work_items.py::parse": _HERE + "test_any_id_is_that_of_an_item_or_none",
     "atf/cores/pool.py::Pool.decode": _HERE + "test_any_state_of_cores_is_read_or_said_to_be_damaged",
     **{
@@ -88,7 +89,7 @@ OTHERS: Final = {
     "atf/cli/arguments.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
     "atf/cli/options.py::duration": "torture/test_settings.py::test_a_duration_is_seconds_or_refused",
     "atf/rpc/server.py::split_address": "torture/test_settings.py::test_an_address_is_host_and_port_or_refused",
-    "atf/hosts.py::split_authority": _URLS,
+    "atf/config/allowed_hosts.py::split_authority": _URLS,
     "atf/builtin/http_request.py::_address": _URLS,
     "atf/builtin/http_answer.py::retry_after_s": _HERE + "test_any_retry_after_is_so_many_seconds_or_none",
     "atf/builtin/http_answer.py::_instant": _HERE + "test_any_retry_after_is_so_many_seconds_or_none",

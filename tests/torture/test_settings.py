@@ -16,11 +16,11 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from atf import config
 from atf.cli import main, remote
 from atf.cli.options import duration
 from atf.cli.schedule import build_request
-from atf.config import load
+from atf.config import settings
+from atf.config.settings import load
 from atf.errors import AtfError, ConfigError, InvalidArgument
 from atf.frontend.validate import check_options, check_spec, check_when
 from atf.rpc import frontend_pb2 as f
@@ -32,7 +32,7 @@ from atf.task import MAX_AHEAD_US, US
 from .examples import BROKEN_TEXTS, JSON_VALUES, NUMBERS, TEXTS, fuzz, understood_or
 from .texts import BOMBS, acts
 
-SETTINGS = [each for each in vars(config).values() if dataclasses.is_dataclass(each) and isinstance(each, type)]
+SETTINGS = [each for each in vars(settings).values() if dataclasses.is_dataclass(each) and isinstance(each, type)]
 NAMES = sorted({field.name for each in SETTINGS for field in dataclasses.fields(each)})
 NOWHERE = Path("/nowhere/atf.toml")
 
@@ -115,21 +115,21 @@ def test_a_file_that_is_a_bomb_is_refused_in_a_sentence(body: bytes, tmp_path: P
     path = tmp_path / "atf.toml"
     path.write_bytes(body)
     with understood_or(ConfigError):
-        load(config.FrontendSettings, env={}, path=path, table="frontend")
+        load(settings.FrontendSettings, env={}, path=path, table="frontend")
 
 
 def test_a_file_without_an_end_is_not_read_as_settings() -> None:
     with pytest.raises(ConfigError, match="over 1048576 bytes"):
-        load(config.FrontendSettings, env={}, path=Path("/dev/zero"), table="frontend")
+        load(settings.FrontendSettings, env={}, path=Path("/dev/zero"), table="frontend")
 
 
 def test_the_table_of_a_role_is_not_its_address(tmp_path: Path) -> None:
     path = tmp_path / "atf.toml"
     path.write_text('[frontend]\nlisten = "127.0.0.1:1"\n[hsc]\nlisten = "127.0.0.1:2"\n[controller]\nhsc = "far:1"\n')
-    assert load(config.ExecutorSettings, env={}, path=path, table="executor") == config.ExecutorSettings()
-    assert load(config.ControllerSettings, env={}, path=path, table="controller").hsc == "far:1"
+    assert load(settings.ExecutorSettings, env={}, path=path, table="executor") == settings.ExecutorSettings()
+    assert load(settings.ControllerSettings, env={}, path=path, table="controller").hsc == "far:1"
     assert load(remote._Address, env={}, path=path) == remote._Address()
-    assert load(config.FrontendSettings, env={}, path=path, table="frontend").listen == "127.0.0.1:1"
+    assert load(settings.FrontendSettings, env={}, path=path, table="frontend").listen == "127.0.0.1:1"
 
 
 @pytest.mark.parametrize(

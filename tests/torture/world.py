@@ -15,7 +15,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from atf.config import ControllerSettings, FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
+from atf.config.settings import ControllerSettings, FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
 from atf.controller.service import ControllerService
 from atf.frontend.dapr.runtime import DaprRuntime
 from atf.frontend.dapr.scheduler import SERVICE, SchedulerService
@@ -99,7 +99,9 @@ class World:
     async def send(self, method: str, data: bytes, timeout: float = PATIENCE_S) -> Answer:
         """A call with these bytes."""
         found = METHODS[method]
-        service = found.containing_service.full_name.replace("atf.dapr.scheduler.", "dapr.proto.scheduler.v1.")
+        service = found.containing_service.full_name.replace(
+            "atf.config.dapr_names.scheduler.", "dapr.proto.scheduler.v1."
+        )
         call = self.channel.unary_unary(f"/{service}/{found.name}")
         try:
             return Answer(OK, "", await call(data, timeout=timeout))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import ResourceExhausted, Unavailable
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.testing.loop import VirtualLoop

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.verify.history import Accepted, Began
 from tests.chaos import storewatch, tally
 from tests.chaos.rows.backlog import rate

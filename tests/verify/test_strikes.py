@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from atf.cli.local.processes import ExecutorPids
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import InvalidArgument, Unavailable
 from atf.testing.loop import VirtualLoop
 from atf.verify import run

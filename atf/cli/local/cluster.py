@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from atf.config import (
+from atf.config.allowed_hosts import AllowedHosts
+from atf.config.allowed_programs import AllowedPrograms
+from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,
@@ -35,8 +37,6 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, ConfigError
 from atf.exits import EXIT_UNAVAILABLE
-from atf.hosts import AllowedHosts
-from atf.programs import AllowedPrograms
 
 from .processes import ExecutorPids, executors_of
 from .supervisor import (

@@ -18,7 +18,7 @@ from atf.cli import answered
 from atf.cli.options import read
 from atf.cli.output import print_facts, print_json, say
 from atf.client.registration import register_lambdas
-from atf.config import (
+from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,

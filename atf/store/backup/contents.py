@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.errors import Unavailable
 from atf.store import keys, library
 from atf.store.claim_pause import Cause, ClaimPause

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import redis.exceptions as rx
 
-from atf.config import CLOCKS_AGREE_S
+from atf.config.settings import CLOCKS_AGREE_S
 from atf.errors import AtfError, Unavailable
 from atf.runtime import Runtime
 from atf.task import US

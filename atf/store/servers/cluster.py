@@ -23,7 +23,7 @@ from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
 from redis.retry import Retry as BlockingRetry
 
-from atf.config import StoreSettings
+from atf.config.settings import StoreSettings
 from atf.durability import Durability
 from atf.errors import AtfError, Unavailable
 

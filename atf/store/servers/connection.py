@@ -18,7 +18,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.retry import Retry as BlockingRetry
 
-from atf.config import StoreSettings
+from atf.config.settings import StoreSettings
 from atf.durability import Durability
 from atf.errors import AtfError, FailedPrecondition, Internal
 from atf.store import library

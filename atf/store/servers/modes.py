@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atf.config import StoreSettings
+from atf.config.settings import StoreSettings
 
 from .address import parse
 from .cluster import ClusterLink

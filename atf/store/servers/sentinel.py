@@ -20,7 +20,7 @@ from redis.asyncio.connection import AbstractConnection, Connection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from atf.config import StoreSettings
+from atf.config.settings import StoreSettings
 from atf.durability import Durability
 from atf.errors import Unavailable
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from atf.config import Timing
+from atf.config.settings import Timing
 from atf.task import US
 from atf.verify.history import Forgot
 from atf.verify.load import Load

@@ -14,7 +14,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.wrappers_pb2 import StringValue
 
-from atf.config import FrontendSettings
+from atf.config.settings import FrontendSettings
 from atf.errors import ConfigError
 from atf.frontend.dapr.http import HttpPort
 from atf.frontend.dapr.runtime import DaprRuntime

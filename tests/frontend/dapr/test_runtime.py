@@ -9,7 +9,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.wrappers_pb2 import StringValue
 
-from atf.config import FrontendSettings
+from atf.config.settings import FrontendSettings
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted
 from atf.frontend.dapr import runtime as dapr
 from atf.frontend.dapr.runtime import DaprRuntime

@@ -9,7 +9,7 @@ from typing import Any
 
 import fakeredis
 
-from atf.config import FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
+from atf.config.settings import FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
 from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.service import FrontendService
 from atf.rpc import dapr_scheduler_pb2 as d

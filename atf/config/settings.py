@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_type_hints
 
+from atf.durability import Durability, durability_of
+from atf.errors import ConfigError, InvalidArgument
+from atf.task import MAX_RUNNING, US, check_pool
+
 from . import settings_file
-from .dapr import check_app_id
-from .durability import Durability, durability_of
-from .errors import ConfigError, InvalidArgument
-from .hosts import AllowedHosts
-from .programs import AllowedPrograms
-from .task import MAX_RUNNING, US, check_pool
+from .allowed_hosts import AllowedHosts
+from .allowed_programs import AllowedPrograms
+from .dapr_names import check_app_id
 
 FRONTEND_PORT: Final = 7401
 HSC_PORT: Final = 7402

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Self
 
-from .errors import ConfigError
+from atf.errors import ConfigError
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 

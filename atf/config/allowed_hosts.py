@@ -16,7 +16,7 @@ import ipaddress
 import re
 from typing import Final, NamedTuple, Self
 
-from .errors import ConfigError, InvalidArgument
+from atf.errors import ConfigError, InvalidArgument
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from .errors import ConfigError
-from .visible import one_line
+from atf.errors import ConfigError
+from atf.visible import one_line
 
 _MAX_BYTES: Final = 1 << 20
 Document = dict[str, Any]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .errors import InvalidArgument
-from .task import check_job
+from atf.errors import InvalidArgument
+from atf.task import check_job
 
 DELIVER: Final = "atf/dapr-job"
 """The lambda that brings a tick to its application."""
