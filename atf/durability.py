@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .errors import InvalidArgument
-from .named_numbers import NamedNumber
+from .task import NamedNumber
 
 
 class Durability(NamedNumber):

@@ -6,6 +6,7 @@ and the tests walk it.
 
 from __future__ import annotations
 
+import enum
 import functools
 import hashlib
 import re
@@ -13,7 +14,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from .errors import InvalidArgument
-from .named_numbers import NamedNumber
+
+
+class NamedNumber(enum.IntEnum):
+    """A number that `print`, f-strings, `str.format` and `%s` show by its name: "SUCCESS", not "5"."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return format(self.name, spec)
 
 
 class Status(NamedNumber):

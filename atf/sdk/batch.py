@@ -7,10 +7,9 @@ from hashlib import md5
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from atf.errors import InvalidArgument
-from atf.named_numbers import NamedNumber
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
-from atf.task import check_key
+from atf.task import NamedNumber, check_key
 
 from .option_names import check_names
 from .options import Duration, RunOptions, checked_labels, duration_us, run_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import atf
-from atf.named_numbers import NamedNumber
+from atf.task import NamedNumber
 
 
 @pytest.mark.parametrize("each", [*atf.Status, *atf.BatchStatus, *atf.ItemStatus], ids=repr)
