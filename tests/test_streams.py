@@ -187,7 +187,7 @@ def test_a_log_file_is_there_when_it_is_closed(tmp_path: Path) -> None:
 
 PROGRAM = """
 import os, sys, threading
-from atf import streams
+from atf.process import streams
 streams.protect()
 streams.protect_stdout()
 {body}
@@ -265,7 +265,7 @@ def test_what_is_closed_is_not_taken_for_something_else(tmp_path: Path) -> None:
 def test_user_code_that_closes_its_outputs_silences_nobody_else() -> None:
     body = """
 from atf import log
-from atf.config import LogSettings
+from atf.config.settings import LogSettings
 log.setup(LogSettings(log_format="json"), "executor")
 sys.stdout.close(); sys.stderr.close()
 print("out"); log.get_logger().warning("said")

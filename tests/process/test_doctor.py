@@ -29,7 +29,7 @@ SOUND = {"appendonly": "yes", "appendfsync": "always", "maxmemory": "1gb", "hash
 HSC = """
 import sys
 import atf.process
-from atf.config import HscSettings, LogSettings, StoreSettings, Timing
+from atf.config.settings import HscSettings, LogSettings, StoreSettings, Timing
 from atf.hsc.main import main
 atf.process.role._LOOK_AGAIN_S = 0.05
 store = StoreSettings(redis_url=sys.argv[1], partitions=2)

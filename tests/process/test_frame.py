@@ -16,9 +16,9 @@ from .roles import end, line
 
 PRELUDE = """
 import asyncio
-from atf.config import LogSettings
+from atf.config.settings import LogSettings
 from atf.errors import *
-from atf.process import run_role
+from atf.process.role import run_role
 
 async def body(process):
 {body}
@@ -146,8 +146,8 @@ async def test_a_role_that_never_serves_writes_why_to_that_descriptor() -> None:
 
 FIRST = """
 import asyncio, os, signal, sys
-from atf.config import LogSettings
-from atf.process import run_role
+from atf.config.settings import LogSettings
+from atf.process.role import run_role
 
 def first():
     asyncio.run(asyncio.sleep(0))

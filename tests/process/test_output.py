@@ -9,8 +9,8 @@ import sys
 
 PROGRAM = """
 import os, signal
-from atf.config import LogSettings
-from atf.streams import protect, protect_stdout
+from atf.config.settings import LogSettings
+from atf.process.streams import protect, protect_stdout
 from atf import log
 from atf.executor import output, whose
 from atf.executor.log_handlers import take_logging
@@ -30,8 +30,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 CHILD = """
 import multiprocessing
-from atf.config import LogSettings
-from atf.streams import protect
+from atf.config.settings import LogSettings
+from atf.process.streams import protect
 from atf import log
 from atf.executor import output, whose
 

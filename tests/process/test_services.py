@@ -32,7 +32,7 @@ RUN = {
 CODE = """
 import sys
 {imports}
-from atf.config import LogSettings, StoreSettings, Timing
+from atf.config.settings import LogSettings, StoreSettings, Timing
 raise SystemExit(main(
     Own(listen=sys.argv[1]), StoreSettings(redis_url=sys.argv[2], partitions=2), Timing(), LogSettings(log_format="json")
 ))

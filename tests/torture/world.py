@@ -99,9 +99,7 @@ class World:
     async def send(self, method: str, data: bytes, timeout: float = PATIENCE_S) -> Answer:
         """A call with these bytes."""
         found = METHODS[method]
-        service = found.containing_service.full_name.replace(
-            "atf.config.dapr_names.scheduler.", "dapr.proto.scheduler.v1."
-        )
+        service = found.containing_service.full_name.replace("atf.dapr.scheduler.", "dapr.proto.scheduler.v1.")
         call = self.channel.unary_unary(f"/{service}/{found.name}")
         try:
             return Answer(OK, "", await call(data, timeout=timeout))
